@@ -1,0 +1,3 @@
+export * from './link/program.ts';
+export * from './problem.ts';
+export * from './rulefile.ts';

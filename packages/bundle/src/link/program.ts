@@ -1,0 +1,18 @@
+import type { TableName } from '../rulefile.ts';
+
+/** A table as the kernel should hold it: our chains in order, each with its rules (`-A CHAIN …`), and our jumps. */
+export interface TableProgram {
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  /**
+   * Rules in built-in chains that lead into ours, as `-A INPUT … -j KUBE-…`, in the order in which they stand in the kernel.
+   */
+  readonly jumps: readonly string[];
+}
+
+/** What one node runs for one family. */
+export type FamilyProgram = Readonly<Record<TableName, TableProgram>>;
+
+export const tableNames = ['filter', 'nat'] as const satisfies readonly TableName[];
+
+export const emptyTable: TableProgram = { chains: new Map(), jumps: [] };
+export const emptyProgram: FamilyProgram = { filter: emptyTable, nat: emptyTable };

@@ -1,0 +1,102 @@
+/** How bad a problem is. `--strict` turns warnings into errors; `guess` and `note` never stop anything. */
+export type Level = 'error' | 'warning' | 'guess' | 'note';
+
+/** A position in a file that a person wrote. Lines and columns count from 1. */
+export interface Place {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** One thing that is wrong, in the words of the person who can mend it. */
+export interface Problem {
+  readonly code: ProblemCode;
+  readonly level: Level;
+  readonly at?: Place;
+  /** The object it is about, such as `Service shop/web`. */
+  readonly object?: string;
+  /** "Cannot ⟨do⟩ ⟨to what⟩: ⟨why⟩", without a full stop. */
+  readonly message: string;
+  /** What to do next. */
+  readonly hint: string;
+}
+
+/**
+ * Every code there is, with what it means in one line. Codes are public contract: a code is never reused and never changes
+ * its meaning. The README of the repository lists them from here.
+ */
+export const problemCodes = {
+  // bytes and documents
+  INPUT_UNREADABLE: 'a file or directory cannot be read',
+  INPUT_TOO_LARGE: 'a file, document, list or nesting is beyond the limits',
+  YAML_SYNTAX: 'the text is neither YAML nor JSON',
+  YAML_DUPLICATE_KEY: 'one mapping has a key twice',
+  YAML_AMBIGUOUS_SCALAR: 'YAML 1.1 and 1.2 read a plain scalar differently',
+  YAML_ALIAS_BOMB: 'aliases expand beyond the limit',
+  CONTROL_CHARACTER: 'a string holds a control character',
+  // objects
+  OBJECT_MALFORMED: 'something is no Kubernetes object',
+  API_VERSION_UNKNOWN: 'the apiVersion of a known kind is not one that Sluice reads',
+  FIELD_TYPE: 'a field has the wrong type',
+  FIELD_VALUE: 'a field has a value that Kubernetes does not allow',
+  FIELD_MISSING: 'a required field is not there',
+  NAME_INVALID: 'a name is no DNS label or subdomain',
+  OBJECT_CONFLICT: 'one layer has two contents of one object',
+  OBJECT_IGNORED: 'kube-proxy would pass over this object in silence',
+  // addresses and ports
+  ADDRESS_INVALID: 'a text is no IP address or CIDR in canonical form',
+  ADDRESS_WRONG_FAMILY: 'an address is of a family that its field does not allow',
+  ADDRESS_FORBIDDEN: 'an address lies in a range that must not be routed to (CVE-2021-25737)',
+  PORT_INVALID: 'a port is outside 1 to 65535',
+  VIP_CONFLICT: 'two Services claim one address, port and protocol',
+  NODE_PORT_CONFLICT: 'two Services claim one node port',
+  CHAIN_COLLISION: 'two names have one chain hash',
+  SERVICE_WITHOUT_ENDPOINTS: 'a Service with a selector has no endpoint: its traffic is rejected',
+  SERVICE_WAITS: 'a new Service waits for the API server to give it an address',
+  SLICE_WITHOUT_SERVICE: 'an EndpointSlice does not say to which Service it belongs',
+  SLICE_ORPHANED: 'an EndpointSlice or Endpoints belongs to a Service that is not there',
+  ENDPOINT_WITHOUT_PORT: 'an endpoint has no port of the name that the Service asks for',
+  ENDPOINTS_GUESSED: 'selector or targetPort changed: the old endpoints are kept as a guess',
+  NODE_UNKNOWN: 'a node is only known by name, some of its facts are missing',
+  // config
+  CONFIG_INVALID: 'sluice.yaml or a KubeProxyConfiguration is not valid',
+  CONFIG_OVERRIDES: 'SluiceConfig and KubeProxyConfiguration differ; SluiceConfig wins',
+  CONFIG_UNSUPPORTED: 'an option asks for what Sluice does not do',
+  SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
+  // allocation
+  ALLOCATION_INVALID: 'an allocation file does not hold what it should',
+  ALLOCATION_CONFLICT: 'two allocation files hold one address or port',
+  ALLOCATION_EXHAUSTED: 'a range has no free address or port left',
+  // bundle directories
+  BUNDLE_INVALID: 'a bundle directory is not what the format says',
+  BUNDLE_INCOMPLETE: 'a bundle directory is not complete',
+  BUNDLE_UNKNOWN_NODE: 'the bundle has no such node',
+  RULE_REFUSED: 'a rule line is outside the strict grammar',
+  OUTPUT_NOT_A_BUNDLE: 'the output directory holds something else',
+  OUTPUT_STALE: 'the output directory is not what would be written',
+} as const satisfies Record<string, string>;
+
+export type ProblemCode = keyof typeof problemCodes;
+
+/** `shop.yaml:41:7: error: Cannot … [CODE]` and the hint on a line of its own. */
+export function printProblem(problem: Problem): string {
+  const at = problem.at ? `${problem.at.file}:${problem.at.line}:${problem.at.column}: ` : '';
+  const object = problem.object ? `${problem.object}: ` : '';
+  return `${at}${problem.level}: ${object}${problem.message} [${problem.code}]\n    ${problem.hint}\n`;
+}
+
+/** By file, line, column, then code and message: the order in which people read. */
+export function compareProblems(a: Problem, b: Problem): number {
+  return (
+    compareText(a.at?.file ?? '', b.at?.file ?? '') ||
+    (a.at?.line ?? 0) - (b.at?.line ?? 0) ||
+    (a.at?.column ?? 0) - (b.at?.column ?? 0) ||
+    compareText(a.code, b.code) ||
+    compareText(a.message, b.message)
+  );
+}
+
+/** Byte order, whatever the locale. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
