@@ -1,0 +1,11 @@
+/** What Sluice gave to one Service: `allocations/<namespace>/<name>.yaml`, beside the config. */
+export interface Allocation {
+  readonly namespace: string;
+  readonly name: string;
+  /** The file it was read from; absent for one that this run makes. */
+  readonly file?: string;
+  readonly clusterIPs: readonly string[];
+  /** By port key as in `http/TCP`, `/TCP` for a port without a name. */
+  readonly nodePorts: Readonly<Record<string, number>>;
+  readonly healthCheckNodePort?: number;
+}

@@ -1,0 +1,68 @@
+import type { Family } from '@sluice/bundle';
+import type { PerFamily } from './model.ts';
+
+/** SluiceConfig after defaults and KubeProxyConfiguration are merged in. `load/config.ts` makes it. */
+export interface Config {
+  readonly clusterName: string;
+  /** The config says that the manifests name every Service and endpoint of the cluster. */
+  readonly complete: boolean;
+  /** In order: a node takes the first whose selector matches it. The last one matches every node. */
+  readonly profiles: readonly Profile[];
+  /** For allocation, per family. */
+  readonly serviceCIDRs: PerFamily<string>;
+  readonly nodePortRange: { readonly from: number; readonly to: number };
+  /** Nodes that no manifest names, by name. */
+  readonly nodes: readonly ConfigNode[];
+}
+
+/** A label selector; `{}` matches every node. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+    readonly values?: readonly string[];
+  }[];
+}
+
+/** Nodes that are configured alike. Field names are those of KubeProxyConfiguration where it has them. */
+export interface Profile {
+  readonly name: string;
+  readonly nodeSelector: LabelSelector;
+  readonly mode: 'iptables';
+  readonly families: readonly Family[];
+  readonly iptables: {
+    /** 0 to 31. */
+    readonly masqueradeBit: number;
+    readonly masqueradeAll: boolean;
+    readonly localhostNodePorts: boolean;
+    /** `MASQUERADE --random-fully`; kube-proxy finds out at run time whether iptables knows it. */
+    readonly randomFully: boolean;
+  };
+  readonly detectLocalMode: 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
+  readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
+  readonly clusterCIDR: PerFamily<string>;
+  /** CIDRs, or the single word `primary`; empty: every address. */
+  readonly nodePortAddresses: readonly string[];
+  readonly conntrack: {
+    /** 0: leave the limit alone. */
+    readonly maxPerCore: number;
+    readonly min: number;
+    /** Seconds; 0: leave alone. */
+    readonly tcpEstablishedTimeout: number;
+    readonly tcpCloseWaitTimeout: number;
+    readonly udpTimeout: number;
+    readonly udpStreamTimeout: number;
+    readonly tcpBeLiberal: boolean;
+  };
+  /** More sysctls of the allow-list, by key. */
+  readonly sysctls: Readonly<Record<string, string>>;
+}
+
+export interface ConfigNode {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly addresses: readonly string[];
+  readonly podCIDRs: readonly string[];
+  readonly cores?: number;
+}
