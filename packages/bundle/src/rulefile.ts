@@ -82,13 +82,15 @@ export function readRuleFile(path: string, text: string): RuleFile | readonly Pr
       hint: 'Rule files are written by `sluice render`; render again rather than edit them',
     });
   };
-  if (lines.pop() !== '') complain(lines.length, 'the last line has no end');
+  const last = lines.pop();
+  if (last !== '') complain(lines.push(last ?? '') - 1, 'the last line has no end');
   for (const [index, line] of lines.entries()) {
     if (line.startsWith('#')) {
       if (!open && sections.length === 0) header.push(line.slice(line.startsWith('# ') ? 2 : 1));
     } else if (line === '*filter' || line === '*nat') {
       const table = line === '*nat' ? 'nat' : 'filter';
-      if (open || sections.some((s) => s.table === table || s.table === 'nat')) complain(index, `section ${line} is out of place`);
+      if (open || sections.some((s) => s.table === table || s.table === 'nat'))
+        complain(index, `section ${line} is out of place`);
       sections.push((open = { table, chains: [], rules: [] }));
     } else if (!open) {
       complain(index, 'a line stands outside a section');
@@ -121,6 +123,7 @@ function readGuardedRule(line: string): GuardedRule | string {
   const negated = operator === '!=';
   if (word === 'zone' || word === 'node') return { guard: { kind: word, negated, values: value.split(',') }, text };
   if (negated) return `guard @${word} has no form with !=`;
-  if (word === 'local' || word === 'nolocal') return { guard: { kind: 'local', negated: word === 'nolocal', chain: value }, text };
+  if (word === 'local' || word === 'nolocal')
+    return { guard: { kind: 'local', negated: word === 'nolocal', chain: value }, text };
   return { guard: { kind: 'ip-in', negated: word === 'ip-not-in', values: value.split(',') }, text };
 }

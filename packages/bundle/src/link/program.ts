@@ -1,5 +1,10 @@
 import type { TableName } from '../rulefile.ts';
 
+/** One family of a node's rules before linking: all chains, then all rules, table by table. */
+export type ResolvedRules = Readonly<
+  Record<TableName, { readonly chains: readonly string[]; readonly rules: readonly string[] }>
+>;
+
 /** A table as the kernel should hold it: our chains in order, each with its rules (`-A CHAIN …`), and our jumps. */
 export interface TableProgram {
   readonly chains: ReadonlyMap<string, readonly string[]>;

@@ -1,0 +1,130 @@
+import { LineCounter, parseDocument } from 'yaml';
+import { type Place, type Problem } from './problem.ts';
+import type { Family } from './rulefile.ts';
+
+type Value = string | number | readonly string[];
+/** Values of variables: common ones, and those of a family under its name. */
+export type Values = Readonly<Record<string, Value | Readonly<Record<string, Value>>>>;
+
+/** `cluster.yaml`. */
+export interface ClusterFile {
+  readonly format: 1;
+  readonly name: string;
+  readonly complete: boolean;
+  readonly serviceCIDRs: readonly string[];
+}
+
+/** `profile.yaml`. */
+export interface ProfileFile {
+  readonly mode: 'iptables';
+  readonly families: readonly Family[];
+  readonly needs: readonly Need[];
+  readonly nodePortAddresses: readonly string[];
+  readonly values: Values;
+}
+
+/** `node.yaml`. */
+export interface NodeFile {
+  readonly profile: string;
+  readonly zone?: string;
+  readonly values: Values;
+}
+
+/** What a node must be able to do, with the option to change where it cannot. */
+export const needs = {
+  'random-fully': {
+    what: 'iptables 1.6.2 or newer, for MASQUERADE --random-fully',
+    option: 'set `iptables.randomFully: false` in the profile',
+  },
+} as const;
+export type Need = keyof typeof needs;
+
+type Check<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
+
+const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
+const texts = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
+const oneOf =
+  (...options: readonly unknown[]) =>
+  (value: unknown): boolean =>
+    options.includes(value);
+const allOf =
+  (...options: readonly unknown[]) =>
+  (value: unknown): boolean =>
+    Array.isArray(value) && value.every((item) => options.includes(item));
+const optional =
+  (check: (value: unknown) => boolean) =>
+  (value: unknown): boolean =>
+    value === undefined || check(value);
+
+const leaf = (value: unknown): boolean => ['string', 'number'].includes(typeof value) || texts(value);
+const values = (value: unknown): boolean =>
+  isObject(value) &&
+  Object.entries(value).every(([key, item]) =>
+    key === 'ipv4' || key === 'ipv6' ? isObject(item) && Object.values(item).every(leaf) : leaf(item),
+  );
+
+const clusterChecks: Check<ClusterFile> = {
+  format: oneOf(1),
+  name: text,
+  complete: oneOf(true, false),
+  serviceCIDRs: texts,
+};
+const profileChecks: Check<ProfileFile> = {
+  mode: oneOf('iptables'),
+  families: allOf('ipv4', 'ipv6'),
+  needs: allOf(...Object.keys(needs)),
+  nodePortAddresses: texts,
+  values,
+};
+const nodeChecks: Check<NodeFile> = { profile: text, zone: optional(text), values };
+
+export const readCluster = (path: string, body: string): ClusterFile | Problem =>
+  read(path, body, 'Cluster', clusterChecks);
+export const readProfile = (path: string, body: string): ProfileFile | Problem =>
+  read(path, body, 'Profile', profileChecks);
+export const readNode = (path: string, body: string): NodeFile | Problem => read(path, body, 'Node', nodeChecks);
+
+/** Tells what `readCluster`, `readProfile` and `readNode` gave. */
+export function isProblem(value: object): value is Problem {
+  return 'code' in value && 'level' in value;
+}
+
+/** Reads one of the three YAML files; unknown keys, wrong types and other versions are a problem with its place. */
+function read<T>(path: string, body: string, kind: string, checks: Check<T>): T | Problem {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(body, { lineCounter, prettyErrors: false, maxAliasCount: 0 } as object);
+  const place = (offset: number): Place => {
+    const { line, col } = lineCounter.linePos(offset);
+    return { file: path, line, column: col };
+  };
+  const syntax = document.errors[0];
+  if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
+  const value: unknown = document.toJS();
+  if (!isObject(value)) return invalid(place(0), 'it holds no mapping');
+  const all: Check<unknown> = { apiVersion: oneOf('sluice.dev/v1alpha1'), kind: oneOf(kind), ...checks };
+  const at = (key: string): Place =>
+    place((document.get(key, true) as { range?: readonly number[] } | undefined)?.range?.[0] ?? 0);
+  const unknown = Object.keys(value).find((key) => !Object.hasOwn(all, key));
+  if (unknown !== undefined)
+    return invalid(at(unknown), `${kind} has no key ${JSON.stringify(unknown)} in this format`);
+  const bad = Object.entries(all as Record<string, (value: unknown) => boolean>).find(
+    ([key, check]) => !check(value[key]),
+  );
+  if (bad) return invalid(at(bad[0]), `${bad[0]} is ${JSON.stringify(value[bad[0]]) ?? 'missing'}`);
+  const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
+  return rest as T;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function invalid(at: Place, why: string): Problem {
+  return {
+    code: 'BUNDLE_INVALID',
+    level: 'error',
+    at,
+    message: `Cannot read ${at.file}: ${why}`,
+    hint: 'Bundles are written by `sluice render`; render again, or use a Sluice that knows this format',
+  };
+}

@@ -1,0 +1,243 @@
+import { hash } from 'node:crypto';
+import {
+  type ClusterFile,
+  isProblem,
+  type NodeFile,
+  type ProfileFile,
+  readCluster,
+  readNode,
+  readProfile,
+  type Values,
+} from './documents.ts';
+import type { ResolvedRules } from './link/program.ts';
+import { compareText, type Problem } from './problem.ts';
+import {
+  fillVariables,
+  isSameEverywhere,
+  type ResolvedSection,
+  resolvedDigest,
+  resolveFile,
+  type Scope,
+  valueOf,
+} from './resolve.ts';
+import { type Family, familyOf, readRuleFile, type RuleFile, type TableName, type Tool } from './rulefile.ts';
+import { baseFile, clusterFile, nodeFile, profileFile, readPath, sysctlFile } from './tree.ts';
+
+/** The files of a bundle: path → text. Only those that a node needs have to be there. */
+export type BundleFiles = ReadonlyMap<string, string>;
+
+/** What one node runs, with `${host.*}` as written. */
+export interface ResolvedNode {
+  readonly node: string;
+  readonly profileName: string;
+  readonly cluster: ClusterFile;
+  readonly profile: ProfileFile;
+  readonly nodeFile: NodeFile;
+  /** 16 hex digits; equal wherever the rules are equal. README.md, "Digests". */
+  readonly version: string;
+  /** Per family of the profile. */
+  readonly rules: { readonly [F in Family]?: ResolvedRules };
+  /** Lines `key = value`, not yet checked against the allow-list. */
+  readonly sysctls: readonly string[];
+  /** A floor for the hash table's size. */
+  readonly conntrackHashSize?: number;
+}
+
+interface Cached {
+  readonly text: string;
+  readonly file: RuleFile;
+  readonly sameEverywhere: boolean;
+  resolved?: {
+    readonly scope: string;
+    readonly sections: readonly ResolvedSection[];
+    readonly digest: string | undefined;
+  };
+}
+
+/**
+ * Remembers what files resolved to, by path and text. One reader that resolves many nodes, or one node again and again,
+ * keeps one: then a file that did not change costs a look-up.
+ */
+export class ResolveCache {
+  readonly #files = new Map<string, Cached>();
+
+  /** The file read and checked, or its problems. */
+  read(path: string, text: string): Cached | readonly Problem[] {
+    const known = this.#files.get(path);
+    if (known?.text === text) return known;
+    const file = readRuleFile(path, text);
+    if (!('sections' in file)) return file;
+    const cached: Cached = { text, file, sameEverywhere: isSameEverywhere(file) };
+    this.#files.set(path, cached);
+    return cached;
+  }
+}
+
+/**
+ * Everything that one node of a bundle runs.
+ * @returns the rules, or every problem met (`BUNDLE_INVALID`, `BUNDLE_UNKNOWN_NODE`)
+ */
+export function resolveNode(
+  files: BundleFiles,
+  node: string,
+  cache = new ResolveCache(),
+): ResolvedNode | readonly Problem[] {
+  const head = readHead(files, node);
+  if (!('cluster' in head)) return head;
+  const { profileName, profile } = head;
+  const problems: Problem[] = [];
+  const rules: { [F in Family]?: ResolvedRules } = {};
+  const digests: string[] = [];
+  for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
+    if (!profile.families.includes(family)) continue;
+    const scope = scopeOf(head, node, family);
+    const collected = collector();
+    for (const path of ruleFiles(files, profileName, tool)) {
+      const sections = resolveCached(cache, path, files.get(path) as string, scope);
+      if (!('sections' in sections)) problems.push(...sections);
+      else {
+        collected.add(sections.sections);
+        if (sections.digest !== undefined)
+          digests.push(`${sections.digest}  ${path.slice(`profiles/${profileName}/`.length)}\n`);
+      }
+    }
+    rules[family] = collected.rules;
+  }
+  if (problems.length > 0) return problems;
+  const sysctls = sysctlLines(files.get(sysctlFile(profileName)) ?? '', head, node);
+  if (sysctls.length > 0)
+    digests.push(`${hash('sha256', sysctls.map((line) => `${line}\n`).join(''), 'hex')}  base/sysctl.conf\n`);
+  const hashSize = valueOf(head.nodeFile.values, undefined, 'conntrackHashSize');
+  return {
+    node,
+    ...head,
+    version: hash('sha256', digests.join(''), 'hex').slice(0, 16),
+    rules,
+    sysctls,
+    ...(typeof hashSize === 'number' ? { conntrackHashSize: hashSize } : {}),
+  };
+}
+
+type Head = Pick<ResolvedNode, 'cluster' | 'profile' | 'profileName' | 'nodeFile'>;
+
+/** The three YAML files that concern a node. */
+function readHead(files: BundleFiles, node: string): Head | readonly Problem[] {
+  const nodeText = files.get(nodeFile(node));
+  if (nodeText === undefined) return [unknownNode(files, node)];
+  const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
+  const own = readNode(nodeFile(node), nodeText);
+  if (isProblem(cluster)) return [cluster];
+  if (isProblem(own)) return [own];
+  const path = profileFile(own.profile);
+  const profile = readProfile(path, files.get(path) ?? '');
+  return isProblem(profile) ? [profile] : { cluster, nodeFile: own, profileName: own.profile, profile };
+}
+
+/** The names of the nodes that the bundle has, sorted. */
+export function nodesOf(files: BundleFiles): readonly string[] {
+  const names: string[] = [];
+  for (const path of files.keys()) {
+    const what = readPath(path);
+    if (what?.kind === 'node') names.push(what.node);
+  }
+  return names.toSorted(compareText);
+}
+
+const orders = new WeakMap<BundleFiles, Map<string, readonly string[]>>();
+
+/** The paths of a profile's rule files of one tool, in the order of loading. Sorted once for each `files`, which must not change. */
+export function ruleFiles(files: BundleFiles, profile: string, tool: Tool): readonly string[] {
+  const known = orders.get(files) ?? new Map<string, readonly string[]>();
+  orders.set(files, known);
+  const key = `${profile}.${tool}`;
+  const order = known.get(key) ?? sortRuleFiles(files, profile, tool);
+  known.set(key, order);
+  return order;
+}
+
+function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool): readonly string[] {
+  const prefix = `profiles/${profile}/services/`;
+  const services = [...files.keys()].filter((path) => path.startsWith(prefix) && path.endsWith(`.${tool}`));
+  // Without the ending, so that `a/b` stands before `a/b-c`: `.` sorts after `-`.
+  const key = new Map(services.map((path) => [path, path.slice(0, -tool.length - 1)]));
+  services.sort((a, b) => compareText(key.get(a) as string, key.get(b) as string));
+  return [baseFile(profile, 'first', tool), ...services, baseFile(profile, 'last', tool)].filter((path) =>
+    files.has(path),
+  );
+}
+
+function resolveCached(
+  cache: ResolveCache,
+  path: string,
+  text: string,
+  scope: Scope,
+): NonNullable<Cached['resolved']> | readonly Problem[] {
+  const cached = cache.read(path, text);
+  if (!('file' in cached)) return cached;
+  const key = scopeKey(scope, cached.sameEverywhere);
+  if (cached.resolved?.scope !== key) {
+    const sections = resolveFile(cached.file, scope, readPath(path)?.kind === 'base');
+    cached.resolved = { scope: key, sections, digest: resolvedDigest(sections) };
+  }
+  return cached.resolved;
+}
+
+const keys = new WeakMap<Scope, { node: string; profile: string }>();
+
+/** What of the scope the result depends on, as a text to compare. */
+function scopeKey(scope: Scope, sameEverywhere: boolean): string {
+  let known = keys.get(scope);
+  if (!known) {
+    const profile = JSON.stringify(scope.profileValues);
+    known = { profile, node: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, profile]) };
+    keys.set(scope, known);
+  }
+  return sameEverywhere ? known.profile : known.node;
+}
+
+function scopeOf(head: Head, node: string, family: Family): Scope {
+  return {
+    family,
+    node,
+    zone: head.nodeFile.zone,
+    nodeValues: head.nodeFile.values,
+    profileValues: head.profile.values,
+  };
+}
+
+/** Puts sections behind each other, table by table. */
+function collector(): { rules: ResolvedRules; add(sections: readonly ResolvedSection[]): void } {
+  const rules: Record<TableName, { chains: string[]; rules: string[] }> = {
+    filter: { chains: [], rules: [] },
+    nat: { chains: [], rules: [] },
+  };
+  const add = (sections: readonly ResolvedSection[]): void => {
+    for (const section of sections) {
+      const table = rules[section.table];
+      for (const chain of section.chains) table.chains.push(chain);
+      for (const rule of section.rules) table.rules.push(rule);
+    }
+  };
+  return { rules, add };
+}
+
+function sysctlLines(text: string, head: Head, node: string): readonly string[] {
+  const nodeValues: Values = head.nodeFile.values;
+  const scope = { node, nodeValues, profileValues: head.profile.values };
+  return text
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .flatMap((line) => fillVariables(line, scope));
+}
+
+function unknownNode(files: BundleFiles, node: string): Problem {
+  const names = nodesOf(files);
+  const some = names.slice(0, 5).join(', ') + (names.length > 5 ? `, … (${names.length} in all)` : '');
+  return {
+    code: 'BUNDLE_UNKNOWN_NODE',
+    level: 'error',
+    message: `Cannot resolve node ${node}: the bundle has no nodes/${node}/node.yaml`,
+    hint:
+      names.length === 0 ? 'The bundle has no node at all: add Nodes to the input or to sluice.yaml' : `It has ${some}`,
+  };
+}

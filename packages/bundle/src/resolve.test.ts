@@ -1,0 +1,100 @@
+import { expect, test } from 'vitest';
+import { fillHost, fillVariables, resolveFile, type Scope } from './resolve.ts';
+import { readRuleFile, type RuleFile } from './rulefile.ts';
+
+const scope: Scope = {
+  family: 'ipv4',
+  node: 'node-a',
+  zone: 'a',
+  nodeValues: {
+    cores: 8,
+    addresses: ['192.0.2.1', '192.0.2.2'],
+    ipv4: { address: '192.0.2.11' },
+    ipv6: { address: 'fd00::11' },
+  },
+  profileValues: { ipv4: { clusterCIDR: '10.244.0.0/16' }, empty: '' },
+};
+const elsewhere: Scope = { ...scope, node: 'node-b', zone: undefined, nodeValues: {} };
+
+function nat(chains: readonly string[], ...rules: readonly string[]): RuleFile {
+  const text = `*nat\n${chains.map((chain) => `:${chain} - [0:0]\n`).join('')}${rules.join('\n')}\nCOMMIT\n`;
+  const file = readRuleFile('test.iptables', text);
+  if (!('sections' in file)) throw new Error(JSON.stringify(file));
+  return file;
+}
+const rulesOf = (file: RuleFile, on: Scope): readonly string[] => resolveFile(file, on)[0]?.rules ?? [];
+
+test.each([
+  ['@zone=a,b', true, false],
+  ['@zone=b', false, false],
+  ['@zone!=b', true, true],
+  ['@zone!=a', false, true],
+  ['@node=node-a', true, false],
+  ['@node!=node-a', false, true],
+  ['@ip-in=192.0.2.0/24', true, false],
+  ['@ip-in=10.0.0.0/8,192.0.2.11/32', true, false],
+  ['@ip-not-in=192.0.2.0/24', false, true],
+  ['@ip-in=10.0.0.0/8', false, false],
+])('%s stands on node-a: %s, on a node without zone and address: %s', (guard, here, there) => {
+  const file = nat([], `${guard} -A KUBE-SERVICES -j RETURN`);
+  expect([rulesOf(file, scope).length === 1, rulesOf(file, elsewhere).length === 1]).toEqual([here, there]);
+});
+
+const local = nat(
+  ['KUBE-SEP-A', 'KUBE-SVL-A'],
+  '@local=KUBE-SVL-A -A KUBE-SERVICES -d 10.96.0.1 -j KUBE-SVL-A',
+  '@nolocal=KUBE-SVL-A -A KUBE-SERVICES -d 10.96.0.1 -j RETURN',
+  '@local=KUBE-SVL-A -A KUBE-SVL-A -j KUBE-MARK-MASQ',
+  '@node=node-a -A KUBE-SVL-A -j KUBE-SEP-A',
+  '-A KUBE-SEP-A -j DNAT --to-destination 10.244.1.5:80',
+);
+
+test('a node with a local endpoint has the chain and what leads to it', () => {
+  expect(resolveFile(local, scope)).toEqual([
+    {
+      table: 'nat',
+      chains: ['KUBE-SEP-A', 'KUBE-SVL-A'],
+      rules: [
+        '-A KUBE-SERVICES -d 10.96.0.1 -j KUBE-SVL-A',
+        '-A KUBE-SVL-A -j KUBE-MARK-MASQ',
+        '-A KUBE-SVL-A -j KUBE-SEP-A',
+        '-A KUBE-SEP-A -j DNAT --to-destination 10.244.1.5:80',
+      ],
+    },
+  ]);
+});
+
+test('a node without one has neither, nor the endpoint chain that only it led to', () => {
+  expect(resolveFile(local, elsewhere)).toEqual([
+    { table: 'nat', chains: [], rules: ['-A KUBE-SERVICES -d 10.96.0.1 -j RETURN'] },
+  ]);
+});
+
+test('base chains stay though nothing refers to them', () => {
+  expect(resolveFile(nat(['KUBE-SERVICES'], '-A KUBE-SERVICES -j RETURN'), scope, true)[0]?.chains).toEqual([
+    'KUBE-SERVICES',
+  ]);
+});
+
+test.each([
+  ['a text stays as it is without variables', '-A X -j RETURN', ['-A X -j RETURN']],
+  ['the family decides the value', '-A X -s ${node.address} -j RETURN', ['-A X -s 192.0.2.11 -j RETURN']],
+  ['a common value serves every family', 'k = ${node.cores}', ['k = 8']],
+  ['a list repeats the line', '-A X -s ${node.addresses}', ['-A X -s 192.0.2.1', '-A X -s 192.0.2.2']],
+  ['a missing value leaves the line out', '-A X -s ${node.podCIDR}', []],
+  ['an empty value leaves the line out', '-A X -s ${profile.empty}', []],
+  ['inherited names are no values', '-A X -s ${node.constructor}', []],
+  ['the same variable twice is filled in twice', '${node.cores} ${node.cores}', ['8 8']],
+  ['two variables are filled in', '${profile.clusterCIDR} ${node.cores}', ['10.244.0.0/16 8']],
+  ['${host.*} is left for the machine', '-d ${host.nodePortAddresses}', ['-d ${host.nodePortAddresses}']],
+])('%s', (_title, text, lines) => {
+  expect(fillVariables(text, scope)).toEqual(lines);
+});
+
+test('the machine fills in what it knows', () => {
+  expect(fillHost('-d ${host.nodePortAddresses}', { nodePortAddresses: ['192.0.2.1', '192.0.2.2'] })).toEqual([
+    '-d 192.0.2.1',
+    '-d 192.0.2.2',
+  ]);
+  expect(fillHost('-d ${host.nodePortAddresses}', {})).toEqual([]);
+});

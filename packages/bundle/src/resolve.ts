@@ -1,0 +1,159 @@
+import { hash } from 'node:crypto';
+import { cidrContains } from './rules/cidr.ts';
+import { type Family, type Guard, type GuardedRule, type RuleFile, type TableName } from './rulefile.ts';
+import type { Values } from './documents.ts';
+
+/** What a rule file is resolved for. */
+export interface Scope {
+  readonly family: Family;
+  readonly node: string;
+  readonly zone?: string | undefined;
+  readonly nodeValues: Values;
+  readonly profileValues: Values;
+}
+
+/** One table of a file as it stands on one node; `${host.*}` is still as written. */
+export interface ResolvedSection {
+  readonly table: TableName;
+  readonly chains: readonly string[];
+  readonly rules: readonly string[];
+}
+
+/**
+ * A rule file as one node has it. README.md, "Resolving".
+ * @param keepChains true for base files, whose chains stay though nothing refers to them
+ */
+export function resolveFile(file: RuleFile, scope: Scope, keepChains = false): readonly ResolvedSection[] {
+  const standing = file.sections.map((section) => ({
+    ...section,
+    rules: section.rules.filter(({ guard }) => !guard || guard.kind === 'local' || guardHolds(guard, scope)),
+  }));
+  const filled = chainsWithRules(standing.find((section) => section.table === 'nat')?.rules ?? []);
+  return standing.flatMap((section) => {
+    const rules = section.rules
+      .filter(({ guard }) => guard?.kind !== 'local' || filled.has(guard.chain) !== guard.negated)
+      .flatMap(({ text }) => fillVariables(text, scope));
+    const resolved = keepChains ? { ...section, rules } : withoutUnreferenced(section.table, section.chains, rules);
+    return resolved.chains.length + resolved.rules.length > 0 ? [resolved] : [];
+  });
+}
+
+/** True when the file says the same on every node of a profile, so that one result serves all of them. */
+export function isSameEverywhere(file: RuleFile): boolean {
+  return file.sections.every((section) =>
+    section.rules.every(({ guard, text }) => !guard && !text.includes('${node.')),
+  );
+}
+
+/** The digest of what a file resolves to, as a node's version counts it; undefined when nothing is left. */
+export function resolvedDigest(sections: readonly ResolvedSection[]): string | undefined {
+  if (sections.length === 0) return undefined;
+  return hash('sha256', sections.map(printSection).join(''), 'hex');
+}
+
+export function printSection(section: ResolvedSection): string {
+  const chains = section.chains.map((chain) => `:${chain} - [0:0]\n`).join('');
+  return `*${section.table}\n${chains}${section.rules.map((rule) => `${rule}\n`).join('')}COMMIT\n`;
+}
+
+function guardHolds(guard: Exclude<Guard, { kind: 'local' }>, scope: Scope): boolean {
+  switch (guard.kind) {
+    case 'zone':
+      return (scope.zone !== undefined && guard.values.includes(scope.zone)) !== guard.negated;
+    case 'node':
+      return guard.values.includes(scope.node) !== guard.negated;
+    case 'ip-in': {
+      const address = valueOf(scope.nodeValues, scope.family, 'address');
+      const inside = typeof address === 'string' && guard.values.some((cidr) => cidrContains(cidr, address));
+      return inside !== guard.negated;
+    }
+  }
+}
+
+function chainsWithRules(rules: readonly GuardedRule[]): ReadonlySet<string> {
+  return new Set(rules.filter(({ guard }) => guard?.kind !== 'local').map(({ text }) => chainOf(text)));
+}
+
+/** The chain that a line `-A CHAIN …` appends to. */
+export function chainOf(rule: string): string {
+  const end = rule.indexOf(' ', 3);
+  return end < 0 ? rule.slice(3) : rule.slice(3, end);
+}
+
+/** The target that a rule jumps or goes to; undefined when it has none. Comments never hold ` -j ` (the grammar forbids it). */
+export function targetOf(rule: string): string | undefined {
+  const start = Math.max(rule.lastIndexOf(' -j '), rule.lastIndexOf(' -g '));
+  if (start < 0) return undefined;
+  const end = rule.indexOf(' ', start + 4);
+  return end < 0 ? rule.slice(start + 4) : rule.slice(start + 4, end);
+}
+
+/** Leaves out the file's own chains that no remaining rule refers to, until every one left is referred to. */
+function withoutUnreferenced(table: TableName, chains: readonly string[], rules: readonly string[]): ResolvedSection {
+  const own = new Set(chains);
+  const wanted = new Set<string>();
+  const rulesOf = Map.groupBy(rules, chainOf);
+  const visit = (from: readonly string[]): void => {
+    for (const rule of from) {
+      const target = targetOf(rule);
+      if (target === undefined || !own.has(target) || wanted.has(target)) continue;
+      wanted.add(target);
+      visit(rulesOf.get(target) ?? []);
+    }
+  };
+  for (const [chain, list] of rulesOf) if (!own.has(chain)) visit(list);
+  if (wanted.size === own.size) return { table, chains, rules };
+  const stays = (chain: string): boolean => !own.has(chain) || wanted.has(chain);
+  return { table, chains: chains.filter(stays), rules: rules.filter((rule) => stays(chainOf(rule))) };
+}
+
+const variable = /\$\{(node|profile)\.([A-Za-z]+)\}/g;
+
+/** The line with its `${node.*}` and `${profile.*}` filled in: once, several times for a list, or not at all when a value is empty. */
+export function fillVariables(text: string, scope: Omit<Scope, 'family'> & { family?: Family }): readonly string[] {
+  if (!text.includes('${')) return [text];
+  return fillFrom(text, variable, (owner, name) =>
+    valueOf(owner === 'node' ? scope.nodeValues : scope.profileValues, scope.family, name),
+  );
+}
+
+const hostVariable = /\$\{(host)\.([A-Za-z]+)\}/g;
+
+/** What the machine itself knows: the values of `${host.*}` in one family. */
+export type HostValues = Readonly<Record<string, readonly string[]>>;
+
+/** The line with its `${host.*}` filled in. */
+export function fillHost(text: string, host: HostValues): readonly string[] {
+  return text.includes('${host.') ? fillFrom(text, hostVariable, (_, name) => host[name]) : [text];
+}
+
+function fillFrom(
+  text: string,
+  form: RegExp,
+  look: (owner: string, name: string) => string | number | readonly string[] | undefined,
+): readonly string[] {
+  let lines: string[] = [text];
+  for (const [whole, owner, name] of text.matchAll(form) as Iterable<[string, string, string]>) {
+    const value = look(owner, name);
+    const list =
+      value === undefined || value === '' ? [] : Array.isArray(value) ? (value as string[]) : [String(value)];
+    lines = lines.flatMap((line) => list.map((item) => line.replaceAll(whole, item)));
+  }
+  return lines;
+}
+
+/** A value of `node.yaml` or `profile.yaml`: the family's own before the common one. */
+export function valueOf(
+  values: Values,
+  family: Family | undefined,
+  name: string,
+): string | number | readonly string[] | undefined {
+  const own = family === undefined ? undefined : values[family];
+  const value =
+    isRecord(own) && Object.hasOwn(own, name) ? own[name] : Object.hasOwn(values, name) ? values[name] : undefined;
+  return isRecord(value) ? undefined : value;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, string | number | readonly string[]>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import type { Problem } from './problem.ts';
+import { printRuleFile, readRuleFile, type RuleFile } from './rulefile.ts';
+
+const file: RuleFile = {
+  header: ['shop/web ClusterIP', '', 'endpoint http 10.244.1.5:8080 node-a zone-a'],
+  sections: [
+    {
+      table: 'filter',
+      chains: [],
+      rules: [{ guard: { kind: 'local', negated: true, chain: 'KUBE-SVL-A' }, text: '-A KUBE-SERVICES -j DROP' }],
+    },
+    {
+      table: 'nat',
+      chains: ['KUBE-SVC-A', 'KUBE-SVL-A'],
+      rules: [
+        { text: '-A KUBE-SERVICES -j KUBE-SVC-A' },
+        { guard: { kind: 'zone', negated: true, values: ['a', 'b'] }, text: '-A KUBE-SVC-A -j KUBE-SEP-A' },
+        { guard: { kind: 'node', negated: false, values: ['node-a'] }, text: '-A KUBE-SVL-A -j KUBE-SEP-A' },
+        {
+          guard: { kind: 'ip-in', negated: false, values: ['10.0.0.0/8'] },
+          text: '-A KUBE-FW-A -s 10.0.0.1 -j KUBE-EXT-A',
+        },
+      ],
+    },
+  ],
+};
+
+test('a file that was printed reads back as it was', () => {
+  expect(readRuleFile('a.iptables', printRuleFile(file))).toEqual(file);
+});
+
+test('sections without chains and rules are not written', () => {
+  expect(printRuleFile({ header: [], sections: [{ table: 'nat', chains: [], rules: [] }] })).toBe('');
+});
+
+test.each([
+  ['a line outside a section', '-A KUBE-SERVICES -j DROP\n', 1],
+  ['nat before filter', '*nat\nCOMMIT\n*filter\nCOMMIT\n', 3],
+  ['one table twice', '*nat\nCOMMIT\n*nat\nCOMMIT\n', 3],
+  ['another table', '*mangle\nCOMMIT\n', 1],
+  ['a section without its COMMIT', '*nat\n-A KUBE-SERVICES -j DROP\n', 2],
+  ['a last line without its end', '*nat\nCOMMIT', 2],
+  ['a chain with a policy', '*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n', 2],
+  ['a chain declared twice', '*nat\n:KUBE-A - [0:0]\n:KUBE-A - [0:0]\nCOMMIT\n', 3],
+  ['a chain declared after a rule', '*nat\n-A KUBE-A -j DROP\n:KUBE-A - [0:0]\nCOMMIT\n', 3],
+  ['a chain name of 29 characters', `*nat\n:${'K'.repeat(29)} - [0:0]\nCOMMIT\n`, 2],
+  ['a command that is not -A', '*nat\n-F KUBE-A\nCOMMIT\n', 2],
+  ['a guard that nobody knows', '*nat\n@moon=full -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['two guards', '*nat\n@zone=a @node=b -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a negation where there is none', '*nat\n@local!=KUBE-SVL-A -A KUBE-A -j DROP\nCOMMIT\n', 2],
+])('%s is refused with its line', (_title, text, line) => {
+  const problems = readRuleFile('a.iptables', text);
+  expect((problems as readonly Problem[])[0]).toMatchObject({ code: 'BUNDLE_INVALID', at: { file: 'a.iptables', line } });
+});

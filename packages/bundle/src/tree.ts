@@ -1,0 +1,68 @@
+import type { Tool } from './rulefile.ts';
+
+/** What a path inside a bundle is for. */
+export type BundlePath =
+  | { readonly kind: 'cluster' | 'git' }
+  | { readonly kind: 'profile' | 'sysctl'; readonly profile: string }
+  | { readonly kind: 'base'; readonly profile: string; readonly where: 'first' | 'last'; readonly tool: Tool }
+  | {
+      readonly kind: 'service';
+      readonly profile: string;
+      readonly namespace: string;
+      readonly name: string;
+      readonly tool: Tool;
+    }
+  | { readonly kind: 'node'; readonly node: string };
+
+export const completeFile = '.sluice-complete';
+export const clusterFile = 'cluster.yaml';
+export const profileFile = (profile: string): string => `profiles/${profile}/profile.yaml`;
+export const sysctlFile = (profile: string): string => `profiles/${profile}/base/sysctl.conf`;
+export const baseFile = (profile: string, where: 'first' | 'last', tool: Tool): string =>
+  `profiles/${profile}/base/${where}.${tool}`;
+export const serviceFile = (profile: string, namespace: string, name: string, tool: Tool): string =>
+  `profiles/${profile}/services/${namespace}/${name}.${tool}`;
+export const nodeFile = (node: string): string => `nodes/${node}/node.yaml`;
+
+/** Files that are part of the format though no program reads them: without them Git hides or rewrites others. */
+export const gitFiles: Readonly<Record<string, string>> = {
+  '.gitattributes': '* -text\n',
+  '.gitignore': '!*\n/.sluice-*\n',
+};
+
+const label = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
+const subdomain = `${label}(?:\\.${label})*`;
+const forms = {
+  profile: new RegExp(`^profiles/(${subdomain})/profile\\.yaml$`),
+  sysctl: new RegExp(`^profiles/(${subdomain})/base/sysctl\\.conf$`),
+  base: new RegExp(`^profiles/(${subdomain})/base/(first|last)\\.(ip6?tables)$`),
+  service: new RegExp(`^profiles/(${subdomain})/services/(${label})/(${label})\\.(ip6?tables)$`),
+  node: new RegExp(`^nodes/(${subdomain})/node\\.yaml$`),
+};
+
+/** What a path is for; undefined when the format has no such file. */
+export function readPath(path: string): BundlePath | undefined {
+  if (path === clusterFile) return { kind: 'cluster' };
+  if (Object.hasOwn(gitFiles, path)) return { kind: 'git' };
+  let match: RegExpExecArray | null;
+  if ((match = forms.service.exec(path))) {
+    const [, profile, namespace, name, tool] = match as unknown as [string, string, string, string, Tool];
+    return { kind: 'service', profile, namespace, name, tool };
+  }
+  if ((match = forms.node.exec(path))) return { kind: 'node', node: match[1] as string };
+  if ((match = forms.profile.exec(path))) return { kind: 'profile', profile: match[1] as string };
+  if ((match = forms.sysctl.exec(path))) return { kind: 'sysctl', profile: match[1] as string };
+  if ((match = forms.base.exec(path))) {
+    const [, profile, where, tool] = match as unknown as [string, string, 'first' | 'last', Tool];
+    return { kind: 'base', profile, where, tool };
+  }
+  return undefined;
+}
+
+/** Files that a release adds; no digest covers them. */
+const releaseFiles: ReadonlySet<string> = new Set(['release.yaml', 'SHA256SUMS', 'SHA256SUMS.sig']);
+
+/** True for what may lie in a bundle directory without being part of the tree that is digested. */
+export function isOutsideTree(path: string): boolean {
+  return path === '.git' || path.startsWith('.git/') || path.startsWith('.sluice-') || releaseFiles.has(path);
+}
