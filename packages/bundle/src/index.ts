@@ -8,3 +8,4 @@ export * from './seal.ts';
 export * from './tree.ts';
 export * from './rules/address.ts';
 export * from './rules/cidr.ts';
+export * from './rules/sysctl.ts';

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { checkSysctl, printSysctl, procPath, readSysctlLine, readSysctls, sysctlKeys } from './sysctl.ts';
+
+test.each([
+  ['a limit', 'net.netfilter.nf_conntrack_max = 262144'],
+  ['a time-out', 'net.netfilter.nf_conntrack_tcp_timeout_established = 86400'],
+  ['a flag', 'net.ipv4.conf.all.route_localnet = 1'],
+  ['the largest limit', 'net.netfilter.nf_conntrack_max = 2147483647'],
+])('%s is read and printed back', (_title, line) => {
+  const setting = readSysctlLine(line);
+  expect(typeof setting === 'string' ? setting : printSysctl(setting)).toBe(line);
+});
+
+test.each([
+  ['a key that is not in the list', 'kernel.core_pattern = 1', 'not in the allow-list'],
+  ['a way out of the tree', 'net/ipv4/../../kernel/ostype = 1', 'not in the allow-list'],
+  ['slashes for dots', 'net/ipv4/ip_forward = 1', 'not in the allow-list'],
+  ['a name every object has', 'constructor = 1', 'not in the allow-list'],
+  ['one interface', 'net.ipv4.conf.eth0.route_localnet = 1', 'not in the allow-list'],
+  ['a value over the range', 'net.ipv4.ip_forward = 2', 'from 0 to 1'],
+  ['a value under the range', 'net.netfilter.nf_conntrack_max = 0', 'from 1024 to'],
+  ['a value beyond 31 bits', 'net.netfilter.nf_conntrack_max = 2147483648', 'to 2147483647'],
+  ['a negative value', 'net.netfilter.nf_conntrack_udp_timeout = -1', 'a whole number'],
+  ['a leading zero', 'net.ipv4.ip_forward = 01', 'a whole number'],
+  ['a hexadecimal value', 'net.ipv4.ip_forward = 0x1', 'a whole number'],
+  ['a fraction', 'net.netfilter.nf_conntrack_udp_timeout = 1.5', 'a whole number'],
+  ['no spaces', 'net.ipv4.ip_forward=1', 'of the form'],
+  ['no value', 'net.ipv4.ip_forward = ', 'of the form'],
+  ['two values', 'net.ipv4.ip_forward = 1 1', 'of the form'],
+  ['the dash that makes sysctl ignore errors', '-net.ipv4.ip_forward = 1', 'not in the allow-list'],
+])('refuses %s', (_title, line, reason) => {
+  expect(readSysctlLine(line)).toContain(reason);
+});
+
+test('a file gives its settings in order, comments and empty lines aside', () => {
+  const text = '# limits\n\nnet.netfilter.nf_conntrack_max = 131072\nnet.ipv4.ip_forward = 1\n';
+  expect(readSysctls('base/sysctl.conf', text)).toEqual([
+    { key: 'net.netfilter.nf_conntrack_max', value: 131072 },
+    { key: 'net.ipv4.ip_forward', value: 1 },
+  ]);
+});
+
+test('a file with problems lists all of them with their places', () => {
+  const read = readSysctls('base/sysctl.conf', 'kernel.panic = 1\nnet.ipv4.ip_forward = 1\nnet.ipv4.ip_forward = 9\n');
+  const problems = 'problems' in read ? read.problems : [];
+  expect(problems.map((problem) => [problem.code, problem.at?.line])).toEqual([
+    ['SYSCTL_NOT_ALLOWED', 1],
+    ['SYSCTL_NOT_ALLOWED', 3],
+  ]);
+});
+
+test('each key lives at the path that its name says', () => {
+  expect(sysctlKeys.map(procPath)).toEqual(sysctlKeys.map((key) => `/proc/sys/${key.replaceAll('.', '/')}`));
+});
+
+test('a value that a config names is checked like one in a file', () => {
+  expect(checkSysctl('net.ipv4.ip_forward', '1')).toEqual({ key: 'net.ipv4.ip_forward', value: 1 });
+  expect(checkSysctl('net.ipv4.ip_forward', 'yes')).toContain('a whole number');
+});

@@ -1,0 +1,112 @@
+import type { Problem } from '../problem.ts';
+
+/** One line `key = value` of a `sysctl.conf`. */
+export interface Sysctl {
+  readonly key: SysctlKey;
+  readonly value: number;
+}
+
+interface Range {
+  /** Where the value is read and written. A constant: a path made from text could leave /proc/sys. */
+  readonly path: string;
+  readonly min: number;
+  readonly max: number;
+}
+
+const conntrack = '/proc/sys/net/netfilter';
+const intMax = 0x7fffffff;
+/** Time-outs are seconds; thirty days is beyond what any connection table profits from. */
+const secondsMax = 30 * 24 * 60 * 60;
+const seconds = { min: 1, max: secondsMax };
+const flag = { min: 0, max: 1 };
+
+/**
+ * Every sysctl that a profile may set, with the values it may have. kube-proxy sets the conntrack keys without
+ * `tcp_timeout_time_wait`, `generic` and `icmp`, and `route_localnet` for node ports on 127.0.0.1; forwarding is what any
+ * node needs that leads packets to pods. Everything else in /proc/sys is none of a bundle's business.
+ */
+const allowed = {
+  'net.ipv4.conf.all.route_localnet': { path: '/proc/sys/net/ipv4/conf/all/route_localnet', ...flag },
+  'net.ipv4.ip_forward': { path: '/proc/sys/net/ipv4/ip_forward', ...flag },
+  'net.ipv6.conf.all.forwarding': { path: '/proc/sys/net/ipv6/conf/all/forwarding', ...flag },
+  'net.netfilter.nf_conntrack_generic_timeout': { path: `${conntrack}/nf_conntrack_generic_timeout`, ...seconds },
+  'net.netfilter.nf_conntrack_icmp_timeout': { path: `${conntrack}/nf_conntrack_icmp_timeout`, ...seconds },
+  'net.netfilter.nf_conntrack_max': { path: `${conntrack}/nf_conntrack_max`, min: 1024, max: intMax },
+  'net.netfilter.nf_conntrack_tcp_be_liberal': { path: `${conntrack}/nf_conntrack_tcp_be_liberal`, ...flag },
+  'net.netfilter.nf_conntrack_tcp_timeout_close_wait': {
+    path: `${conntrack}/nf_conntrack_tcp_timeout_close_wait`,
+    ...seconds,
+  },
+  'net.netfilter.nf_conntrack_tcp_timeout_established': {
+    path: `${conntrack}/nf_conntrack_tcp_timeout_established`,
+    ...seconds,
+  },
+  'net.netfilter.nf_conntrack_tcp_timeout_time_wait': {
+    path: `${conntrack}/nf_conntrack_tcp_timeout_time_wait`,
+    ...seconds,
+  },
+  'net.netfilter.nf_conntrack_udp_timeout': { path: `${conntrack}/nf_conntrack_udp_timeout`, ...seconds },
+  'net.netfilter.nf_conntrack_udp_timeout_stream': { path: `${conntrack}/nf_conntrack_udp_timeout_stream`, ...seconds },
+} as const satisfies Record<string, Range>;
+
+export type SysctlKey = keyof typeof allowed;
+
+/** All keys of the allow-list, in byte order. */
+export const sysctlKeys = Object.keys(allowed) as readonly SysctlKey[];
+
+/** Whether a text is a key of the allow-list, in exactly this spelling. */
+export function isSysctlKey(text: string): text is SysctlKey {
+  return Object.hasOwn(allowed, text);
+}
+
+/** The file in which the kernel keeps a key. */
+export function procPath(key: SysctlKey): string {
+  return allowed[key].path;
+}
+
+/**
+ * Checks one setting against the allow-list.
+ * @returns the setting, or a sentence that says what is wrong with it
+ */
+export function checkSysctl(key: string, value: string): Sysctl | string {
+  if (!isSysctlKey(key)) return `Cannot set sysctl ${JSON.stringify(key)}: it is not in the allow-list`;
+  const { min, max } = allowed[key];
+  const number = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : Number.NaN;
+  if (number >= min && number <= max) return { key, value: number };
+  return `Cannot set sysctl ${key} to ${JSON.stringify(value)}: it takes a whole number from ${min} to ${max}`;
+}
+
+/**
+ * Reads a `sysctl.conf` of a bundle, with variables filled in: lines `key = value`; comments start with `#`.
+ * @param file named in problems; lines count from 1
+ * @returns the settings in the order of the lines, or every problem (`SYSCTL_NOT_ALLOWED`), never both
+ */
+export function readSysctls(file: string, text: string): readonly Sysctl[] | { readonly problems: readonly Problem[] } {
+  const settings: Sysctl[] = [];
+  const problems: Problem[] = [];
+  for (const [index, line] of text.split('\n').entries()) {
+    if (line === '' || line.startsWith('#')) continue;
+    const setting = readSysctlLine(line);
+    if (typeof setting !== 'string') settings.push(setting);
+    else problems.push(sysctlProblem(setting, { file, line: index + 1, column: 1 }));
+  }
+  return problems.length > 0 ? { problems } : settings;
+}
+
+/** One line `key = value`, or a sentence that says what is wrong with it. */
+export function readSysctlLine(line: string): Sysctl | string {
+  const match = /^(\S+) = (\S+)$/.exec(line);
+  if (!match) return `Cannot read sysctl line ${JSON.stringify(line)}: it is not of the form "key = value"`;
+  return checkSysctl(match[1] ?? '', match[2] ?? '');
+}
+
+/** `key = value`, as `sysctl -p` reads it. */
+export function printSysctl(setting: Sysctl): string {
+  return `${setting.key} = ${setting.value}`;
+}
+
+function sysctlProblem(message: string, at: NonNullable<Problem['at']>): Problem {
+  const hint =
+    'Remove the line from the profile; bundles set only the keys that packages/bundle/src/rules/sysctl.ts lists';
+  return { code: 'SYSCTL_NOT_ALLOWED', level: 'error', at, message, hint };
+}
