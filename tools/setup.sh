@@ -1,0 +1,69 @@
+# Set-up for ./dev: sourced, with the checkout as the current directory. Every step says what it installs, and why.
+
+pnpm_version=12.21.0
+debian_wanted='iptables:iptables-nft-restore iproute2:ip ipset:ipset conntrack:conntrack git:git util-linux:nsenter'
+
+say() { printf 'dev: %s\n' "$*" >&2; }
+fail() {
+  say "$1"
+  say "  $2"
+  exit 2
+}
+
+# Runs a command up to three times: registries and mirrors have bad moments.
+retry() {
+  for attempt in 1 2 3; do
+    if "$@"; then return 0; fi
+    if [ "$attempt" -lt 3 ]; then
+      say "attempt $attempt of 3 failed: $*; trying again"
+      sleep $((attempt * 3))
+    fi
+  done
+  return 1
+}
+
+# JavaScript packages, a current Node among them. Again only when the lockfile changed since.
+install_packages() {
+  stamp=node_modules/.setup-lockfile
+  if [ -f "$stamp" ] && cmp -s pnpm-lock.yaml "$stamp" && [ -x node_modules/.bin/node ]; then return 0; fi
+  command -v npx >/dev/null 2>&1 || fail 'Cannot install the packages: npx is not there' 'Install Node.js 20 or newer with npm, such as: apt-get install nodejs npm'
+  say "installing the packages of pnpm-lock.yaml with pnpm $pnpm_version, and Node 26 beside them (about 10 s)"
+  retry npx -y "pnpm@$pnpm_version" install --frozen-lockfile >&2 ||
+    fail 'Cannot install the packages: pnpm failed three times' 'Read its messages above; behind a proxy, set HTTPS_PROXY or npm_config_registry'
+  cp pnpm-lock.yaml "$stamp"
+}
+
+# The Node that came with the packages. It needs libatomic.so.1, which a minimal Debian does not have.
+check_node() {
+  if node_modules/.bin/node -e 0 2>/dev/null; then return 0; fi
+  install_debian libatomic1
+  node_modules/.bin/node -e 0 || fail 'Cannot start Node 26 (node_modules/.bin/node)' 'It needs libatomic.so.1: apt-get install libatomic1'
+}
+
+# $@: Debian packages. False when they cannot be installed here.
+install_debian() {
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then return 1; fi
+  say "installing Debian packages: $*"
+  export DEBIAN_FRONTEND=noninteractive
+  { retry apt-get update -qq && retry apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null
+}
+
+# Sets $no_kernel to the reason when this machine cannot run what touches a kernel, to '' when it can.
+prepare_kernel() {
+  PATH=$PATH:/usr/sbin:/sbin
+  no_kernel=''
+  if [ "$(id -u)" != 0 ]; then
+    no_kernel='network namespaces need root; run it again with sudo'
+    return 0
+  fi
+  missing=''
+  for wanted in $debian_wanted; do
+    command -v "${wanted#*:}" >/dev/null 2>&1 || missing="$missing ${wanted%%:*}"
+  done
+  # shellcheck disable=SC2086 # a list of words
+  if [ -n "$missing" ] && ! install_debian $missing; then
+    no_kernel="these programs are missing and could not be installed:$missing"
+  elif ! unshare --net --mount --pid --fork true 2>/dev/null; then
+    no_kernel='this container may not create network, mount and process namespaces (CAP_SYS_ADMIN)'
+  fi
+}
