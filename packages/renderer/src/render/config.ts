@@ -10,6 +10,8 @@ export interface Config {
   readonly profiles: readonly Profile[];
   /** For allocation, per family. */
   readonly serviceCIDRs: PerFamily<string>;
+  /** The family of the first service CIDR: what a Service gets that asks for no family. */
+  readonly primaryFamily: Family;
   readonly nodePortRange: { readonly from: number; readonly to: number };
   /** Nodes that no manifest names, by name. */
   readonly nodes: readonly ConfigNode[];

@@ -1,0 +1,30 @@
+import type { Family } from '@sluice/bundle';
+import type { Config } from './config.ts';
+
+export interface FamilyWish {
+  readonly ipFamilyPolicy?: 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';
+  readonly ipFamilies: readonly Family[];
+  /** The families of `clusterIPs`, in their order. */
+  readonly ofClusterIPs: readonly Family[];
+}
+
+/**
+ * The families in which a Service gets ClusterIPs, by the API server's rules (KEP-563): addresses that are there decide first,
+ * then `ipFamilies`, then the cluster's own order; two of either without a policy mean RequireDualStack, otherwise SingleStack.
+ * @returns the families in order; empty when RequireDualStack asks for a family that the cluster does not have
+ */
+export function wantedFamilies(
+  wish: FamilyWish,
+  config: Pick<Config, 'serviceCIDRs' | 'primaryFamily'>,
+): readonly Family[] {
+  const second: Family = config.primaryFamily === 'ipv4' ? 'ipv6' : 'ipv4';
+  const named = [...new Set([...wish.ofClusterIPs, ...wish.ipFamilies])];
+  const ordered = [...new Set([...named, config.primaryFamily, second])];
+  const asksForTwo = wish.ipFamilies.length > 1 || wish.ofClusterIPs.length > 1;
+  const policy = wish.ipFamilyPolicy ?? (asksForTwo ? 'RequireDualStack' : 'SingleStack');
+  if (policy === 'SingleStack') return ordered.slice(0, 1);
+  const possible = ordered.filter(
+    (family) => wish.ofClusterIPs.includes(family) || config.serviceCIDRs[family] !== undefined,
+  );
+  return policy === 'RequireDualStack' && possible.length < 2 ? [] : possible;
+}

@@ -1,0 +1,95 @@
+import { hash } from 'node:crypto';
+import { parseAddress, parseCidr } from '@sluice/bundle';
+
+/** A row of numbers, addresses or ports, that can be given out. */
+export interface Range<T> {
+  /** As the config spells it. */
+  readonly text: string;
+  /** How many there are. */
+  readonly size: bigint;
+  /**
+   * So many at the start are given out last: the API server leaves them to people who choose an address by hand
+   * (KEP-3070 for ClusterIPs, KEP-3668 for node ports).
+   */
+  readonly band: bigint;
+  /** The number at `offset`, counted from 0. */
+  at(offset: bigint): T;
+}
+
+/**
+ * The ClusterIPs of a service CIDR as the API server counts them: without the network address, without the IPv4 broadcast
+ * address, and without the first address, which the API server keeps for `default/kubernetes`.
+ * @param cidr canonical, such as `10.96.0.0/12`
+ */
+export function addressRange(cidr: string): Range<string> {
+  const parsed = parseCidr(cidr);
+  if (!parsed) throw new RangeError(`Cannot allocate from ${JSON.stringify(cidr)}: it is no CIDR`);
+  const bits = parsed.family === 'ipv4' ? 32 : 128;
+  const all = 1n << BigInt(bits - parsed.prefix);
+  const base = parsed.words.reduce((sum, word) => (sum << 16n) | BigInt(word), 0n);
+  const unusable = parsed.family === 'ipv4' ? 3n : 2n;
+  return {
+    text: parsed.text,
+    size: all > unusable ? all - unusable : 0n,
+    band: bandOf(all, { least: 16n, step: 16n, most: 256n }),
+    at: (offset) => printAddress(base + 2n + offset, bits / 16),
+  };
+}
+
+/** The node ports `from` to `to`, both included. */
+export function portRange(range: { readonly from: number; readonly to: number }): Range<number> {
+  const size = BigInt(Math.max(0, range.to - range.from + 1));
+  return {
+    text: `${range.from}-${range.to}`,
+    size,
+    band: bandOf(size, { least: 16n, step: 32n, most: 128n }),
+    at: (offset) => range.from + Number(offset),
+  };
+}
+
+/** kubernetes/kubernetes `calculateRangeOffset` of the ipallocator and of the portallocator. */
+function bandOf(size: bigint, rule: { least: bigint; step: bigint; most: bigint }): bigint {
+  if (size <= rule.least) return 0n;
+  const share = size / rule.step;
+  return share < rule.least ? rule.least : share > rule.most ? rule.most : share;
+}
+
+/** Choices by hash before the rest is walked in order. */
+const hashedChoices = 64;
+
+/**
+ * The first free number in the order that belongs to `key`: choices by hash, then everything in order from the first choice.
+ * Two keys share hardly any choice, so two branches that add a Service each rarely give out one number.
+ * @returns undefined when nothing is free
+ */
+export function choose<T>(range: Range<T>, key: string, isFree: (candidate: T) => boolean): T | undefined {
+  const band = range.band < range.size ? range.band : 0n;
+  const open = range.size - band;
+  if (open <= 0n) return undefined;
+  const first = hashOf(key, 0) % open;
+  for (let attempt = 0; attempt < hashedChoices; attempt++) {
+    const candidate = range.at(band + (attempt === 0 ? first : hashOf(key, attempt) % open));
+    if (isFree(candidate)) return candidate;
+  }
+  for (let step = 1n; step < open; step++) {
+    const candidate = range.at(band + ((first + step) % open));
+    if (isFree(candidate)) return candidate;
+  }
+  for (let offset = 0n; offset < band; offset++) {
+    const candidate = range.at(offset);
+    if (isFree(candidate)) return candidate;
+  }
+  return undefined;
+}
+
+/** 128 bits: more than any range has, so that the remainder is even. */
+function hashOf(key: string, attempt: number): bigint {
+  return BigInt(`0x${hash('sha256', `${key}#${attempt}`, 'hex').slice(0, 32)}`);
+}
+
+function printAddress(value: bigint, words: number): string {
+  if (words === 2) return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join('.');
+  const groups = Array.from({ length: 8 }, (_, index) => ((value >> BigInt(16 * (7 - index))) & 0xffffn).toString(16));
+  const text = groups.join(':');
+  return parseAddress(text)?.text ?? text;
+}

@@ -1,0 +1,195 @@
+import { compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
+import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger } from './allocate-ledger.ts';
+import { addressRange, choose, portRange, type Range } from './allocate-range.ts';
+import {
+  type Allocated,
+  type AllocationPort,
+  type AllocationRequest,
+  portKey,
+  serviceName,
+  type Taken,
+} from './allocate-request.ts';
+import type { Allocation } from './allocation.ts';
+import type { Config } from './config.ts';
+import type { Path } from './kube.ts';
+import type { PerFamily } from './model.ts';
+
+/**
+ * Gives every Service the numbers it lacks. Pure, and independent of the order of its inputs.
+ * What a manifest sets wins; what a file holds never moves; a new number is the first free one in the order that belongs to
+ * the Service's own name, so what one branch adds rarely meets what another adds.
+ * @param requests every Service that has a ClusterIP or is to get one, not only those that lack something
+ * @param taken numbers in use by anything else
+ * @param allocations what the files beside the config hold
+ */
+export function allocate(
+  requests: readonly AllocationRequest[],
+  taken: Taken,
+  config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>,
+  allocations: readonly Allocation[],
+): Allocated {
+  const ledger = openLedger();
+  const sorted = requests.toSorted((a, b) => compareText(serviceName(a), serviceName(b)));
+  const problems = [...enterAllocations(ledger, allocations), ...enterRequests(ledger, sorted)];
+  enterTaken(ledger, taken);
+  const office: Office = { ledger, ranges: rangesOf(config), problems };
+  const files = new Map(allocations.map((allocation) => [serviceName(allocation), allocation]));
+  const given = new Map<string, Allocation>();
+  const created: Allocation[] = [];
+  for (const request of sorted) {
+    const key = serviceName(request);
+    const grant = grantAll(office, request, files.get(key));
+    given.set(key, grant.all);
+    if (grant.file) created.push(grant.file);
+  }
+  return { given, created, problems };
+}
+
+/** What giving out needs: who holds what, where to take from, whom to tell. */
+interface Office {
+  readonly ledger: Ledger;
+  readonly ranges: { readonly addresses: PerFamily<Range<string>>; readonly ports: Range<number> };
+  readonly problems: Problem[];
+}
+
+export function rangesOf(config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>): Office['ranges'] {
+  const { ipv4, ipv6 } = config.serviceCIDRs;
+  const addresses = {
+    ...(ipv4 !== undefined && { ipv4: addressRange(ipv4) }),
+    ...(ipv6 !== undefined && { ipv6: addressRange(ipv6) }),
+  };
+  return { addresses, ports: portRange(config.nodePortRange) };
+}
+
+/** `all`: every number the Service has now. `file`: what its file must hold, if that is new. */
+function grantAll(
+  office: Office,
+  request: AllocationRequest,
+  old: Allocation | undefined,
+): { all: Allocation; file?: Allocation } {
+  const { namespace, name } = request;
+  const addresses = grantAddresses(office, request, old);
+  const ports = grantNodePorts(office, request, old);
+  const health = grantHealthPort(office, request, old);
+  const all: Allocation = {
+    namespace,
+    name,
+    clusterIPs: addresses.all,
+    nodePorts: ports.all,
+    ...(health.all !== undefined && { healthCheckNodePort: health.all }),
+  };
+  if (addresses.fresh.length === 0 && Object.keys(ports.fresh).length === 0 && health.fresh === undefined)
+    return { all };
+  const healthCheckNodePort = health.fresh ?? old?.healthCheckNodePort;
+  const file: Allocation = {
+    namespace,
+    name,
+    ...(old?.file !== undefined && { file: old.file }),
+    clusterIPs: [...(old?.clusterIPs ?? []), ...addresses.fresh],
+    nodePorts: { ...old?.nodePorts, ...ports.fresh },
+    ...(healthCheckNodePort !== undefined && { healthCheckNodePort }),
+  };
+  return { all, file };
+}
+
+function grantAddresses(
+  office: Office,
+  request: AllocationRequest,
+  old: Allocation | undefined,
+): { all: string[]; fresh: string[] } {
+  const all: string[] = [];
+  const fresh: string[] = [];
+  for (const family of request.families) {
+    const ofFamily = (address: string): boolean => familyOfAddress(address) === family;
+    const known = request.clusterIPs.find(ofFamily) ?? old?.clusterIPs.find(ofFamily);
+    const address = known ?? newAddress(office, request, family);
+    if (address === undefined) continue;
+    all.push(address);
+    if (known === undefined) fresh.push(address);
+  }
+  return { all, fresh };
+}
+
+function newAddress(office: Office, request: AllocationRequest, family: Family): string | undefined {
+  const range = office.ranges.addresses[family];
+  const word = family === 'ipv4' ? 'IPv4' : 'IPv6';
+  if (!range) {
+    office.problems.push({
+      code: 'ALLOCATION_EXHAUSTED',
+      level: 'error',
+      at: request.origin.place(['spec', 'ipFamilies']),
+      object: `Service ${serviceName(request)}`,
+      message: `Cannot give an ${word} address: the config has no ${word} service CIDR`,
+      hint: `Add the cluster's ${word} range to serviceCIDRs in sluice.yaml, or ask for one family in spec.ipFamilies`,
+    });
+    return undefined;
+  }
+  return take(office, request, range, `${serviceName(request)} ${family}`, ['spec', 'clusterIP']);
+}
+
+type Ports = Record<string, number>;
+
+/** Ports of one Service with one port number share a node port, as they do at the API server (DNS over TCP and UDP). */
+function grantNodePorts(
+  office: Office,
+  request: AllocationRequest,
+  old: Allocation | undefined,
+): { all: Ports; fresh: Ports } {
+  const all: Ports = {};
+  const fresh: Ports = {};
+  const known = (port: AllocationPort): number =>
+    port.nodePort || (request.wantsNodePorts ? (old?.nodePorts[portKey(port)] ?? 0) : 0);
+  for (const port of request.ports) if (known(port) > 0) all[portKey(port)] = known(port);
+  if (!request.wantsNodePorts) return { all, fresh };
+  for (const port of request.ports) {
+    const key = portKey(port);
+    if (all[key] !== undefined) continue;
+    const twin = request.ports.find(
+      (other) => other.port === port.port && other.protocol !== port.protocol && all[portKey(other)],
+    );
+    const shared = twin && all[portKey(twin)];
+    const number =
+      shared ?? take(office, request, office.ranges.ports, `${serviceName(request)}:${key}`, ['spec', 'ports']);
+    if (number === undefined) continue;
+    all[key] = number;
+    fresh[key] = number;
+  }
+  return { all, fresh };
+}
+
+function grantHealthPort(
+  office: Office,
+  request: AllocationRequest,
+  old: Allocation | undefined,
+): { all?: number; fresh?: number } {
+  if (request.healthCheckNodePort === 'none') return {};
+  if (request.healthCheckNodePort !== 'wanted') return { all: request.healthCheckNodePort };
+  if (old?.healthCheckNodePort !== undefined) return { all: old.healthCheckNodePort };
+  const seed = `${serviceName(request)} healthCheckNodePort`;
+  const fresh = take(office, request, office.ranges.ports, seed, ['spec', 'healthCheckNodePort']);
+  return fresh === undefined ? {} : { all: fresh, fresh };
+}
+
+/** One free number, entered under the request's name; a problem when there is none. */
+function take<T extends string | number>(
+  office: Office,
+  request: AllocationRequest,
+  range: Range<T>,
+  seed: string,
+  path: Path,
+): T | undefined {
+  const value = choose(range, seed, (candidate) => office.ledger.isFree(candidate));
+  if (value !== undefined) {
+    office.ledger.take(value, { service: serviceName(request) });
+    return value;
+  }
+  office.problems.push({
+    code: 'ALLOCATION_EXHAUSTED',
+    level: 'error',
+    at: request.origin.place(path),
+    object: `Service ${serviceName(request)}`,
+    message: `Cannot give a number out of ${range.text}: all ${range.size} are taken`,
+    hint: 'Widen the range in sluice.yaml as the API server has it, or delete the allocation files of Services that are gone',
+  });
+  return undefined;
+}
