@@ -1,0 +1,65 @@
+import { compareText, nodesOf, type Problem, ResolveCache, resolveNode } from '@sluice/bundle';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { readTree } from '../load/tree.ts';
+import { defaultBundleDir } from './defaults.ts';
+
+interface Row {
+  readonly node: string;
+  readonly profile: string;
+  readonly zone?: string;
+  readonly version: string;
+}
+
+/** `sluice ls`: profiles, nodes and the version of each. */
+export function lsCommand(dir: string = defaultBundleDir, options: { readonly output: 'text' | 'json' }): number {
+  const listed = list(dir);
+  if ('problems' in listed) {
+    process.stderr.write(printProblems(listed.problems));
+    return exitCodes.problem;
+  }
+  process.stdout.write(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
+  return exitCodes.done;
+}
+
+function list(dir: string): { cluster: string; rows: readonly Row[] } | { problems: readonly Problem[] } {
+  const files = readTree(dir);
+  if (!(files instanceof Map)) return { problems: [files as Problem] };
+  const cache = new ResolveCache();
+  const problems: Problem[] = [];
+  const rows: Row[] = [];
+  let cluster = '';
+  for (const name of nodesOf(files)) {
+    const node = resolveNode(files, name, cache);
+    if (!('version' in node)) {
+      problems.push(...node);
+      break; // what is wrong with one node's profile is wrong with all of them
+    }
+    cluster = node.cluster.name;
+    const { zone } = node.nodeFile;
+    rows.push({
+      node: name,
+      profile: node.profileName,
+      ...(zone === undefined ? {} : { zone }),
+      version: node.version,
+    });
+  }
+  return problems.length > 0 ? { problems } : { cluster, rows };
+}
+
+function json(cluster: string, rows: readonly Row[]): string {
+  const profiles = [...Map.groupBy(rows, (row) => row.profile)]
+    .toSorted(([a], [b]) => compareText(a, b))
+    .map(([name, of]) => ({ name, nodes: of.length }));
+  const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'BundleList', cluster, profiles, nodes: rows };
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+function text(rows: readonly Row[]): string {
+  const table = [
+    ['PROFILE', 'NODE', 'ZONE', 'VERSION'],
+    ...rows.map((row) => [row.profile, row.node, row.zone ?? '-', row.version]),
+  ];
+  const widths = [0, 1, 2].map((column) => Math.max(...table.map((cells) => (cells[column] as string).length)));
+  return table.map((cells) => `${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}\n`).join('');
+}

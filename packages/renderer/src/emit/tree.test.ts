@@ -1,0 +1,80 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { listTree } from '../load/tree.ts';
+import { planTree, type TreePlan, writeTree } from './tree.ts';
+
+let dir: string;
+beforeEach(() => void (dir = mkdtempSync(join(tmpdir(), 'sluice-tree-'))));
+afterEach(() => rmSync(dir, { recursive: true }));
+
+const service = 'profiles/default/services/shop/web.iptables';
+const files = new Map([
+  ['cluster.yaml', 'kind: Cluster\n'],
+  ['nodes/node-a/node.yaml', 'kind: Node\n'],
+  [service, '*nat\nCOMMIT\n'],
+]);
+
+function plan(of: ReadonlyMap<string, string> = files): TreePlan {
+  const planned = planTree(dir, of);
+  if ('code' in planned) throw new Error(planned.message);
+  return planned;
+}
+
+test('a new directory gets every file and then says that it is complete', () => {
+  writeTree(dir, files, plan());
+  expect(listTree(dir)).toEqual([...files.keys()].toSorted());
+  expect(readFileSync(join(dir, '.sluice-complete'), 'utf8')).toMatch(/^sha256:[0-9a-f]{64}\n$/);
+  expect(plan()).toMatchObject({ write: [], remove: [], complete: { isThere: true } });
+});
+
+test('an unchanged directory is not touched', () => {
+  writeTree(dir, files, plan());
+  const before = statSync(join(dir, '.sluice-complete'), { bigint: true });
+  writeTree(dir, files, plan());
+  const after = statSync(join(dir, '.sluice-complete'), { bigint: true });
+  expect([after.ino, after.mtimeNs]).toEqual([before.ino, before.mtimeNs]);
+});
+
+test('only what changed is written, and what is gone is removed with its empty folders', () => {
+  writeTree(dir, files, plan());
+  const next = new Map(files).set('cluster.yaml', 'kind: Cluster\nname: shop\n');
+  next.delete(service);
+  const planned = plan(next);
+  expect(planned).toMatchObject({ write: ['cluster.yaml'], remove: [service], complete: { isThere: false } });
+  writeTree(dir, next, planned);
+  expect(() => statSync(join(dir, 'profiles'))).toThrow(/ENOENT/);
+});
+
+test.each([
+  ['a file is missing', () => rmSync(join(dir, 'cluster.yaml'))],
+  ['a file is cut short', () => writeFileSync(join(dir, service), '*nat\n')],
+  ['the last word is missing', () => rmSync(join(dir, '.sluice-complete'))],
+  ['an unfinished file is too many', () => writeFileSync(join(dir, service.replace('web', 'old')), '*nat')],
+])('the next write repairs an interrupted one: %s', (_title, interrupt) => {
+  writeTree(dir, files, plan());
+  interrupt();
+  const planned = plan();
+  expect(planned.write.length + planned.remove.length + Number(!planned.complete.isThere)).toBe(1);
+  writeTree(dir, files, planned);
+  expect(plan()).toMatchObject({ write: [], remove: [], complete: { isThere: true } });
+});
+
+test.each([
+  'notes.txt',
+  'profiles/default/services/shop/Web.iptables',
+  'profiles/default/services/shop/deep/web.iptables',
+])('a directory with %s is refused: it is somebody else’s', (path) => {
+  mkdirSync(join(dir, path, '..'), { recursive: true });
+  writeFileSync(join(dir, path), '');
+  expect(planTree(dir, files)).toMatchObject({ code: 'OUTPUT_NOT_A_BUNDLE', at: { file: join(dir, path) } });
+});
+
+test('.git and the files of a release stay where they are', () => {
+  mkdirSync(join(dir, '.git'));
+  writeFileSync(join(dir, '.git/HEAD'), '');
+  writeFileSync(join(dir, 'SHA256SUMS'), '');
+  writeTree(dir, files, plan());
+  expect(readFileSync(join(dir, '.git/HEAD'), 'utf8')).toBe('');
+});

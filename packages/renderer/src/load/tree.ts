@@ -1,0 +1,55 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type BundleFiles, clusterFile, compareText, isOutsideTree, type Problem, readPath } from '@sluice/bundle';
+
+/**
+ * The files of a bundle directory.
+ * @param wanted which of them to read; all when left out
+ * @returns path → text, or `BUNDLE_INVALID` when the directory is no bundle or holds what no bundle has
+ */
+export function readTree(dir: string, wanted: (path: string) => boolean = () => true): BundleFiles | Problem {
+  const paths = listTree(dir);
+  const foreign = paths.find((path) => readPath(path) === undefined);
+  if (foreign !== undefined) return notABundle(join(dir, foreign), 'no bundle has this file');
+  if (!paths.includes(clusterFile)) return notABundle(join(dir, clusterFile), 'there is no such file');
+  return new Map(paths.filter(wanted).map((path) => [path, readText(dir, path) ?? '']));
+}
+
+/** The paths of all files that belong to the tree, sorted; none when the directory is not there. */
+export function listTree(dir: string): readonly string[] {
+  const paths: string[] = [];
+  const walk = (folder: string): void => {
+    for (const entry of readdirSync(join(dir, folder), { withFileTypes: true })) {
+      const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
+      if (isOutsideTree(path)) continue;
+      if (entry.isDirectory()) walk(path);
+      else paths.push(path);
+    }
+  };
+  try {
+    walk('');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  return paths.toSorted(compareText);
+}
+
+/** A file's text; undefined when it is not there. */
+export function readText(dir: string, path: string): string | undefined {
+  try {
+    return readFileSync(join(dir, path), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function notABundle(file: string, why: string): Problem {
+  return {
+    code: 'BUNDLE_INVALID',
+    level: 'error',
+    at: { file, line: 1, column: 1 },
+    message: `Cannot read the bundle: ${why}`,
+    hint: 'Give a directory that `sluice render` wrote',
+  };
+}

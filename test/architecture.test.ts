@@ -1,0 +1,91 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+
+/**
+ * Who may import whom. A place is a package's folder, or its file where it has no folder. Imports within a place are free.
+ * What is not listed here does not exist: a new folder needs a line.
+ */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  bundle: [],
+  'renderer/main': ['renderer/commands', 'renderer/exit', 'renderer/version'],
+  'renderer/commands': ['renderer/load', 'renderer/render', 'renderer/emit', 'renderer/exit', 'bundle'],
+  'renderer/load': ['renderer/render', 'bundle'],
+  'renderer/render': ['bundle'],
+  'renderer/emit': ['renderer/load', 'renderer/render', 'bundle'],
+  'renderer/exit': [],
+  'renderer/version': [],
+};
+
+/** Places whose functions only turn values into values: they see no disk, no process, no clock. */
+const pure: Readonly<Record<string, readonly string[]>> = {
+  bundle: ['node:crypto', 'yaml'],
+  'renderer/render': ['node:crypto', 'yaml'],
+  'applier/rollout': [],
+};
+
+interface Import {
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+const imports: readonly Import[] = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => /^[a-z]+\/src\/.*\.ts$/.test(path) && !path.includes('node_modules') && !path.endsWith('.test.ts'))
+  .flatMap((path) => {
+    const text = readFileSync(join(root, 'packages', path), 'utf8');
+    const targets = [...text.matchAll(/(?:^|\s)(?:from|import|import\()\s*'([^']+)'/g)].map(
+      (match) => match[1] as string,
+    );
+    return targets.map((target) => ({ file: path, from: placeOf(path), to: resolveTarget(path, target) }));
+  });
+
+function resolveTarget(path: string, target: string): string {
+  if (target.startsWith('.')) return placeOf(normalize(join(dirname(path), target)));
+  return target.startsWith('@sluice/') ? target.slice('@sluice/'.length) : target;
+}
+
+function placeOf(path: string): string {
+  const [name, , ...rest] = path.split('/') as [string, string, ...string[]];
+  if (name === 'bundle') return 'bundle';
+  return `${name}/${(rest[0] as string).replace(/\.ts$/, '')}`;
+}
+
+const isOurs = (place: string): boolean => /^(bundle|renderer|applier)(\/|$)/.test(place);
+const unique = (list: readonly Import[]): readonly Import[] => [
+  ...new Map(list.map((item) => [JSON.stringify(item), item])).values(),
+];
+
+test.each(unique(imports.filter(({ from, to }) => isOurs(to) && from !== to)))(
+  '$from may import $to ($file)',
+  ({ from, to }) => {
+    expect(mayImport[from] ?? []).toContain(to);
+  },
+);
+
+test.each(unique(imports.filter(({ from, to }) => from in pure && !isOurs(to))))(
+  '$from stays pure though it imports $to ($file)',
+  ({ from, to }) => {
+    expect(pure[from]).toContain(to);
+  },
+);
+
+test.each(Object.keys(pure))('nothing in %s reads the clock, chance, the environment or the locale', (place) => {
+  const forbidden = /\bDate\b|Math\.random|process\.|localeCompare|Intl\.|toLocale/;
+  const files = imports.filter(({ from }) => from === place).map(({ file }) => file);
+  const found = [...new Set(files)].filter((file) =>
+    forbidden.test(withoutComments(readFileSync(join(root, 'packages', file), 'utf8'))),
+  );
+  expect(found).toEqual([]);
+});
+
+const withoutComments = (text: string): string => text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+
+test('the renderer and the applier never import each other', () => {
+  const crossing = imports.filter(
+    ({ from, to }) => /^(renderer|applier)/.test(to) && from.split('/')[0] !== to.split('/')[0],
+  );
+  expect(crossing.map(({ file }) => relative('.', file))).toEqual([]);
+});
