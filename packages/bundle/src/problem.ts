@@ -74,6 +74,18 @@ export const problemCodes = {
   RULE_REFUSED: 'a rule line is outside the strict grammar',
   OUTPUT_NOT_A_BUNDLE: 'the output directory holds something else',
   OUTPUT_STALE: 'the output directory is not what would be written',
+  // the node
+  NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',
+  NODE_TOOL_MISSING: 'a tool that the bundle needs is not on the node',
+  NODE_LACKS_NEED: 'the node cannot do what the profile needs',
+  NODE_CHAINS_NOT_OURS: 'chains of these names were made by somebody else',
+  NODE_SYSCTL_FIXED: 'a sysctl of the profile cannot be written on the node',
+  NODE_REFUSES_RULES: 'the kernel of the node does not take the rules',
+  NODE_LOCKED: 'another sluiced holds the state directory',
+  NODE_STATE_INVALID: 'the state directory cannot be read or has another schema',
+  NODE_HELD: 'the node waits for a person',
+  BUNDLE_PARTIAL: 'the bundle was made from partial input',
+  BUNDLE_QUARANTINED: 'the bundle failed on this node before',
 } as const satisfies Record<string, string>;
 
 export type ProblemCode = keyof typeof problemCodes;

@@ -1,0 +1,138 @@
+import { compareText, type Place, type Problem } from '@sluice/bundle';
+import * as v from 'valibot';
+import { LineCounter, parseDocument } from 'yaml';
+import { limits } from './limits.ts';
+
+const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
+const absolutePath = v.pipe(v.string(), v.regex(/^\/[^\0]*$/, 'it is no absolute path'));
+const hostPort = v.pipe(
+  v.string(),
+  v.regex(/^(\[[0-9a-f:]+\]|[0-9.]+):[0-9]{1,5}$/, 'it is not of the form address:port (IPv6 in brackets)'),
+);
+const subdomain = v.pipe(
+  v.string(),
+  v.maxLength(253),
+  v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/, 'it is no DNS subdomain'),
+);
+
+const probeTimes = {
+  name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'it is no DNS label')),
+  attempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100)), limits.probeAttemptsDefault),
+  intervalSeconds: v.optional(seconds, limits.probeIntervalMsDefault / 1000),
+  timeoutSeconds: v.optional(seconds, limits.probeTimeoutMsDefault / 1000),
+};
+const probeSchema = v.union([
+  v.strictObject({ ...probeTimes, http: v.pipe(v.string(), v.regex(/^https?:\/\/[^\s]+$/, 'it is no http URL')) }),
+  v.strictObject({ ...probeTimes, tcp: hostPort }),
+  v.strictObject({ ...probeTimes, exec: v.tupleWithRest([absolutePath], v.string()) }),
+]);
+
+const schema = v.strictObject({
+  apiVersion: v.literal('sluice.dev/v1alpha1'),
+  kind: v.literal('SluicedConfig'),
+  node: subdomain,
+  bundle: v.optional(absolutePath, '/etc/sluice/rendered'),
+  state: v.optional(absolutePath, '/var/lib/sluice'),
+  backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
+  takeOver: v.optional(v.literal('kube-proxy')),
+  allowPartial: v.optional(v.boolean(), false),
+  rehearse: v.optional(v.boolean(), true),
+  listen: v.optional(hostPort, '127.0.0.1:10276'),
+  scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),
+  probes: v.optional(v.array(probeSchema), []),
+});
+
+/** `sluiced.yaml` with its defaults filled in. docs/sluiced.yaml explains every field. */
+export type Config = v.InferOutput<typeof schema>;
+/** One check of the node's health, with how often, how far apart and how long it may take. */
+export type ProbeConfig = v.InferOutput<typeof probeSchema>;
+
+/** The config of a node that has no file: what `sluiced apply DIR --node NAME` runs with. */
+export function defaultConfig(node: string): Config {
+  return v.parse(schema, { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluicedConfig', node });
+}
+
+/**
+ * Reads the text of `sluiced.yaml`.
+ * @param file named in problems
+ * @returns the config, or every problem in it (`NODE_CONFIG_INVALID`)
+ */
+export function readConfig(file: string, text: string): Config | { readonly problems: readonly Problem[] } {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter, prettyErrors: false });
+  const place = (offset: number): Place => {
+    const { line, col } = lineCounter.linePos(offset);
+    return { file, line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  if (document.errors.length > 0) {
+    return { problems: document.errors.map((error) => invalid(place(error.pos[0]), error.message)) };
+  }
+  const parsed = v.safeParse(schema, document.toJS({ maxAliasCount: 0 }));
+  if (!parsed.success) {
+    const offset = (path: readonly unknown[]): number => offsetOf(document, path);
+    return {
+      problems: parsed.issues.flatMap(innermost).map((issue) => problemOf(issue, (path) => place(offset(path)))),
+    };
+  }
+  const doubled = doubledProbe(parsed.output.probes);
+  if (doubled === undefined) return parsed.output;
+  return { problems: [invalid(place(offsetOf(document, ['probes', doubled, 'name'])), 'two probes have this name')] };
+}
+
+type Issue = v.InferIssue<typeof schema>;
+
+/** A union reports that no member fits; what is wrong is told by the member that comes closest. */
+function innermost(issue: Issue): readonly Issue[] {
+  const inner = (issue.issues ?? []) as readonly Issue[];
+  if (issue.type !== 'union' || inner.length === 0) return [issue];
+  const named = inner.filter((one) => !isMissingKind(one) && one.type !== 'strict_object');
+  const chosen = named.length > 0 ? named : inner.slice(0, 1);
+  return chosen.map((one) => ({ ...one, path: [...(issue.path ?? []), ...(one.path ?? [])] }) as Issue);
+}
+
+/** True for "this probe is not of the http kind" and the like. */
+function isMissingKind(issue: Issue): boolean {
+  return issue.input === undefined;
+}
+
+function problemOf(issue: Issue, place: (path: readonly unknown[]) => Place): Problem {
+  const path = (issue.path ?? []).map((item) => item.key);
+  const field = path.map(String).join('.');
+  const key = String(path.at(-1) ?? '');
+  const why =
+    issue.type === 'strict_object' && issue.expected === 'never'
+      ? `there is no field ${field}`
+      : `${field === '' ? 'it' : field}: ${issue.message}`;
+  return invalid(place(path), why, key);
+}
+
+function invalid(at: Place, why: string, key = ''): Problem {
+  const near = nearestField(key);
+  return {
+    code: 'NODE_CONFIG_INVALID',
+    level: 'error',
+    at,
+    message: `Cannot read the config: ${why}`,
+    hint: near === undefined ? 'docs/sluiced.yaml has every field with its meaning' : `Did you mean ${near}?`,
+  };
+}
+
+/** The field that differs from a misspelt one only in case, hyphens or underscores. */
+function nearestField(key: string): string | undefined {
+  const plain = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, '');
+  const fields = Object.keys(schema.entries).toSorted(compareText);
+  return fields.find((field) => field !== key && plain(field) === plain(key));
+}
+
+function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unknown[]): number {
+  for (let length = path.length; length > 0; length--) {
+    const node = document.getIn(path.slice(0, length), true) as { range?: readonly number[] } | undefined;
+    if (node?.range) return node.range[0] ?? 0;
+  }
+  return document.contents?.range?.[0] ?? 0;
+}
+
+function doubledProbe(probes: readonly ProbeConfig[]): number | undefined {
+  const index = probes.findIndex((probe, at) => probes.findIndex(({ name }) => name === probe.name) < at);
+  return index < 0 ? undefined : index;
+}

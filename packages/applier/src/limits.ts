@@ -1,0 +1,46 @@
+/** Every bound in the applier, with its unit. A number elsewhere is a mistake. */
+export const limits = {
+  /** packages/bundle/README.md, "Limits". */
+  fileBytesMax: 8 * 1024 * 1024,
+  bundleBytesMax: 512 * 1024 * 1024,
+  bundleFilesMax: 200_000,
+  bundleDepthMax: 8,
+
+  /** How long one run of a tool may take. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
+  commandTimeoutMs: 60_000,
+  /** Between asking a tool to end and ending it. */
+  commandKillDelayMs: 2_000,
+  /** What `-w` gets: how long a tool waits for the xtables lock. */
+  xtablesLockSeconds: 5,
+  /** A legacy tool that did not get the lock (exit code 4) is asked again this often. */
+  xtablesLockAttemptsMax: 3,
+  commandOutputBytesMax: 256 * 1024 * 1024,
+
+  /** iptables-nft needs time quadratic in the chains of one payload: 60,000 in one did not end in 430 s, 100 at a time took 9 s. */
+  chainsPerPayloadMax: 500,
+  /** Up to so many changed chains are read back one by one; beyond that the whole table is. */
+  chainsReadSinglyMax: 8,
+
+  probeAttemptsDefault: 5,
+  probeIntervalMsDefault: 1_000,
+  probeTimeoutMsDefault: 2_000,
+  probeBodyBytesMax: 64 * 1024,
+
+  /** How often going back is tried before the node is held for a person. */
+  rollbackAttemptsMax: 5,
+  rollbackIntervalMs: 1_000,
+  /** So many restarts within one open transaction, and the node is held. */
+  recoveriesMax: 5,
+
+  scanIntervalMsDefault: 30_000,
+  /** Events of one write arrive in a burst; one scan serves them all. */
+  eventSettleMs: 50,
+  /** A file changed so shortly before it was read may change again within the same tick of the file system's clock. */
+  racyMs: 2_000,
+
+  generationsKept: 10,
+  historyEntriesMax: 200,
+  /** The lock may be held by a tool that outlived its parent; it ends or is killed within this time. */
+  lockWaitSeconds: 10,
+  statusReadMsMax: 5_000,
+} as const;

@@ -1,0 +1,48 @@
+import type { Generation, Refusal } from './ports.ts';
+
+/** Every way in which putting a bundle into the kernel can end. */
+export type Outcome =
+  /** Nothing was touched: the bundle is not for this node or this node cannot run it. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** The kernel already is what the bundle says. */
+  | { readonly kind: 'same'; readonly generation: Generation }
+  | { readonly kind: 'confirmed'; readonly generation: Generation; readonly steps: number }
+  /** The rules from before are back. */
+  | { readonly kind: 'rolled-back'; readonly because: string }
+  /** The rules from before could not be brought back: a person must look. */
+  | { readonly kind: 'held'; readonly because: string; readonly rollback: string };
+
+/** The exit codes of both binaries; the README has the table. */
+export const exitCodes = {
+  done: 0,
+  different: 1,
+  problem: 2,
+  refused: 3,
+  rolledBack: 4,
+  held: 5,
+} as const;
+
+/** How each ending is logged and what the process ends with. A new ending does not compile until it is rated. */
+export const rating = {
+  refused: { level: 'warn', exitCode: exitCodes.refused },
+  same: { level: 'info', exitCode: exitCodes.done },
+  confirmed: { level: 'info', exitCode: exitCodes.done },
+  'rolled-back': { level: 'error', exitCode: exitCodes.rolledBack },
+  held: { level: 'fatal', exitCode: exitCodes.held },
+} as const satisfies Record<Outcome['kind'], { level: string; exitCode: number }>;
+
+/** One line for people. */
+export function describe(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'refused':
+      return `refused: ${outcome.refusal.problems.length} problem(s), nothing was touched`;
+    case 'same':
+      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})`;
+    case 'confirmed':
+      return `confirmed: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)`;
+    case 'rolled-back':
+      return `rolled back, the rules from before are in place: ${outcome.because}`;
+    case 'held':
+      return `held, a person must look: ${outcome.because}; and the way back failed: ${outcome.rollback}`;
+  }
+}

@@ -1,0 +1,121 @@
+import type { Family, Problem, SysctlKey, TableName } from '@sluice/bundle';
+import type { ChainNames, NodeState, Observed } from './state.ts';
+
+/** One thing that the kernel takes in one bite: a table of one family, a sysctl, the hash size. */
+export type Step =
+  | {
+      readonly kind: 'restore-table';
+      readonly family: Family;
+      readonly table: TableName;
+      /** From `*table` to `COMMIT`, for `iptables-restore --noflush`. */
+      readonly text: string;
+      readonly because: string;
+    }
+  | { readonly kind: 'set-sysctl'; readonly key: SysctlKey; readonly value: number; readonly because: string }
+  | { readonly kind: 'raise-hashsize'; readonly value: number; readonly because: string };
+
+/** What the transaction needs of the kernel. kernel/linux.ts and kernel/fake.ts pass the same contract suite. */
+export interface Kernel {
+  /** True where one payload must not create many chains (`limits.chainsPerPayloadMax`). */
+  readonly slowWithManyChains: boolean;
+  /** Both tables of these families, whoever made what is in them. */
+  observe(families: readonly Family[]): Promise<Observed>;
+  /** The rules of some chains as the kernel prints them. A chain that is not there is absent. */
+  observeChains(family: Family, table: TableName, chains: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>>;
+  /** Takes the step whole or throws a `KernelError` and takes nothing of it. */
+  apply(step: Step): Promise<void>;
+  /** Loads rules for real where no packet meets them. Throws a `KernelError` when the kernel does not take them. */
+  rehearse(state: NodeState): Promise<void>;
+  /** The value now; undefined when this kernel has no such key. */
+  readSysctl(key: SysctlKey): Promise<number | undefined>;
+  /** The size of the conntrack hash table; undefined when it cannot be read. */
+  readHashSize(): Promise<number | undefined>;
+}
+
+/** Why the kernel, or the tool in front of it, did not do what it was asked. */
+export class KernelError extends Error {
+  override readonly name = 'KernelError';
+  /** What was asked, such as `iptables-restore nat`. */
+  readonly action: string;
+
+  constructor(action: string, why: string) {
+    super(`Cannot run ${action}: ${why}`);
+    this.action = action;
+  }
+}
+
+/** A transaction that has begun and is neither confirmed nor taken back. Together with generation `from` it is the way back. */
+export interface Intent {
+  /** The generation that stands, or stood, when the transaction begins. */
+  readonly from: number;
+  readonly version: string;
+  /** Chains that the transaction makes and generation `from` lacks. */
+  readonly creates: ChainNames;
+  /** The values that sysctls had before, of those that generation `from` does not set. */
+  readonly sysctls: ReadonlyMap<SysctlKey, number>;
+}
+
+/** What one generation put into the kernel. */
+export interface Generation {
+  readonly number: number;
+  readonly version: string;
+  readonly state: NodeState;
+}
+
+/** The memory that outlives the process. history/ implements it on disk; each call is durable when it returns. */
+export interface Journal {
+  begin(intent: Intent): Promise<void>;
+  /** Stores the generation and closes the transaction: from here on it is what the node boots. */
+  confirm(version: string, state: NodeState): Promise<Generation>;
+  /** Closes the transaction: generation `from` stands again. `because` is remembered together with the version. */
+  abandon(because: string): Promise<void>;
+  /** Says that a person must look; the transaction stays open. */
+  hold(because: string): Promise<void>;
+}
+
+/** One answer of one probe. */
+export interface ProbeResult {
+  readonly name: string;
+  readonly healthy: boolean;
+  /** What was seen, for the log and the reason of a way back. */
+  readonly seen: string;
+}
+
+/** The node's health checks. probe.ts implements it. */
+export interface Probes {
+  /** Every probe once, side by side: the state before a change. */
+  once(): Promise<readonly ProbeResult[]>;
+  /** Each probe until it passes or its attempts are used up. */
+  patiently(): Promise<readonly ProbeResult[]>;
+}
+
+export interface Clock {
+  sleep(ms: number): Promise<void>;
+}
+
+/** What the transaction says on its way; never needed for its outcome. */
+export type Report = (event: string, details: Readonly<Record<string, unknown>>) => void;
+
+export interface Ports {
+  readonly kernel: Kernel;
+  readonly journal: Journal;
+  readonly probes: Probes;
+  readonly clock: Clock;
+  readonly report: Report;
+}
+
+/** What the machine is and can do, as far as admission asks. kernel/facts.ts reads it. */
+export interface NodeFacts {
+  /** Per family with tools: the version of iptables, such as `1.8.9`. */
+  readonly tools: { readonly [F in Family]?: string };
+  /** Per family: the addresses of the machine's interfaces. */
+  readonly addresses: Readonly<Record<Family, readonly string[]>>;
+  /** Process ids of running kube-proxies. */
+  readonly kubeProxies: readonly number[];
+  sysctlWritable(key: SysctlKey): boolean;
+}
+
+/** Why nothing was touched. */
+export interface Refusal {
+  readonly problems: readonly Problem[];
+}

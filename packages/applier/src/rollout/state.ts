@@ -1,0 +1,80 @@
+import {
+  emptyTable,
+  type Family,
+  type FamilyProgram,
+  type SysctlKey,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/bundle';
+
+/** What Sluice holds in a kernel, or wants to: the unit that is planned, stored, verified and restored. */
+export interface NodeState {
+  readonly families: { readonly [F in Family]?: FamilyProgram };
+  readonly sysctls: ReadonlyMap<SysctlKey, number>;
+  /** A floor: the conntrack hash table is raised to it and never made smaller. */
+  readonly conntrackHashSize?: number;
+}
+
+/** Names of chains, by family and table. */
+export type ChainNames = { readonly [F in Family]?: Readonly<Record<TableName, readonly string[]>> };
+
+/** A table as the kernel printed it, with everything that anybody put there. */
+export interface ObservedTable {
+  /** Built-in chains and the chains of everybody, each with its rules as iptables-save prints them. */
+  readonly chains: ReadonlyMap<string, ObservedChain>;
+}
+export interface ObservedChain {
+  readonly builtIn: boolean;
+  readonly rules: readonly string[];
+}
+export type ObservedFamily = Readonly<Record<TableName, ObservedTable>>;
+/** Both tables of every family that the node has tools for. */
+export type Observed = { readonly [F in Family]?: ObservedFamily };
+
+export const familyNames = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
+
+/** The families that a state has rules for, IPv4 first. */
+export function familiesOf(state: Pick<NodeState, 'families'>): readonly Family[] {
+  return familyNames.filter((family) => state.families[family] !== undefined);
+}
+
+/** One table of a state; empty when the state has no such family. */
+export function tableOf(state: Pick<NodeState, 'families'>, family: Family, table: TableName): TableProgram {
+  return state.families[family]?.[table] ?? emptyTable;
+}
+
+/** Builds a state's families from one function of family and table. */
+export function mapTables(
+  families: readonly Family[],
+  make: (family: Family, table: TableName) => TableProgram,
+): NodeState['families'] {
+  const result: { [F in Family]?: FamilyProgram } = {};
+  for (const family of families) result[family] = { filter: make(family, 'filter'), nat: make(family, 'nat') };
+  return result;
+}
+
+/** The names of all chains of a state. */
+export function chainNames(state: Pick<NodeState, 'families'>): ChainNames {
+  const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familiesOf(state)) {
+    names[family] = {
+      filter: [...tableOf(state, family, 'filter').chains.keys()],
+      nat: [...tableOf(state, family, 'nat').chains.keys()],
+    };
+  }
+  return names;
+}
+
+/** The names of both, each once. */
+export function joinNames(a: ChainNames, b: ChainNames): ChainNames {
+  const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familyNames) {
+    const tables = { filter: [] as string[], nat: [] as string[] };
+    for (const table of tableNames) {
+      tables[table] = [...new Set([...(a[family]?.[table] ?? []), ...(b[family]?.[table] ?? [])])];
+    }
+    if (a[family] || b[family]) names[family] = tables;
+  }
+  return names;
+}
