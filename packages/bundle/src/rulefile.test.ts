@@ -51,5 +51,8 @@ test.each([
   ['a negation where there is none', '*nat\n@local!=KUBE-SVL-A -A KUBE-A -j DROP\nCOMMIT\n', 2],
 ])('%s is refused with its line', (_title, text, line) => {
   const problems = readRuleFile('a.iptables', text);
-  expect((problems as readonly Problem[])[0]).toMatchObject({ code: 'BUNDLE_INVALID', at: { file: 'a.iptables', line } });
+  expect((problems as readonly Problem[])[0]).toMatchObject({
+    code: 'BUNDLE_INVALID',
+    at: { file: 'a.iptables', line },
+  });
 });

@@ -1,0 +1,95 @@
+import type { Family } from '../rulefile.ts';
+import { parseAddress } from './address.ts';
+import { parseCidr } from './cidr.ts';
+import { certain, type ConntrackState, conntrackStates } from './rule.ts';
+
+/** The longest chain name that the kernel takes (`XT_EXTENSION_MAXNAMELEN` less its end). */
+export const chainBytesMax = 28;
+
+const chainForm = /^[A-Z0-9][A-Za-z0-9-]{0,27}$/;
+const interfaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$/;
+const interfacePrefixForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,13}\+$/;
+const commentBytesMax = 255;
+
+/** Whether a text may name a chain. */
+export function isChainName(text: string): boolean {
+  return chainForm.test(text);
+}
+
+/**
+ * Whether a rule may jump to a chain of this name. Names without a dash are those of iptables' own targets (`LOG`, `SNAT`,
+ * `TEE`), which must never be taken for chains.
+ */
+export function isJumpTarget(text: string): boolean {
+  return chainForm.test(text) && text.includes('-');
+}
+
+/** Whether a text may name an interface, or all that start with it (`cali+`). `+` alone is refused: it says nothing. */
+export function isInterface(text: string): boolean {
+  return interfaceForm.test(text) || interfacePrefixForm.test(text);
+}
+
+/** Whether a text may be a comment. Old versions of iptables-restore take one that starts with a dash for an option. */
+export function isComment(text: string): boolean {
+  return text.length <= commentBytesMax && !text.startsWith('-');
+}
+
+/** An address or a network as a canonical CIDR with its family. */
+export function readNetwork(text: string): { readonly family: Family; readonly text: string } | undefined {
+  if (text.includes('/')) return parseCidr(text);
+  const address = parseAddress(text);
+  return address && { family: address.family, text: `${address.text}/${address.family === 'ipv4' ? 32 : 128}` };
+}
+
+/** `10.244.1.5:8080` or `[fd00::5]:8080`: one address, one port. Ranges and missing ports are refused. */
+export function readEndpoint(
+  text: string,
+): { readonly family: Family; readonly address: string; readonly port: number } | undefined {
+  const colon = text.lastIndexOf(':');
+  const host = text.slice(0, Math.max(colon, 0));
+  const bracketed = host.startsWith('[') && host.endsWith(']');
+  const address = parseAddress(bracketed ? host.slice(1, -1) : host);
+  const port = readNumber(text.slice(colon + 1), 1, 65_535);
+  if (!address || port === undefined || bracketed !== (address.family === 'ipv6')) return undefined;
+  return { family: address.family, address: address.text, port };
+}
+
+/** A whole number in decimal without leading zeros. */
+export function readNumber(text: string, min: number, max: number): number | undefined {
+  const number = /^(?:0|[1-9][0-9]{0,9})$/.test(text) ? Number(text) : Number.NaN;
+  return number >= min && number <= max ? number : undefined;
+}
+
+/** 32 bits in hexadecimal: `0x4000`, or `0x00004000` as kube-proxy writes it. */
+export function readBits(text: string): number | undefined {
+  return /^0x[0-9a-fA-F]{1,8}$/.test(text) ? Number(text) : undefined;
+}
+
+/** `0x4000/0x4000`; without a mask all bits count. */
+export function readMark(text: string): { readonly value: number; readonly mask: number } | undefined {
+  const [first = '', second = '0xffffffff', ...rest] = text.split('/');
+  const value = readBits(first);
+  const mask = readBits(second);
+  return value === undefined || mask === undefined || rest.length > 0 ? undefined : { value, mask };
+}
+
+/** `RELATED,ESTABLISHED` in the kernel's order, or undefined when a state is unknown or named twice. */
+export function readStates(text: string): readonly ConntrackState[] | undefined {
+  const named = text.split(',');
+  const states = conntrackStates.filter((state) => named.includes(state));
+  return states.length === named.length ? states : undefined;
+}
+
+/** A probability as the kernel keeps it: `lround(2^31 × p)`, so 0.3333333333 and 0.33333333349 are one. */
+export function readChance(text: string): number | undefined {
+  return /^(?:0\.[0-9]{1,12}|1\.0{1,12})$/.test(text) ? Math.round(Number(text) * certain) : undefined;
+}
+
+/** As iptables-save prints it (`%.11f`): half-way values go to the even digit, which `toFixed` does not do. */
+export function printChance(chance: number): string {
+  const probability = chance / certain;
+  const rounded = probability.toFixed(11);
+  const halfway = chance % 0x100000 === 0x80000;
+  if (!halfway || Number(rounded.at(-1)) % 2 === 0) return rounded;
+  return probability.toFixed(12).slice(0, -1);
+}

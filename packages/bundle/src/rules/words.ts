@@ -1,0 +1,63 @@
+import type { RuleError } from './rule.ts';
+
+/** One word of a rule line. */
+export interface Word {
+  readonly text: string;
+  readonly quoted: boolean;
+}
+
+/** The longest line that is read; iptables itself takes 10,240 bytes. */
+export const lineBytesMax = 1_000;
+
+const plainLine = /^[\x20-\x7e]*$/;
+const plainWord = /^[^"'\\]+$/;
+
+/**
+ * Splits a line as iptables-restore does, but accepts only what every version of it splits alike: one space between words, a
+ * quoted word from its first to its last character, no quotes or backslashes elsewhere. (A quote inside a word makes
+ * iptables-restore read on into the next line; a NUL byte makes it forget the rest of the line.)
+ */
+export function splitWords(line: string): readonly Word[] | RuleError {
+  if (line.length > lineBytesMax) return { error: `the line has more than ${lineBytesMax} bytes` };
+  if (!plainLine.test(line)) return { error: 'the line has a character that is not printable ASCII' };
+  const words: Word[] = [];
+  for (let at = 0; at <= line.length; ) {
+    const quoted = line.charCodeAt(at) === 0x22;
+    const end = quoted ? endOfQuote(line, at) : endOfWord(line, at);
+    const text = line.slice(at, end);
+    if (text === '') return { error: 'words are not separated by single spaces' };
+    if (end < line.length && line.charCodeAt(end) !== 0x20) return { error: `quotes end inside of ${line.slice(at)}` };
+    if (quoted ? end <= at + 2 : !plainWord.test(text)) return { error: `the quotes of ${line.slice(at)} are not read` };
+    words.push({ text: quoted ? unquote(text) : text, quoted });
+    at = end + 1;
+  }
+  return words;
+}
+
+const safeWord = /^[A-Za-z0-9_-]+$/;
+
+/** A text as iptables-save writes it (`xtables_save_string`): in quotes unless every character is safe. */
+export function quote(text: string): string {
+  if (safeWord.test(text)) return text;
+  return `"${text.replaceAll(/["'\\]/g, '\\$&')}"`;
+}
+
+function unquote(text: string): string {
+  const inner = text.slice(1, -1);
+  return inner.includes('\\') ? inner.replaceAll(/\\(.)/g, '$1') : inner;
+}
+
+function endOfWord(line: string, start: number): number {
+  const space = line.indexOf(' ', start);
+  return space < 0 ? line.length : space;
+}
+
+/** The position behind the closing quote, or the opening one when there is no other. */
+function endOfQuote(line: string, start: number): number {
+  for (let at = start + 1; at < line.length; at++) {
+    const code = line.charCodeAt(at);
+    if (code === 0x5c) at++;
+    else if (code === 0x22) return at + 1;
+  }
+  return start + 1;
+}
