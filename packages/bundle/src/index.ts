@@ -9,3 +9,6 @@ export * from './tree.ts';
 export * from './rules/address.ts';
 export * from './rules/cidr.ts';
 export * from './rules/sysctl.ts';
+export * from './rules/rule.ts';
+export * from './rules/read.ts';
+export * from './rules/print.ts';

@@ -1,17 +1,93 @@
 import type { Family } from '../rulefile.ts';
-import {
-  isChainName,
-  isComment,
-  isInterface,
-  isJumpTarget,
-  readBits,
-  readChance,
-  readEndpoint,
-  readMark,
-  readNetwork,
-  readNumber,
-  readStates,
-} from './parts.ts';
-import { type Match, rejectReasons, type Rule, type RuleError, type Target, type TransportProtocol } from './rule.ts';
-import { splitWords, type Word } from './words.ts';
+import { accept, claim, type Complaint, type Cursor, isTransport, setOnce, take } from './cursor.ts';
+import { isChainName, isInterface, readNetwork } from './parts.ts';
+import { readDestinationPort, readMatch } from './read-match.ts';
+import { readTarget } from './read-target.ts';
+import type { Rule, RuleError } from './rule.ts';
+import { splitWords } from './words.ts';
 
+/**
+ * Reads one rule line. The grammar is closed: it has the forms that kube-proxy writes and those in which iptables-save
+ * (1.8) prints them back, and nothing else. So no option reaches iptables-restore whose effect nobody has thought of, such
+ * as `-M`, which names a program to run as root.
+ * @param text `-A CHAIN …`, without guards and variables
+ * @param family whose rule it must be; left out: whichever family its addresses have, but never both
+ * @returns the rule, or why the line is none
+ */
+export function readRule(text: string, family?: Family): Rule | RuleError {
+  const words = splitWords(text);
+  if ('error' in words) return words;
+  const chain = words[1]?.text ?? '';
+  if (words[0]?.text !== '-A' || !isChainName(chain)) return { error: 'the line does not start with -A and a chain' };
+  const cursor: Cursor = { words, at: 2, family, rule: { chain, matches: [] } };
+  while (cursor.at < words.length) {
+    const error = readOption(cursor);
+    if (error !== undefined) return { error };
+  }
+  const error = checkWhole(cursor.rule);
+  return error === undefined ? cursor.rule : { error };
+}
+
+function readOption(cursor: Cursor): Complaint {
+  const negated = accept(cursor, '!');
+  const option = take(cursor);
+  switch (option) {
+    case '-s':
+      return readAddress(cursor, 'source', negated);
+    case '-d':
+      return readAddress(cursor, 'destination', negated);
+    case '-i':
+      return readInterface(cursor, 'in', negated);
+    case '-o':
+      return readInterface(cursor, 'out', negated);
+  }
+  if (negated) return `! stands before ${option}`;
+  switch (option) {
+    case '-p':
+      return readProtocol(cursor);
+    case '-m':
+      return readMatch(cursor);
+    case '--dport':
+      return readDestinationPort(cursor);
+    case '-j':
+      return readTarget(cursor, 'jump');
+    case '-g':
+      return readTarget(cursor, 'goto');
+    default:
+      return `option ${option} is not in the grammar`;
+  }
+}
+
+function readAddress(cursor: Cursor, side: 'source' | 'destination', negated: boolean): Complaint {
+  const text = take(cursor);
+  const network = readNetwork(text);
+  if (!network) return `${text} is neither an address nor a network`;
+  const complaint = claim(cursor, network.family, text);
+  if (complaint !== undefined) return complaint;
+  if (network.text.endsWith('/0')) return negated ? `! ${text} matches nothing` : undefined;
+  return setOnce(cursor, side, { negated, value: network.text });
+}
+
+function readInterface(cursor: Cursor, side: 'in' | 'out', negated: boolean): Complaint {
+  const text = take(cursor);
+  return isInterface(text) ? setOnce(cursor, side, { negated, value: text }) : `${text} is no name of interfaces`;
+}
+
+function readProtocol(cursor: Cursor): Complaint {
+  const text = take(cursor);
+  if (!isTransport(text)) return `protocol ${text} is not in the grammar`;
+  if (cursor.rule.protocol) return 'the protocol is given twice';
+  cursor.rule.protocol = text;
+  return undefined;
+}
+
+/** What only the whole line shows. */
+function checkWhole(rule: Rule): Complaint {
+  const { protocol, target } = rule;
+  const transport = rule.matches.find((match) => isTransport(match.kind));
+  if (transport && transport.kind !== protocol) return `-m ${transport.kind} stands without -p ${transport.kind}`;
+  if (target?.kind === 'dnat' && !protocol) return 'DNAT with a port stands without -p';
+  if (target?.kind === 'reject' && target.with === 'tcp-reset' && protocol !== 'tcp')
+    return 'tcp-reset stands without -p tcp';
+  return undefined;
+}

@@ -27,7 +27,8 @@ export function splitWords(line: string): readonly Word[] | RuleError {
     const text = line.slice(at, end);
     if (text === '') return { error: 'words are not separated by single spaces' };
     if (end < line.length && line.charCodeAt(end) !== 0x20) return { error: `quotes end inside of ${line.slice(at)}` };
-    if (quoted ? end <= at + 2 : !plainWord.test(text)) return { error: `the quotes of ${line.slice(at)} are not read` };
+    if (quoted ? end <= at + 2 : !plainWord.test(text))
+      return { error: `the quotes of ${line.slice(at)} are not read` };
     words.push({ text: quoted ? unquote(text) : text, quoted });
     at = end + 1;
   }

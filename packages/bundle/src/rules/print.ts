@@ -1,0 +1,120 @@
+import type { Family } from '../rulefile.ts';
+import { isTransport } from './cursor.ts';
+import { printChance } from './parts.ts';
+import { recentMask } from './read-match.ts';
+import { readRule } from './read.ts';
+import {
+  isRuleError,
+  type Match,
+  printEndpoint,
+  type RecentMatch,
+  type RejectReason,
+  type Rule,
+  type Target,
+  type Test,
+} from './rule.ts';
+import { quote } from './words.ts';
+
+/**
+ * The one text of a rule. `readRule(printRule(r))` is `r`.
+ * @param family given: exactly what iptables-save (1.8) prints; left out: the same without the defaults that differ between
+ * the families, `--reject-with` and the mask of `recent`
+ */
+export function printRule(rule: Rule, family?: Family): string {
+  let text = `-A ${rule.chain}`;
+  if (rule.source) text += printTest('-s', rule.source);
+  if (rule.destination) text += printTest('-d', rule.destination);
+  if (rule.in) text += printTest('-i', rule.in);
+  if (rule.out) text += printTest('-o', rule.out);
+  if (rule.protocol) text += ` -p ${rule.protocol}`;
+  for (const match of rule.matches) text += printMatch(match, family);
+  if (rule.target) text += printTarget(rule.target, family);
+  return text;
+}
+
+/**
+ * The text by which rules are compared: two lines with one meaning have one canonical text, however they were written.
+ * iptables prints a rule in another order than it was fed with, and may leave out a bare `-m tcp`.
+ * @returns for a line outside the grammar (a rule of somebody else) its own words, each parted by one space
+ */
+export function canonicalRule(text: string): string {
+  const rule = readRule(text);
+  return isRuleError(rule) ? squeeze(text) : canonicalText(rule);
+}
+
+/** `canonicalRule` of a rule that is already read. */
+export function canonicalText(rule: Rule): string {
+  const matches = rule.matches.filter((match) => !isTransport(match.kind) || 'destinationPort' in match);
+  return printRule(matches.length === rule.matches.length ? rule : { ...rule, matches });
+}
+
+function squeeze(text: string): string {
+  return (text.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? []).join(' ');
+}
+
+function printTest(option: string, test: Test): string {
+  return `${test.negated ? ' !' : ''} ${option} ${test.value}`;
+}
+
+function printMatch(match: Match, family: Family | undefined): string {
+  switch (match.kind) {
+    case 'comment':
+      return ` -m comment --comment ${quote(match.text)}`;
+    case 'conntrack':
+      return ` -m conntrack${match.negated ? ' !' : ''} --ctstate ${match.states.join(',')}`;
+    case 'mark':
+      return ` -m mark${match.negated ? ' !' : ''} --mark ${printMark(match.value, match.mask)}`;
+    case 'addrtype':
+      return ` -m addrtype --${match.side === 'source' ? 'src' : 'dst'}-type LOCAL`;
+    case 'recent':
+      return printRecent(match, family);
+    case 'statistic':
+      return ` -m statistic --mode random --probability ${printChance(match.chance)}`;
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
+      return ` -m ${match.kind}${match.destinationPort === undefined ? '' : ` --dport ${match.destinationPort}`}`;
+  }
+}
+
+function printTarget(target: Target, family: Family | undefined): string {
+  switch (target.kind) {
+    case 'jump':
+      return ` -j ${target.chain}`;
+    case 'goto':
+      return ` -g ${target.chain}`;
+    case 'reject':
+      return printReject(target.with, family);
+    case 'mark':
+      return ` -j MARK --set-xmark ${hex(target.value)}/${hex(target.mask)}`;
+    case 'masquerade':
+      return ` -j MASQUERADE${target.randomFully ? ' --random-fully' : ''}`;
+    case 'dnat':
+      return ` -j DNAT --to-destination ${printEndpoint(target.address, target.port)}`;
+    case 'accept':
+    case 'drop':
+    case 'return':
+      return ` -j ${target.kind.toUpperCase()}`;
+  }
+}
+
+function printRecent(match: RecentMatch, family: Family | undefined): string {
+  const seconds = match.seconds === undefined ? '' : ` --seconds ${match.seconds}`;
+  const mask = family ? ` --mask ${recentMask(family)}` : '';
+  return ` -m recent --${match.action}${seconds}${match.reap ? ' --reap' : ''} --name ${match.name}${mask} --rsource`;
+}
+
+function printReject(reason: RejectReason | undefined, family: Family | undefined): string {
+  const usual = family && (family === 'ipv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable');
+  const text = reason ?? usual;
+  return ` -j REJECT${text ? ` --reject-with ${text}` : ''}`;
+}
+
+/** The match leaves a mask of all bits out; the target prints it. */
+function printMark(value: number, mask: number): string {
+  return mask === 0xffffffff ? hex(value) : `${hex(value)}/${hex(mask)}`;
+}
+
+function hex(bits: number): string {
+  return `0x${bits.toString(16)}`;
+}

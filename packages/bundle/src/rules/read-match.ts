@@ -1,0 +1,111 @@
+import { accept, claim, type Complaint, type Cursor, isTransport, take } from './cursor.ts';
+import { isComment, isJumpTarget, readChance, readMark, readNumber, readStates } from './parts.ts';
+import type { Match } from './rule.ts';
+
+/** A match, or what is wrong with it. */
+type ReadMatch = Match | string;
+
+/** Reads what follows `-m`: the name of a match and its options, which stand right behind it. */
+export function readMatch(cursor: Cursor): Complaint {
+  const name = take(cursor);
+  const match = isTransport(name) ? { kind: name } : readers.get(name)?.(cursor);
+  if (match === undefined) return `match ${name} is not in the grammar`;
+  if (typeof match === 'string') return match;
+  if (cursor.rule.matches.some((other) => other.kind === match.kind)) return `match ${name} is given twice`;
+  cursor.rule.matches.push(match);
+  return undefined;
+}
+
+/**
+ * Reads what follows `--dport`. It belongs to `-m tcp`, from which kube-proxy parts it by `-p` and `-d`, and iptables-save
+ * does not.
+ */
+export function readDestinationPort(cursor: Cursor): Complaint {
+  const { matches } = cursor.rule;
+  const index = matches.findIndex((match) => isTransport(match.kind));
+  const match = matches[index];
+  const port = readNumber(take(cursor), 1, 65_535);
+  if (!match || !isTransport(match.kind)) return '--dport stands without -m tcp, udp or sctp before it';
+  if (port === undefined) return '--dport takes one port';
+  if ('destinationPort' in match) return '--dport is given twice';
+  matches[index] = { kind: match.kind, destinationPort: port };
+  return undefined;
+}
+
+const readers: ReadonlyMap<string, (cursor: Cursor) => ReadMatch> = new Map([
+  ['comment', readComment],
+  ['conntrack', readConntrack],
+  ['mark', readMarkMatch],
+  ['addrtype', readAddrtype],
+  ['recent', readRecent],
+  ['statistic', readStatistic],
+]);
+
+function readComment(cursor: Cursor): ReadMatch {
+  if (!accept(cursor, '--comment')) return '-m comment is not followed by --comment';
+  const text = cursor.words[cursor.at++]?.text ?? '';
+  if (text === '' || !isComment(text)) return 'a comment is empty, longer than 255 bytes or starts with a dash';
+  return { kind: 'comment', text };
+}
+
+function readConntrack(cursor: Cursor): ReadMatch {
+  const negated = accept(cursor, '!');
+  if (!accept(cursor, '--ctstate')) return '-m conntrack is not followed by --ctstate';
+  const states = readStates(take(cursor));
+  return states ? { kind: 'conntrack', negated, states } : '--ctstate has an unknown state or one twice';
+}
+
+function readMarkMatch(cursor: Cursor): ReadMatch {
+  const negated = accept(cursor, '!');
+  if (!accept(cursor, '--mark')) return '-m mark is not followed by --mark';
+  const mark = readMark(take(cursor));
+  return mark ? { kind: 'mark', negated, ...mark } : '--mark takes hexadecimal numbers of 32 bits';
+}
+
+function readAddrtype(cursor: Cursor): ReadMatch {
+  if (accept(cursor, '--src-type', 'LOCAL')) return { kind: 'addrtype', side: 'source' };
+  if (accept(cursor, '--dst-type', 'LOCAL')) return { kind: 'addrtype', side: 'destination' };
+  return '-m addrtype is followed by neither --src-type LOCAL nor --dst-type LOCAL';
+}
+
+function readStatistic(cursor: Cursor): ReadMatch {
+  if (!accept(cursor, '--mode', 'random', '--probability')) return '-m statistic is not random with a probability';
+  const chance = readChance(take(cursor));
+  return chance === undefined ? '--probability takes a decimal fraction' : { kind: 'statistic', chance };
+}
+
+/** The masks that iptables-save adds: the client's whole address. */
+const wholeAddress = { ipv4: '255.255.255.255', ipv6: 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' } as const;
+
+function readRecent(cursor: Cursor): ReadMatch {
+  const seen: { action?: 'rcheck' | 'set'; name?: string; seconds?: number; reap?: true } = {};
+  for (;;) {
+    if (accept(cursor, '--rcheck') || accept(cursor, '--set')) {
+      if (seen.action) return '-m recent has two actions';
+      seen.action = cursor.words[cursor.at - 1]?.text === '--set' ? 'set' : 'rcheck';
+    } else if (accept(cursor, '--name')) seen.name = take(cursor);
+    else if (accept(cursor, '--seconds')) seen.seconds = readNumber(take(cursor), 1, 0xffffffff) ?? 0;
+    else if (accept(cursor, '--reap')) seen.reap = true;
+    else if (accept(cursor, '--mask')) {
+      const complaint = claimMask(cursor, take(cursor));
+      if (complaint !== undefined) return complaint;
+    } else if (!accept(cursor, '--rsource')) break;
+  }
+  const { action, name = '', seconds, reap = false } = seen;
+  if (!action || !isJumpTarget(name)) return '-m recent has no action, or a name that is no name of a chain';
+  if (action === 'set' ? seconds !== undefined || reap : seconds === 0 || (reap && !seconds)) {
+    return '-m recent has options that do not go together';
+  }
+  return { kind: 'recent', action, name, ...(seconds === undefined ? {} : { seconds }), reap };
+}
+
+function claimMask(cursor: Cursor, mask: string): Complaint {
+  if (mask === wholeAddress.ipv4) return claim(cursor, 'ipv4', mask);
+  if (mask === wholeAddress.ipv6) return claim(cursor, 'ipv6', mask);
+  return '-m recent has a mask that is not the whole address';
+}
+
+/** The mask that iptables-save prints for a list of whole addresses. */
+export function recentMask(family: keyof typeof wholeAddress): string {
+  return wholeAddress[family];
+}

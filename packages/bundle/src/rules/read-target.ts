@@ -1,0 +1,69 @@
+import { accept, claim, type Complaint, type Cursor, take } from './cursor.ts';
+import { isJumpTarget, readBits, readEndpoint, readMark } from './parts.ts';
+import { type RejectReason, rejectReasons, type Target } from './rule.ts';
+
+/** A target, or what is wrong with it. */
+type ReadTarget = Target | string;
+
+/** Reads what follows `-j` or `-g`: the target and its options. A target ends a line. */
+export function readTarget(cursor: Cursor, kind: 'jump' | 'goto'): Complaint {
+  const name = take(cursor);
+  const reader = kind === 'jump' ? readers.get(name) : undefined;
+  const target = reader ? reader(cursor) : isJumpTarget(name) ? { kind, chain: name } : undefined;
+  if (target === undefined) return `target ${name} is not in the grammar`;
+  if (typeof target === 'string') return target;
+  const rest = cursor.words[cursor.at];
+  if (rest) return `${rest.text} stands behind the target`;
+  cursor.rule.target = target;
+  return undefined;
+}
+
+const readers: ReadonlyMap<string, (cursor: Cursor) => ReadTarget> = new Map([
+  ['ACCEPT', () => ({ kind: 'accept' as const })],
+  ['DROP', () => ({ kind: 'drop' as const })],
+  ['RETURN', () => ({ kind: 'return' as const })],
+  ['REJECT', readReject],
+  ['MARK', readMarkTarget],
+  ['MASQUERADE', (cursor: Cursor) => ({ kind: 'masquerade' as const, randomFully: accept(cursor, '--random-fully') })],
+  ['DNAT', readDnat],
+]);
+
+/** What iptables-save adds to a plain `-j REJECT`. */
+const portUnreachable = { 'icmp-port-unreachable': 'ipv4', 'icmp6-port-unreachable': 'ipv6' } as const;
+
+function readReject(cursor: Cursor): ReadTarget {
+  if (!accept(cursor, '--reject-with')) return { kind: 'reject' };
+  const reason = take(cursor);
+  if (reason === 'icmp-port-unreachable' || reason === 'icmp6-port-unreachable') {
+    return claim(cursor, portUnreachable[reason], reason) ?? { kind: 'reject' };
+  }
+  if (!isRejectReason(reason)) return `--reject-with ${reason} is not in the grammar`;
+  const family = rejectReasons[reason];
+  return (family && claim(cursor, family, reason)) ?? { kind: 'reject', with: reason };
+}
+
+function isRejectReason(text: string): text is RejectReason {
+  return Object.hasOwn(rejectReasons, text);
+}
+
+/** `--or-mark` and `--xor-mark` are other spellings of `--set-xmark value/mask`, which is what the kernel keeps. */
+function readMarkTarget(cursor: Cursor): ReadTarget {
+  const option = take(cursor);
+  const text = take(cursor);
+  if (option === '--set-xmark') {
+    const mark = readMark(text);
+    return mark ? { kind: 'mark', ...mark } : '--set-xmark takes hexadecimal numbers of 32 bits';
+  }
+  const value = readBits(text);
+  if (option !== '--or-mark' && option !== '--xor-mark') return `MARK ${option} is not in the grammar`;
+  if (value === undefined) return `${option} takes a hexadecimal number of 32 bits`;
+  return { kind: 'mark', value, mask: option === '--or-mark' ? value : 0 };
+}
+
+function readDnat(cursor: Cursor): ReadTarget {
+  if (!accept(cursor, '--to-destination')) return 'DNAT is not followed by --to-destination';
+  const text = take(cursor);
+  const endpoint = readEndpoint(text);
+  if (!endpoint) return '--to-destination takes one address with one port';
+  return claim(cursor, endpoint.family, text) ?? { kind: 'dnat', address: endpoint.address, port: endpoint.port };
+}
