@@ -1,0 +1,118 @@
+import type { GuardedRule } from '@sluice/bundle';
+import { compareText } from '@sluice/bundle';
+import type { Endpoint } from '../model.ts';
+import type { Variant } from '../select-fleet.ts';
+import type { CompiledPort } from './port.ts';
+import {
+  addressMatch,
+  comment,
+  externalTarget,
+  protocolMatch,
+  ruleWhere,
+  usesExternalChain,
+  usesFirewallChain,
+} from './port.ts';
+
+/** The chains that a Service port has on some node, in kube-proxy's order of rules. */
+export function chainsOf(compiled: CompiledPort): readonly string[] {
+  const { chains, selection, endpointChain } = compiled;
+  return [
+    ...(usesExternalChain(compiled) ? [chains.external] : []),
+    ...(usesFirewallChain(compiled) ? [chains.firewall] : []),
+    ...(selection.cluster.length > 0 ? [chains.cluster] : []),
+    ...(selection.local.length > 0 ? [chains.local] : []),
+    ...selection.all.map((endpoint) => endpointChain(endpoint.text)),
+  ];
+}
+
+/** The rules in a Service port's own chains, in kube-proxy's order: kube-proxy-iptables.md, 6.2 A to E. */
+export function chainRules(compiled: CompiledPort): readonly GuardedRule[] {
+  const { chains, selection } = compiled;
+  return [
+    ...masqueradeRules(compiled),
+    ...(usesExternalChain(compiled) ? externalRules(compiled) : []),
+    ...(usesFirewallChain(compiled) ? firewallRules(compiled) : []),
+    ...selection.cluster.flatMap((variant) => dispatchRules(compiled, chains.cluster, variant)),
+    ...selection.local.flatMap((variant) => dispatchRules(compiled, chains.local, variant)),
+    ...selection.all.flatMap((endpoint) => endpointRules(compiled, endpoint)),
+  ];
+}
+
+/** A: traffic to the cluster address from outside the cluster must find its way back through this node. */
+function masqueradeRules(compiled: CompiledPort): readonly GuardedRule[] {
+  const { port, here, chains, selection, masqueradeAll, detector } = compiled;
+  const local = port.internalTrafficPolicy === 'Local';
+  const match = addressMatch(compiled, here.clusterIP);
+  const who = masqueradeAll ? '' : `${detector.ifNotLocal} `;
+  const text = `-A ${local ? chains.local : chains.cluster} ${comment(`${port.key} cluster IP`)} ${match} ${who}-j KUBE-MARK-MASQ`;
+  if (!local) return ruleWhere(selection.cluster.length > 0, text);
+  // No `@local` here: whether the chain has a rule is what that guard asks.
+  return selection.local.flatMap(({ guard }) => ruleWhere(guard ?? true, text));
+}
+
+/** B: traffic from outside. With policy Local only the node and its pods may go on to other nodes. */
+function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
+  const { port, chains, detector } = compiled;
+  const { chain, served } = externalTarget(compiled);
+  const append = (what: string, rest: string): GuardedRule => ({
+    text: `-A ${chains.external} ${comment(`${what} for ${port.key} external destinations`)} ${rest}`,
+  });
+  const ways =
+    port.externalTrafficPolicy === 'Local'
+      ? [
+          append('pod traffic', `${detector.ifLocal} -j ${chains.cluster}`),
+          append('masquerade LOCAL traffic', '-m addrtype --src-type LOCAL -j KUBE-MARK-MASQ'),
+          append('route LOCAL traffic', `-m addrtype --src-type LOCAL -j ${chains.cluster}`),
+        ]
+      : [append('masquerade traffic', '-j KUBE-MARK-MASQ')];
+  return [...ways, ...ruleWhere(served, `-A ${chains.external} -j ${chain}`)];
+}
+
+/** C: the sources that a load-balancer address is open to. */
+function firewallRules(compiled: CompiledPort): readonly GuardedRule[] {
+  const { port, here, chains } = compiled;
+  const open = `-A ${chains.firewall} ${comment(`${port.key} loadbalancer IP`)} -s`;
+  const ranges = here.loadBalancerSourceRanges;
+  // A node that has the address on an interface talks to it from the same address.
+  const own = { kind: 'ip-in', negated: false, values: [...new Set(ranges)].toSorted(compareText) } as const;
+  return [
+    ...ranges.map((range) => ({ text: `${open} ${range} -j ${chains.external}` })),
+    ...here.loadBalancerIPs.map((address) => ({ guard: own, text: `${open} ${address} -j ${chains.external}` })),
+    {
+      text: `-A ${chains.firewall} ${comment(`other traffic to ${port.key} will be dropped by KUBE-PROXY-FIREWALL`)}`,
+    },
+  ];
+}
+
+/** D: one of the endpoints, each as likely as the others; with affinity the one that the client had before. */
+function dispatchRules(compiled: CompiledPort, chain: string, { guard, endpoints }: Variant): readonly GuardedRule[] {
+  const { port, endpointChain } = compiled;
+  const names = endpoints.map((endpoint) => endpointChain(endpoint.text));
+  const append = (index: number, match: string): GuardedRule => {
+    const about = comment(`${port.key} -> ${endpoints[index]!.text}`);
+    const text = `-A ${chain} ${about}${match} -j ${names[index]!}`;
+    return guard ? { guard, text } : { text };
+  };
+  const again = (name: string): string => ` -m recent --name ${name} --rcheck --seconds ${port.affinitySeconds} --reap`;
+  return [
+    ...(port.affinitySeconds === undefined ? [] : names.map((name, index) => append(index, again(name)))),
+    ...names.map((_name, index) => append(index, chance(names.length - index))),
+  ];
+}
+
+/** One of so many, as Go's `%0.10f`; the last one needs no dice. */
+function chance(left: number): string {
+  return left === 1 ? '' : ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}`;
+}
+
+/** E: the way to one endpoint, masqueraded where it comes from that endpoint itself. */
+function endpointRules(compiled: CompiledPort, endpoint: Endpoint): readonly GuardedRule[] {
+  const { port } = compiled;
+  const chain = compiled.endpointChain(endpoint.text);
+  const append = `-A ${chain} -m comment --comment ${port.key}`;
+  const remember = port.affinitySeconds === undefined ? '' : `-m recent --name ${chain} --set `;
+  return [
+    { text: `${append} -s ${endpoint.address} -j KUBE-MARK-MASQ` },
+    { text: `${append} ${remember}${protocolMatch(compiled)} -j DNAT --to-destination ${endpoint.text}` },
+  ];
+}

@@ -1,0 +1,21 @@
+import type { Profile } from '../config.ts';
+
+/**
+ * The matches for traffic of the node's own pods and for all other traffic (kube-proxy-iptables.md, section 9).
+ * Their variables have no value where a family has no CIDR: then the rule falls away, as kube-proxy does not write it.
+ */
+export interface Detector {
+  readonly ifLocal: string;
+  readonly ifNotLocal: string;
+}
+
+const matches = {
+  ClusterCIDR: '-s ${profile.clusterCIDR}',
+  NodeCIDR: '-s ${node.podCIDR}',
+  BridgeInterface: '-i ${profile.bridgeInterface}',
+  InterfaceNamePrefix: '-i ${profile.interfaceNamePrefix}+',
+} as const satisfies Record<Profile['detectLocalMode'], string>;
+
+export function detectorOf(mode: Profile['detectLocalMode']): Detector {
+  return { ifLocal: matches[mode], ifNotLocal: `! ${matches[mode]}` };
+}

@@ -1,0 +1,52 @@
+import type { Family } from '@sluice/bundle';
+import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
+
+/**
+ * What a person wants to know before reading rules: the Service's type, addresses and ports, how traffic is treated,
+ * then one endpoint per line. No program reads it.
+ */
+export function headerOf(service: Service, family: Family): readonly string[] {
+  const ports = service.ports.flatMap((port) => {
+    const here = port.families[family];
+    return here ? [{ port, here }] : [];
+  });
+  const lines = [
+    ...ports.map(({ port, here }) => `${here.clusterIP}: ${portLine(port)}`),
+    ...ports.flatMap(({ port, here }) => treatment(port, here)),
+  ];
+  return [
+    `${service.namespace}/${service.name} ${service.type}`,
+    // What all ports share is said once.
+    ...new Set(lines),
+    ...ports.flatMap(({ port, here }) => here.endpoints.map((endpoint) => endpointLine(port, endpoint))),
+  ];
+}
+
+/** `http 80/TCP node port 30080` */
+function portLine(port: ServicePort): string {
+  const name = port.name === '' ? '' : `${port.name} `;
+  const nodePort = port.nodePort === 0 ? '' : ` node port ${port.nodePort}`;
+  return `${name}${port.port}/${port.protocol}${nodePort}`;
+}
+
+function treatment(port: ServicePort, here: PortOfFamily): readonly string[] {
+  return [
+    ...here.externalIPs.map((address) => `external address ${address}`),
+    ...here.loadBalancerIPs.map((address) => `load-balancer address ${address}`),
+    ...here.loadBalancerSourceRanges.map((range) => `load-balancer source range ${range}`),
+    ...(port.internalTrafficPolicy === 'Local' ? ['internalTrafficPolicy Local'] : []),
+    ...(port.externalTrafficPolicy === 'Local' ? ['externalTrafficPolicy Local'] : []),
+    ...(port.healthCheckNodePort === 0 ? [] : [`health-check node port ${port.healthCheckNodePort}`]),
+    ...(port.affinitySeconds === undefined ? [] : [`session affinity ClientIP ${port.affinitySeconds} s`]),
+  ];
+}
+
+/** `endpoint http 10.244.1.5:8080 node-a zone-a`, with `-` for a node that is not known but has a zone. */
+function endpointLine(port: ServicePort, endpoint: Endpoint): string {
+  const node = endpoint.nodeName ?? (endpoint.zone === undefined ? undefined : '-');
+  const state = [
+    endpoint.ready ? '' : 'not ready',
+    endpoint.terminating ? (endpoint.serving ? 'terminating' : 'terminating, not serving') : '',
+  ];
+  return ['endpoint', port.name, endpoint.text, node, endpoint.zone, ...state].filter(Boolean).join(' ');
+}

@@ -1,0 +1,101 @@
+import { hash } from 'node:crypto';
+import { compareText } from '@sluice/bundle';
+import type { Problem } from '@sluice/bundle';
+import type { Protocol, ServiceKey } from '../model.ts';
+
+/** The chains of one Service port. All of them share one hash, as in kube-proxy. */
+export interface PortChains {
+  /** `KUBE-SVC-…`: every usable endpoint. */
+  readonly cluster: string;
+  /** `KUBE-SVL-…`: the endpoints on the node itself. */
+  readonly local: string;
+  /** `KUBE-EXT-…`: what comes in through node ports, external and load-balancer addresses. */
+  readonly external: string;
+  /** `KUBE-FW-…`: who may use the load-balancer addresses. */
+  readonly firewall: string;
+}
+
+/** Gives out chain names and remembers what each of them stands for. */
+export interface ChainNames {
+  /** The chains of a Service port. */
+  port(key: ServiceKey, protocol: Protocol): PortChains;
+  /** The `KUBE-SEP-…` chain of an endpoint (`10.244.1.5:8080`) of a Service port. */
+  endpoint(key: ServiceKey, protocol: Protocol, endpoint: string): string;
+  /** `CHAIN_COLLISION` for every two things that got one name so far, in an order that does not depend on who asked first. */
+  collisions(): readonly Problem[];
+}
+
+/** Every 10-bit number in base 32 (RFC 4648 alphabet). */
+const pairs = Array.from({ length: 1024 }, (_, n) => base32(n >> 5) + base32(n & 31));
+
+function base32(digit: number): string {
+  return 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.charAt(digit);
+}
+
+/**
+ * kube-proxy's chain hash: the first 16 characters of the base 32 text of the SHA-256 digest.
+ * @param text key and lower-case protocol of a Service port, for an endpoint chain with `ip:port` after them, nothing in between
+ */
+export function hash16(text: string): string {
+  const digest = hash('sha256', text, 'buffer');
+  let name = '';
+  // 16 characters are 80 bits: two groups of 40 bits, which a double holds exactly.
+  for (const at of [0, 5]) {
+    const bits = digest.readUIntBE(at, 5);
+    name += pairs[Math.floor(bits / 2 ** 30)]! + pairs[Math.floor(bits / 2 ** 20) % 1024]!;
+    name += pairs[Math.floor(bits / 2 ** 10) % 1024]! + pairs[bits % 1024]!;
+  }
+  return name;
+}
+
+/**
+ * @param hashOf stands in for `hash16` where collisions have to happen
+ * @returns names for one bundle; collisions are looked for over everything that was asked of it
+ */
+export function chainNames(hashOf: (text: string) => string = hash16): ChainNames {
+  const ports = new Registry(hashOf);
+  const endpoints = new Registry(hashOf);
+  return {
+    port(key, protocol) {
+      const id = ports.name(key + protocol.toLowerCase());
+      return { cluster: `KUBE-SVC-${id}`, local: `KUBE-SVL-${id}`, external: `KUBE-EXT-${id}`, firewall: `KUBE-FW-${id}` };
+    },
+    endpoint: (key, protocol, endpoint) => `KUBE-SEP-${endpoints.name(key + protocol.toLowerCase() + endpoint)}`,
+    collisions: () => [...ports.collisions('KUBE-SVC-'), ...endpoints.collisions('KUBE-SEP-')],
+  };
+}
+
+/** Hashes every text once and keeps who has which hash. */
+class Registry {
+  readonly #hashOf: (text: string) => string;
+  readonly #ids = new Map<string, string>();
+  readonly #owners = new Map<string, string>();
+  /** Hash → all texts that have it; only hashes with more than one. */
+  readonly #shared = new Map<string, string[]>();
+
+  constructor(hashOf: (text: string) => string) {
+    this.#hashOf = hashOf;
+  }
+
+  name(text: string): string {
+    const known = this.#ids.get(text);
+    if (known !== undefined) return known;
+    const id = this.#hashOf(text);
+    this.#ids.set(text, id);
+    const owner = this.#owners.get(id);
+    if (owner === undefined) this.#owners.set(id, text);
+    else this.#shared.set(id, [...(this.#shared.get(id) ?? [owner]), text]);
+    return id;
+  }
+
+  collisions(prefix: string): Problem[] {
+    return [...this.#shared]
+      .toSorted(([a], [b]) => compareText(a, b))
+      .map(([id, texts]) => ({
+        code: 'CHAIN_COLLISION',
+        level: 'error',
+        message: `Cannot name chain ${prefix}${id}: it would stand for ${texts.toSorted(compareText).join(' and for ')}`,
+        hint: 'Rename one of the Services or ports; kube-proxy itself would mix their rules',
+      }));
+  }
+}

@@ -1,0 +1,113 @@
+import type { GuardedRule } from '@sluice/bundle';
+import type { CompiledPort, Standing } from './port.ts';
+import {
+  addressMatch,
+  comment,
+  externalTarget,
+  internalTarget,
+  protocolMatch,
+  ruleWhere,
+  usesExternalChain,
+  usesFirewallChain,
+} from './port.ts';
+
+/** The rules in shared chains that lead to one Service port or turn its traffic away: kube-proxy-iptables.md, 6.1. */
+export interface Portals {
+  readonly filter: readonly GuardedRule[];
+  readonly nat: readonly GuardedRule[];
+}
+
+/** In the order of kube-proxy's table: cluster, external, load-balancer addresses, node port, health-check node port. */
+export function portalRules(compiled: CompiledPort): Portals {
+  const parts = [
+    clusterIPRules(compiled),
+    ...compiled.here.externalIPs.map((address) => externalIPRules(compiled, address)),
+    ...compiled.here.loadBalancerIPs.map((address) => loadBalancerRules(compiled, address)),
+    nodePortRules(compiled),
+    healthCheckRules(compiled),
+  ];
+  return { filter: parts.flatMap((part) => part.filter), nat: parts.flatMap((part) => part.nat) };
+}
+
+/** Rows 1a and 1b. */
+function clusterIPRules(compiled: CompiledPort): Portals {
+  const { port, here } = compiled;
+  const match = addressMatch(compiled, here.clusterIP);
+  const { chain, served, unserved } = internalTarget(compiled);
+  return {
+    nat: ruleWhere(served, `-A KUBE-SERVICES ${comment(`${port.key} cluster IP`)} ${match} -j ${chain}`),
+    filter: refusal(compiled, unserved, 'KUBE-SERVICES', match),
+  };
+}
+
+/** Rows 2a and 2b. */
+function externalIPRules(compiled: CompiledPort, address: string): Portals {
+  const { port, chains } = compiled;
+  const match = addressMatch(compiled, address);
+  return {
+    nat: ruleWhere(
+      usesExternalChain(compiled),
+      `-A KUBE-SERVICES ${comment(`${port.key} external IP`)} ${match} -j ${chains.external}`,
+    ),
+    filter: refusal(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
+  };
+}
+
+/** Rows 3a, 3b and 3c. */
+function loadBalancerRules(compiled: CompiledPort, address: string): Portals {
+  const { port, chains } = compiled;
+  const match = addressMatch(compiled, address);
+  const firewalled = usesFirewallChain(compiled);
+  const target = firewalled ? chains.firewall : chains.external;
+  const outsiders = comment(`${port.key} traffic not accepted by ${chains.firewall}`);
+  return {
+    nat: ruleWhere(
+      usesExternalChain(compiled),
+      `-A KUBE-SERVICES ${comment(`${port.key} loadbalancer IP`)} ${match} -j ${target}`,
+    ),
+    filter: [
+      ...ruleWhere(firewalled, `-A KUBE-PROXY-FIREWALL ${outsiders} ${match} -j DROP`),
+      ...refusal(compiled, externalTarget(compiled).unserved, 'KUBE-EXTERNAL-SERVICES', match),
+    ],
+  };
+}
+
+/** Rows 4b and 4c. Row 4a only counts packets, with a kernel module that many kernels lack. */
+function nodePortRules(compiled: CompiledPort): Portals {
+  const { port, chains } = compiled;
+  if (port.nodePort === 0) return { filter: [], nat: [] };
+  const match = `${protocolMatch(compiled)} --dport ${port.nodePort}`;
+  return {
+    // One word, so kube-proxy writes it without quotes.
+    nat: ruleWhere(
+      usesExternalChain(compiled),
+      `-A KUBE-NODEPORTS -m comment --comment ${port.key} ${match} -j ${chains.external}`,
+    ),
+    filter: refusal(
+      compiled,
+      externalTarget(compiled).unserved,
+      'KUBE-EXTERNAL-SERVICES',
+      `-m addrtype --dst-type LOCAL ${match}`,
+    ),
+  };
+}
+
+/** Row 5: the listener is the node's own, so it needs a way through the host's firewall, endpoints or not. */
+function healthCheckRules({ port }: CompiledPort): Portals {
+  const text = comment(`${port.key} health check node port`);
+  return {
+    nat: [],
+    filter: ruleWhere(
+      port.healthCheckNodePort !== 0,
+      `-A KUBE-NODEPORTS ${text} -m tcp -p tcp --dport ${port.healthCheckNodePort} -j ACCEPT`,
+    ),
+  };
+}
+
+/** Turns traffic away that no endpoint can take: REJECT where there is none at all, DROP where other nodes have some. */
+function refusal(compiled: CompiledPort, unserved: Standing, chain: string, match: string): readonly GuardedRule[] {
+  const { port, selection } = compiled;
+  const verdict = selection.hasAny ? 'DROP' : 'REJECT';
+  const reason = selection.hasAny ? 'has no local endpoints' : 'has no endpoints';
+  return ruleWhere(unserved, `-A ${chain} ${comment(`${port.key} ${reason}`)} ${match} -j ${verdict}`);
+}
