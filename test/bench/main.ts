@@ -1,0 +1,106 @@
+// `./dev bench`: every figure beside what was asked and beside a baseline of the same run, as a ratio. No test depends on a time.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { listTree } from '../../packages/renderer/src/load/tree.ts';
+import { clusterList, daemonSet, type Shape } from './data.ts';
+import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
+
+const root = join(import.meta.dirname, '../..');
+const sluice = join(root, 'bin/sluice');
+const node = process.execPath;
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-bench-'));
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+
+const rounds = Number(process.env['SLUICE_BENCH_ROUNDS'] ?? 3);
+let directories = 0;
+
+/** A new directory for each run: the first write is the slow one. */
+const renderInto = (input: string, ...more: readonly string[]) =>
+  runMeasured(sluice, ['render', '-f', input, '-o', join(scratch, `out-${directories++}`), ...more]);
+/** The floor under every reader: node itself, parsing the same bytes and throwing them away. */
+const parseOnly = (input: string) =>
+  runMeasured(node, ['-e', `JSON.parse(require('node:fs').readFileSync(${JSON.stringify(input)}, 'utf8'))`]);
+
+function write(name: string, text: string): string {
+  const file = join(scratch, name);
+  writeFileSync(file, text);
+  return file;
+}
+
+async function startup(): Promise<void> {
+  const runs = await interleave(rounds * 3, {
+    ours: () => runMeasured(sluice, ['--version']),
+    again: () => runMeasured(sluice, ['--version']),
+    bare: () => runMeasured(node, ['-e', '0']),
+  });
+  const control = `A/A control ${ratio(runs.again.seconds, runs.ours.seconds)}`;
+  report(
+    'sluice --version',
+    ms(runs.ours.seconds),
+    'under 150 ms',
+    `node -e 0 ${ms(runs.bare.seconds)}, ratio ${ratio(runs.ours.seconds, runs.bare.seconds)}; ${control}`,
+  );
+}
+
+async function renderJson(title: string, shape: Shape, asked: string): Promise<void> {
+  const list = clusterList(shape);
+  if (shape.nodes > 1) list.items.push(...daemonSet(shape.nodes));
+  const input = write(`${shape.nodes}.json`, JSON.stringify(list));
+  const runs = await interleave(rounds, {
+    ours: () => renderInto(input),
+    again: () => renderInto(input),
+    parse: () => parseOnly(input),
+  });
+  const files = listTree(join(scratch, `out-${directories - 1}`)).length;
+  report(
+    `${title}, ${files} files`,
+    `${runs.ours.seconds.toFixed(2)} s, ${runs.ours.megabytes.toFixed(0)} MB`,
+    asked,
+    `JSON.parse alone ${runs.parse.seconds.toFixed(2)} s, ratio ${ratio(runs.ours.seconds, runs.parse.seconds)}; A/A control ${ratio(runs.again.seconds, runs.ours.seconds)}`,
+  );
+}
+
+async function readYaml(shape: Shape): Promise<void> {
+  const text = clusterList(shape)
+    .items.map((item) => stringify(item))
+    .join('---\n');
+  const input = write('all.yaml', text);
+  const read = (code: string) => runMeasured(node, ['--input-type=module', '-e', code]);
+  const load = JSON.stringify(join(root, 'packages/renderer/src/load/load.ts'));
+  const library = JSON.stringify(join(root, 'node_modules/yaml/dist/index.js'));
+  const runs = await interleave(rounds, {
+    ours: () =>
+      read(
+        `const { loadFiles } = await import(${load}); const { problems } = await loadFiles([${JSON.stringify(input)}], {}); if (problems.length) throw new Error(problems[0].message)`,
+      ),
+    render: () => renderInto(input),
+    library: () =>
+      read(
+        `const { default: yaml } = await import(${library}); const { readFileSync } = await import('node:fs'); for (const document of yaml.parseAllDocuments(readFileSync(${JSON.stringify(input)}, 'utf8'))) document.toJS()`,
+      ),
+  });
+  report(
+    `the same as ${(text.length / 1e6).toFixed(1)} MB of YAML: read`,
+    `${runs.ours.seconds.toFixed(2)} s, ${runs.ours.megabytes.toFixed(0)} MB (read and rendered ${runs.render.seconds.toFixed(2)} s)`,
+    'under 2 s',
+    `yaml parseAllDocuments ${runs.library.seconds.toFixed(2)} s, ratio ${ratio(runs.ours.seconds, runs.library.seconds)}`,
+  );
+}
+
+process.stdout.write(
+  `node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, median of ${rounds} interleaved runs\n\n`,
+);
+await startup();
+await renderJson(
+  '10,000 Services with 50,000 endpoints from JSON, 1 node',
+  { services: 10_000, endpointsPerService: 5, nodes: 1 },
+  'under 3 s and 1 GB',
+);
+await renderJson(
+  'the same for 1,000 nodes and a DaemonSet with Local policy',
+  { services: 10_000, endpointsPerService: 5, nodes: 1000 },
+  'under 6 s, 41,000 files or fewer per two profiles',
+);
+await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
