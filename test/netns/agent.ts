@@ -1,0 +1,156 @@
+/**
+ * One network namespace's hands: a process that serves and connects on command. Started by `cluster-host.ts` inside the namespace;
+ * it must import nothing from the workspace, so that a cluster of ten is up in a second.
+ *
+ * Reads one JSON request per line (`AgentRequest`), answers one JSON line each (`AgentResponse`) in any order.
+ * Ends when its standard input does, and the namespace with it: whatever happens to the test, nothing is left behind.
+ */
+import { createSocket } from 'node:dgram';
+import { writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import { isIPv6 } from 'node:net';
+import { createInterface } from 'node:readline';
+
+export type Protocol = 'tcp' | 'udp';
+
+/** What to open: a new connection each time, so that no old conntrack entry answers for the rules. */
+export interface Connect {
+  readonly protocol: Protocol;
+  readonly to: string;
+  readonly port: number;
+  /** The source address; the kernel chooses when absent. */
+  readonly from?: string;
+  readonly timeoutMs: number;
+}
+
+/** Who answered and which address it saw, or the way in which nobody did. Only TCP over IPv4 tells an unreachable address from a time-out. */
+export type Reply =
+  | { readonly kind: 'answer'; readonly answer: string; readonly seenAs: string }
+  | { readonly kind: 'refused' | 'timeout' | 'unreachable' };
+
+export type AgentRequest =
+  | { readonly do: 'sysctl'; readonly values: Readonly<Record<string, string>> }
+  | { readonly do: 'serve'; readonly name: string; readonly protocol: Protocol; readonly port: number }
+  | ({ readonly do: 'connect' } & Connect);
+
+export type AgentResponse =
+  | { readonly id: number; readonly result: Reply | null }
+  | { readonly id: number; readonly error: string };
+
+const plain = (address: string | undefined): string => (address ?? '').replace(/^::ffff:/, '');
+
+/** Real HTTP: the body names the pod and the peer. */
+function serveTcp(name: string, port: number): Promise<void> {
+  const server = createServer((req, res) => {
+    res.setHeader('connection', 'close');
+    res.end(JSON.stringify({ answer: name, seenAs: plain(req.socket.remoteAddress) }));
+  });
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(port, '::', resolve);
+  });
+}
+
+function serveUdp(name: string, port: number): Promise<void> {
+  const socket = createSocket({ type: 'udp6', ipv6Only: false });
+  socket.on('message', (_message, peer) => {
+    socket.send(JSON.stringify({ answer: name, seenAs: plain(peer.address) }), peer.port, peer.address);
+  });
+  return new Promise((resolve, reject) => {
+    socket.once('error', reject).bind(port, '::', resolve);
+  });
+}
+
+const failures: ReadonlyMap<string, Exclude<Reply['kind'], 'answer'>> = new Map([
+  ['ECONNREFUSED', 'refused'],
+  ['ECONNRESET', 'refused'],
+  // A DROP in the OUTPUT chain tells the sender of a datagram: sendmsg returns EPERM.
+  ['EPERM', 'timeout'],
+  ['ETIMEDOUT', 'timeout'],
+  ['EHOSTUNREACH', 'unreachable'],
+  ['ENETUNREACH', 'unreachable'],
+]);
+
+/** A refused or lost packet as a value; an error that no rule can cause is thrown. */
+function failure(error: NodeJS.ErrnoException): Reply {
+  const kind = failures.get(error.code ?? '');
+  if (kind === undefined) throw error;
+  return { kind };
+}
+
+const answer = (body: string): Reply => ({
+  kind: 'answer',
+  ...(JSON.parse(body) as { answer: string; seenAs: string }),
+});
+
+function connectTcp(wanted: Connect): Promise<Reply> {
+  const done = Promise.withResolvers<Reply>();
+  const local = wanted.from === undefined ? {} : { localAddress: wanted.from };
+  const req = request({ host: wanted.to, port: wanted.port, agent: false, ...local }, (res) => {
+    let body = '';
+    res.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
+    res.on('end', () => done.resolve(answer(body)));
+  });
+  // Not `req.setTimeout`: that one counts from the established connection.
+  const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), wanted.timeoutMs);
+  req.on('error', (error) => settle(error, done.resolve, done.reject)).end();
+  return done.promise.finally(() => {
+    clearTimeout(timer);
+    req.destroy();
+  });
+}
+
+function connectUdp(wanted: Connect): Promise<Reply> {
+  const socket = createSocket(isIPv6(wanted.to) ? 'udp6' : 'udp4');
+  const done = Promise.withResolvers<Reply>();
+  const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), wanted.timeoutMs);
+  socket.on('error', (error) => settle(error, done.resolve, done.reject));
+  socket.on('message', (body) => done.resolve(answer(body.toString())));
+  socket.bind(0, wanted.from, () => {
+    // Only a connected socket hears of ICMP errors.
+    socket.connect(wanted.port, wanted.to, () => {
+      socket.send('who are you?', (error) => {
+        if (error) settle(error, done.resolve, done.reject);
+      });
+    });
+  });
+  return done.promise.finally(() => {
+    clearTimeout(timer);
+    socket.close();
+  });
+}
+
+function settle(error: Error, resolve: (reply: Reply) => void, reject: (error: unknown) => void): void {
+  try {
+    resolve(failure(error));
+  } catch (unexpected) {
+    reject(unexpected);
+  }
+}
+
+async function perform(wanted: AgentRequest): Promise<Reply | null> {
+  if (wanted.do === 'connect') return wanted.protocol === 'tcp' ? connectTcp(wanted) : connectUdp(wanted);
+  if (wanted.do === 'serve') {
+    await (wanted.protocol === 'tcp' ? serveTcp : serveUdp)(wanted.name, wanted.port);
+  } else {
+    for (const [key, value] of Object.entries(wanted.values)) writeFileSync(`/proc/sys/${key}`, value);
+  }
+  return null;
+}
+
+const say = (response: AgentResponse): boolean => process.stdout.write(`${JSON.stringify(response)}\n`);
+
+function listen(): void {
+  createInterface({ input: process.stdin })
+    .on('line', (line) => {
+      const { id, ...wanted } = JSON.parse(line) as AgentRequest & { id: number };
+      perform(wanted).then(
+        (result) => say({ id, result }),
+        (error: unknown) => say({ id, error: String(error) }),
+      );
+    })
+    .on('close', () => process.exit(0));
+  say({ id: 0, result: null });
+}
+
+// Others import the types only.
+if (import.meta.main) listen();

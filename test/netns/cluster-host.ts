@@ -1,0 +1,161 @@
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { execa } from 'execa';
+import type { AgentRequest, AgentResponse, Connect, Protocol, Reply } from './agent.ts';
+
+const agentFile = fileURLToPath(new URL('./agent.ts', import.meta.url));
+
+/** How long any command in a namespace may take, unless its caller says otherwise. */
+const commandTimeoutMs = 20_000;
+
+export interface ExecOptions {
+  readonly input?: string;
+  readonly timeoutMs?: number;
+}
+
+/** What a command in a namespace said. */
+export interface ExecResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+type AgentProcess = ReturnType<typeof launch>;
+
+function launch() {
+  const agent = ['sh', '-c', 'mount -t tmpfs tmpfs /run && exec "$0" "$@"', process.execPath, agentFile];
+  const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  return execa('unshare', [...namespaces, ...agent], {
+    stdin: 'pipe',
+    stderr: 'inherit',
+    buffer: false,
+    reject: false,
+  });
+}
+
+/**
+ * A machine of the cluster: network, mount and process namespaces without a name, held by one agent process.
+ * They live as long as the agent, and the agent as long as its standard input: nothing has to be swept up, not even after `kill -9`
+ * of the test. Everything started inside dies with the agent, because the agent is process 1 of its namespace.
+ * `/run` is private, as is the xtables lock in it; `/proc` shows this machine's processes only.
+ */
+export class Host {
+  readonly name: string;
+  readonly #process: AgentProcess;
+  readonly #waiting = new Map<number, PromiseWithResolvers<Reply | null>>();
+  #lastId = 0;
+
+  private constructor(name: string, child: AgentProcess) {
+    this.name = name;
+    this.#process = child;
+    this.#waiting.set(0, Promise.withResolvers());
+    createInterface({ input: child.stdout }).on('line', (line) => this.#hear(line));
+    void child.finally(() => {
+      for (const waiting of this.#waiting.values()) waiting.reject(new Error(`The agent of ${name} has ended`));
+    });
+  }
+
+  /** Starts the namespaces and waits for their agent. */
+  static async start(name: string): Promise<Host> {
+    const host = new Host(name, launch());
+    await host.#waiting.get(0)?.promise;
+    return host;
+  }
+
+  /** The process whose namespaces these are, for `ip link … netns PID`. */
+  get pid(): number {
+    const { pid } = this.#process;
+    if (pid === undefined) throw new Error(`Cannot enter ${this.name}: its process did not start`);
+    return pid;
+  }
+
+  /** Runs a program inside to its end; a program that fails or is too slow is a result, not an error. The paths in it must be absolute. */
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    const { exitCode, stdout, stderr, timedOut } = await execa('nsenter', [...this.#enter(), ...argv], {
+      reject: false,
+      timeout: options.timeoutMs ?? commandTimeoutMs,
+      ...(options.input === undefined ? { stdin: 'ignore' as const } : { input: options.input }),
+    });
+    return { exitCode: exitCode ?? -1, stdout, stderr: timedOut ? `${stderr}\n(stopped: too slow)` : stderr };
+  }
+
+  /** Like `exec`, but a program that fails is an error. */
+  async run(argv: readonly string[], options: ExecOptions = {}): Promise<string> {
+    const result = await this.exec(argv, options);
+    if (result.exitCode === 0) return result.stdout;
+    throw new Error(`Cannot run ${argv.join(' ')} on ${this.name}: exit code ${result.exitCode}\n${result.stderr}`);
+  }
+
+  /** Starts a program that stays. `stop` sends SIGTERM to it and waits. */
+  start(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Daemon {
+    // nsenter forks and passes no signal on: the program's own number is kept in the machine's private /run.
+    const pidFile = `/run/daemon-${++this.#lastId}.pid`;
+    const wrapper = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', pidFile];
+    const child = execa('nsenter', [...this.#enter(), ...wrapper, ...argv], {
+      reject: false,
+      all: true,
+      stdin: 'ignore',
+      env,
+    });
+    const signal = (name: string): Promise<ExecResult> =>
+      this.exec(['sh', '-c', 'kill -s "$0" "$(cat "$1")"', name, pidFile]);
+    return {
+      signal: async (name) => void (await signal(name)),
+      ended: child.then(({ exitCode, all }) => ({ exitCode: exitCode ?? -1, output: all })),
+      stop: async () => {
+        await signal('TERM');
+        await child;
+      },
+    };
+  }
+
+  sysctl(values: Readonly<Record<string, string>>): Promise<unknown> {
+    return this.#ask({ do: 'sysctl', values });
+  }
+
+  /** Answers on a port of all addresses with the host's name and the peer's address. */
+  serve(protocol: Protocol, port: number): Promise<unknown> {
+    return this.#ask({ do: 'serve', name: this.name, protocol, port });
+  }
+
+  /** Opens one new connection from here. */
+  async connect(wanted: Connect): Promise<Reply> {
+    const reply = await this.#ask({ do: 'connect', ...wanted });
+    if (!reply) throw new Error(`The agent of ${this.name} gave no reply`);
+    return reply;
+  }
+
+  /** Ends the agent and everything inside; the kernel removes the namespaces. */
+  async close(): Promise<void> {
+    this.#process.stdin.end();
+    await this.#process;
+  }
+
+  #enter(): string[] {
+    const { pid } = this;
+    return [`--target=${pid}`, '--net', '--mount', `--pid=/proc/${pid}/ns/pid_for_children`, '--'];
+  }
+
+  #ask(wanted: AgentRequest): Promise<Reply | null> {
+    const id = ++this.#lastId;
+    const waiting = Promise.withResolvers<Reply | null>();
+    this.#waiting.set(id, waiting);
+    this.#process.stdin.write(`${JSON.stringify({ id, ...wanted })}\n`);
+    return waiting.promise;
+  }
+
+  #hear(line: string): void {
+    const response = JSON.parse(line) as AgentResponse;
+    const waiting = this.#waiting.get(response.id);
+    this.#waiting.delete(response.id);
+    if ('error' in response) waiting?.reject(new Error(`${this.name}: ${response.error}`));
+    else waiting?.resolve(response.result);
+  }
+}
+
+/** A program that stays until it is stopped. */
+export interface Daemon {
+  signal(name: 'TERM' | 'KILL' | 'HUP'): Promise<void>;
+  readonly ended: Promise<{ readonly exitCode: number; readonly output: string }>;
+  stop(): Promise<void>;
+}
