@@ -1,0 +1,25 @@
+import type { Level, Place, Problem, ProblemCode } from '@sluice/bundle';
+import type { Path } from '../render/kube.ts';
+import type { TextOrigin } from './config-text.ts';
+import { type Finding, printPath } from './schema.ts';
+
+const codes = {
+  type: 'CONFIG_INVALID',
+  value: 'CONFIG_INVALID',
+  missing: 'CONFIG_INVALID',
+  unknown: 'CONFIG_INVALID',
+  address: 'ADDRESS_INVALID',
+  unsupported: 'CONFIG_UNSUPPORTED',
+} as const satisfies Record<Finding['kind'], ProblemCode>;
+
+/** A finding of the schema as a problem with its place. */
+export function findingProblem(finding: Finding, origin: TextOrigin, object: string, level: Level = 'error'): Problem {
+  const at = finding.about === 'key' ? origin.keyPlace(finding.path) : origin.place(finding.path);
+  return { ...configProblem(at, object, finding.path, finding.why, finding.hint), code: codes[finding.kind], level };
+}
+
+/** "Cannot use profiles[0].mode: ⟨why⟩" at a place, `CONFIG_INVALID`. */
+export function configProblem(at: Place, object: string, path: Path, why: string, hint: string): Problem {
+  const what = path.length === 0 ? 'it' : printPath(path);
+  return { code: 'CONFIG_INVALID', level: 'error', at, object, message: `Cannot use ${what}: ${why}`, hint };
+}

@@ -1,0 +1,197 @@
+import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@sluice/bundle';
+import type { LabelSelector, Profile } from '../render/config.ts';
+import type { Json, Path } from '../render/kube.ts';
+import type { PerFamily } from '../render/model.ts';
+import { configProblem } from './config-problems.ts';
+import {
+  type Defaults,
+  defaults,
+  type Setting,
+  type SettingName,
+  type Settings,
+  settingNames,
+} from './config-settings.ts';
+import { unsupportedMode } from './schema-formats.ts';
+
+/** A profile before it is merged: what it is called, whom it fits, what sluice.yaml sets. */
+export interface ProfileDraft {
+  readonly name: string;
+  readonly nodeSelector: LabelSelector;
+  readonly settings: Settings;
+  /** Where the profile stands; the built-in one stands where the config begins. */
+  readonly place: Place;
+  readonly path: Path;
+}
+
+/** Merges sluice.yaml over kube-proxy's configuration over the defaults, and checks what only the result can tell. */
+export function makeProfile(
+  draft: ProfileDraft,
+  kubeProxy: Settings,
+): { profile: Profile; problems: readonly Problem[] } {
+  const chosen = (name: SettingName): Setting | undefined => draft.settings.get(name) ?? kubeProxy.get(name);
+  const get = <K extends SettingName>(name: K): Defaults[K] => (chosen(name)?.value ?? defaults[name]) as Defaults[K];
+  const profile: Profile = {
+    name: draft.name,
+    nodeSelector: draft.nodeSelector,
+    mode: 'iptables',
+    families: get('families').toSorted(compareText),
+    iptables: {
+      masqueradeBit: get('iptables.masqueradeBit'),
+      masqueradeAll: get('iptables.masqueradeAll'),
+      localhostNodePorts: get('iptables.localhostNodePorts'),
+      randomFully: get('iptables.randomFully'),
+    },
+    detectLocalMode: get('detectLocalMode') as Profile['detectLocalMode'],
+    detectLocal: {
+      bridgeInterface: get('detectLocal.bridgeInterface'),
+      interfaceNamePrefix: get('detectLocal.interfaceNamePrefix'),
+    },
+    clusterCIDR: byFamily(get('clusterCIDR')),
+    nodePortAddresses: get('nodePortAddresses'),
+    conntrack: {
+      maxPerCore: get('conntrack.maxPerCore'),
+      min: get('conntrack.min'),
+      tcpEstablishedTimeout: Math.floor(get('conntrack.tcpEstablishedTimeout')),
+      tcpCloseWaitTimeout: Math.floor(get('conntrack.tcpCloseWaitTimeout')),
+      udpTimeout: Math.floor(get('conntrack.udpTimeout')),
+      udpStreamTimeout: Math.floor(get('conntrack.udpStreamTimeout')),
+      tcpBeLiberal: get('conntrack.tcpBeLiberal'),
+    },
+    sysctls: sorted(get('sysctls')),
+  };
+  const check: Check = { profile, draft, chosen, problems: [] };
+  checkMode(check);
+  checkDetector(check);
+  checkNodePortAddresses(check);
+  checkTimeouts(check);
+  checkSysctls(check);
+  return { profile, problems: [...overridden(draft, kubeProxy), ...check.problems] };
+}
+
+/** The CIDRs of a list, the first of each family. */
+export function byFamily(cidrs: readonly string[]): PerFamily<string> {
+  const first = (family: 'ipv4' | 'ipv6'): string | undefined =>
+    cidrs.find((cidr) => parseCidr(cidr)?.family === family);
+  const [ipv4, ipv6] = [first('ipv4'), first('ipv6')];
+  return { ...(ipv4 !== undefined && { ipv4 }), ...(ipv6 !== undefined && { ipv6 }) };
+}
+
+function sorted(sysctls: Readonly<Record<string, string | number>>): Readonly<Record<string, string>> {
+  const entries = Object.entries(sysctls).toSorted(([a], [b]) => compareText(a, b));
+  return Object.fromEntries(entries.map(([key, value]) => [key, String(value)]));
+}
+
+/** One note per field that both files set differently. */
+function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
+  return settingNames.flatMap((name) => {
+    const [ours, theirs] = [draft.settings.get(name), kubeProxy.get(name)];
+    if (!ours || !theirs || JSON.stringify(ours.value) === JSON.stringify(theirs.value)) return [];
+    const where = `${theirs.place.file}:${theirs.place.line}`;
+    return [
+      {
+        code: 'CONFIG_OVERRIDES',
+        level: 'note',
+        at: ours.place,
+        object: `Profile ${draft.name}`,
+        message: `Cannot follow both files in ${name}: ${ours.spelled} here wins over ${theirs.spelled} of KubeProxyConfiguration at ${where}`,
+        hint: 'Remove the field from one of the two when they should agree',
+      } satisfies Problem,
+    ];
+  });
+}
+
+interface Check {
+  readonly profile: Profile;
+  readonly draft: ProfileDraft;
+  readonly chosen: (name: SettingName) => Setting | undefined;
+  readonly problems: Problem[];
+}
+
+/** A problem of a setting, at the place that set it, or at the profile when nobody did. */
+function complain(
+  check: Check,
+  name: SettingName,
+  why: string,
+  hint: string,
+  more: Partial<Problem> = {},
+  below: Path = [],
+): void {
+  const setting = check.chosen(name);
+  const at = setting?.place ?? check.draft.place;
+  const path = [...(setting?.path ?? [...check.draft.path, ...name.split('.')]), ...below];
+  check.problems.push({ ...configProblem(at, `Profile ${check.draft.name}`, path, why, hint), ...more });
+}
+
+function checkMode(check: Check): void {
+  const mode = check.chosen('mode')?.value;
+  const wrong = typeof mode === 'string' ? unsupportedMode(mode) : undefined;
+  if (!wrong) return;
+  const hint = 'Set mode: iptables in the profile of sluice.yaml; Services need no change for it';
+  complain(check, 'mode', `${JSON.stringify(mode)} ${wrong.why}`, hint, { code: 'CONFIG_UNSUPPORTED' });
+}
+
+/** `ValidateKubeProxyConfiguration`: the interface modes need their interface. */
+function checkDetector(check: Check): void {
+  const { detectLocalMode, detectLocal } = check.profile;
+  const needed = { BridgeInterface: 'bridgeInterface', InterfaceNamePrefix: 'interfaceNamePrefix' } as const;
+  const field =
+    detectLocalMode === 'BridgeInterface' || detectLocalMode === 'InterfaceNamePrefix'
+      ? needed[detectLocalMode]
+      : undefined;
+  if (!field || detectLocal[field] !== '') return;
+  complain(check, 'detectLocalMode', `${detectLocalMode} needs detectLocal.${field}`, `Set detectLocal.${field}`);
+}
+
+function checkNodePortAddresses(check: Check): void {
+  const { nodePortAddresses } = check.profile;
+  if (nodePortAddresses.length < 2 || !nodePortAddresses.includes('primary')) return;
+  complain(check, 'nodePortAddresses', 'primary stands beside other entries', 'Use primary alone, or CIDRs only');
+}
+
+/** What kube-proxy writes for each time-out (`pkg/proxy/conntrack/sysctls.go`). */
+const timeouts = {
+  'conntrack.tcpEstablishedTimeout': 'net.netfilter.nf_conntrack_tcp_timeout_established',
+  'conntrack.tcpCloseWaitTimeout': 'net.netfilter.nf_conntrack_tcp_timeout_close_wait',
+  'conntrack.udpTimeout': 'net.netfilter.nf_conntrack_udp_timeout',
+  'conntrack.udpStreamTimeout': 'net.netfilter.nf_conntrack_udp_timeout_stream',
+} as const satisfies Partial<Record<SettingName, string>>;
+
+function checkTimeouts(check: Check): void {
+  for (const [name, key] of Object.entries(timeouts) as [keyof typeof timeouts, string][]) {
+    const value = Number(check.chosen(name)?.value ?? 0);
+    const seconds = Math.floor(value);
+    if (seconds !== value) {
+      complain(check, name, `the kernel counts whole seconds; it gets ${seconds}`, 'Round the duration', {
+        level: 'warning',
+      });
+    }
+    const wrong = seconds === 0 ? '' : checkSysctl(key, String(seconds));
+    if (typeof wrong === 'string' && wrong !== '') {
+      complain(
+        check,
+        name,
+        `${seconds} seconds is outside the range of ${key}`,
+        'Use at most 720h0m0s, or 0s to leave it alone',
+        {
+          code: 'SYSCTL_NOT_ALLOWED',
+        },
+      );
+    }
+  }
+}
+
+function checkSysctls(check: Check): void {
+  for (const [key, value] of Object.entries(check.profile.sysctls)) {
+    const wrong: Json | object = checkSysctl(key, value);
+    if (typeof wrong !== 'string') continue;
+    const why = wrong.slice(wrong.indexOf(': ') + 2);
+    complain(
+      check,
+      'sysctls',
+      `${JSON.stringify(value)}: ${why}`,
+      'Remove it, or set it with the tools of the node',
+      { code: 'SYSCTL_NOT_ALLOWED' },
+      [key],
+    );
+  }
+}

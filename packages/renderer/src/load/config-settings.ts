@@ -1,0 +1,100 @@
+import { canonicalCidr, type Family, type Place } from '@sluice/bundle';
+import type { Json, JsonObject, Origin, Path } from '../render/kube.ts';
+import { parseGoDuration } from './schema-duration.ts';
+
+/**
+ * What may be set for a profile, by path, each with what holds where neither file says anything. Defaults are kube-proxy's
+ * (`pkg/proxy/apis/config/v1alpha1/defaults.go`); what it finds out at run time is decided here: both families, --random-fully.
+ * Durations are seconds.
+ */
+export const defaults = {
+  mode: 'iptables' as string,
+  families: ['ipv4', 'ipv6'] as readonly Family[],
+  'iptables.masqueradeBit': 14 as number,
+  'iptables.masqueradeAll': false as boolean,
+  'iptables.localhostNodePorts': true as boolean,
+  'iptables.randomFully': true as boolean,
+  detectLocalMode: 'ClusterCIDR' as string,
+  'detectLocal.bridgeInterface': '' as string,
+  'detectLocal.interfaceNamePrefix': '' as string,
+  clusterCIDR: [] as readonly string[],
+  nodePortAddresses: [] as readonly string[],
+  'conntrack.maxPerCore': 32768 as number,
+  'conntrack.min': 131072 as number,
+  'conntrack.tcpEstablishedTimeout': 86400 as number,
+  'conntrack.tcpCloseWaitTimeout': 3600 as number,
+  'conntrack.udpTimeout': 0 as number,
+  'conntrack.udpStreamTimeout': 0 as number,
+  'conntrack.tcpBeLiberal': false as boolean,
+  sysctls: {} as Readonly<Record<string, string | number>>,
+} as const;
+
+export type Defaults = typeof defaults;
+export type SettingName = keyof Defaults;
+export const settingNames = Object.keys(defaults) as readonly SettingName[];
+
+/** One field that a file sets. */
+export interface Setting {
+  /** In the one form that is compared and used: seconds, canonical CIDRs. */
+  readonly value: Json;
+  /** As the file spells it. */
+  readonly spelled: string;
+  readonly place: Place;
+  /** The file's own path to it. */
+  readonly path: Path;
+}
+
+/** The fields that one file sets. A field that is absent, or wrong and reported, is not in it. */
+export type Settings = ReadonlyMap<SettingName, Setting>;
+
+/**
+ * Collects what a mapping sets.
+ * @param value the profile or the KubeProxyConfiguration, checked by its schema
+ * @param prefix where `value` stands in the document that `origin` is of
+ * @param wrong paths with problems: what stands there is left out
+ * @param isUnset values that mean "not set" in this file
+ */
+export function settingsOf(
+  value: JsonObject,
+  origin: Origin,
+  prefix: Path,
+  wrong: readonly Path[],
+  isUnset: (value: Json) => boolean = () => false,
+): Settings {
+  const settings = new Map<SettingName, Setting>();
+  for (const name of settingNames) {
+    const below = name.split('.');
+    const found = below.reduce<Json | undefined>((at, key) => childOf(at, key), value);
+    const path = [...prefix, ...below];
+    if (found === undefined || isUnset(found) || wrong.some((other) => touches(other, path))) continue;
+    settings.set(name, { value: normal(name, found), spelled: spell(found), place: origin.place(path), path });
+  }
+  return settings;
+}
+
+/** Whether one path leads through the other. */
+function touches(a: Path, b: Path): boolean {
+  const length = Math.min(a.length, b.length);
+  return a.slice(0, length).every((part, index) => part === b[index]);
+}
+
+export function childOf(value: Json | undefined, key: string): Json | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, key))
+    return undefined;
+  return (value as JsonObject)[key];
+}
+
+function normal(name: SettingName, value: Json): Json {
+  if (name.endsWith('Timeout') && typeof value === 'string') return parseGoDuration(value) ?? 0;
+  if (name === 'clusterCIDR' && typeof value === 'string') return canonicalList(value === '' ? [] : value.split(','));
+  if (name === 'nodePortAddresses' && Array.isArray(value)) return canonicalList(value as readonly string[]);
+  return value;
+}
+
+function canonicalList(texts: readonly string[]): readonly string[] {
+  return [...new Set(texts.map((text) => canonicalCidr(text) ?? text))];
+}
+
+function spell(value: Json): string {
+  return typeof value === 'string' && value !== '' ? value : JSON.stringify(value);
+}

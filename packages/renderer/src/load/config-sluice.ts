@@ -1,0 +1,80 @@
+import type { Place, Problem } from '@sluice/bundle';
+import type { Json, JsonObject, Path } from '../render/kube.ts';
+import { findingProblem } from './config-problems.ts';
+import { readText, type TextOrigin } from './config-text.ts';
+import { checkSchema, type Finding, type Schema } from './schema.ts';
+import { kubeProxySchema } from './schema-kubeproxy.ts';
+import { sluiceSchema } from './schema-sluice.ts';
+
+/** sluice.yaml as it was read, with what its schema does not allow. */
+export interface SluiceText {
+  readonly value: JsonObject;
+  readonly origin: TextOrigin;
+  /** Values at these paths are not used. */
+  readonly findings: readonly Finding[];
+  readonly problems: readonly Problem[];
+}
+
+/** What a problem of sluice.yaml names as its object. */
+export const sluiceObject = 'SluiceConfig';
+
+const nowhere: Place = { file: 'sluice.yaml', line: 1, column: 1 };
+
+/** Stands for a config that nobody gave. */
+export const noSluice: SluiceText = {
+  value: {},
+  origin: { place: () => nowhere, keyPlace: () => nowhere },
+  findings: [],
+  problems: [],
+};
+
+/** Reads the text of sluice.yaml and holds it against its schema. */
+export function readSluice(file: string, text: string): SluiceText {
+  const read = readText(file, text);
+  if (read.value === undefined) return { ...noSluice, origin: read.origin, problems: read.problems };
+  const findings = checkSchema(sluiceSchema, read.value, { nullIsUnset: false }).map(explainKubeProxyField);
+  const problems = findings.map((finding) => findingProblem(finding, read.origin, sluiceObject));
+  const isObject = typeof read.value === 'object' && read.value !== null && !Array.isArray(read.value);
+  return { value: isObject ? (read.value as JsonObject) : {}, origin: read.origin, findings, problems };
+}
+
+/** A field of the top level, unless it is absent or wrong. */
+export function fieldOf(sluice: SluiceText, name: string): Json | undefined {
+  const wrong = sluice.findings.some((finding) => finding.path[0] === name);
+  return wrong || !Object.hasOwn(sluice.value, name) ? undefined : sluice.value[name];
+}
+
+/** The entries of a list of the top level that are mappings, each with its index. */
+export function entriesOf(sluice: SluiceText, name: string): readonly (readonly [number, JsonObject])[] {
+  const list: Json | undefined = Object.hasOwn(sluice.value, name) ? sluice.value[name] : undefined;
+  if (!Array.isArray(list)) return [];
+  const isMapping = (item: Json): boolean => typeof item === 'object' && item !== null && !Array.isArray(item);
+  return [...(list as readonly Json[]).entries()].filter(([, item]) => isMapping(item)) as (readonly [
+    number,
+    JsonObject,
+  ])[];
+}
+
+/** Whether something at or below `path` is wrong. */
+export function isWrong(sluice: SluiceText, path: Path): boolean {
+  return sluice.findings.some((finding) => path.every((part, index) => finding.path[index] === part));
+}
+
+/** People copy kube-proxy's options into a profile: those that rules do not depend on deserve better than "no such field". */
+function explainKubeProxyField(finding: Finding): Finding {
+  const [list, , ...below] = finding.path;
+  if (finding.kind !== 'unknown' || list !== 'profiles' || !hasField(kubeProxySchema, below)) return finding;
+  return {
+    ...finding,
+    why: 'kube-proxy has this field, but no rule depends on it',
+    hint: 'Leave it out here; in a KubeProxyConfiguration it is accepted',
+  };
+}
+
+function hasField(schema: Schema, path: Path): boolean {
+  const [head, ...below] = path;
+  if (head === undefined) return true;
+  const next =
+    typeof head === 'string' && Object.hasOwn(schema.properties ?? {}, head) ? schema.properties?.[head] : undefined;
+  return next !== undefined && hasField(next, below);
+}

@@ -1,0 +1,114 @@
+import { type Place, type Problem, type ProblemCode } from '@sluice/bundle';
+import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type Range } from 'yaml';
+import type { Json, Origin, Path } from '../render/kube.ts';
+
+/** Where the text of a document stands in a file that a person can open. */
+export type Locate = (line: number, column: number) => Place;
+
+/** An origin that also knows where keys stand. */
+export interface TextOrigin extends Origin {
+  /** The place of the key at the end of `path`, or of the nearest value when there is no such key. */
+  keyPlace(path: Path): Place;
+}
+
+export interface ReadText {
+  /** Absent when the text cannot be read at all. */
+  readonly value?: Json;
+  readonly origin: TextOrigin;
+  readonly problems: readonly Problem[];
+}
+
+/** A config is written by hand; what is larger is something else. */
+const bytesMax = 1024 * 1024;
+const aliasesMax = 100;
+
+/**
+ * Reads one YAML 1.2 document (JSON is YAML too) and remembers where everything stands.
+ * @param locate turns a position in `text` into one in the file, where `text` is only a part of it
+ * @returns the value, or every problem that keeps the text from being one
+ */
+export function readText(
+  file: string,
+  text: string,
+  locate: Locate = (line, column) => ({ file, line, column }),
+): ReadText {
+  const lines = new LineCounter();
+  const at = (offset: number): Place => {
+    const { line, col } = lines.linePos(offset);
+    return locate(Math.max(1, line), Math.max(1, col));
+  };
+  if (text.length > bytesMax) {
+    const message = `Cannot read the config: it is longer than ${bytesMax} characters`;
+    return nothing(locate, { code: 'INPUT_TOO_LARGE', message, hint: 'Give the config file itself with -c' });
+  }
+  try {
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
+    const origin = originOf(document, at);
+    const problems = document.errors.map((error) => yamlProblem(error.code, error.message, at(error.pos[0])));
+    if (problems.length > 0) return { origin, problems };
+    return { value: document.toJS({ maxAliasCount: aliasesMax }) as Json, origin, problems };
+  } catch (error) {
+    return nothing(locate, explain(error));
+  }
+}
+
+type Words = Pick<Problem, 'code' | 'message' | 'hint'>;
+
+function nothing(locate: Locate, words: Words): ReadText {
+  const start = locate(1, 1);
+  const origin = { place: () => start, keyPlace: () => start };
+  return { origin, problems: [{ level: 'error', at: start, ...words }] };
+}
+
+/** `yaml` throws for aliases that expand too far, and runs out of stack on very deep nesting. */
+function explain(error: unknown): Words {
+  if (error instanceof RangeError) {
+    return {
+      code: 'INPUT_TOO_LARGE',
+      message: 'Cannot read the config: it is nested too deeply',
+      hint: 'Give the config file itself with -c',
+    };
+  }
+  return {
+    code: 'YAML_ALIAS_BOMB',
+    message: `Cannot read the config: ${error instanceof Error ? error.message : String(error)}`,
+    hint: 'Write the values out instead of using aliases',
+  };
+}
+
+function yamlProblem(code: string, message: string, at: Place): Problem {
+  const codes: Readonly<Record<string, ProblemCode>> = { DUPLICATE_KEY: 'YAML_DUPLICATE_KEY' };
+  const hints: Readonly<Record<string, string>> = {
+    DUPLICATE_KEY: 'Keep one of the two keys',
+    MULTIPLE_DOCS: 'Keep one document; give others in files of their own',
+  };
+  return {
+    code: codes[code] ?? 'YAML_SYNTAX',
+    level: 'error',
+    at,
+    message: `Cannot read the config: ${message.split('\n')[0]}`,
+    hint: hints[code] ?? 'Mend the YAML at this place',
+  };
+}
+
+function originOf(document: Document.Parsed, at: (offset: number) => Place): TextOrigin {
+  const rangeOf = (node: unknown): Range | undefined => (isNode(node) && node.range ? node.range : undefined);
+  const offsetOf = (path: Path): number => {
+    const node: unknown = path.length === 0 ? document.contents : document.getIn(path, true);
+    const range = rangeOf(node);
+    if (range) return range[0];
+    return path.length === 0 ? 0 : offsetOf(path.slice(0, -1));
+  };
+  return {
+    place: (path) => at(offsetOf(path)),
+    keyPlace: (path) => {
+      const parent: unknown = path.length < 2 ? document.contents : document.getIn(path.slice(0, -1), true);
+      const key = path.at(-1);
+      const pair = isMap(parent)
+        ? parent.items.find((item) => isPair(item) && isScalar(item.key) && item.key.value === key)
+        : undefined;
+      const range = rangeOf(pair?.key);
+      return at(range ? range[0] : offsetOf(path));
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import { type Family, parseCidr, type Problem } from '@sluice/bundle';
+import type { Config } from '../render/config.ts';
+import { draftProfiles } from './config-drafts.ts';
+import { readNodes } from './config-nodes.ts';
+import { findingProblem } from './config-problems.ts';
+import { byFamily, makeProfile } from './config-profiles.ts';
+import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './config-sluice.ts';
+import { type KubeProxyInput, readKubeProxy } from './kubeproxy.ts';
+import type { Finding } from './schema.ts';
+import { parsePortRange } from './schema-formats.ts';
+
+export interface ConfigInput {
+  /** `sluice.yaml`; absent: everything by default. */
+  readonly sluice?: { readonly file: string; readonly text: string };
+  /** Every KubeProxyConfiguration of the input, alone or in its ConfigMap. */
+  readonly kubeProxy: readonly KubeProxyInput[];
+}
+
+/**
+ * sluice.yaml over KubeProxyConfiguration over kube-proxy's defaults.
+ * @returns a config that is always complete, so that later stages can look for more problems, and every problem found; with
+ * one of level `error` the config must not be rendered
+ */
+export function readConfig(input: ConfigInput): { config: Config; problems: Problem[] } {
+  const kubeProxy = readKubeProxy(input.kubeProxy);
+  const sluice = input.sluice ? readSluice(input.sluice.file, input.sluice.text) : noSluice;
+  const drafts = draftProfiles(sluice);
+  const profiles = drafts.drafts.map((draft) => makeProfile(draft, kubeProxy.settings));
+  const nodes = readNodes(sluice);
+  const serviceCIDRs = readServiceCIDRs(sluice);
+  const config: Config = {
+    clusterName: (fieldOf(sluice, 'clusterName') ?? 'kubernetes') as string,
+    complete: fieldOf(sluice, 'complete') === true,
+    profiles: profiles.map(({ profile }) => profile),
+    serviceCIDRs: byFamily(serviceCIDRs.cidrs),
+    primaryFamily: familyOf(serviceCIDRs.cidrs[0]),
+    nodePortRange: readPortRange(sluice),
+    nodes: nodes.nodes,
+  };
+  const ofProfiles = profiles.flatMap(({ problems }) => problems);
+  const problems = [kubeProxy, sluice, drafts, nodes, serviceCIDRs].flatMap((part) => part.problems);
+  return { config, problems: [...problems, ...ofProfiles] };
+}
+
+/** kubeadm's default (`networking.serviceSubnet`). */
+const serviceCIDRsByDefault: readonly string[] = ['10.96.0.0/12'];
+
+function readServiceCIDRs(sluice: SluiceText): { cidrs: readonly string[]; problems: readonly Problem[] } {
+  const written = (fieldOf(sluice, 'serviceCIDRs') ?? serviceCIDRsByDefault) as readonly string[];
+  const cidrs = written.map((text) => parseCidr(text)?.text ?? text);
+  if (new Set(cidrs.map(familyOf)).size === cidrs.length) return { cidrs, problems: [] };
+  const finding: Finding = {
+    path: ['serviceCIDRs', 1],
+    about: 'value',
+    kind: 'address',
+    why: 'it is of the same family as the first',
+    hint: 'Give one CIDR, or one of IPv4 and one of IPv6',
+  };
+  return { cidrs, problems: [findingProblem(finding, sluice.origin, sluiceObject)] };
+}
+
+/** The API server's default (`--service-node-port-range`). */
+function readPortRange(sluice: SluiceText): Config['nodePortRange'] {
+  const text = fieldOf(sluice, 'nodePortRange');
+  return (typeof text === 'string' && parsePortRange(text)) || { from: 30000, to: 32767 };
+}
+
+function familyOf(cidr: string | undefined): Family {
+  return (cidr === undefined ? undefined : parseCidr(cidr)?.family) ?? 'ipv4';
+}

@@ -1,0 +1,147 @@
+import { parseAddress, parseCidr } from '@sluice/bundle';
+import { parseGoDuration } from './schema-duration.ts';
+
+interface Wrong {
+  readonly kind: 'value' | 'address' | 'unsupported';
+  /** A clause that follows the value. */
+  readonly why: string;
+  readonly hint: string;
+}
+
+type Check = (text: string) => Wrong | undefined;
+
+const value = (why: string, hint: string): Wrong => ({ kind: 'value', why, hint });
+const address = (why: string, hint: string): Wrong => ({ kind: 'address', why, hint });
+
+/** What a text must be beyond its letters; each check says what is wrong, or nothing. */
+const formats = {
+  'ip-address': (text: string) => checkAddress(text),
+  'bind-ip': (text: string) => (text === '' ? undefined : checkAddress(text)),
+  cidr: (text: string) => checkCidr(text),
+  'cidr-pair': (text: string) => checkPair(text),
+  'cidr-or-primary': (text: string) => (text === 'primary' ? undefined : checkNodePortAddress(text)),
+  'go-duration': (text: string) => checkDuration(text),
+  'bind-address': (text: string) => checkBindAddress(text),
+  mode: (text: string) => unsupportedMode(text),
+  'port-range': (text: string) => checkPortRange(text),
+  'dns-subdomain': (text: string) =>
+    text.length <= 253 && subdomain.test(text)
+      ? undefined
+      : value('is no DNS subdomain (RFC 1123)', 'Use lower-case letters, digits, "-" and ".", at most 253 characters'),
+  'label-key': (text: string) =>
+    isLabelKey(text) ? undefined : value('is no label key', 'Write it like topology.kubernetes.io/zone'),
+  'label-value': (text: string) =>
+    labelValue.test(text) ? undefined : value('is no label value', 'Use at most 63 letters, digits, "-", "_" and "."'),
+  interface: (text: string) =>
+    /^[A-Za-z0-9._-]{0,15}$/.test(text)
+      ? undefined
+      : value('is no interface name', 'Use at most 15 letters, digits, ".", "_" and "-"'),
+  'interface-prefix': (text: string) =>
+    /^[A-Za-z0-9._-]{0,14}$/.test(text)
+      ? undefined
+      : value(
+          'is no start of an interface name',
+          'Use at most 14 letters, digits, ".", "_" and "-", without "+" at the end',
+        ),
+} as const satisfies Record<string, Check>;
+
+/** The checks by name; a schema says which one a text must pass. */
+export type Format = keyof typeof formats;
+
+/** What is wrong with `text`, or undefined when it is of the format. */
+export function checkFormat(format: Format, text: string): Wrong | undefined {
+  return formats[format](text);
+}
+
+/** RFC 1123: what names of nodes and profiles look like. */
+const subdomain = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
+const labelValue = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+
+function isLabelKey(text: string): boolean {
+  const slash = text.indexOf('/');
+  const [prefix, name] = slash < 0 ? [undefined, text] : [text.slice(0, slash), text.slice(slash + 1)];
+  return (
+    name !== '' && labelValue.test(name) && (prefix === undefined || (prefix.length <= 253 && subdomain.test(prefix)))
+  );
+}
+
+function checkAddress(text: string): Wrong | undefined {
+  return parseAddress(text) ? undefined : address('is no IP address', 'Write it like 192.0.2.10 or fd00::10');
+}
+
+function checkCidr(text: string): Wrong | undefined {
+  if (parseCidr(text)) return undefined;
+  const hint = parseAddress(text)
+    ? `Add the prefix length: ${text}/${text.includes(':') ? 128 : 32}`
+    : 'Write it like 10.96.0.0/12';
+  return address('is no CIDR', hint);
+}
+
+/** `clusterCIDR`: one CIDR, or one of each family with a comma between them. Empty: none. */
+function checkPair(text: string): Wrong | undefined {
+  if (text === '') return undefined;
+  const parts = text.split(',');
+  for (const part of parts) {
+    const wrong = checkCidr(part);
+    if (wrong) return wrong;
+  }
+  const families = new Set(parts.map((part) => parseCidr(part)?.family));
+  if (families.size === parts.length) return undefined;
+  return address(
+    'has two CIDRs of one family',
+    'Give one CIDR, or one of IPv4 and one of IPv6 like 10.244.0.0/16,fd00:10:244::/56',
+  );
+}
+
+function checkNodePortAddress(text: string): Wrong | undefined {
+  const wrong = checkCidr(text);
+  return wrong && { ...wrong, why: 'is neither a CIDR nor the word primary' };
+}
+
+function checkDuration(text: string): Wrong | undefined {
+  const seconds = parseGoDuration(text);
+  const hint = 'Write it like 24h0m0s, 90s or 0s';
+  if (seconds === undefined) return value('is no duration', hint);
+  return seconds < 0 ? value('is a negative duration', hint) : undefined;
+}
+
+/** `IP:port` as `net.SplitHostPort` and kube-proxy's `validateHostPort` take it. Empty: switched off. */
+function checkBindAddress(text: string): Wrong | undefined {
+  if (text === '') return undefined;
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]*)):([0-9]{1,5})$/.exec(text);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  const hint = 'Write it like 0.0.0.0:10256 or [::]:10256';
+  if (!match || host === undefined) return address('is no IP:port', hint);
+  if (!parseAddress(host)) return address('does not start with an IP address', hint);
+  return port >= 1 && port <= 65535 ? undefined : value('has a port outside 1 to 65535', hint);
+}
+
+function checkPortRange(text: string): Wrong | undefined {
+  const range = parsePortRange(text);
+  const hint = 'Write it like 30000-32767';
+  if (!range) return value('is no range of ports', hint);
+  if (range.from > range.to) return value('ends before it starts', hint);
+  return range.from >= 1 && range.to <= 65535 ? undefined : value('leaves 1 to 65535', hint);
+}
+
+/** `30000-32767` as two numbers; undefined when the text is not of that form. */
+export function parsePortRange(text: string): { from: number; to: number } | undefined {
+  const match = /^([0-9]{1,5})-([0-9]{1,5})$/.exec(text);
+  return match ? { from: Number(match[1]), to: Number(match[2]) } : undefined;
+}
+
+const otherModes: Readonly<Record<string, string>> = {
+  userspace:
+    'is a mode that kube-proxy itself dropped in Kubernetes 1.26: it copied every byte through a process instead of writing rules',
+  ipvs: 'is a mode that sluice does not render yet',
+  nftables: 'is a mode that sluice does not render yet',
+  kernelspace: 'is a mode of Windows nodes; sluice writes rules for Linux',
+};
+
+/** Why a mode that kube-proxy has or had cannot be rendered; undefined for every other text. */
+export function unsupportedMode(text: string): Wrong | undefined {
+  if (!Object.hasOwn(otherModes, text)) return undefined;
+  const hint = 'Use mode: iptables; Services need no change for it';
+  return { kind: 'unsupported', why: otherModes[text] ?? '', hint };
+}

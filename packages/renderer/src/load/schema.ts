@@ -1,0 +1,170 @@
+import type { Json, Path, JsonObject } from '../render/kube.ts';
+import { checkFormat, type Format } from './schema-formats.ts';
+import { nearest } from './schema-nearest.ts';
+
+type TypeName = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
+
+/**
+ * The part of JSON Schema (draft 2020-12) that config files need. One value of this type is both what `checkSchema` enforces
+ * and what is printed for editors, so the two cannot differ. `format` names a check of ours: to an editor it is a remark.
+ */
+export interface Schema {
+  readonly description?: string;
+  readonly type: TypeName | readonly TypeName[];
+  readonly const?: string;
+  readonly enum?: readonly string[];
+  readonly default?: Json;
+  readonly examples?: readonly Json[];
+  readonly pattern?: string;
+  readonly format?: Format;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  /** What every key must be. */
+  readonly propertyNames?: Schema;
+  /** `false`: no other keys. A schema: keys are free and every value is of this kind. */
+  readonly additionalProperties?: false | Schema;
+}
+
+/** One place where a value is not what the schema says. */
+export interface Finding {
+  readonly path: Path;
+  /** Whether the key itself is wrong, or its value. */
+  readonly about: 'key' | 'value';
+  readonly kind: 'type' | 'value' | 'address' | 'missing' | 'unknown' | 'unsupported';
+  /** A clause that follows "Cannot use profiles[0].mode: ". */
+  readonly why: string;
+  readonly hint: string;
+}
+
+/** How a reader treats what people leave empty. */
+export interface CheckOptions {
+  /** Kubernetes reads `field: null` as if the field were not there; a file of ours says what it means. */
+  readonly nullIsUnset: boolean;
+}
+
+/** Everything in `value` that `schema` does not allow, in the order of the document. */
+export function checkSchema(schema: Schema, value: Json, options: CheckOptions, path: Path = []): Finding[] {
+  if (value === null && options.nullIsUnset) return [];
+  const types: readonly string[] = typeof schema.type === 'string' ? [schema.type] : schema.type;
+  if (!types.includes(typeOf(value)) && !(typeOf(value) === 'integer' && types.includes('number'))) {
+    return [wrongType(path, types, value, schema.format)];
+  }
+  if (typeof value === 'string') return checkText(schema, value, path);
+  if (typeof value === 'number') return checkNumber(schema, value, path);
+  if (Array.isArray(value)) return checkList(schema, value as readonly Json[], options, path);
+  if (typeof value === 'object') return checkObject(schema, value as JsonObject, options, path);
+  return [];
+}
+
+/** `profiles[0].iptables.masqueradeBit`: how a path is written in problems. */
+export function printPath(path: Path): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`;
+    if (!/^[A-Za-z0-9_-]+$/.test(part)) return `${text}[${JSON.stringify(part)}]`;
+    return text === '' ? part : `${text}.${part}`;
+  }, '');
+}
+
+function typeOf(value: Json): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? 'integer' : 'number';
+  return typeof value;
+}
+
+const words: Readonly<Record<string, string>> = {
+  object: 'a mapping',
+  array: 'a list',
+  string: 'a text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  null: 'nothing',
+};
+
+function wrongType(path: Path, types: readonly string[], value: Json, format: Format | undefined): Finding {
+  const wanted = types.map((type) => words[type]).join(' or ');
+  const why = `it is ${words[typeOf(value)]}, not ${wanted}`;
+  return { path, about: 'value', kind: 'type', why, hint: hintForType(wanted, types, value, format) };
+}
+
+function hintForType(wanted: string, types: readonly string[], value: Json, format: Format | undefined): string {
+  if (value === null) return 'Give it a value, or remove the key';
+  if (!types.includes('string') || typeof value === 'object') return `Write ${wanted} here`;
+  // 30 for a duration needs more than quotes.
+  return (format && checkFormat(format, String(value))?.hint) ?? 'Put the value in quotes';
+}
+
+function checkText(schema: Schema, value: string, path: Path): Finding[] {
+  const finding = (why: string, hint: string, kind: Finding['kind'] = 'value'): Finding[] => [
+    { path, about: 'value', kind, why: `${JSON.stringify(value)} ${why}`, hint },
+  ];
+  const wrong = schema.format && checkFormat(schema.format, value);
+  if (wrong) return finding(wrong.why, wrong.hint, wrong.kind);
+  const allowed = schema.const === undefined ? schema.enum : [schema.const];
+  if (allowed && !allowed.includes(value)) {
+    const guess = nearest(value, allowed);
+    const choices = allowed.map((option) => JSON.stringify(option)).join(', ');
+    return finding(
+      allowed.length === 1 ? `is not ${choices}` : `is none of ${choices}`,
+      guess === undefined
+        ? `Use ${allowed.length === 1 ? '' : 'one of '}${choices}`
+        : `Did you mean ${JSON.stringify(guess)}?`,
+    );
+  }
+  if (schema.pattern !== undefined && !new RegExp(schema.pattern, 'u').test(value)) {
+    return finding(`does not match ${schema.pattern}`, schema.description ?? 'See the schema of this file');
+  }
+  return [];
+}
+
+function checkNumber(schema: Schema, value: number, path: Path): Finding[] {
+  const { minimum, maximum } = schema;
+  if ((minimum === undefined || value >= minimum) && (maximum === undefined || value <= maximum)) return [];
+  const range = maximum === undefined ? `${minimum} or more` : `from ${minimum ?? 'below'} to ${maximum}`;
+  return [{ path, about: 'value', kind: 'value', why: `${value} is out of range`, hint: `Use a number ${range}` }];
+}
+
+function checkList(schema: Schema, value: readonly Json[], options: CheckOptions, path: Path): Finding[] {
+  const { minItems = 0, maxItems = Number.POSITIVE_INFINITY, items } = schema;
+  const findings: Finding[] = [];
+  if (value.length < minItems || value.length > maxItems) {
+    const why = `it has ${value.length} ${value.length === 1 ? 'entry' : 'entries'}`;
+    const hint = value.length < minItems ? `Give at least ${minItems}` : `Give at most ${maxItems}`;
+    findings.push({ path, about: 'value', kind: 'value', why, hint });
+  }
+  for (const [index, item] of value.entries()) {
+    if (items) findings.push(...checkSchema(items, item, { nullIsUnset: false }, [...path, index]));
+  }
+  return findings;
+}
+
+function checkObject(schema: Schema, value: JsonObject, options: CheckOptions, path: Path): Finding[] {
+  const properties = schema.properties ?? {};
+  const findings: Finding[] = [];
+  for (const key of schema.required ?? []) {
+    if (Object.hasOwn(value, key) && !(value[key] === null && options.nullIsUnset)) continue;
+    findings.push({ path, about: 'value', kind: 'missing', why: `${key} is missing`, hint: `Add the field ${key}` });
+  }
+  for (const [key, item] of Object.entries(value)) {
+    for (const wrong of schema.propertyNames ? checkText(schema.propertyNames, key, [...path, key]) : []) {
+      findings.push({ ...wrong, about: 'key' });
+    }
+    const known = Object.hasOwn(properties, key) ? properties[key] : schema.additionalProperties;
+    if (known) findings.push(...checkSchema(known, item, options, [...path, key]));
+    else if (known === false) findings.push(unknownKey([...path, key], key, Object.keys(properties)));
+  }
+  return findings;
+}
+
+function unknownKey(path: Path, key: string, known: readonly string[]): Finding {
+  const guess = nearest(key, known);
+  const fallback = known.length > 12 ? 'Check its spelling, or remove it' : `The fields here are ${known.join(', ')}`;
+  const hint = guess === undefined ? fallback : `Did you mean ${guess}?`;
+  return { path, about: 'key', kind: 'unknown', why: 'there is no such field', hint };
+}
