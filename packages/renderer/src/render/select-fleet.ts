@@ -66,7 +66,10 @@ function clusterVariants(endpoints: readonly Endpoint[], fleet: Fleet): readonly
 }
 
 /** Which endpoints each hinted node or zone has. Empty where one endpoint has no hint: then none counts. */
-function hinted(ready: readonly Endpoint[], hintsOf: (endpoint: Endpoint) => readonly string[]): Map<string, Endpoint[]> {
+function hinted(
+  ready: readonly Endpoint[],
+  hintsOf: (endpoint: Endpoint) => readonly string[],
+): Map<string, Endpoint[]> {
   const lists = new Map<string, Endpoint[]>();
   if (!ready.every((endpoint) => hintsOf(endpoint).length > 0)) return lists;
   for (const endpoint of ready) {

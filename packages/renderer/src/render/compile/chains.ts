@@ -7,6 +7,7 @@ import {
   addressMatch,
   comment,
   externalTarget,
+  internalTarget,
   protocolMatch,
   ruleWhere,
   usesExternalChain,
@@ -40,14 +41,11 @@ export function chainRules(compiled: CompiledPort): readonly GuardedRule[] {
 
 /** A: traffic to the cluster address from outside the cluster must find its way back through this node. */
 function masqueradeRules(compiled: CompiledPort): readonly GuardedRule[] {
-  const { port, here, chains, selection, masqueradeAll, detector } = compiled;
-  const local = port.internalTrafficPolicy === 'Local';
+  const { port, here, masqueradeAll, detector } = compiled;
+  const { chain, served } = internalTarget(compiled);
   const match = addressMatch(compiled, here.clusterIP);
   const who = masqueradeAll ? '' : `${detector.ifNotLocal} `;
-  const text = `-A ${local ? chains.local : chains.cluster} ${comment(`${port.key} cluster IP`)} ${match} ${who}-j KUBE-MARK-MASQ`;
-  if (!local) return ruleWhere(selection.cluster.length > 0, text);
-  // No `@local` here: whether the chain has a rule is what that guard asks.
-  return selection.local.flatMap(({ guard }) => ruleWhere(guard ?? true, text));
+  return ruleWhere(served, `-A ${chain} ${comment(`${port.key} cluster IP`)} ${match} ${who}-j KUBE-MARK-MASQ`);
 }
 
 /** B: traffic from outside. With policy Local only the node and its pods may go on to other nodes. */

@@ -58,7 +58,12 @@ export function chainNames(hashOf: (text: string) => string = hash16): ChainName
   return {
     port(key, protocol) {
       const id = ports.name(key + protocol.toLowerCase());
-      return { cluster: `KUBE-SVC-${id}`, local: `KUBE-SVL-${id}`, external: `KUBE-EXT-${id}`, firewall: `KUBE-FW-${id}` };
+      return {
+        cluster: `KUBE-SVC-${id}`,
+        local: `KUBE-SVL-${id}`,
+        external: `KUBE-EXT-${id}`,
+        firewall: `KUBE-FW-${id}`,
+      };
     },
     endpoint: (key, protocol, endpoint) => `KUBE-SEP-${endpoints.name(key + protocol.toLowerCase() + endpoint)}`,
     collisions: () => [...ports.collisions('KUBE-SVC-'), ...endpoints.collisions('KUBE-SEP-')],

@@ -1,0 +1,37 @@
+import type { Problem } from '@sluice/bundle';
+
+/** What a reader of bundles accepts: packages/bundle/README.md, "Limits". */
+const fileBytesMax = 8 * 1024 * 1024;
+const lineBytesMax = 64 * 1024;
+const filesMax = 200_000;
+const treeBytesMax = 512 * 1024 * 1024;
+
+/** `INPUT_TOO_LARGE` for everything in a bundle that no node would read. All texts are ASCII, so that characters are bytes. */
+export function sizeProblems(files: readonly (readonly [path: string, text: string])[]): readonly Problem[] {
+  const problems: Problem[] = [];
+  let bytes = 0;
+  for (const [path, text] of files) {
+    bytes += text.length;
+    if (text.length > fileBytesMax) {
+      problems.push(tooLarge(path, `it would have ${text.length} bytes, more than ${fileBytesMax}`));
+    } else if (text.length > lineBytesMax && text.split('\n').some((line) => line.length > lineBytesMax)) {
+      problems.push(tooLarge(path, `one of its lines would be longer than ${lineBytesMax} bytes`));
+    }
+  }
+  if (files.length > filesMax) {
+    problems.push(tooLarge('the bundle', `it would have ${files.length} files, more than ${filesMax}`));
+  }
+  if (bytes > treeBytesMax) {
+    problems.push(tooLarge('the bundle', `it would have ${bytes} bytes, more than ${treeBytesMax}`));
+  }
+  return problems;
+}
+
+function tooLarge(what: string, why: string): Problem {
+  return {
+    code: 'INPUT_TOO_LARGE',
+    level: 'error',
+    message: `Cannot write ${what}: ${why}, which every node refuses`,
+    hint: 'Split the Service or the cluster into smaller ones, or name fewer endpoints, source ranges or hints',
+  };
+}

@@ -1,0 +1,105 @@
+import type { Family, Problem, Tool } from '@sluice/bundle';
+import {
+  baseFile,
+  clusterFile,
+  compareText,
+  familyOf,
+  gitFiles,
+  nodeFile,
+  printRuleFile,
+  profileFile,
+  serviceFile,
+  sysctlFile,
+} from '@sluice/bundle';
+import { firstRules, lastRules } from './compile/base.ts';
+import { clusterText, nodeText, profileText } from './compile/documents.ts';
+import type { ServiceOptions, Surroundings } from './compile/iptables.ts';
+import { compileService } from './compile/iptables.ts';
+import { chainNames } from './compile/names.ts';
+import { sysctlText } from './compile/sysctl.ts';
+import type { Config, Profile } from './config.ts';
+import { sizeProblems } from './assemble-limits.ts';
+import type { Model, Service } from './model.ts';
+import { fleetOf } from './select-guards.ts';
+
+/** A bundle before it is written. */
+export interface Assembled {
+  /** Path → text, by path in byte order. */
+  readonly files: ReadonlyMap<string, string>;
+  /** `CHAIN_COLLISION`, `INPUT_TOO_LARGE`. */
+  readonly problems: readonly Problem[];
+}
+
+const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
+
+/**
+ * Every file of the bundle (packages/bundle/README.md), with the profiles that some node uses, or all where there is no node.
+ * @param complete the input named every Service and endpoint of the cluster
+ * @param names given only where chain names have to collide
+ */
+export function assemble(model: Model, config: Config, complete: boolean, names = chainNames()): Assembled {
+  const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
+  const texts = serviceTexts(model.services, { names, fleet: fleetOf(model.nodes) });
+  const profiles = profilesInUse(model, config);
+  for (const profile of profiles) files.push(...profileFiles(profile), ...serviceFiles(profile, texts));
+  const byName = new Map(profiles.map((profile) => [profile.name, profile]));
+  for (const node of model.nodes) files.push([nodeFile(node.name), nodeText(node, byName.get(node.profile)!)]);
+  files.sort(([a], [b]) => compareText(a, b));
+  return { files: new Map(files), problems: [...names.collisions(), ...sizeProblems(files)] };
+}
+
+function profilesInUse(model: Model, config: Config): readonly Profile[] {
+  const used = new Set(model.nodes.map((node) => node.profile));
+  return used.size === 0 ? config.profiles : config.profiles.filter((profile) => used.has(profile.name));
+}
+
+/** Everything of a profile apart from its Services. */
+function profileFiles(profile: Profile): [string, string][] {
+  const files: [string, string][] = [[profileFile(profile.name), profileText(profile)]];
+  const sysctls = sysctlText(profile);
+  if (sysctls !== '') files.push([sysctlFile(profile.name), sysctls]);
+  for (const [tool, family] of tools) {
+    if (!profile.families.includes(family)) continue;
+    files.push([baseFile(profile.name, 'first', tool), printRuleFile(firstRules(profile, family))]);
+    files.push([baseFile(profile.name, 'last', tool), printRuleFile(lastRules(profile, family))]);
+  }
+  return files;
+}
+
+function serviceFiles(profile: Profile, textsOf: ServiceTexts): [string, string][] {
+  const files: [string, string][] = [];
+  for (const [tool, family] of tools) {
+    if (!profile.families.includes(family)) continue;
+    const { masqueradeAll } = profile.iptables;
+    for (const [service, text] of textsOf(family, { masqueradeAll, detectLocalMode: profile.detectLocalMode })) {
+      files.push([serviceFile(profile.name, service.namespace, service.name, tool), text]);
+    }
+  }
+  return files;
+}
+
+/** The text of every Service that has one in a family. */
+type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
+
+/** Compiles all Services once for every way in which profiles differ for them: most do not. */
+function serviceTexts(services: readonly Service[], surroundings: Surroundings): ServiceTexts {
+  const done = new Map<string, readonly (readonly [Service, string])[]>();
+  return (family, options) => {
+    const key = `${family} ${options.masqueradeAll} ${options.detectLocalMode}`;
+    const texts = done.get(key) ?? compileAll(services, family, options, surroundings);
+    done.set(key, texts);
+    return texts;
+  };
+}
+
+function compileAll(
+  services: readonly Service[],
+  family: Family,
+  options: ServiceOptions,
+  surroundings: Surroundings,
+): readonly (readonly [Service, string])[] {
+  return services.flatMap((service) => {
+    const file = compileService(service, family, options, surroundings);
+    return file ? [[service, printRuleFile(file)] as const] : [];
+  });
+}

@@ -1,0 +1,64 @@
+import type { Family, RuleFile, Section } from '@sluice/bundle';
+import type { Profile } from '../config.ts';
+import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
+
+/** What stands before the Services: the shared chains and the rules that mark and masquerade (kube-proxy-iptables.md, section 5). */
+export function firstRules(profile: Profile, family: Family): RuleFile {
+  const mark = markOf(profile);
+  const firewall = hasLocalhostNodePorts(profile, family);
+  const filter: Section = {
+    table: 'filter',
+    chains: [
+      'KUBE-SERVICES',
+      'KUBE-EXTERNAL-SERVICES',
+      'KUBE-FORWARD',
+      'KUBE-NODEPORTS',
+      'KUBE-PROXY-FIREWALL',
+      ...(firewall ? ['KUBE-FIREWALL'] : []),
+    ],
+    rules: firewall ? [{ text: localnetRule }] : [],
+  };
+  const randomly = profile.iptables.randomFully ? ' --random-fully' : '';
+  const nat: Section = {
+    table: 'nat',
+    chains: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'],
+    rules: [
+      { text: `-A KUBE-POSTROUTING -m mark ! --mark ${mark}/${mark} -j RETURN` },
+      // Cleared, so that a packet which comes by again inside a tunnel is not masqueraded twice.
+      { text: `-A KUBE-POSTROUTING -j MARK --xor-mark ${mark}` },
+      {
+        text: `-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE${randomly}`,
+      },
+      { text: `-A KUBE-MARK-MASQ -j MARK --or-mark ${mark}` },
+    ],
+  };
+  return { header: ['before the Services'], sections: [filter, nat] };
+}
+
+/** What stands after the Services: forwarding, and the way to the node ports. */
+export function lastRules(profile: Profile, family: Family): RuleFile {
+  const mark = markOf(profile);
+  const forward = [
+    // The kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass.
+    ...(profile.conntrack.tcpBeLiberal ? [] : ['-m conntrack --ctstate INVALID -j DROP']),
+    `-m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark}/${mark} -j ACCEPT`,
+    '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+  ];
+  const tail = nodePortTail(profile, family);
+  const filter: Section = {
+    table: 'filter',
+    chains: [],
+    rules: forward.map((rest) => ({ text: `-A KUBE-FORWARD ${rest}` })),
+  };
+  const nat: Section = { table: 'nat', chains: [], rules: tail.map((text) => ({ text })) };
+  return { header: ['after the Services'], sections: tail.length === 0 ? [filter] : [filter, nat] };
+}
+
+/** Undoes what `route_localnet` exposes to the neighbours (CVE-2020-8558). The kubelet has the same rule. */
+const localnetRule =
+  '-A KUBE-FIREWALL -m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP';
+
+/** Go's `%#08x` of the masquerade bit: eight digits behind the `0x`. */
+function markOf(profile: Profile): string {
+  return `0x${(2 ** profile.iptables.masqueradeBit).toString(16).padStart(8, '0')}`;
+}

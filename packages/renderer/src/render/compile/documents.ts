@@ -1,0 +1,76 @@
+import type { ClusterFile, Family, NodeFile, ProfileFile, Values } from '@sluice/bundle';
+import { compareText } from '@sluice/bundle';
+import { stringify } from 'yaml';
+import type { Config, Profile } from '../config.ts';
+import type { Node } from '../model.ts';
+import { hostCidrs } from './nodeports.ts';
+
+/** `cluster.yaml`. @param complete the input named every Service and endpoint of the cluster */
+export function clusterText(config: Config, complete: boolean): string {
+  const serviceCIDRs = Object.values(config.serviceCIDRs).toSorted(compareText);
+  return documentText('Cluster', { format: 1, name: config.clusterName, complete, serviceCIDRs } satisfies ClusterFile);
+}
+
+/** `profile.yaml`. */
+export function profileText(profile: Profile): string {
+  const families = (['ipv4', 'ipv6'] as const).filter((family) => profile.families.includes(family));
+  return documentText('Profile', {
+    mode: profile.mode,
+    families,
+    needs: profile.iptables.randomFully ? ['random-fully'] : [],
+    nodePortAddresses: families.flatMap((family) => hostCidrs(profile, family)).toSorted(compareText),
+    values: profileValues(profile, families),
+  } satisfies ProfileFile);
+}
+
+/** What the profile's detector looks for. */
+function profileValues(profile: Profile, families: readonly Family[]): Values {
+  switch (profile.detectLocalMode) {
+    case 'ClusterCIDR':
+      return perFamily(families, (family) => known({ clusterCIDR: profile.clusterCIDR[family] }));
+    case 'BridgeInterface':
+      return known({ bridgeInterface: profile.detectLocal.bridgeInterface });
+    case 'InterfaceNamePrefix':
+      return known({ interfaceNamePrefix: profile.detectLocal.interfaceNamePrefix });
+    case 'NodeCIDR':
+      return {};
+  }
+}
+
+/** `node.yaml`: what is known of a node, and what follows from it under its profile. */
+export function nodeText(node: Node, profile: Profile): string {
+  const addresses = perFamily(['ipv4', 'ipv6'], (family) =>
+    known({ address: node.address[family], podCIDR: node.podCIDR[family] }),
+  );
+  return documentText('Node', {
+    profile: node.profile,
+    ...(node.zone === undefined ? {} : { zone: node.zone }),
+    values: { ...known({ cores: node.cores }), ...conntrackValues(node, profile), ...addresses },
+  } satisfies NodeFile);
+}
+
+/** The wanted size of the connection table and of its hash, where the number of cores is known. */
+function conntrackValues(node: Node, { conntrack }: Profile): Values {
+  if (node.cores === undefined || conntrack.maxPerCore === 0) return {};
+  const conntrackMax = Math.max(conntrack.min, conntrack.maxPerCore * node.cores);
+  return { conntrackMax, conntrackHashSize: Math.floor(conntrackMax / 4) };
+}
+
+type Known = Readonly<Record<string, string | number>>;
+
+/** Without what is unknown or empty. */
+function known(values: Readonly<Record<string, string | number | undefined>>): Known {
+  const entries = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
+  return Object.fromEntries(entries) as Known;
+}
+
+function perFamily(families: readonly Family[], of: (family: Family) => Known): Values {
+  const entries = families.map((family) => [family, of(family)] as const);
+  return Object.fromEntries(entries.filter(([, values]) => Object.keys(values).length > 0));
+}
+
+/** Keys in the order given; texts that YAML 1.1 would take for something else are quoted. */
+function documentText(kind: string, rest: object): string {
+  const options = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false } as const;
+  return stringify({ apiVersion: 'sluice.dev/v1alpha1', kind, ...rest }, options);
+}

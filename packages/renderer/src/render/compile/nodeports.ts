@@ -1,0 +1,70 @@
+import type { Address, Family } from '@sluice/bundle';
+import { isInCidr, parseAddress, parseCidr } from '@sluice/bundle';
+import type { Profile } from '../config.ts';
+
+/** On which of a node's addresses node ports are open in one family. `any` may or may not hold the loopback addresses. */
+export type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary' } | CidrScope;
+
+interface CidrScope {
+  readonly kind: 'cidrs';
+  readonly cidrs: readonly string[];
+}
+
+/** localhost node ports exist only in IPv4: IPv6 has no `route_localnet` (kube-proxy-iptables.md, section 8). */
+export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
+  return family === 'ipv4' && profile.iptables.localhostNodePorts;
+}
+
+/**
+ * What `nodePortAddresses` means for a family. A list with no CIDR of the family opens every address, as in kube-proxy, and so
+ * does a CIDR that holds the whole family.
+ */
+export function nodePortScope(profile: Profile, family: Family): NodePortScope {
+  if (profile.nodePortAddresses.includes('primary')) return { kind: 'primary' };
+  const cidrs = profile.nodePortAddresses.filter((text) => parseCidr(text)?.family === family);
+  if (cidrs.length === 0 || cidrs.some((text) => parseCidr(text)?.prefix === 0)) return { kind: 'any' };
+  return { kind: 'cidrs', cidrs };
+}
+
+/**
+ * The CIDRs that choose `${host.nodePortAddresses}` in a family, without those that hold only loopback addresses where node
+ * ports on these cannot work.
+ */
+export function hostCidrs(profile: Profile, family: Family): readonly string[] {
+  const scope = nodePortScope(profile, family);
+  if (scope.kind !== 'cidrs') return [];
+  if (hasLocalhostNodePorts(profile, family)) return scope.cidrs;
+  return scope.cidrs.filter((text) => !liesInLoopback(text));
+}
+
+/** Whether node ports are to answer on 127.0.0.1, for which the kernel must route what it calls martian. */
+export function needsRouteLocalnet(profile: Profile): boolean {
+  if (!profile.families.includes('ipv4') || !hasLocalhostNodePorts(profile, 'ipv4')) return false;
+  const scope = nodePortScope(profile, 'ipv4');
+  if (scope.kind !== 'cidrs') return scope.kind === 'any';
+  return scope.cidrs.some((text) => liesInLoopback(text) || isInCidr(loopback, parseCidr(text)!));
+}
+
+/** The last rules of `KUBE-SERVICES`: what is for the node itself may be for a node port. */
+export function nodePortTail(profile: Profile, family: Family): readonly string[] {
+  const note = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
+  const tail = (match: string): string[] => [
+    `-A KUBE-SERVICES -m comment --comment "${note}" ${match} -j KUBE-NODEPORTS`,
+  ];
+  const scope = nodePortScope(profile, family);
+  switch (scope.kind) {
+    case 'primary':
+      return tail('-d ${node.address}');
+    case 'cidrs':
+      return hostCidrs(profile, family).length === 0 ? [] : tail('-d ${host.nodePortAddresses}');
+    case 'any':
+      if (hasLocalhostNodePorts(profile, family)) return tail('-m addrtype --dst-type LOCAL');
+      return tail(`-m addrtype --dst-type LOCAL ! -d ${family === 'ipv4' ? '127.0.0.0/8' : '::1/128'}`);
+  }
+}
+
+const loopback = parseAddress('127.0.0.1') as Address;
+
+function liesInLoopback(text: string): boolean {
+  return text === '::1/128' || (text.startsWith('127.') && (parseCidr(text)?.prefix ?? 0) >= 8);
+}

@@ -1,0 +1,59 @@
+import type { Problem } from '@sluice/bundle';
+import { compareProblems } from '@sluice/bundle';
+import type { Allocation } from './allocation.ts';
+import { assemble } from './assemble.ts';
+import type { Config } from './config.ts';
+import type { KubeObject } from './kube.ts';
+import { normalise } from './normalise.ts';
+
+/** Everything that a bundle is made of. */
+export interface RenderInput {
+  /** What the cluster has now. */
+  readonly base: readonly KubeObject[];
+  /** What is to change; without a base, all there is. */
+  readonly change: readonly KubeObject[];
+  readonly config: Config;
+  readonly allocations: readonly Allocation[];
+  /** Give addresses and ports to Services that have none. */
+  readonly allocate: boolean;
+  /** The input is a snapshot: it names every Service and endpoint of the cluster. */
+  readonly snapshot: boolean;
+  /** Warnings are errors. */
+  readonly strict: boolean;
+}
+
+export interface Rendered {
+  /** Path → text, by path in byte order. Empty when there is an error. */
+  readonly files: ReadonlyMap<string, string>;
+  /** By place. */
+  readonly problems: readonly Problem[];
+  /** What this run gave to Services, to be written beside the config. Empty when there is an error. */
+  readonly created: readonly Allocation[];
+}
+
+/** Kubernetes objects in, one bundle for all nodes out. Pure: same input in any order, same bytes. */
+export function render(input: RenderInput): Rendered {
+  const { model, created, problems } = normalise(input);
+  const found = ranked(problems, input.strict);
+  if (found.some(isError)) return refused(found);
+  const assembled = assemble(model, input.config, input.snapshot || input.config.complete);
+  const all = [...found, ...assembled.problems];
+  return all.some(isError) ? refused(all) : { files: assembled.files, problems: sorted(all), created };
+}
+
+function refused(problems: readonly Problem[]): Rendered {
+  return { files: new Map(), problems: sorted(problems), created: [] };
+}
+
+function ranked(problems: readonly Problem[], strict: boolean): readonly Problem[] {
+  if (!strict) return problems;
+  return problems.map((problem) => (problem.level === 'warning' ? { ...problem, level: 'error' } : problem));
+}
+
+function isError(problem: Problem): boolean {
+  return problem.level === 'error';
+}
+
+function sorted(problems: readonly Problem[]): readonly Problem[] {
+  return problems.toSorted(compareProblems);
+}
