@@ -1,0 +1,53 @@
+import type { Json, JsonObject, Path } from '../render/kube.ts';
+
+/** C0, DEL and C1: no field that Sluice reads may hold one, and in a terminal they can rewrite what a person sees. */
+const control = /[\0-\x1f\x7f-\x9f]/;
+const controlInFreeText = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/;
+
+/** Texts for people, where tabs and line ends are usual: annotations, who manages what, and conditions of a Node. */
+function isFreeText(path: Path): boolean {
+  const [first, second] = path;
+  return (
+    (first === 'metadata' && (second === 'annotations' || second === 'managedFields')) ||
+    (first === 'status' && second === 'conditions')
+  );
+}
+
+export interface ControlCharacter {
+  readonly path: Path;
+  /** As `U+001B`. */
+  readonly name: string;
+}
+
+/** Every key and text of an object that holds a control character, with the first one of it. */
+export function findControlCharacters(object: JsonObject): ControlCharacter[] {
+  const found: ControlCharacter[] = [];
+  search(object, [], found);
+  return found;
+}
+
+function search(value: Json, path: (string | number)[], found: ControlCharacter[]): void {
+  if (typeof value === 'string') return check(value, path, found);
+  if (typeof value !== 'object' || value === null) return;
+  if (Array.isArray(value)) return value.forEach((item: Json, index) => step(item, index, path, found));
+  for (const [key, child] of Object.entries(value)) {
+    path.push(key);
+    check(key, path, found);
+    path.pop();
+    step(child, key, path, found);
+  }
+}
+
+function step(value: Json, key: string | number, path: (string | number)[], found: ControlCharacter[]): void {
+  path.push(key);
+  search(value, path, found);
+  path.pop();
+}
+
+function check(text: string, path: Path, found: ControlCharacter[]): void {
+  if (!control.test(text)) return;
+  const match = (isFreeText(path) ? controlInFreeText : control).exec(text);
+  if (match === null) return;
+  const code = match[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
+  found.push({ path: [...path], name: `U+${code}` });
+}

@@ -1,0 +1,64 @@
+import type { Json, Path } from '../render/kube.ts';
+import type { Finding } from './finding.ts';
+import { countJsonKeys, markJson } from './json.ts';
+import { loadLimits } from './limits.ts';
+import { Marks } from './marks.ts';
+
+/**
+ * What `JSON.parse` lets pass: nesting and maps beyond the limits, and keys that an object has twice, of which it drops the
+ * first in silence. Repeated keys are looked for only if the text has more keys than the value.
+ */
+export function checkJson(value: Json, text: string): Finding[] {
+  const size: Size = { keys: 0 };
+  const tooLarge = measure(value, 0, size);
+  if (tooLarge !== undefined)
+    return [finding('INPUT_TOO_LARGE', 0, [], tooLarge, 'No object that Sluice reads is as large')];
+  return size.keys === countJsonKeys(text) ? [] : duplicateKeys(text);
+}
+
+interface Size {
+  keys: number;
+}
+
+/** Adds up the keys; answers what is beyond the limits. */
+function measure(value: Json, depth: number, size: Size): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (depth >= loadLimits.depthMax) {
+    return `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`;
+  }
+  const isList = Array.isArray(value);
+  const children: readonly Json[] = isList ? value : Object.values(value);
+  if (!isList) {
+    size.keys += children.length;
+    if (children.length > loadLimits.keysPerMapMax) {
+      return `Cannot read the map: it has ${children.length} keys, and ${loadLimits.keysPerMapMax} are the limit`;
+    }
+  }
+  for (const child of children) {
+    const tooLarge = measure(child, depth + 1, size);
+    if (tooLarge !== undefined) return tooLarge;
+  }
+  return undefined;
+}
+
+function duplicateKeys(text: string): Finding[] {
+  const findings: Finding[] = [];
+  markJson(text, 0, new Marks(), (key, offset, path) => {
+    if (findings.length === loadLimits.errorsPerDocumentMax) return;
+    const message = `Cannot read the map: it has the key "${key}" twice`;
+    findings.push(
+      finding(
+        'YAML_DUPLICATE_KEY',
+        offset,
+        path,
+        message,
+        'Remove one of the two; readers disagree on which of them counts',
+      ),
+    );
+  });
+  return findings;
+}
+
+function finding(code: Finding['code'], offset: number, path: Path, message: string, hint: string): Finding {
+  return { code, offset, path, message, hint };
+}

@@ -1,0 +1,128 @@
+import { BAIL } from './subset-scalars.ts';
+
+const space = 0x20;
+const hash = 0x23;
+const dash = 0x2d;
+const colon = 0x3a;
+
+/** The lines of a document that hold more than spaces and a comment, one at a time. There are no tabs in the text. */
+export class Lines {
+  readonly text: string;
+  /** Where the content of the line begins. */
+  start = 0;
+  /** Where the line ends: the offset of its newline, or the text's length. */
+  end = 0;
+  /** The column of `start`, from 0; -1 after the last line. */
+  indent = 0;
+  private lineStart = 0;
+
+  constructor(text: string, contentStart: number) {
+    this.text = text;
+    this.end = text.lastIndexOf('\n', contentStart - 1);
+    this.next();
+  }
+
+  get ended(): boolean {
+    return this.indent < 0;
+  }
+
+  /** Goes to the next line with content. */
+  next(): void {
+    const { text } = this;
+    for (let from = this.end + 1; from < text.length; from = this.end + 1) {
+      const newline = text.indexOf('\n', from);
+      this.end = newline < 0 ? text.length : newline;
+      this.lineStart = from;
+      this.start = this.skipSpaces(from);
+      if (this.isBlankFrom(this.start)) continue;
+      this.indent = this.start - from;
+      return;
+    }
+    this.indent = -1;
+  }
+
+  /** Takes the line as if its content began at `offset`: in `- name: x` a map begins after the dash. */
+  moveTo(offset: number): void {
+    this.start = offset;
+    this.indent = offset - this.lineStart;
+  }
+
+  skipSpaces(from: number): number {
+    let at = from;
+    while (this.text.charCodeAt(at) === space) at++;
+    return at;
+  }
+
+  /** Nothing but a comment is left of the line. `offset` must follow a space or the line's start, or be its end. */
+  isBlankFrom(offset: number): boolean {
+    return offset >= this.end || this.text.charCodeAt(offset) === hash;
+  }
+
+  /** The content is `-` alone or `- …`. */
+  atDash(): boolean {
+    const { text, start, end } = this;
+    return text.charCodeAt(start) === dash && (start + 1 === end || text.charCodeAt(start + 1) === space);
+  }
+
+  /** The offset of the colon that ends the key at the line's start; -1 if there is no simple key. */
+  keyEnd(): number {
+    const { text, start, end } = this;
+    const first = text.charCodeAt(start);
+    let at = start;
+    if (first === 0x22 || first === 0x27) {
+      at = text.indexOf(first === 0x22 ? '"' : "'", start + 1) + 1;
+      return at > 0 && at < end && text.charCodeAt(at) === colon && this.endsWord(at + 1) ? at : -1;
+    }
+    for (; at < end; at++) {
+      const code = text.charCodeAt(at);
+      if (code === space) return -1;
+      if (code === colon && this.endsWord(at + 1)) return at;
+    }
+    return -1;
+  }
+
+  private endsWord(at: number): boolean {
+    return at === this.end || this.text.charCodeAt(at) === space;
+  }
+
+  /** The line from `start` without a comment and the spaces before it. */
+  untilComment(start: number): string {
+    const { text } = this;
+    const raw = text.slice(start, this.end);
+    const comment = raw.indexOf(' #');
+    let length = comment < 0 ? raw.length : comment;
+    while (length > 0 && raw.charCodeAt(length - 1) === space) length--;
+    return length === raw.length ? raw : raw.slice(0, length);
+  }
+
+  /**
+   * A literal block whose header `|` or `|-` ends the line at `start`, inside a parent at column `indent`; undefined if there
+   * is none. Goes to the line after it. A first line without content, blank lines that hold spaces and an end without newline
+   * are BAIL: they take more rules than this (YAML 1.2.2, 8.1.1).
+   */
+  literal(start: number, indent: number): string | undefined {
+    const { text } = this;
+    const header = text.slice(start, this.end);
+    if (header !== '|' && header !== '|-') return undefined;
+    const first = this.end + 1;
+    const content = this.skipSpaces(first);
+    const column = content - first;
+    if (column <= indent || content >= text.length || text.charAt(content) === '\n') throw BAIL;
+    const lines: string[] = [];
+    while (this.end + 1 < text.length) {
+      const from = this.end + 1;
+      const newline = text.indexOf('\n', from);
+      const end = newline < 0 ? text.length : newline;
+      const at = this.skipSpaces(from);
+      if (at === end && at > from) throw BAIL;
+      if (at < end && at - from < column) break;
+      lines.push(text.slice(from + column, end));
+      this.end = end;
+    }
+    if (this.end === text.length) throw BAIL;
+    while (lines.at(-1) === '') lines.pop();
+    this.next();
+    if (this.indent > indent) throw BAIL;
+    return lines.join('\n') + (header === '|' ? '\n' : '');
+  }
+}

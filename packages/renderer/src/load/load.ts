@@ -1,0 +1,104 @@
+import { compareProblems, compareText, type Problem } from '@sluice/bundle';
+import type { JsonObject, KubeObject, Origin, Path } from '../render/kube.ts';
+import { findControlCharacters } from './control-characters.ts';
+import { splitDocuments } from './documents.ts';
+import type { KubeProxyInput } from './kubeproxy.ts';
+import { loadLimits } from './limits.ts';
+import { type Found, findObjects } from './objects.ts';
+import { Places } from './origin.ts';
+import { type ParsedDocument, parseDocument } from './parse.ts';
+import { controlCharacterProblem, nameOf, problemsAt, refusal, tooManyDocuments } from './problems.ts';
+import type { Source } from './sources.ts';
+
+/** What the input holds. Objects stand in the order of the sources, and of the documents in each. */
+export interface Loaded {
+  readonly objects: readonly KubeObject[];
+  /** KubeProxyConfigurations, alone or inside their ConfigMap, for `readKubeProxy`. */
+  readonly kubeProxy: readonly KubeProxyInput[];
+  /** How many objects of kinds that Sluice has no use for there were, by kind in byte order. */
+  readonly passedOver: ReadonlyMap<string, number>;
+  /** All at once, in the order of the files. */
+  readonly problems: readonly Problem[];
+}
+
+/** Reads every document of every source. Never throws over input: what cannot be read is a problem with its place. */
+export function load(sources: readonly Source[]): Loaded {
+  const loader = new Loader();
+  for (const source of sources) {
+    const documents = splitDocuments(source.file, source.text);
+    if (documents.length > loadLimits.documentsMax) {
+      loader.problems.push(tooManyDocuments(source.file, documents.length));
+      continue;
+    }
+    for (const document of documents) {
+      for (const parsed of parseDocument(document)) loader.add(parsed, source);
+    }
+  }
+  return loader.loaded();
+}
+
+class Loader {
+  readonly problems: Problem[] = [];
+  private readonly objects: KubeObject[] = [];
+  private readonly kubeProxy: KubeProxyInput[] = [];
+  private readonly passedOver = new Map<string, number>();
+  private readonly places = new Places();
+
+  loaded(): Loaded {
+    return {
+      objects: this.objects,
+      kubeProxy: this.kubeProxy,
+      passedOver: new Map([...this.passedOver].toSorted(([a], [b]) => compareText(a, b))),
+      problems: this.problems.toSorted(compareProblems),
+    };
+  }
+
+  add(parsed: ParsedDocument, source: Source): void {
+    const { document } = parsed;
+    if (parsed.errors.length > 0) this.problems.push(...problemsAt(document, parsed.errors));
+    if (parsed.value === undefined) return;
+    for (const found of findObjects(parsed.value)) this.sort(found, parsed, source);
+  }
+
+  /** Puts one object where it belongs. */
+  private sort(found: Found, parsed: ParsedDocument, source: Source): void {
+    switch (found.is) {
+      case 'object':
+        if (!this.isSound(found.value, found.path, parsed, nameOf(found.kind, found.value))) return;
+        this.objects.push(objectOf(found, this.places.origin(parsed, found.path)));
+        return;
+      case 'kube-proxy':
+        if (!this.isSound(found.value, found.path, parsed, 'KubeProxyConfiguration')) return;
+        this.kubeProxy.push({ value: found.value, origin: this.places.origin(parsed, found.path), text: source.text });
+        return;
+      case 'passed-over':
+        this.passedOver.set(found.kind, (this.passedOver.get(found.kind) ?? 0) + 1);
+        return;
+      case 'unknown-version':
+        this.problems.push(refusal(found, this.places.place(parsed, [...found.path, 'apiVersion'])));
+        return;
+      default:
+        this.problems.push(refusal(found, this.places.place(parsed, found.path)));
+    }
+  }
+
+  /** Reports what only matters in objects that Sluice reads: doubts of the parser and control characters. */
+  private isSound(value: JsonObject, path: Path, parsed: ParsedDocument, object: string): boolean {
+    const doubts = parsed.doubts.filter((doubt) => startsWith(doubt.path, path));
+    for (const problem of problemsAt(parsed.document, doubts)) this.problems.push({ ...problem, object });
+    const characters = parsed.parser === 'subset' ? [] : findControlCharacters(value);
+    for (const character of characters) {
+      const at = this.places.place(parsed, [...path, ...character.path]);
+      this.problems.push(controlCharacterProblem(character, at, object));
+    }
+    return doubts.length === 0 && characters.length === 0;
+  }
+}
+
+function objectOf({ kind, apiVersion, value }: Found & { is: 'object' }, origin: Origin): KubeObject {
+  return { kind, apiVersion, value, origin };
+}
+
+function startsWith(path: Path, start: Path): boolean {
+  return start.every((key, index) => path[index] === key);
+}

@@ -1,0 +1,119 @@
+import type { Json, JsonObject, KubeKind, Path } from '../render/kube.ts';
+
+/** What one document holds, object by object; lists are unwrapped. Paths lead from the document's root. */
+export type Found =
+  | {
+      readonly is: 'object';
+      readonly kind: KubeKind;
+      readonly apiVersion: string;
+      readonly value: JsonObject;
+      readonly path: Path;
+    }
+  /** A KubeProxyConfiguration, or the ConfigMap that holds one. */
+  | { readonly is: 'kube-proxy'; readonly value: JsonObject; readonly path: Path }
+  | { readonly is: 'sluice-config'; readonly path: Path }
+  | { readonly is: 'passed-over'; readonly kind: string; readonly path: Path }
+  | { readonly is: 'malformed'; readonly why: string; readonly path: Path }
+  | {
+      readonly is: 'unknown-version';
+      readonly kind: string;
+      readonly apiVersion: string;
+      readonly reads: string;
+      readonly path: Path;
+    };
+
+/** The apiVersion in which each kind is read. Older ones of EndpointSlice are gone since Kubernetes 1.25. */
+const versions = {
+  Service: 'v1',
+  Endpoints: 'v1',
+  EndpointSlice: 'discovery.k8s.io/v1',
+  Node: 'v1',
+} as const satisfies Record<KubeKind, string>;
+
+/** What a list says for all its items: those of a ServiceList from an API server have no kind of their own. */
+interface ListType {
+  readonly kind: string;
+  readonly apiVersion: string;
+}
+
+/** Finds the objects of a document's value. Null, an empty document, holds none. */
+export function findObjects(value: Json, path: Path = [], listType?: ListType): Found[] {
+  if (value === null) return [];
+  if (!isObject(value)) return [{ is: 'malformed', why: 'it is no map', path }];
+  const kind = textOf(value, 'kind') ?? listType?.kind;
+  const apiVersion = textOf(value, 'apiVersion') ?? listType?.apiVersion;
+  if (kind === undefined) return [{ is: 'malformed', why: 'it has no kind', path }];
+  if (apiVersion === undefined) return [{ is: 'malformed', why: `the ${kind} has no apiVersion`, path }];
+  const items = value['items'];
+  if (isListKind(kind, apiVersion, items)) return unwrap(kind, apiVersion, items, path);
+  if (isKubeKind(kind)) return [ofKnownKind(kind, apiVersion, value, path)];
+  return [ofOtherKind(kind, apiVersion, value, path)];
+}
+
+const listSuffix = 'List';
+
+/** `List`, `ServiceList` and the like, and any other `…List` that has items: some kinds of their own end in List too. */
+function isListKind(kind: string, apiVersion: string, items: Json | undefined): boolean {
+  if (kind === 'List') return apiVersion === 'v1';
+  return kind.endsWith(listSuffix) && (isKubeKind(itemKind(kind)) || Array.isArray(items));
+}
+
+function itemKind(kind: string): string {
+  return kind.slice(0, -listSuffix.length);
+}
+
+function unwrap(kind: string, apiVersion: string, items: Json | undefined, path: Path): Found[] {
+  // The Go types omit nothing here: an empty list of an API server can be `items: null`.
+  if (items === undefined || items === null) return [];
+  if (!Array.isArray(items))
+    return [{ is: 'malformed', why: `the items of the ${kind} are no list`, path: [...path, 'items'] }];
+  const listType = kind === 'List' ? undefined : { kind: itemKind(kind), apiVersion };
+  return items.flatMap((item: Json, index): Found[] => {
+    const itemPath = [...path, 'items', index];
+    if (item === null) return [{ is: 'malformed', why: 'the item is empty', path: itemPath }];
+    return findObjects(item, itemPath, listType);
+  });
+}
+
+function ofKnownKind(kind: KubeKind, apiVersion: string, value: JsonObject, path: Path): Found {
+  const reads = versions[kind];
+  if (apiVersion === reads) return { is: 'object', kind, apiVersion, value, path };
+  // A Service of serving.knative.dev is another kind. One without a group is ours whatever its version.
+  const group = groupOf(apiVersion);
+  if (group !== '' && group !== groupOf(reads)) return { is: 'passed-over', kind: `${kind}.${group}`, path };
+  return { is: 'unknown-version', kind, apiVersion, reads, path };
+}
+
+function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: Path): Found {
+  const group = groupOf(apiVersion);
+  if (kind === 'SluiceConfig' && group === 'sluice.dev') return { is: 'sluice-config', path };
+  const isKubeProxy =
+    (kind === 'KubeProxyConfiguration' && group === 'kubeproxy.config.k8s.io') ||
+    (kind === 'ConfigMap' && group === '' && holdsKubeProxyConfig(value));
+  return isKubeProxy ? { is: 'kube-proxy', value, path } : { is: 'passed-over', kind, path };
+}
+
+/** kubeadm keeps kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */
+function holdsKubeProxyConfig(configMap: JsonObject): boolean {
+  const data = configMap['data'];
+  const text = data !== undefined && isObject(data) ? textOf(data, 'config.conf') : undefined;
+  return text?.includes('KubeProxyConfiguration') ?? false;
+}
+
+function groupOf(apiVersion: string): string {
+  return apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';
+}
+
+function isKubeKind(kind: string): kind is KubeKind {
+  return Object.hasOwn(versions, kind);
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A text under a key of its own, not of the prototype; undefined for everything else. */
+function textOf(map: JsonObject, key: string): string | undefined {
+  const value = Object.hasOwn(map, key) ? map[key] : undefined;
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}

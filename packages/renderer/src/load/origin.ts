@@ -1,0 +1,45 @@
+import type { Place } from '@sluice/bundle';
+import type { Origin, Path } from '../render/kube.ts';
+import { LineStarts } from './line-starts.ts';
+import type { Marks } from './marks.ts';
+import { marksOf, type ParsedDocument } from './parse.ts';
+
+/** Looks places up, and remembers enough to do so often. One for each load. */
+export class Places {
+  private readonly located = new Map<ParsedDocument, Located>();
+  private lastSmall: ParsedDocument | undefined;
+
+  /** The origin of the value at `base` in a document. */
+  origin(parsed: ParsedDocument, base: Path): Origin {
+    return { place: (path) => this.place(parsed, [...base, ...path]) };
+  }
+
+  place(parsed: ParsedDocument, path: Path): Place {
+    const located = this.locate(parsed);
+    return located.lines.place(located.marks.find(path));
+  }
+
+  /**
+   * Every large document looked at is kept: finding places in a list of 10,000 objects must not parse it 10,000 times.
+   * Of small ones only the last, because there may be 100,000.
+   */
+  private locate(parsed: ParsedDocument): Located {
+    const known = this.located.get(parsed);
+    if (known !== undefined) return known;
+    const located = { marks: marksOf(parsed), lines: new LineStarts(parsed.document) };
+    if (parsed.document.text.length < large) {
+      if (this.lastSmall !== undefined) this.located.delete(this.lastSmall);
+      this.lastSmall = parsed;
+    }
+    this.located.set(parsed, located);
+    return located;
+  }
+}
+
+interface Located {
+  readonly marks: Marks;
+  readonly lines: LineStarts;
+}
+
+/** Characters from which on a document is worth remembering. */
+const large = 64 * 1024;

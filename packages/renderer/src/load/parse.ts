@@ -1,0 +1,65 @@
+import type { Json } from '../render/kube.ts';
+import { contentStart, type SourceDocument } from './documents.ts';
+import type { Finding } from './finding.ts';
+import { markJson, parseJson, splitJson } from './json.ts';
+import { checkJson } from './json-checks.ts';
+import { LineStarts } from './line-starts.ts';
+import { Marks } from './marks.ts';
+import { BAIL, parseSubset } from './subset.ts';
+import { parseYaml, type YamlDocument } from './yaml.ts';
+
+/** One document with its value, and with which parser read it, so that the same one can say where things stand. */
+export interface ParsedDocument extends YamlDocument {
+  readonly document: SourceDocument;
+  readonly parser: 'json' | 'subset' | 'yaml';
+}
+
+/** Reads a document with the fastest parser that knows it. JSON values that follow each other are documents of their own. */
+export function parseDocument(document: SourceDocument): ParsedDocument[] {
+  const content = contentStart(document.text);
+  const first = document.text.charAt(content);
+  return first === '{' || first === '[' ? parseFlow(document, content) : [parseBlock(document)];
+}
+
+function parseBlock(document: SourceDocument): ParsedDocument {
+  const value = parseSubset(document.text);
+  if (value !== BAIL) return { document, parser: 'subset', value, errors: [], doubts: [] };
+  return { document, parser: 'yaml', ...parseYaml(document.text) };
+}
+
+/** JSON, JSON values in a row as `kubectl` accepts them, or YAML in flow style such as KYAML. */
+function parseFlow(document: SourceDocument, content: number): ParsedDocument[] {
+  const text = document.text.slice(content);
+  const value = parseJson(text);
+  if (value !== undefined)
+    return [parsedJson(part(document, new LineStarts(document), content, document.text.length), value)];
+  const [first, ...others] = splitJson(document.text, content);
+  // Two values in a row are never YAML, so the first one decides.
+  const isStream =
+    first !== undefined && others.length > 0 && parseJson(document.text.slice(first.from, first.to)) !== undefined;
+  if (!isStream) return [{ document, parser: 'yaml', ...parseYaml(document.text) }];
+  const starts = [first.from, ...others.map((other) => other.from), document.text.length];
+  const lines = new LineStarts(document);
+  return starts
+    .slice(0, -1)
+    .flatMap((from, index) => parseFlow(part(document, lines, from, starts[index + 1] ?? from), 0));
+}
+
+function parsedJson(document: SourceDocument, value: Json): ParsedDocument {
+  const errors: Finding[] = checkJson(value, document.text);
+  return { document, parser: 'json', errors, doubts: [], ...(errors.length === 0 ? { value } : {}) };
+}
+
+/** A part of a document as a document of its own. */
+function part(document: SourceDocument, lines: LineStarts, from: number, to: number): SourceDocument {
+  return { ...lines.place(from), text: document.text.slice(from, to) };
+}
+
+/** Where each value of a document begins. Costs another parse: only for documents with a problem. */
+export function marksOf({ document, parser }: ParsedDocument): Marks {
+  const marks = new Marks();
+  if (parser === 'json') markJson(document.text, 0, marks);
+  else if (parser === 'subset') parseSubset(document.text, marks);
+  else parseYaml(document.text, marks);
+  return marks;
+}

@@ -1,0 +1,142 @@
+import { createReadStream } from 'node:fs';
+import { readdir, realpath, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { compareText, type Problem } from '@sluice/bundle';
+import { decode } from './decode.ts';
+import { loadLimits } from './limits.ts';
+
+/** One file of the input, read. */
+export interface Source {
+  /** The path as the user wrote it and as problems name it; `stdin` for `-`. */
+  readonly file: string;
+  readonly text: string;
+}
+
+export interface ReadSources {
+  /** By path in byte order. */
+  readonly sources: readonly Source[];
+  readonly problems: readonly Problem[];
+}
+
+export interface SourceOptions {
+  /** `-R`: directories below the given ones too. */
+  readonly recursive: boolean;
+  /** Where the bytes for `-` come from. */
+  readonly stdin: AsyncIterable<Uint8Array>;
+}
+
+/**
+ * Reads what `-f` names, with kubectl's meaning: a file whatever its name, the `.yaml`, `.yml` and `.json` files of a directory,
+ * or stdin for `-`. Symbolic links to files are followed, below a directory those to directories are not, so there are no loops.
+ * A file that is reached twice (as in a mounted ConfigMap) is read once, under the first of its names in byte order.
+ */
+export async function readSources(inputs: readonly string[], options: SourceOptions): Promise<ReadSources> {
+  const reader = new SourceReader(options);
+  for (const input of new Set(inputs)) await reader.find(input);
+  return reader.read();
+}
+
+const manifestName = /\.(?:ya?ml|json)$/;
+
+class SourceReader {
+  private readonly files: string[] = [];
+  private readonly sources: Source[] = [];
+  private readonly problems: Problem[] = [];
+  private readonly options: SourceOptions;
+
+  constructor(options: SourceOptions) {
+    this.options = options;
+  }
+
+  /** Notes the files that one `-f` names. */
+  async find(input: string): Promise<void> {
+    if (input === '-') return this.add('stdin', this.options.stdin);
+    const found = await this.attempt(input, () => stat(input));
+    if (found?.isDirectory()) await this.findIn(input);
+    else if (found !== undefined) this.files.push(input);
+  }
+
+  /** Reads what was found. */
+  async read(): Promise<ReadSources> {
+    const seen = new Set<string>();
+    for (const file of this.files.toSorted(compareText)) {
+      // A pipe such as /dev/fd/63 has no real path, and no second name either.
+      const real = await realpath(file).catch(() => file);
+      if (!seen.has(real)) await this.add(file, createReadStream(file, { highWaterMark: chunkBytes }));
+      seen.add(real);
+    }
+    return { sources: this.sources.toSorted((a, b) => compareText(a.file, b.file)), problems: this.problems };
+  }
+
+  private async findIn(directory: string): Promise<void> {
+    const entries = (await this.attempt(directory, () => readdir(directory, { withFileTypes: true }))) ?? [];
+    for (const entry of entries) {
+      const path = join(directory, entry.name);
+      if (entry.isDirectory()) {
+        if (this.options.recursive) await this.findIn(path);
+      } else if (manifestName.test(entry.name)) {
+        const target = await this.attempt(path, () => stat(path));
+        // A named pipe in a directory would wait for a writer for ever.
+        if (target?.isFile()) this.files.push(path);
+      }
+    }
+  }
+
+  private async add(file: string, stream: AsyncIterable<Uint8Array>): Promise<void> {
+    const bytes = await this.attempt(file, () => readBounded(stream));
+    if (bytes === undefined) return;
+    const decoded = bytes === 'too large' ? tooLarge(file) : decode(file, bytes);
+    if ('text' in decoded) this.sources.push({ file, text: decoded.text });
+    else this.problems.push(decoded);
+  }
+
+  /** The answer of a system call, or a problem and undefined. */
+  private async attempt<T>(path: string, call: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await call();
+    } catch (error) {
+      this.problems.push(unreadable(path, error));
+      return undefined;
+    }
+  }
+}
+
+const chunkBytes = 1024 * 1024;
+
+/** All bytes of a stream. Stops at the limit, so that a device or an endless pipe costs no more than a large file. */
+async function readBounded(stream: AsyncIterable<Uint8Array>): Promise<Uint8Array | 'too large'> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (bytes > loadLimits.fileBytesMax) return 'too large';
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function tooLarge(file: string): Problem {
+  return {
+    code: 'INPUT_TOO_LARGE',
+    level: 'error',
+    message: `Cannot read ${file}: it has more than ${loadLimits.fileBytesMax} bytes`,
+    hint: 'Split it; 100,000 objects fit in one file of this size',
+  };
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'permission denied',
+  ELOOP: 'its symbolic links form a loop',
+  EISDIR: 'it is a directory',
+};
+
+function unreadable(path: string, error: unknown): Problem {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return {
+    code: 'INPUT_UNREADABLE',
+    level: 'error',
+    message: `Cannot read ${path}: ${reasons[code] ?? (code || String(error))}`,
+    hint: 'Check the path and who may read it',
+  };
+}

@@ -1,0 +1,87 @@
+import type { Json } from '../render/kube.ts';
+import { isAmbiguous } from './scalars.ts';
+
+/** The text is not of the subset. Thrown inside the parser, returned by it. */
+export const BAIL = Symbol('not of the subset');
+
+const words = new Map<string, Json>([
+  ...['null', 'Null', 'NULL', '~'].map((word) => [word, null] as const),
+  ...['true', 'True', 'TRUE'].map((word) => [word, true] as const),
+  ...['false', 'False', 'FALSE'].map((word) => [word, false] as const),
+]);
+const longestWord = 5;
+
+/** Fifteen digits at most: these are exact as a number. */
+const integer = /^(?:0|-?[1-9][0-9]{0,14})$/;
+const decimal = /^-?[0-9]{1,10}\.[0-9]{1,5}$/;
+/** Whatever might be a number in some YAML; IPv4 addresses, dates and the like are not. */
+const numberLike = /^[-+]?(?:\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]*)?|0[xXoObB][0-9a-fA-F_]*|\.(?:inf|nan))$/i;
+
+/**
+ * A plain scalar as YAML 1.2 core reads it.
+ *
+ * @param raw has no spaces around it and no comment behind it.
+ * @throws BAIL where it might be something else than a text, null, boolean, integer or simple decimal, or where YAML 1.1 differs.
+ */
+export function plainScalar(raw: string): null | boolean | number | string {
+  const first = raw.charCodeAt(0);
+  if (isLetter(first)) {
+    if (raw.length > longestWord) return plainText(raw);
+    const word = words.get(raw);
+    if (word !== undefined) return word as null | boolean;
+  } else if (isDigit(first) || isSignOrDot(first)) {
+    if (integer.test(raw)) return Number(raw);
+    if (decimal.test(raw) && !raw.startsWith('-0')) return Number(raw);
+    if (numberLike.test(raw) || raw === '-' || raw.startsWith('- ')) throw BAIL;
+  } else if (raw === '~') {
+    return null;
+  } else if (!isPlainStart(first)) {
+    throw BAIL;
+  }
+  if (isAmbiguous(raw)) throw BAIL;
+  return plainText(raw);
+}
+
+/** `: ` would begin a nested map, a colon at the end too. */
+function plainText(raw: string): string {
+  if (raw.includes(': ') || raw.endsWith(':')) throw BAIL;
+  return raw;
+}
+
+/** `{}` and `[]`; undefined for everything else. */
+export function emptyFlow(raw: string): Json | undefined {
+  if (raw === '{}') return {};
+  if (raw === '[]') return [];
+  return undefined;
+}
+
+/**
+ * The offset after the closing quote of a quoted scalar that begins at `start` and ends before `end`; -1 if none begins there.
+ * @throws BAIL for one that holds escapes or does not end on its line.
+ */
+export function quotedEnd(text: string, start: number, end: number): number {
+  const quote = text.charCodeAt(start);
+  if (quote !== 0x22 && quote !== 0x27) return -1;
+  const close = text.indexOf(quote === 0x22 ? '"' : "'", start + 1);
+  if (close < 0 || close >= end) throw BAIL;
+  const escaped = quote === 0x27 ? text.charCodeAt(close + 1) === 0x27 : text.slice(start, close).includes('\\');
+  if (escaped) throw BAIL;
+  return close + 1;
+}
+
+function isLetter(code: number): boolean {
+  return (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a);
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
+}
+
+function isSignOrDot(code: number): boolean {
+  return code === 0x2b || code === 0x2e || code === 0x2d;
+}
+
+/** `/`, `_`, `$`, `(`, `*` and others may begin a plain scalar; only the usual harmless ones are taken here. */
+function isPlainStart(code: number): boolean {
+  return code === 0x2f || code === 0x5f || code === 0x24 || code === 0x28 || code >= 0xa1;
+}

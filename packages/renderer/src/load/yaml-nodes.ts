@@ -1,0 +1,177 @@
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  type ParsedNode,
+  Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
+import type { Json } from '../render/kube.ts';
+import type { Finding } from './finding.ts';
+import { loadLimits } from './limits.ts';
+import type { Marks } from './marks.ts';
+import { isAmbiguous } from './scalars.ts';
+
+/** What a node has become: its value, how many values that is, and how deep, with aliases expanded. */
+interface Reading {
+  readonly value: Json;
+  readonly count: number;
+  readonly depth: number;
+}
+
+/**
+ * Turns the nodes of one document into JSON as Kubernetes does, and finds what the library lets pass: repeated keys, keys
+ * that are no texts, aliases that expand too far or into themselves, deep nesting, ambiguous scalars.
+ */
+export class NodeReader {
+  readonly errors: Finding[] = [];
+  readonly doubts: Finding[] = [];
+  private readonly marks: Marks | undefined;
+  private readonly path: (string | number)[] = [];
+  /** By anchor: what it stands for; undefined while the reader is inside it. */
+  private readonly anchors = new Map<string, Reading | undefined>();
+  private aliasedValues = 0;
+
+  constructor(marks?: Marks) {
+    this.marks = marks;
+  }
+
+  /** The value of the document's root; whatever it is when there are errors. */
+  read(root: ParsedNode | null): Json {
+    return this.node('', root, root?.range[0] ?? 0).value;
+  }
+
+  /** @param offset where the value begins if the node does not say: a key without a value has no node. */
+  private node(key: string | number, node: Node | null, offset: number): Reading {
+    const at = node?.range?.[0] ?? offset;
+    const mark = this.marks?.enter(key, at);
+    const anchor = node && !isAlias(node) ? (node as { anchor?: string }).anchor : undefined;
+    if (anchor !== undefined) this.anchors.set(anchor, undefined);
+    if (node?.tag !== undefined && !coreTags.has(node.tag))
+      this.doubt('YAML_SYNTAX', at, `Cannot read the tag ${node.tag}: it is not of the core schema`, tagHint);
+    const reading = this.content(node, at);
+    if (anchor !== undefined) this.anchors.set(anchor, reading);
+    if (mark !== undefined) this.marks?.leave(mark);
+    return reading;
+  }
+
+  private content(node: Node | null, at: number): Reading {
+    if (this.path.length > loadLimits.depthMax) return this.refuse('INPUT_TOO_LARGE', at, tooDeep, deepHint);
+    if (isMap(node)) return this.map(node);
+    if (isSeq(node)) return this.list(node);
+    if (isAlias(node)) return this.alias(node.source, at);
+    if (isScalar(node)) this.doubtScalar(node, at);
+    return { value: isScalar(node) ? (node.value as Json) : null, count: 1, depth: 0 };
+  }
+
+  private map(node: YAMLMap): Reading {
+    const map: Record<string, Json> = {};
+    const seen = new Set<string>();
+    let [count, depth] = [1, 0];
+    for (const pair of node.items as Pair<Node | null, Node | null>[]) {
+      const at = pair.key?.range?.[0] ?? node.range?.[0] ?? 0;
+      const key = this.key(pair.key, at);
+      if (key === undefined) continue;
+      this.path.push(key);
+      if (seen.has(key))
+        this.refuse('YAML_DUPLICATE_KEY', at, `Cannot read the map: it has the key "${key}" twice`, duplicateHint);
+      seen.add(key);
+      const reading = this.node(key, pair.value, at);
+      // Not an assignment: `__proto__` is a key like any other.
+      Object.defineProperty(map, key, { value: reading.value, enumerable: true, configurable: true, writable: true });
+      count += reading.count;
+      depth = Math.max(depth, reading.depth + 1);
+      this.path.pop();
+    }
+    if (seen.size > loadLimits.keysPerMapMax)
+      this.refuse('INPUT_TOO_LARGE', node.range?.[0] ?? 0, tooWide(seen.size), wideHint);
+    return { value: map, count, depth };
+  }
+
+  private list(node: YAMLSeq): Reading {
+    const list: Json[] = [];
+    let [count, depth] = [1, 0];
+    for (const item of node.items as (Node | null)[]) {
+      this.path.push(list.length);
+      const reading = this.node(list.length, item, node.range?.[0] ?? 0);
+      list.push(reading.value);
+      count += reading.count;
+      depth = Math.max(depth, reading.depth + 1);
+      this.path.pop();
+    }
+    return { value: list, count, depth };
+  }
+
+  /** A text, number or boolean as key, as JSON spells it. Other keys have no counterpart in JSON, and kubectl refuses them too. */
+  private key(node: Node | null, at: number): string | undefined {
+    if (isScalar(node)) this.doubtScalar(node, at);
+    const value = isAlias(node) ? this.anchors.get(node.source)?.value : isScalar(node) ? (node.value as Json) : null;
+    if (value !== null && value !== undefined && typeof value !== 'object') return String(value);
+    const hint = 'Give the key a name; a value such as {{name}} belongs to a template that must be rendered first';
+    this.refuse('YAML_SYNTAX', at, 'Cannot read the map: a key is itself a map, a list or empty', hint);
+    return undefined;
+  }
+
+  private alias(anchor: string, at: number): Reading {
+    const reading = this.anchors.get(anchor);
+    if (reading === undefined) {
+      const why = this.anchors.has(anchor) ? 'it stands inside what it refers to' : 'there is no such anchor before it';
+      const code = this.anchors.has(anchor) ? 'YAML_ALIAS_BOMB' : 'YAML_SYNTAX';
+      return this.refuse(
+        code,
+        at,
+        `Cannot expand the alias *${anchor}: ${why}`,
+        'Write the value out in place of the alias',
+      );
+    }
+    this.aliasedValues += reading.count;
+    if (this.aliasedValues > loadLimits.aliasedValuesMax) {
+      const message = `Cannot expand the alias *${anchor}: the aliases stand for more than ${loadLimits.aliasedValuesMax} values`;
+      return this.refuse('YAML_ALIAS_BOMB', at, message, 'Write the values out, in documents of their own');
+    }
+    if (this.path.length + reading.depth > loadLimits.depthMax)
+      return this.refuse('INPUT_TOO_LARGE', at, tooDeep, deepHint);
+    return reading;
+  }
+
+  private doubtScalar(node: Scalar, at: number): void {
+    const { source } = node;
+    if (node.type !== Scalar.PLAIN || node.tag !== undefined || source === undefined || !isAmbiguous(source)) return;
+    const hint =
+      source === '<<'
+        ? 'Write the merged keys out'
+        : `Quote it if it is a text ("${source}"), or write the value it shall have`;
+    this.doubt(
+      'YAML_AMBIGUOUS_SCALAR',
+      at,
+      `Cannot read ${source}: YAML 1.1 (kubectl) and YAML 1.2 give it different values`,
+      hint,
+    );
+  }
+
+  private doubt(code: Finding['code'], offset: number, message: string, hint: string): void {
+    this.doubts.push({ code, offset, path: [...this.path], message, hint });
+  }
+
+  private refuse(code: Finding['code'], offset: number, message: string, hint: string): Reading {
+    if (this.errors.length < loadLimits.errorsPerDocumentMax) {
+      this.errors.push({ code, offset, path: [...this.path], message, hint });
+    }
+    return { value: null, count: 1, depth: 0 };
+  }
+}
+
+const coreTags = new Set(
+  ['str', 'int', 'float', 'bool', 'null', 'map', 'seq'].map((name) => `tag:yaml.org,2002:${name}`),
+);
+const tagHint = 'Leave the tag out; quote the value if it is a text';
+const tooDeep = `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`;
+const deepHint = 'No Kubernetes object is nested as deep; check the indentation';
+const tooWide = (keys: number) =>
+  `Cannot read the map: it has ${keys} keys, and ${loadLimits.keysPerMapMax} are the limit`;
+const wideHint = 'Split the object; no object that Sluice reads has as many keys';
+const duplicateHint = 'Remove one of the two; readers disagree on which of them counts';

@@ -1,0 +1,116 @@
+import { type Document, type ParsedNode, parseDocument, type YAMLError } from 'yaml';
+import type { Json } from '../render/kube.ts';
+import type { Finding } from './finding.ts';
+import { loadLimits } from './limits.ts';
+import type { Marks } from './marks.ts';
+import { NodeReader } from './yaml-nodes.ts';
+
+export interface YamlDocument {
+  /** Absent when there are errors. */
+  readonly value?: Json;
+  /** What no reader could take. */
+  readonly errors: readonly Finding[];
+  /** What readers disagree on: an error only in an object that Sluice reads. */
+  readonly doubts: readonly Finding[];
+}
+
+/**
+ * One document in any YAML 1.2 there is, KYAML too, read with the core schema whatever its directive says. Slower than the
+ * subset parser, complete in what it reports: every error with its offset, and bounded against bombs.
+ *
+ * @param marks is told where each value begins.
+ */
+export function parseYaml(text: string, marks?: Marks): YamlDocument {
+  const tooLarge = bounds(text);
+  if (tooLarge !== undefined) return { errors: [tooLarge], doubts: [] };
+  let document: Document.Parsed<ParsedNode>;
+  try {
+    document = parseDocument(text, options);
+  } catch (error) {
+    // The library calls itself for each level of nesting.
+    if (error instanceof RangeError) return { errors: [tooDeep(0)], doubts: [] };
+    throw error;
+  }
+  if (document.errors.length > 0) return { errors: syntaxErrors(document.errors, text), doubts: [] };
+  const reader = new NodeReader(marks);
+  const value = reader.read(document.contents);
+  const { errors, doubts } = reader;
+  return errors.length > 0 ? { errors, doubts } : { value, errors, doubts };
+}
+
+/** The reader checks keys for repetition itself: the library's own check is quadratic in the size of a map. */
+const options = {
+  version: '1.2',
+  schema: 'core',
+  merge: false,
+  resolveKnownTags: false,
+  uniqueKeys: false,
+  prettyErrors: false,
+  logLevel: 'silent',
+} as const;
+
+/** Nesting this deep is a bomb, whatever quotes and comments hide of it. */
+const bracketsMax = 1000;
+const dashesInARow = new RegExp(`^ *(?:[-?:] +){${loadLimits.depthMax + 1}}`, 'm');
+
+/** What would cost the library too much time or stack to find out. */
+function bounds(text: string): Finding | undefined {
+  if (text.length > loadLimits.generalCharactersMax) {
+    return {
+      code: 'INPUT_TOO_LARGE',
+      offset: 0,
+      path: [],
+      message: `Cannot read the document: it has ${text.length} characters, and only JSON and plain block style may have more than ${loadLimits.generalCharactersMax}`,
+      hint: 'Write it as JSON, or give each object a document of its own',
+    };
+  }
+  const dashes = dashesInARow.exec(text);
+  if (dashes) return tooDeep(dashes.index);
+  const brackets = /[{}[\]]/g;
+  let open = 0;
+  for (let match = brackets.exec(text); match !== null; match = brackets.exec(text)) {
+    open = match[0] === '{' || match[0] === '[' ? open + 1 : Math.max(0, open - 1);
+    if (open > bracketsMax) return tooDeep(match.index);
+  }
+  return undefined;
+}
+
+function tooDeep(offset: number): Finding {
+  return {
+    code: 'INPUT_TOO_LARGE',
+    offset,
+    path: [],
+    message: `Cannot read the document: its maps and lists are nested deeper than ${loadLimits.depthMax}`,
+    hint: 'No Kubernetes object is nested as deep; look for a bracket that is never closed',
+  };
+}
+
+/**
+ * One error per line, and none after the parser has lost its way: the library reports the consequences of an error as errors
+ * of their own. Of a template only the first says anything.
+ */
+function syntaxErrors(errors: readonly YAMLError[], text: string): Finding[] {
+  const byLine = new Map<number, Finding>();
+  const [first] = errors;
+  if (first !== undefined && text.includes('{{')) return [{ ...syntaxError(first), hint: templateHint }];
+  for (const error of errors) {
+    const line = text.lastIndexOf('\n', error.pos[0] - 1);
+    const lost = error.code === 'UNEXPECTED_TOKEN' && byLine.size > 0;
+    if (lost || byLine.size === loadLimits.errorsPerDocumentMax) break;
+    if (!byLine.has(line)) byLine.set(line, syntaxError(error));
+  }
+  return [...byLine.values()];
+}
+
+const templateHint = 'This looks like a template: render it first (helm template, kustomize build) and pass the result';
+
+function syntaxError(error: YAMLError): Finding {
+  const [sentence = ''] = error.message.split('\n', 1);
+  return {
+    code: 'YAML_SYNTAX',
+    offset: error.pos[0],
+    path: [],
+    message: `Cannot read the YAML: ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`,
+    hint: 'Correct the line; the error may have begun on the line above it',
+  };
+}
