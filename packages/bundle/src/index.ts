@@ -12,3 +12,8 @@ export * from './rules/sysctl.ts';
 export * from './rules/rule.ts';
 export * from './rules/read.ts';
 export * from './rules/print.ts';
+export * from './link/shared.ts';
+export * from './link/flat.ts';
+export * from './link/change.ts';
+export * from './link/text.ts';
+export { targetOf } from './rules/words.ts';

@@ -62,3 +62,12 @@ function endOfQuote(line: string, start: number): number {
   }
   return start + 1;
 }
+
+/**
+ * The name behind `-j` or `-g`, also of a rule outside the grammar as iptables-save prints it; undefined when it has no target.
+ * Comments are passed over: they may hold anything.
+ */
+export function targetOf(rule: string): string | undefined {
+  const bare = rule.includes('"') ? rule.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""') : rule;
+  return / -[jg] (\S+)/.exec(bare)?.[1];
+}

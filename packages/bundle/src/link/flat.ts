@@ -1,0 +1,103 @@
+import type { Problem } from '../problem.ts';
+import type { Family, TableName } from '../rulefile.ts';
+import { isChainName } from '../rules/parts.ts';
+import { readRule } from '../rules/read.ts';
+import { isRuleError, type Rule, type Target } from '../rules/rule.ts';
+import { targetOf } from '../rules/words.ts';
+import { flatJumps } from './jumps.ts';
+import { type FamilyProgram, type ResolvedRules, type TableProgram, tableNames } from './program.ts';
+
+/** A program, and what was left out of it. Only a program without problems may reach a kernel. */
+export interface Linked {
+  readonly program: FamilyProgram;
+  /** `RULE_REFUSED`, in the order of the rules. */
+  readonly problems: readonly Problem[];
+}
+
+/** From how many endpoints on kube-proxy leaves comments out of the rules that it has one of per endpoint. */
+const largeCluster = 1_000;
+
+/**
+ * Links a node's rules as kube-proxy would have written them: each rule in its chain, chains under the names they have in the
+ * files, and the jumps from the built-in chains to those base chains that the rules declare.
+ *
+ * Every line is read by the closed grammar first; every chain that is named must be declared, and must have kube-proxy's
+ * prefix. With more than 1,000 endpoints the comments of endpoint rules are left out, as kube-proxy does
+ * (`largeClusterEndpointsThreshold`).
+ */
+export function linkFlat(rules: ResolvedRules, family: Family): Linked {
+  const problems: Problem[] = [];
+  const bare = rules.nat.chains.filter((chain) => chain.startsWith('KUBE-SEP-')).length > largeCluster;
+  const link = (table: TableName): TableProgram => linkTable(table, rules[table], { family, bare, problems });
+  return { program: { filter: link('filter'), nat: link('nat') }, problems };
+}
+
+interface Linking {
+  readonly family: Family;
+  /** Leave the optional comments out. */
+  readonly bare: boolean;
+  readonly problems: Problem[];
+}
+
+function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: Linking): TableProgram {
+  const chains = new Map<string, string[]>();
+  for (const chain of resolved.chains) {
+    const error = chains.has(chain) ? 'it is declared twice' : refuseChain(chain);
+    if (error === undefined) chains.set(chain, []);
+    else linking.problems.push(refusal(`Cannot link chain ${chain} of ${linking.family} ${table}: ${error}`));
+  }
+  for (const text of resolved.rules) {
+    const rule = readRule(text, linking.family);
+    const error = isRuleError(rule) ? rule.error : refuseRule(rule, table, chains);
+    if (error !== undefined || isRuleError(rule)) {
+      linking.problems.push(refusal(`Cannot link rule "${text}" of ${linking.family} ${table}: ${error}`));
+    } else {
+      chains.get(rule.chain)?.push(linking.bare && hasOptionalComment(rule) ? withoutComment(text) : text);
+    }
+  }
+  return { chains, jumps: flatJumps[table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
+}
+
+function refuseChain(chain: string): string | undefined {
+  if (!isChainName(chain)) return 'the name is longer than 28 characters or has others than letters, digits and dashes';
+  return chain.startsWith('KUBE-') ? undefined : 'the name does not start with KUBE-';
+}
+
+function refuseRule(rule: Rule, table: TableName, chains: ReadonlyMap<string, unknown>): string | undefined {
+  const { chain, target } = rule;
+  if (!chains.has(chain)) return `chain ${chain} is not declared in this table`;
+  if (!target) return undefined;
+  if ((target.kind === 'jump' || target.kind === 'goto') && !chains.has(target.chain)) {
+    return `it leads to chain ${target.chain}, which is not declared in this table`;
+  }
+  const tables: readonly TableName[] = tablesOf[target.kind];
+  return tables.includes(table) ? undefined : `its target belongs into the ${tables.join(' or ')} table`;
+}
+
+/** Where the kernel takes a target; DROP in nat is refused by it, since not every packet of a connection passes there. */
+const tablesOf = {
+  jump: tableNames,
+  goto: tableNames,
+  accept: tableNames,
+  return: tableNames,
+  mark: tableNames,
+  drop: ['filter'],
+  reject: ['filter'],
+  masquerade: ['nat'],
+  dnat: ['nat'],
+} as const satisfies Record<Target['kind'], readonly TableName[]>;
+
+/** Rules from a Service to an endpoint, and those of an endpoint's own chain (kube-proxy's `endpointChainComment`). */
+function hasOptionalComment(rule: Rule): boolean {
+  if (rule.chain.startsWith('KUBE-SEP-')) return true;
+  return rule.target?.kind === 'jump' && rule.target.chain.startsWith('KUBE-SEP-');
+}
+
+function withoutComment(text: string): string {
+  return text.replace(/ -m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, '');
+}
+
+function refusal(message: string): Problem {
+  const hint = 'Rule files are written by `sluice render`; render again with the same version rather than edit them';
+  return { code: 'RULE_REFUSED', level: 'error', message, hint };
+}

@@ -1,0 +1,31 @@
+import type { TableName } from '../rulefile.ts';
+
+const isNew = '-m conntrack --ctstate NEW ';
+const portals = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+const external = '-m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES';
+const firewall = '-m comment --comment "kubernetes load balancer firewall" -j KUBE-PROXY-FIREWALL';
+const healthChecks = '-m comment --comment "kubernetes health check service ports" -j KUBE-NODEPORTS';
+const forwarding = '-m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD';
+const postrouting = '-m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING';
+
+/**
+ * The rules by which kube-proxy's chains are reached, in the order in which the kernel ends up holding them: kube-proxy
+ * inserts each at the first position, so the last one that it inserts is the first (`iptablesJumpChains` in
+ * `pkg/proxy/iptables/proxier.go`). The jumps to KUBE-FIREWALL have no comment, like the kubelet's own.
+ */
+export const flatJumps = {
+  filter: [
+    '-A INPUT -j KUBE-FIREWALL',
+    `-A INPUT ${isNew}${firewall}`,
+    `-A INPUT ${healthChecks}`,
+    `-A INPUT ${isNew}${external}`,
+    `-A FORWARD ${isNew}${firewall}`,
+    `-A FORWARD ${forwarding}`,
+    `-A FORWARD ${isNew}${portals}`,
+    `-A FORWARD ${isNew}${external}`,
+    '-A OUTPUT -j KUBE-FIREWALL',
+    `-A OUTPUT ${isNew}${firewall}`,
+    `-A OUTPUT ${isNew}${portals}`,
+  ],
+  nat: [`-A PREROUTING ${portals}`, `-A OUTPUT ${portals}`, `-A POSTROUTING ${postrouting}`],
+} as const satisfies Record<TableName, readonly string[]>;
