@@ -1,0 +1,123 @@
+import { expect, test } from 'vitest';
+import { cart, cartIPv6 } from './cart.fixture.ts';
+import { linkFlat } from './flat.ts';
+import type { ResolvedRules } from './program.ts';
+
+const nothing = { chains: [], rules: [] };
+
+function filterOf(chains: readonly string[], ...rules: readonly string[]): ResolvedRules {
+  return { filter: { chains, rules }, nat: nothing };
+}
+
+function natOf(chains: readonly string[], ...rules: readonly string[]): ResolvedRules {
+  return { filter: nothing, nat: { chains, rules } };
+}
+
+test('every rule stands in its chain, in the order of the files', () => {
+  const { program, problems } = linkFlat(cart(), 'ipv4');
+  expect(problems).toEqual([]);
+  expect([...program.nat.chains.keys()].slice(0, 4)).toEqual([
+    'KUBE-POSTROUTING',
+    'KUBE-MARK-MASQ',
+    'KUBE-SERVICES',
+    'KUBE-NODEPORTS',
+  ]);
+  expect([...program.nat.chains.values()].flat().toSorted()).toEqual(cart().nat.rules.toSorted());
+  expect(program.nat.chains.get('KUBE-SERVICES')?.at(-1)).toContain('this must be the last rule');
+});
+
+test('the jumps stand in the order that inserting one by one leaves behind', () => {
+  const { program } = linkFlat(cart(), 'ipv4');
+  const short = (jumps: readonly string[]): string[] => jumps.map((jump) => jump.replace(/^-A (\S+) .*-j /, '$1 '));
+  expect(short(program.filter.jumps)).toEqual([
+    'INPUT KUBE-FIREWALL',
+    'INPUT KUBE-PROXY-FIREWALL',
+    'INPUT KUBE-NODEPORTS',
+    'INPUT KUBE-EXTERNAL-SERVICES',
+    'FORWARD KUBE-PROXY-FIREWALL',
+    'FORWARD KUBE-FORWARD',
+    'FORWARD KUBE-SERVICES',
+    'FORWARD KUBE-EXTERNAL-SERVICES',
+    'OUTPUT KUBE-FIREWALL',
+    'OUTPUT KUBE-PROXY-FIREWALL',
+    'OUTPUT KUBE-SERVICES',
+  ]);
+  expect(short(program.nat.jumps)).toEqual([
+    'PREROUTING KUBE-SERVICES',
+    'OUTPUT KUBE-SERVICES',
+    'POSTROUTING KUBE-POSTROUTING',
+  ]);
+});
+
+test('only chains that are declared are jumped to', () => {
+  const { program } = linkFlat(filterOf(['KUBE-SERVICES']), 'ipv4');
+  expect(program.filter.jumps.map((jump) => jump.split(' ')[1])).toEqual(['FORWARD', 'OUTPUT']);
+  expect(program.nat.jumps).toEqual([]);
+});
+
+test('IPv6 rules link like IPv4 rules', () => {
+  expect(linkFlat(cartIPv6(), 'ipv6').problems).toEqual([]);
+  expect(linkFlat(cartIPv6(), 'ipv4').problems.length).toBeGreaterThan(0);
+});
+
+test.each<[string, ResolvedRules, string]>([
+  ['a rule outside the grammar', natOf(['KUBE-X'], '-A KUBE-X -M /bin/sh -j ACCEPT'), 'option -M'],
+  ['a rule in a chain that is not declared', natOf([], '-A KUBE-X -j ACCEPT'), 'chain KUBE-X is not declared'],
+  ['a rule in a built-in chain', natOf([], '-A PREROUTING -j ACCEPT'), 'chain PREROUTING is not declared'],
+  ['a built-in chain that is declared', filterOf(['INPUT']), 'does not start with KUBE-'],
+  ['a foreign chain', natOf(['cali-PREROUTING']), 'others than letters'],
+  ['a chain of 29 characters', natOf([`KUBE-${'X'.repeat(24)}`]), 'longer than 28'],
+  ['a chain that is declared twice', natOf(['KUBE-X', 'KUBE-X']), 'declared twice'],
+  [
+    'a jump to a chain that is not declared',
+    natOf(['KUBE-X'], '-A KUBE-X -j KUBE-Y'),
+    'chain KUBE-Y, which is not declared',
+  ],
+  [
+    'a goto to a chain that is not declared',
+    natOf(['KUBE-X'], '-A KUBE-X -g KUBE-Y'),
+    'chain KUBE-Y, which is not declared',
+  ],
+  ['a drop in nat', natOf(['KUBE-X'], '-A KUBE-X -j DROP'), 'into the filter table'],
+  ['a reject in nat', natOf(['KUBE-X'], '-A KUBE-X -j REJECT'), 'into the filter table'],
+  ['a masquerade in filter', filterOf(['KUBE-X'], '-A KUBE-X -j MASQUERADE'), 'into the nat table'],
+  [
+    'a translation in filter',
+    filterOf(['KUBE-X'], '-A KUBE-X -p tcp -j DNAT --to-destination 10.0.0.1:80'),
+    'into the nat table',
+  ],
+  [
+    'a variable that nobody filled in',
+    natOf(['KUBE-X'], '-A KUBE-X -d ${host.nodePortAddresses} -j ACCEPT'),
+    'neither an address',
+  ],
+  ['a rule of the other family', natOf(['KUBE-X'], '-A KUBE-X -d fd00::1 -j ACCEPT'), 'does not go with ipv4'],
+])('refuses %s', (_title, rules, reason) => {
+  const { problems } = linkFlat(rules, 'ipv4');
+  expect(problems.map((problem) => problem.code)).toEqual(['RULE_REFUSED']);
+  expect(problems[0]?.message).toContain(reason);
+});
+
+test('all problems are listed at once', () => {
+  const rules = natOf(['KUBE-X', 'KUBE-X'], '-A KUBE-Y -j ACCEPT', '-A KUBE-X -j DROP', '-F');
+  expect(linkFlat(rules, 'ipv4').problems).toHaveLength(4);
+});
+
+test.each([
+  [1_000, true],
+  [1_001, false],
+])('with %i endpoints the comments of endpoint rules stay: %s', (count, stays) => {
+  const endpoints = Array.from({ length: count }, (_, index) => `KUBE-SEP-${index}`);
+  const rules = natOf(
+    ['KUBE-SVC-X', 'KUBE-MARK-MASQ', ...endpoints],
+    '-A KUBE-SVC-X -m comment --comment "shop/web cluster IP" ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ',
+    '-A KUBE-SVC-X -m comment --comment "shop/web -> \\"10.0.0.1:80" -j KUBE-SEP-0',
+    '-A KUBE-SEP-0 -m comment --comment shop/web -s 10.0.0.1 -j KUBE-MARK-MASQ',
+  );
+  const { chains } = linkFlat(rules, 'ipv4').program.nat;
+  expect(chains.get('KUBE-SVC-X')?.[0]).toBe(rules.nat.rules[0]);
+  expect(chains.get('KUBE-SVC-X')?.[1]).toBe(stays ? rules.nat.rules[1] : '-A KUBE-SVC-X -j KUBE-SEP-0');
+  expect(chains.get('KUBE-SEP-0')?.[0]).toBe(
+    stays ? rules.nat.rules[2] : '-A KUBE-SEP-0 -s 10.0.0.1 -j KUBE-MARK-MASQ',
+  );
+});
