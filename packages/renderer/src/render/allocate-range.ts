@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
 import { parseAddress, parseCidr } from '@sluice/bundle';
+import type { Config } from './config.ts';
+import type { PerFamily } from './model.ts';
 
 /** A row of numbers, addresses or ports, that can be given out. */
 export interface Range<T> {
@@ -14,6 +16,21 @@ export interface Range<T> {
   readonly band: bigint;
   /** The number at `offset`, counted from 0. */
   at(offset: bigint): T;
+}
+
+/** Where numbers of a cluster come from. A family without a service CIDR has no range. */
+export interface Ranges {
+  readonly addresses: PerFamily<Range<string>>;
+  readonly ports: Range<number>;
+}
+
+export function rangesOf(config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>): Ranges {
+  const { ipv4, ipv6 } = config.serviceCIDRs;
+  const addresses = {
+    ...(ipv4 !== undefined && { ipv4: addressRange(ipv4) }),
+    ...(ipv6 !== undefined && { ipv6: addressRange(ipv6) }),
+  };
+  return { addresses, ports: portRange(config.nodePortRange) };
 }
 
 /**

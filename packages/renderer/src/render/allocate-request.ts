@@ -56,3 +56,11 @@ export function portKey(port: { readonly name: string; readonly protocol: Protoc
 export function serviceName(of: { readonly namespace: string; readonly name: string }): string {
   return `${of.namespace}/${of.name}`;
 }
+
+/** The texts whose hash says where a number is looked for. They never change: another text would be another first choice. */
+export const seedOf = {
+  address: (service: string, family: Family): string => `${service} ${family}`,
+  /** @param key as `portKey` makes it */
+  nodePort: (service: string, key: string): string => `${service}:${key}`,
+  healthCheckNodePort: (service: string): string => `${service} healthCheckNodePort`,
+};

@@ -1,18 +1,18 @@
 import { compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
 import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger } from './allocate-ledger.ts';
-import { addressRange, choose, portRange, type Range } from './allocate-range.ts';
+import { choose, type Range, type Ranges, rangesOf } from './allocate-range.ts';
 import {
   type Allocated,
   type AllocationPort,
   type AllocationRequest,
   portKey,
+  seedOf,
   serviceName,
   type Taken,
 } from './allocate-request.ts';
 import type { Allocation } from './allocation.ts';
 import type { Config } from './config.ts';
 import type { Path } from './kube.ts';
-import type { PerFamily } from './model.ts';
 
 /**
  * Gives every Service the numbers it lacks. Pure, and independent of the order of its inputs.
@@ -48,17 +48,8 @@ export function allocate(
 /** What giving out needs: who holds what, where to take from, whom to tell. */
 interface Office {
   readonly ledger: Ledger;
-  readonly ranges: { readonly addresses: PerFamily<Range<string>>; readonly ports: Range<number> };
+  readonly ranges: Ranges;
   readonly problems: Problem[];
-}
-
-export function rangesOf(config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>): Office['ranges'] {
-  const { ipv4, ipv6 } = config.serviceCIDRs;
-  const addresses = {
-    ...(ipv4 !== undefined && { ipv4: addressRange(ipv4) }),
-    ...(ipv6 !== undefined && { ipv6: addressRange(ipv6) }),
-  };
-  return { addresses, ports: portRange(config.nodePortRange) };
 }
 
 /** `all`: every number the Service has now. `file`: what its file must hold, if that is new. */
@@ -124,7 +115,7 @@ function newAddress(office: Office, request: AllocationRequest, family: Family):
     });
     return undefined;
   }
-  return take(office, request, range, `${serviceName(request)} ${family}`, ['spec', 'clusterIP']);
+  return take(office, request, range, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
 }
 
 type Ports = Record<string, number>;
@@ -149,7 +140,8 @@ function grantNodePorts(
     );
     const shared = twin && all[portKey(twin)];
     const number =
-      shared ?? take(office, request, office.ranges.ports, `${serviceName(request)}:${key}`, ['spec', 'ports']);
+      shared ??
+      take(office, request, office.ranges.ports, seedOf.nodePort(serviceName(request), key), ['spec', 'ports']);
     if (number === undefined) continue;
     all[key] = number;
     fresh[key] = number;
@@ -165,7 +157,7 @@ function grantHealthPort(
   if (request.healthCheckNodePort === 'none') return {};
   if (request.healthCheckNodePort !== 'wanted') return { all: request.healthCheckNodePort };
   if (old?.healthCheckNodePort !== undefined) return { all: old.healthCheckNodePort };
-  const seed = `${serviceName(request)} healthCheckNodePort`;
+  const seed = seedOf.healthCheckNodePort(serviceName(request));
   const fresh = take(office, request, office.ranges.ports, seed, ['spec', 'healthCheckNodePort']);
   return fresh === undefined ? {} : { all: fresh, fresh };
 }

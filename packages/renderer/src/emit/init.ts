@@ -1,0 +1,102 @@
+import { stringify } from 'yaml';
+import type { SettingName, Settings } from '../load/config-settings.ts';
+import { type KubeProxyInput, readKubeProxy } from '../load/kubeproxy.ts';
+import type { Schema } from '../load/schema.ts';
+import { printGoDuration } from '../load/schema-duration.ts';
+import { sluiceSchema } from '../load/schema-sluice.ts';
+import type { Json } from '../render/kube.ts';
+
+/**
+ * A sluice.yaml to start from: every field with what it means. What holds anyway stands in comments.
+ * @param kubeProxy what kube-proxy runs with now; the profile then carries its values, except a mode that sluice does not render
+ * @returns text that `readConfig` accepts
+ */
+export function initConfig(kubeProxy?: KubeProxyInput): string {
+  const settings: Settings = kubeProxy ? readKubeProxy([kubeProxy]).settings : new Map();
+  const top = sluiceSchema.properties ?? {};
+  const profile = top['profiles']?.items ?? { type: 'object' };
+  const lines = [...head];
+  for (const name of ['clusterName', 'serviceCIDRs'] as const)
+    lines.push('', ...field(top[name], name, '', top[name]?.default));
+  for (const name of ['nodePortRange', 'complete'] as const) lines.push('', ...field(top[name], name, ''));
+  lines.push('', ...about(top['nodes'], ''), ...nodesExample);
+  lines.push('', ...about(top['profiles'], ''), 'profiles:', '  - name: default');
+  lines.push(
+    ...about(profile.properties?.['nodeSelector'], '    '),
+    '    # nodeSelector: { matchLabels: { pool: edge } }',
+  );
+  for (const [name, schema] of Object.entries(profile.properties ?? {})) {
+    if (name === 'name' || name === 'nodeSelector') continue;
+    lines.push('', ...profileField(schema, name, settings));
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+const head = [
+  '# yaml-language-server: $schema=sluiceconfig.schema.json',
+  '# With docs/schema/sluiceconfig.schema.json of sluice beside this file, editors complete and check it.',
+  '# Lines that are commented out show what holds without them.',
+  'apiVersion: sluice.dev/v1alpha1',
+  'kind: SluiceConfig',
+];
+
+const nodesExample = [
+  '# nodes:',
+  '#   - name: node-1',
+  '#     labels: { topology.kubernetes.io/zone: a }',
+  '#     addresses: [192.0.2.11]',
+  '#     podCIDRs: [10.244.1.0/24]',
+  '#     cores: 4',
+];
+
+/** A field of a profile; one with fields of its own is active as soon as one of these is. */
+function profileField(schema: Schema, name: string, settings: Settings): string[] {
+  const indent = '    ';
+  if (!schema.properties) {
+    const example = name === 'sysctls' ? { 'net.ipv4.ip_forward': 1 } : undefined;
+    return field(schema, name, indent, valueOf(settings, name), example);
+  }
+  const below = Object.entries(schema.properties).map(([key, child]) => ({
+    key,
+    child,
+    value: valueOf(settings, `${name}.${key}`),
+  }));
+  const isActive = below.some(({ value }) => value !== undefined);
+  return [
+    ...about(schema, indent),
+    `${indent}${isActive ? '' : '# '}${name}:`,
+    ...below.flatMap(({ key, child, value }) => field(child, key, `${indent}  `, value)),
+  ];
+}
+
+/** What kube-proxy's configuration says, in sluice's spelling. A mode that sluice does not render is left to the comment. */
+function valueOf(settings: Settings, name: string): Json | undefined {
+  const value = settings.get(name as SettingName)?.value;
+  if (name === 'mode') return value === 'iptables' ? value : undefined;
+  if (name.endsWith('Timeout') && typeof value === 'number') return printGoDuration(Math.floor(value));
+  return name === 'clusterCIDR' && Array.isArray(value) ? value.join(',') : value;
+}
+
+/** The description, then `name: value`, or `# name: default` when nothing is set. */
+function field(schema: Schema | undefined, name: string, indent: string, value?: Json, example?: Json): string[] {
+  const text = stringify(
+    { [name]: value ?? example ?? schema?.default ?? null },
+    { lineWidth: 0, collectionStyle: 'flow' },
+  );
+  const line = text.trim().replace(/^\{ ?/, '').replace(/ ?\}$/, '');
+  return [...about(schema, indent), `${indent}${value === undefined ? '# ' : ''}${line}`];
+}
+
+/** The description as comment lines of at most 100 characters. */
+function about(schema: Schema | undefined, indent: string): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of (schema?.description ?? '').split(' ')) {
+    if (line !== '' && indent.length + line.length + word.length > 97) {
+      lines.push(`${indent}# ${line}`);
+      line = '';
+    }
+    line += `${line === '' ? '' : ' '}${word}`;
+  }
+  return line === '' ? lines : [...lines, `${indent}# ${line}`];
+}

@@ -1,0 +1,77 @@
+import { familyOfAddress } from '@sluice/bundle';
+import { stringify } from 'yaml';
+import { portKey, serviceName } from '../render/allocate-request.ts';
+import type { Allocation } from '../render/allocation.ts';
+import type { Json, JsonObject, KubeObject } from '../render/kube.ts';
+import type { Protocol } from '../render/model.ts';
+
+/**
+ * Services with the numbers that Sluice gave them filled in, so that an API server adopts them.
+ * What a manifest sets stays as it is; `status` is the cluster's and is left out.
+ * @param services objects of kind Service; others, and Services without an allocation, are passed over
+ * @returns YAML documents in the order of `services`, quoted so that YAML 1.1 and 1.2 read them alike
+ */
+export function allocationsAsManifests(services: readonly KubeObject[], allocations: Iterable<Allocation>): string {
+  const byName = new Map([...allocations].map((allocation) => [serviceName(allocation), allocation]));
+  const documents = services.flatMap((service) => {
+    const allocation = service.kind === 'Service' ? byName.get(nameOf(service.value)) : undefined;
+    return allocation ? [filledIn(service, allocation)] : [];
+  });
+  return documents.map((value) => `---\n${stringify(value, style)}`).join('');
+}
+
+/** `compat` quotes what a YAML 1.1 reader such as kubectl would take for something else: `yes`, `012`, `1:30`. */
+const style = { compat: 'yaml-1.1', lineWidth: 0, aliasDuplicateObjects: false } as const;
+
+function nameOf(service: JsonObject): string {
+  const metadata = objectOf(service['metadata']);
+  return serviceName({ namespace: textOf(metadata['namespace']) || 'default', name: textOf(metadata['name']) });
+}
+
+function filledIn(service: KubeObject, allocation: Allocation): JsonObject {
+  const spec = objectOf(service.value['spec']);
+  const { status: _status, ...rest } = service.value;
+  const head = { apiVersion: service.apiVersion, kind: service.kind };
+  if (spec['clusterIP'] === 'None' || spec['type'] === 'ExternalName') return { ...head, ...rest };
+  const clusterIPs = addressesOf(spec, allocation);
+  const ports = listOf(spec['ports']).map((port) => withNodePort(objectOf(port), allocation));
+  const health = allocation.healthCheckNodePort;
+  return {
+    ...head,
+    ...rest,
+    spec: {
+      ...spec,
+      ...(clusterIPs.length > 0 && { clusterIP: clusterIPs[0] as string, clusterIPs }),
+      ...(ports.length > 0 && { ports }),
+      ...(health !== undefined && !spec['healthCheckNodePort'] && { healthCheckNodePort: health }),
+    },
+  };
+}
+
+/** The manifest's own addresses, then those given in families that it leaves out, in the order of `ipFamilies`. */
+function addressesOf(spec: JsonObject, allocation: Allocation): readonly string[] {
+  const own = [...new Set([spec['clusterIP'], ...listOf(spec['clusterIPs'])].map(textOf))].filter((ip) => ip !== '');
+  const families = new Set(own.map(familyOfAddress));
+  const all = [...own, ...allocation.clusterIPs.filter((ip) => !families.has(familyOfAddress(ip)))];
+  const order = listOf(spec['ipFamilies']).map((family) => textOf(family).toLowerCase());
+  const rank = (ip: string): number => order.indexOf(familyOfAddress(ip) ?? '');
+  return own.length > 0 ? all : all.toSorted((a, b) => rank(a) - rank(b));
+}
+
+function withNodePort(port: JsonObject, allocation: Allocation): JsonObject {
+  const protocol = (textOf(port['protocol']) || 'TCP') as Protocol;
+  const nodePort = allocation.nodePorts[portKey({ name: textOf(port['name']), protocol })];
+  return nodePort === undefined || port['nodePort'] ? port : { ...port, nodePort };
+}
+
+function objectOf(value: Json | undefined): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function listOf(value: Json | undefined): readonly Json[] {
+  return Array.isArray(value) ? (value as readonly Json[]) : [];
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : '';
+}

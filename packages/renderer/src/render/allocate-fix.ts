@@ -1,0 +1,144 @@
+import { compareText, familyOfAddress, type Problem } from '@sluice/bundle';
+import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './allocate-ledger.ts';
+import { choose, type Range, type Ranges, rangesOf } from './allocate-range.ts';
+import { seedOf, serviceName, type Taken } from './allocate-request.ts';
+import type { Allocation } from './allocation.ts';
+import type { Config } from './config.ts';
+
+/** One number that a Service gives up for another. */
+export interface Move {
+  /** `shop/web`. */
+  readonly service: string;
+  readonly from: string | number;
+  readonly to: string | number;
+}
+
+export interface FixedAllocations {
+  /** The files to write again, by `namespace/name`. */
+  readonly moved: readonly Allocation[];
+  readonly moves: readonly Move[];
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Ends every conflict between two allocation files: the Service whose number the base branch does not have moves, because
+ * nobody uses its number yet. Where the base branch has neither, the Service that comes first by name stays.
+ * @param current the files of this branch, after a merge
+ * @param base the files of the branch it is merged into
+ * @param taken numbers in use by anything else, such as addresses in manifests
+ * @returns `ALLOCATION_CONFLICT` when the base branch itself holds a number twice: both are in use, a person must choose
+ */
+export function fixAllocations(
+  current: readonly Allocation[],
+  base: readonly Allocation[],
+  config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>,
+  taken: Taken = { addresses: new Set(), nodePorts: new Set() },
+): FixedAllocations {
+  const ledger = openLedger();
+  enterAllocations(ledger, [...base, ...current]);
+  enterTaken(ledger, taken);
+  const problems: Problem[] = [];
+  const desk: Desk = { ledger, ranges: rangesOf(config), problems };
+  const leaving = Map.groupBy(movesNeeded(current, base, problems), ({ allocation }) => allocation);
+  const moved: Allocation[] = [];
+  const moves: Move[] = [];
+  for (const [allocation, numbers] of [...leaving].toSorted(([a], [b]) =>
+    compareText(serviceName(a), serviceName(b)),
+  )) {
+    let now = allocation;
+    for (const { number: from } of numbers) {
+      const to = replacement(desk, now, from);
+      if (to === undefined) continue;
+      moves.push({ service: serviceName(allocation), from, to });
+      now = replaced(now, from, to);
+    }
+    if (now !== allocation) moved.push(now);
+  }
+  return { moved, moves, problems };
+}
+
+interface Desk {
+  readonly ledger: Ledger;
+  readonly ranges: Ranges;
+  readonly problems: Problem[];
+}
+
+interface Leaving {
+  readonly allocation: Allocation;
+  readonly number: string | number;
+}
+
+/** Every number that a Service must give up, by the rule of `fixAllocations`. */
+function movesNeeded(current: readonly Allocation[], base: readonly Allocation[], problems: Problem[]): Leaving[] {
+  const before = new Map(base.map((allocation) => [serviceName(allocation), new Set(numbersOf(allocation))]));
+  const sorted = current.toSorted((a, b) => compareText(serviceName(a), serviceName(b)));
+  const pairs = sorted.flatMap((allocation) => numbersOf(allocation).map((number) => ({ allocation, number })));
+  const leaving: Leaving[] = [];
+  for (const [number, holders] of Map.groupBy(pairs, (pair) => pair.number)) {
+    const old = holders.filter(({ allocation }) => before.get(serviceName(allocation))?.has(number));
+    if (old.length > 1) problems.push(bothInUse(number, old));
+    const staying = new Set(old.length > 0 ? old : holders.slice(0, 1));
+    leaving.push(...holders.filter((holder) => !staying.has(holder)));
+  }
+  return leaving;
+}
+
+function bothInUse(number: string | number, holders: readonly Leaving[]): Problem {
+  const files = holders.map(({ allocation }) => allocation.file ?? serviceName(allocation));
+  const last = files.at(-1) ?? '';
+  return {
+    code: 'ALLOCATION_CONFLICT',
+    level: 'error',
+    at: { file: last, line: 1, column: 1 },
+    message: `Cannot move ${number} away from one of ${files.join(' and ')}: the base branch has it in all of them`,
+    hint: 'Decide which Service may change its number, delete that file, and render again',
+  };
+}
+
+/** A free number of the same kind, in the order that belongs to the Service. */
+function replacement(desk: Desk, allocation: Allocation, from: string | number): string | number | undefined {
+  const service = serviceName(allocation);
+  if (typeof from === 'string') {
+    const family = familyOfAddress(from) ?? 'ipv4';
+    return takeNext(desk, allocation, desk.ranges.addresses[family], seedOf.address(service, family));
+  }
+  const key = Object.keys(allocation.nodePorts)
+    .toSorted(compareText)
+    .find((name) => allocation.nodePorts[name] === from);
+  const seed = key === undefined ? seedOf.healthCheckNodePort(service) : seedOf.nodePort(service, key);
+  return takeNext(desk, allocation, desk.ranges.ports, seed);
+}
+
+function takeNext<T extends string | number>(
+  desk: Desk,
+  allocation: Allocation,
+  range: Range<T> | undefined,
+  seed: string,
+): T | undefined {
+  const next = range && choose(range, seed, (candidate) => desk.ledger.isFree(candidate));
+  if (next !== undefined) {
+    desk.ledger.take(next, { service: serviceName(allocation) });
+    return next;
+  }
+  desk.problems.push({
+    code: 'ALLOCATION_EXHAUSTED',
+    level: 'error',
+    ...(allocation.file !== undefined && { at: { file: allocation.file, line: 1, column: 1 } }),
+    object: `Service ${serviceName(allocation)}`,
+    message: `Cannot move to another number: ${range ? `all of ${range.text} are taken` : 'the config has no range of this family'}`,
+    hint: 'Widen the range in sluice.yaml as the API server has it, or delete the allocation files of Services that are gone',
+  });
+  return undefined;
+}
+
+/** The allocation with every `from` made `to`; ports that shared a number go on sharing one. */
+function replaced(allocation: Allocation, from: string | number, to: string | number): Allocation {
+  const swap = <T extends string | number>(value: T): T => (value === from ? (to as T) : value);
+  const { healthCheckNodePort } = allocation;
+  return {
+    ...allocation,
+    clusterIPs: allocation.clusterIPs.map(swap),
+    nodePorts: Object.fromEntries(Object.entries(allocation.nodePorts).map(([key, port]) => [key, swap(port)])),
+    ...(healthCheckNodePort !== undefined && { healthCheckNodePort: swap(healthCheckNodePort) }),
+  };
+}
