@@ -1,0 +1,67 @@
+import { isIPv6 } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
+import type { Connect, Reply } from './agent.ts';
+import type { Cluster, ClusterSpec } from './cluster.ts';
+import { machineAt, nodeOf, sourceOf } from './traffic-places.ts';
+import type { PacketTable, Row, Verdict } from './traffic-table.ts';
+
+/** Connections for one row, at most: enough to meet each of four endpoints but once in 10^7 runs. */
+const attemptsMax = 64;
+/** And at least, so that an endpoint that must not answer has its chance to. */
+const attemptsMin = 4;
+/** A silence this long is a drop. Nothing here is further away than two hops on one machine. */
+const silenceMs = 1_000;
+/** How long an answer may take on a machine that is busy with other tests. */
+const answerMs = 10_000;
+
+/**
+ * Opens the connections of a row for real and says what became of them, in the words of the row's `expect`.
+ * @returns every verdict seen, sorted; one that could be told from an expected one only by the tracer is taken for the expected one
+ */
+export async function observe(cluster: Cluster, table: PacketTable, row: Row): Promise<readonly Verdict[]> {
+  const silent = row.expect.every((verdict) => verdict === 'drop' || verdict === 'pass');
+  const wanted = connectOf(row, silent ? silenceMs : answerMs);
+  const answers = row.expect.some((verdict) => !['drop', 'pass', 'reject'].includes(verdict));
+  const seen = new Set<Verdict>();
+  for (let attempt = 0; attempt < (answers ? attemptsMax : 1); attempt++) {
+    const causes = causesOf(cluster.spec, table, row, await cluster.host(row.from).connect(wanted));
+    const verdict = causes.find((cause) => row.expect.includes(cause)) ?? causes.join(' or ');
+    seen.add(verdict);
+    const done = row.stays || row.expect.every((expected) => seen.has(expected)) || !row.expect.includes(verdict);
+    if (done && attempt + 1 >= attemptsMin) break;
+  }
+  return [...seen].toSorted();
+}
+
+function connectOf(row: Row, timeoutMs: number): Connect {
+  const { address, port, protocol } = row.to;
+  if (protocol === 'sctp') throw new Error(`Cannot open ${row.title}: no machine here speaks SCTP`);
+  return { to: address, port, protocol, timeoutMs, ...(row.source === undefined ? {} : { from: row.source }) };
+}
+
+const silences = { refused: ['reject'], timeout: ['drop'], unreachable: [] } as const;
+
+/**
+ * The verdicts that would lead to a reply. A refusal comes from a REJECT or from a closed port, a silence from a DROP or from an address that
+ * nobody has; and a pod cannot tell whether a node has masqueraded what the node itself had sent.
+ */
+function causesOf(spec: ClusterSpec, table: PacketTable, row: Row, reply: Reply): readonly Verdict[] {
+  const source = sourceOf(spec, row);
+  const pass = isDeepStrictEqual(reply, untouched(spec, table, row, source)) ? ['pass'] : [];
+  if (reply.kind !== 'answer') return [...silences[reply.kind], ...pass];
+  const { answer, seenAs } = reply;
+  const plain = seenAs === source ? [answer] : [];
+  const masked = nodeOf(spec, row)?.addresses.includes(seenAs) ? [`masquerade ${answer}`] : [];
+  return [...plain, ...masked, ...pass, `${answer} seeing ${seenAs}`];
+}
+
+/** What a connection meets that no Service rule touches: the owner of the address, or the edge of this small world. */
+function untouched(spec: ClusterSpec, table: PacketTable, row: Row, source: string): Reply {
+  const { address, port, protocol } = row.to;
+  const owner = machineAt(spec, row.from, address);
+  if (owner === undefined) return { kind: protocol === 'tcp' && !isIPv6(address) ? 'unreachable' : 'timeout' };
+  const ports = spec.pods.find((pod) => pod.name === owner)?.ports ?? table.listen[owner] ?? [];
+  return ports.includes(`${port}/${protocol}`)
+    ? { kind: 'answer', answer: owner, seenAs: source }
+    : { kind: 'refused' };
+}

@@ -1,0 +1,48 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Family, type FamilyProgram, linkFlat, nodesOf, resolveNode } from '@sluice/bundle';
+import { execa } from 'execa';
+import type { Host } from './cluster-host.ts';
+
+const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+
+export type Programs = { readonly [F in Family]?: FamilyProgram };
+
+/** What every node of a bundle directory runs, by the node's name, as the linker makes it. */
+export function programsOf(bundle: string): ReadonlyMap<string, Programs> {
+  const entries = readdirSync(bundle, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = entries.map((entry) => join(entry.parentPath, entry.name));
+  const files = new Map(paths.map((path) => [path.slice(bundle.length + 1), readFileSync(path, 'utf8')]));
+  return new Map(nodesOf(files).map((node) => [node, programsOfNode(files, node)]));
+}
+
+function programsOfNode(files: ReadonlyMap<string, string>, node: string): Programs {
+  const resolved = resolveNode(files, node);
+  if (!('rules' in resolved)) throw new Error(`Cannot resolve ${node}: ${resolved.map((p) => p.message).join('; ')}`);
+  const programs: { [F in Family]?: FamilyProgram } = {};
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const rules = resolved.rules[family];
+    if (!rules) continue;
+    const { program, problems } = linkFlat(rules, family);
+    if (problems.length > 0) throw new Error(`Cannot link ${node}: ${problems.map((p) => p.message).join('; ')}`);
+    programs[family] = program;
+  }
+  return programs;
+}
+
+/**
+ * Loads a node's rules and sysctls as a person would in an emergency: `sluice show | iptables-restore`.
+ * @param backend which of the two iptables
+ */
+export async function loadNode(bundle: string, node: Host, backend: 'nft' | 'legacy'): Promise<void> {
+  const show = async (tool: string): Promise<string> => {
+    const { stdout } = await execa(sluice, ['show', bundle, '--node', node.name, '--tool', tool]);
+    return `${stdout}\n`;
+  };
+  for (const tool of ['iptables', 'ip6tables'] as const) {
+    await node.run([`${tool}-${backend}-restore`, '--noflush'], { input: await show(tool) });
+  }
+  const lines = (await show('sysctl')).split('\n').filter((line) => line.startsWith('net.ipv4.conf.'));
+  const values = lines.map((line) => line.split(' = ') as [string, string]);
+  await node.sysctl(Object.fromEntries(values.map(([key, value]) => [key.replaceAll('.', '/'), value])));
+}
