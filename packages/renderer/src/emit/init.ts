@@ -79,12 +79,8 @@ function valueOf(settings: Settings, name: string): Json | undefined {
 
 /** The description, then `name: value`, or `# name: default` when nothing is set. */
 function field(schema: Schema | undefined, name: string, indent: string, value?: Json, example?: Json): string[] {
-  const text = stringify(
-    { [name]: value ?? example ?? schema?.default ?? null },
-    { lineWidth: 0, collectionStyle: 'flow' },
-  );
-  const line = text.trim().replace(/^\{ ?/, '').replace(/ ?\}$/, '');
-  return [...about(schema, indent), `${indent}${value === undefined ? '# ' : ''}${line}`];
+  const text = stringify(value ?? example ?? schema?.default ?? null, { lineWidth: 0, collectionStyle: 'flow' }).trim();
+  return [...about(schema, indent), `${indent}${value === undefined ? '# ' : ''}${name}: ${text}`];
 }
 
 /** The description as comment lines of at most 100 characters. */

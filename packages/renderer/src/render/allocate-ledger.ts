@@ -1,6 +1,7 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { compareText, familyOfAddress, type Problem } from '@sluice/bundle';
 import type { Allocation } from './allocation.ts';
-import { type AllocationRequest, serviceName, type Taken } from './allocate-request.ts';
+import type { Path } from './kube.ts';
+import { type AllocationRequest, portKey, serviceName, type Taken } from './allocate-request.ts';
 
 /** Who holds which number. A number has one holder; the first one to take it keeps it. */
 export interface Ledger {
@@ -78,6 +79,32 @@ export function enterRequests(ledger: Ledger, requests: readonly AllocationReque
     }
   }
   return problems;
+}
+
+/** A note for each number of a Service's own file that its manifest overrules: the file still holds a number nobody uses. */
+export function outvoted(request: AllocationRequest, file: Allocation): Problem[] {
+  const pairs: [string | number | undefined, string | number | undefined, Path][] = [];
+  for (const [index, ip] of request.clusterIPs.entries()) {
+    const same = file.clusterIPs.find((other) => familyOfAddress(other) === familyOfAddress(ip));
+    pairs.push([ip, same, ['spec', 'clusterIPs', index]]);
+  }
+  for (const [index, port] of request.ports.entries()) {
+    pairs.push([port.nodePort || undefined, file.nodePorts[portKey(port)], ['spec', 'ports', index, 'nodePort']]);
+  }
+  if (typeof request.healthCheckNodePort === 'number') {
+    pairs.push([request.healthCheckNodePort, file.healthCheckNodePort, ['spec', 'healthCheckNodePort']]);
+  }
+  return pairs.flatMap(([ours, theirs, path]) => {
+    if (ours === undefined || theirs === undefined || ours === theirs) return [];
+    return {
+      code: 'ALLOCATION_INVALID',
+      level: 'note',
+      at: request.origin.place(path),
+      object: `Service ${serviceName(request)}`,
+      message: `Cannot use ${theirs} of ${file.file ?? 'its allocation'}: the manifest says ${ours}, and the manifest wins`,
+      hint: `Delete ${theirs} from the file, so that it becomes free again`,
+    };
+  });
 }
 
 /** Every number of an allocation once, in an order of its own. */

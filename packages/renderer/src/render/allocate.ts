@@ -1,5 +1,5 @@
 import { compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
-import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger } from './allocate-ledger.ts';
+import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, outvoted } from './allocate-ledger.ts';
 import { choose, type Range, type Ranges, rangesOf } from './allocate-range.ts';
 import {
   type Allocated,
@@ -38,7 +38,9 @@ export function allocate(
   const created: Allocation[] = [];
   for (const request of sorted) {
     const key = serviceName(request);
-    const grant = grantAll(office, request, files.get(key));
+    const file = files.get(key);
+    if (file) problems.push(...outvoted(request, file));
+    const grant = grantAll(office, request, file);
     given.set(key, grant.all);
     if (grant.file) created.push(grant.file);
   }
