@@ -86,7 +86,7 @@ allocations
   .command('fix')
   .description('Moves the allocation that the base branch does not have, where two files hold one address or port.')
   .requiredOption('-c, --config <FILE>', 'the SluiceConfig; allocations are kept beside it')
-  .requiredOption('--base-allocations <DIR>', 'the allocations folder of the base branch (git worktree or git archive)')
+  .requiredOption('--base-branch <REV>', 'the revision whose allocations stay, such as origin/main')
   .action(run(async (options) => (await import('./commands/allocations.ts')).fixCommand(options)));
 withInput(allocations.command('manifests'))
   .description('Prints the Services with their numbers filled in, so that an API server adopts them.')

@@ -1,0 +1,49 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { countProblems, printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { allocationPath, printAllocation, readAllocations } from '../load/allocations.ts';
+import { allocationsAsManifests } from '../load/allocations-manifests.ts';
+import { readConfig } from '../load/config.ts';
+import { readAllocationsAt } from '../load/git.ts';
+import { fixAllocations } from '../render/allocate-fix.ts';
+import { render } from '../render/render.ts';
+import { type InputOptions, readConfigFile, readInput, siblingAllocations } from './input.ts';
+import { isStopped } from './render.ts';
+
+/** `sluice allocations fix`: where two files hold one number, the one that the base branch does not have moves. */
+export function fixCommand(options: { readonly config: string; readonly baseBranch: string }): number {
+  const dir = siblingAllocations(options.config);
+  const current = readAllocations(dir);
+  const base = readAllocationsAt(dir, options.baseBranch);
+  const config = readConfig({ ...readConfigFile(options.config), kubeProxy: [] });
+  const read = [...current.problems, ...base.problems, ...config.problems];
+  const fixed = isStopped(read, false)
+    ? undefined
+    : fixAllocations(current.allocations, base.allocations, config.config);
+  const problems = [...read, ...(fixed?.problems ?? [])];
+  process.stderr.write(printProblems(problems));
+  for (const allocation of fixed?.moved ?? [])
+    writeFileSync(join(dir, allocationPath(allocation)), printAllocation(allocation));
+  for (const move of fixed?.moves ?? []) process.stdout.write(`${move.service}: ${move.from} → ${move.to}\n`);
+  if (fixed?.moves.length === 0) process.stderr.write(`No two files in ${dir} hold one number\n`);
+  return isStopped(problems, false) ? exitCodes.problem : exitCodes.done;
+}
+
+/** `sluice allocations manifests`: the Services with every number that Sluice gave, for an API server to adopt. */
+export async function manifestsCommand(options: InputOptions): Promise<number> {
+  const { input, problems } = await readInput(options);
+  const rendered = render(input);
+  const found = [...problems, ...rendered.problems];
+  process.stderr.write(printProblems(found));
+  if (isStopped(found, options.strict)) {
+    process.stderr.write(`Nothing was printed: ${countProblems(found)}\n`);
+    return exitCodes.problem;
+  }
+  const services = input.change.filter(({ kind }) => kind === 'Service');
+  const held = new Map(
+    [...input.allocations, ...rendered.created].map((allocation) => [allocationPath(allocation), allocation]),
+  );
+  process.stdout.write(allocationsAsManifests(services, held.values()));
+  return exitCodes.done;
+}

@@ -1,0 +1,122 @@
+import {
+  type BundleFiles,
+  cidrContains,
+  clusterFile,
+  type Family,
+  familyOf,
+  fillHost,
+  type HostValues,
+  linkFlat,
+  nodeFile,
+  printProgram,
+  printSection,
+  type Problem,
+  type ResolvedNode,
+  type ResolvedRules,
+  resolveNode,
+  tableNames,
+  type Tool,
+  valueOf,
+} from '@sluice/bundle';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { readTree } from '../load/tree.ts';
+import { defaultBundleDir } from './defaults.ts';
+
+export interface ShowOptions {
+  readonly node: string;
+  readonly service?: string;
+  readonly tool?: Tool | 'sysctl';
+}
+
+/** `sluice show`: what a node loads, resolved, as native text. */
+export function showCommand(dir: string = defaultBundleDir, options: ShowOptions): number {
+  const shown = show(dir, options);
+  if (typeof shown === 'string') {
+    process.stdout.write(shown);
+    return exitCodes.done;
+  }
+  process.stderr.write(printProblems(shown));
+  return exitCodes.problem;
+}
+
+function show(dir: string, options: ShowOptions): string | readonly Problem[] {
+  const files = readTree(dir, wanted(options));
+  if (!(files instanceof Map)) return [files as Problem];
+  const node = resolveNode(files, options.node);
+  if (!('version' in node)) return node;
+  if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
+  const tools = options.tool === undefined ? ([...toolNames, 'sysctl'] as const) : [options.tool];
+  const parts: string[] = [];
+  for (const tool of tools) {
+    const text = tool === 'sysctl' ? sysctlText(node, options) : rulesText(node, tool, options);
+    if (typeof text !== 'string') return text;
+    // With one tool the text is loadable as it is; with several, a line says which is which.
+    parts.push(tools.length > 1 && text !== '' ? `# ${loaders[tool]}\n${text}` : text);
+  }
+  return parts.join('');
+}
+
+const toolNames = Object.keys(familyOf) as readonly Tool[];
+const loaders = {
+  iptables: 'iptables-restore --noflush',
+  ip6tables: 'ip6tables-restore --noflush',
+  sysctl: 'sysctl -p -',
+} as const;
+
+/** Only the files that are needed: a bundle may have tens of thousands. */
+function wanted({ node, service }: ShowOptions): (path: string) => boolean {
+  return (path) => {
+    if (path === clusterFile || path === nodeFile(node) || path.endsWith('/profile.yaml')) return true;
+    if (!path.startsWith('profiles/')) return path.startsWith('nodes/');
+    return service === undefined || path.includes(`/services/${service}.`);
+  };
+}
+
+function hasService(files: BundleFiles, service: string): boolean {
+  return toolNames.some((tool) => [...files.keys()].some((path) => path.endsWith(`/services/${service}.${tool}`)));
+}
+
+function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string | readonly Problem[] {
+  const family = familyOf[tool];
+  const rules = node.rules[family];
+  if (rules === undefined) return '';
+  const filled = fillRules(rules, hostOf(node, family));
+  if (options.service !== undefined) {
+    const sections = tableNames.map((table) => ({ table, ...filled[table] }));
+    return sections
+      .filter(({ chains, rules }) => chains.length + rules.length > 0)
+      .map(printSection)
+      .join('');
+  }
+  const linked = linkFlat(filled, family);
+  return linked.problems.length > 0 ? linked.problems : printProgram(linked.program);
+}
+
+const sysctlText = (node: ResolvedNode, options: ShowOptions): string =>
+  options.service === undefined ? node.sysctls.map((line) => `${line}\n`).join('') : '';
+
+function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules {
+  const fill = (table: ResolvedRules['nat']): ResolvedRules['nat'] => ({
+    chains: table.chains,
+    rules: table.rules.flatMap((rule) => fillHost(rule, host)),
+  });
+  return { filter: fill(rules.filter), nat: fill(rules.nat) };
+}
+
+/** Away from the machine, the Node's own address stands for those of its interfaces. */
+function hostOf(node: ResolvedNode, family: Family): HostValues {
+  const address = valueOf(node.nodeFile.values, family, 'address');
+  const { nodePortAddresses } = node.profile;
+  const open = typeof address === 'string' && nodePortAddresses.some((cidr) => cidrContains(cidr, address));
+  return { nodePortAddresses: open ? [address] : [] };
+}
+
+function noService(service: string, dir: string): Problem {
+  return {
+    code: 'BUNDLE_INVALID',
+    level: 'error',
+    message: `Cannot show Service ${service}: the bundle in ${dir} has no rules for it on this node's profile`,
+    hint: 'Name it as <namespace>/<name>; headless and ExternalName Services have no rules',
+  };
+}

@@ -1,0 +1,69 @@
+import { execFileSync } from 'node:child_process';
+import { basename, dirname } from 'node:path';
+import { compareText, type Problem } from '@sluice/bundle';
+import type { Allocation } from '../render/allocation.ts';
+import { readAllocation, type ReadAllocations } from './allocations.ts';
+
+/** Where Debian and every other distribution has it; PATH is not asked. */
+const git = '/usr/bin/git';
+const gitLimits = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
+
+/**
+ * The allocation files that a revision has, read through git; no work tree is touched.
+ * @param directory the allocations directory of this checkout
+ * @param revision a branch, tag or commit, such as `origin/main`
+ */
+export function readAllocationsAt(directory: string, revision: string): ReadAllocations {
+  // A revision that starts with a dash would be an option.
+  if (!/^[A-Za-z0-9_][\w./~^@{}-]*$/.test(revision)) return unreadable(revision, 'that is no name of a revision');
+  const allocations: Allocation[] = [];
+  const problems: Problem[] = [];
+  try {
+    // Relative to the directory's parent, so that it works from anywhere inside the checkout.
+    const listed = runGit(dirname(directory), [
+      'ls-tree',
+      '-r',
+      '-z',
+      '--name-only',
+      revision,
+      '--',
+      `${basename(directory)}/`,
+    ]);
+    for (const path of listed
+      .split('\0')
+      .filter((name) => name.endsWith('.yaml'))
+      .toSorted(compareText)) {
+      const read = readAllocation(
+        `${revision}:${path}`,
+        runGit(dirname(directory), ['cat-file', 'blob', `${revision}:./${path}`]),
+      );
+      if ('problems' in read) problems.push(...read.problems);
+      else allocations.push(read);
+    }
+  } catch (error) {
+    return unreadable(
+      revision,
+      error instanceof Error ? (error.message.split('\n').at(1) ?? error.message) : String(error),
+    );
+  }
+  return { allocations, problems };
+}
+
+function runGit(directory: string, args: readonly string[]): string {
+  return execFileSync(git, ['-C', directory, ...args], {
+    encoding: 'utf8',
+    maxBuffer: gitLimits.outputBytesMax,
+    timeout: gitLimits.timeoutMs,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+function unreadable(revision: string, why: string): ReadAllocations {
+  const problem: Problem = {
+    code: 'INPUT_UNREADABLE',
+    level: 'error',
+    message: `Cannot read the allocations of ${revision}: ${why}`,
+    hint: 'Run it inside the Git checkout that holds the config, with a revision that git knows',
+  };
+  return { allocations: [], problems: [problem] };
+}
