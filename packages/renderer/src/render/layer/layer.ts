@@ -1,0 +1,110 @@
+import type { Problem } from '@sluice/bundle';
+import type { ReadNode } from '../read/node.ts';
+import type { ReadObjects } from '../read/read.ts';
+import type { ReadService } from '../read/service.ts';
+import type { ReadSlice } from '../read/slice.ts';
+import { fillNode, fillService, formerPort, hasAddress } from './fill.ts';
+import { uniqueByKey } from './unique.ts';
+
+/** Both layers as one: what the cluster will hold. */
+export interface Layered {
+  /** By `namespace/name`. */
+  readonly services: ReadonlyMap<string, ReadService>;
+  readonly slices: readonly ReadSlice[];
+  /** By name. */
+  readonly nodes: ReadonlyMap<string, ReadNode>;
+  /** Keys of the Services that the change brings. */
+  readonly changed: ReadonlySet<string>;
+}
+
+/**
+ * Puts a change over the base: an object of the change replaces the base's and keeps what the cluster filled in; everything
+ * that only the base has stays (design: input in layers).
+ * @param problems gains `OBJECT_CONFLICT` and `ENDPOINTS_GUESSED`
+ */
+export function layer(base: ReadObjects, change: ReadObjects, problems: Problem[]): Layered {
+  const old = byKey(base, problems);
+  const next = byKey(change, problems);
+  const replaced = mirrorsReplacedBy(next.slices);
+  const keptSlices = [...old.slices].filter(
+    ([key, slice]) => !next.slices.has(key) && !(slice.mirrored && replaced.has(slice.service)),
+  );
+  guessEndpoints(old, next, problems);
+  return {
+    services: overlay(old.services, next.services, fillService),
+    slices: [...keptSlices.map(([, slice]) => slice), ...next.slices.values()],
+    nodes: overlay(old.nodes, next.nodes, fillNode),
+    changed: new Set(next.services.keys()),
+  };
+}
+
+interface ByKey {
+  readonly services: ReadonlyMap<string, ReadService>;
+  readonly slices: ReadonlyMap<string, ReadSlice>;
+  readonly nodes: ReadonlyMap<string, ReadNode>;
+}
+
+function byKey(objects: ReadObjects, problems: Problem[]): ByKey {
+  return {
+    services: uniqueByKey(objects.services, (service) => service.key, problems),
+    slices: uniqueByKey(objects.slices, (slice) => `${slice.kind} ${slice.key}`, problems),
+    nodes: uniqueByKey(objects.nodes, (node) => node.name, problems),
+  };
+}
+
+function overlay<T>(
+  old: ReadonlyMap<string, T>,
+  next: ReadonlyMap<string, T>,
+  fill: (next: T, old: T) => T,
+): ReadonlyMap<string, T> {
+  const all = new Map(old);
+  for (const [key, item] of next) {
+    const before = old.get(key);
+    all.set(key, before === undefined ? item : fill(item, before));
+  }
+  return all;
+}
+
+/** Services whose Endpoints the change brings: the slices that the controller made out of the old Endpoints go with them. */
+function mirrorsReplacedBy(slices: ReadonlyMap<string, ReadSlice>): ReadonlySet<string> {
+  return new Set([...slices.values()].filter((slice) => slice.kind === 'Endpoints').map((slice) => slice.service));
+}
+
+/**
+ * Names the Services whose endpoints will be other ones once the change is live. Manifests say nothing about pods, so the old
+ * endpoints are the best there is.
+ */
+function guessEndpoints(old: ByKey, next: ByKey, problems: Problem[]): void {
+  const backed = new Set([...old.slices.values()].map((slice) => slice.service));
+  const brought = new Set([...next.slices.values()].map((slice) => slice.service));
+  for (const [key, service] of next.services) {
+    const before = old.services.get(key);
+    if (!before || !hasAddress(service) || !backed.has(key) || brought.has(key)) continue;
+    const what = changeOfEndpoints(service, before);
+    if (!what) continue;
+    problems.push({
+      code: 'ENDPOINTS_GUESSED',
+      level: 'guess',
+      at: service.object.origin.place(what.path),
+      object: `Service ${key}`,
+      message: `Cannot know the endpoints after this change: ${what.words}, so the endpoints of the base are kept`,
+      hint: 'Render again with a new snapshot once the change is live',
+    });
+  }
+}
+
+function changeOfEndpoints(
+  next: ReadService,
+  old: ReadService,
+): { readonly words: string; readonly path: readonly (string | number)[] } | undefined {
+  if (next.selector !== old.selector) return { words: 'the selector changed', path: ['spec', 'selector'] };
+  for (const port of next.ports) {
+    const before = formerPort(port, next.ports, old.ports);
+    const path = ['spec', 'ports', port.index];
+    if (!before) continue;
+    if (before.targetPort !== port.targetPort)
+      return { words: `targetPort was ${before.targetPort}`, path: [...path, 'targetPort'] };
+    if (before.name !== port.name) return { words: `the port was called "${before.name}"`, path: [...path, 'name'] };
+  }
+  return undefined;
+}

@@ -1,0 +1,80 @@
+import { compareText, type Place, type Problem } from '@sluice/bundle';
+import type { KubeObject } from '../kube.ts';
+
+/** What a layer may hold only once. */
+interface Keyed {
+  readonly object: KubeObject | undefined;
+}
+
+/**
+ * The objects of one layer by key. An object that is there twice with one meaning is fine; with two it is an error that names
+ * both places, and the one that stands first by file, line and column is kept.
+ */
+export function uniqueByKey<T extends Keyed>(
+  items: readonly T[],
+  keyOf: (item: T) => string,
+  problems: Problem[],
+): Map<string, T> {
+  const unique = new Map<string, T>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const other = unique.get(key);
+    if (other === undefined) {
+      unique.set(key, item);
+      continue;
+    }
+    const [first, second] = inOrder(other, item);
+    unique.set(key, first);
+    if (!sameMeaning(first, second)) problems.push(conflict(key, first, second));
+  }
+  return unique;
+}
+
+function conflict(key: string, first: Keyed, second: Keyed): Problem {
+  const title = `${second.object?.kind ?? 'object'} ${key}`;
+  return {
+    code: 'OBJECT_CONFLICT',
+    level: 'error',
+    at: placeOf(second),
+    object: title,
+    message: `Cannot tell which ${title} counts: ${printPlace(placeOf(first))} says something else`,
+    hint: 'Keep one of the two, or give the one that changes the cluster with -f and the other with --base',
+  };
+}
+
+const nowhere: Place = { file: '', line: 0, column: 0 };
+
+function placeOf(item: Keyed): Place {
+  return item.object?.origin.place([]) ?? nowhere;
+}
+
+/** `shop.yaml:41:7`. */
+export function printPlace(place: Place): string {
+  return `${place.file}:${place.line}:${place.column}`;
+}
+
+function inOrder<T extends Keyed>(a: T, b: T): [T, T] {
+  const [p, q] = [placeOf(a), placeOf(b)];
+  const order = compareText(p.file, q.file) || p.line - q.line || p.column - q.column;
+  return order <= 0 ? [a, b] : [b, a];
+}
+
+/**
+ * Whether two read values say the same. `object`, which says where a value came from and what else stood there, does not
+ * count: two manifests that differ in an annotation make the same rules.
+ */
+export function sameMeaning(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (a instanceof Map && b instanceof Map) return sameMeaning([...a], [...b]);
+  const [keysOfA, keysOfB] = [meaningfulKeys(a), meaningfulKeys(b)];
+  if (keysOfA.length !== keysOfB.length) return false;
+  return keysOfA.every(
+    (key) =>
+      Object.hasOwn(b, key) && sameMeaning((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]),
+  );
+}
+
+function meaningfulKeys(value: object): string[] {
+  return Object.keys(value).filter((key) => key !== 'object');
+}

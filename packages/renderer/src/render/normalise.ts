@@ -1,0 +1,99 @@
+import { compareProblems, compareText, type Problem } from '@sluice/bundle';
+import type { Allocation } from './allocation.ts';
+import type { Config } from './config.ts';
+import type { KubeObject } from './kube.ts';
+import { layer, type Layered } from './layer/layer.ts';
+import type { Model, Service } from './model.ts';
+import { backingOf } from './normalise/backing.ts';
+import { findClashes } from './normalise/clashes.ts';
+import { type Completeness, findGaps } from './normalise/gaps.ts';
+import { makeNodes } from './normalise/nodes.ts';
+import { giveNumbers, hasRules } from './normalise/numbers.ts';
+import { orphans } from './normalise/orphans.ts';
+import { passedOver } from './normalise/passed-over.ts';
+import { makeService } from './normalise/service.ts';
+import { leftOut, waits } from './normalise/waits.ts';
+import { readObjects } from './read/read.ts';
+import type { ReadService } from './read/service.ts';
+import type { ReadSlice } from './read/slice.ts';
+
+export interface NormaliseInput {
+  /** What the cluster has now; empty: there is only the change. */
+  readonly base: readonly KubeObject[];
+  /** What `-f` brings. */
+  readonly change: readonly KubeObject[];
+  readonly config: Config;
+  readonly allocations: readonly Allocation[];
+  /** Give numbers to Services that lack them: the input is manifests, neither a snapshot nor over one. */
+  readonly allocate: boolean;
+}
+
+export interface Normalised {
+  readonly model: Model;
+  /** Allocation files to write. */
+  readonly created: readonly Allocation[];
+  /** By place. With an error among them the model is not to be used. */
+  readonly problems: readonly Problem[];
+  /** Every Service with rules, as it was read, and the numbers it has now; by `namespace/name`. */
+  readonly services: readonly NumberedService[];
+}
+
+export interface NumberedService {
+  readonly object: KubeObject;
+  /** Ports by key as in `http/TCP`. */
+  readonly numbers: Allocation;
+}
+
+/** Kubernetes objects in, the model out. Pure: the order of the input changes nothing. */
+export function normalise(input: NormaliseInput): Normalised {
+  const problems: Problem[] = [];
+  const base = readObjects(input.base, problems);
+  const change = readObjects(input.change, problems);
+  const layered = layer(base, change, problems);
+  const backing = backingOf(layered, problems);
+  const numbers = giveNumbers(layered, input.config, input.allocations, input.allocate, problems);
+  const nodes = makeNodes(layered.nodes, layered.slices, input.config, problems);
+  const readable = { services: layered.services, unread: [base.unread, change.unread] };
+  problems.push(...orphans(layered.slices, readable));
+  problems.push(...leftOut(layered.services));
+
+  const made: (readonly [ReadService, Service])[] = [];
+  const numbered: NumberedService[] = [];
+  for (const read of sortedWithRules(layered)) {
+    const given = numbers.given.get(read.key);
+    if (!given) continue;
+    numbered.push({ object: read.object, numbers: given });
+    if (!input.allocate) problems.push(...waits(read, given, isNew(read, input, layered)));
+    if (given.clusterIPs.length > 0) made.push([read, makeService(read, given, backing.get(read.key) ?? [])]);
+  }
+  const completeness = {
+    hasEndpoints: input.config.complete || layered.slices.length > 0,
+    isWhole: !base.unread.slices && !change.unread.slices,
+    isLayered: input.base.length > 0,
+  };
+  problems.push(...findClashes(made), ...checkBacking(made, backing, completeness));
+  const model = { nodes, services: made.map(([, service]) => service) };
+  return { model, created: numbers.created, problems: problems.toSorted(compareProblems), services: numbered };
+}
+
+function sortedWithRules(layered: Layered): readonly ReadService[] {
+  const services = [...layered.services.values()].filter(hasRules);
+  return services.toSorted((a, b) => compareText(a.key, b.key));
+}
+
+/** Over a base, what the change brings has not been at the API server yet. */
+function isNew(read: ReadService, input: NormaliseInput, layered: Layered): boolean {
+  return input.base.length > 0 && layered.changed.has(read.key);
+}
+
+/** What stands behind each Service: endpoints it cannot use, ports that nobody serves. */
+function checkBacking(
+  made: readonly (readonly [ReadService, Service])[],
+  backing: ReadonlyMap<string, readonly ReadSlice[]>,
+  completeness: Completeness,
+): Problem[] {
+  return made.flatMap(([read, service]) => {
+    const slices = backing.get(read.key) ?? [];
+    return [...passedOver(read, service, slices), ...findGaps(read, service, slices, completeness)];
+  });
+}

@@ -1,0 +1,128 @@
+import { compareText, type Family, type Problem } from '@sluice/bundle';
+import type { Layered } from '../layer/layer.ts';
+import type { Endpoint } from '../model.ts';
+import type { ReadEndpoint } from '../read/endpoint.ts';
+import type { ReadPort } from '../read/service-ports.ts';
+import type { ReadSlice, SlicePart, SlicePort } from '../read/slice.ts';
+
+/**
+ * The slices of each Service by name, in byte order. Endpoints count only for Services without any EndpointSlice: where
+ * both are there, the API server made the slices out of the Endpoints or beside them, and kube-proxy reads only slices.
+ * @param problems gains what kube-proxy passes over: slices with a label that leaves them to somebody else, Endpoints that
+ * say something which the slices do not
+ */
+export function backingOf(layered: Layered, problems: Problem[]): ReadonlyMap<string, readonly ReadSlice[]> {
+  const backing = new Map<string, ReadSlice[]>();
+  for (const slice of layered.slices) {
+    const service = layered.services.get(slice.service);
+    if (slice.foreign !== undefined) {
+      if (service && service.foreign === undefined) problems.push(foreignSlice(slice));
+      continue;
+    }
+    const slices = backing.get(slice.service);
+    if (slices) slices.push(slice);
+    else backing.set(slice.service, [slice]);
+  }
+  for (const [service, unsorted] of backing) {
+    const all = unsorted.toSorted((a, b) => compareText(a.name, b.name));
+    const slices = all.filter((slice) => slice.kind === 'EndpointSlice');
+    if (slices.length > 0 && slices.length < all.length) {
+      for (const endpoints of all) if (endpoints.kind === 'Endpoints') compareWithSlices(endpoints, slices, problems);
+    }
+    backing.set(service, slices.length > 0 ? slices : all);
+  }
+  return backing;
+}
+
+/** Whether a slice's port serves a Service's port: by name and protocol, as kube-proxy matches them. */
+export function portMatches(slicePort: SlicePort, name: string, port: Pick<ReadPort, 'protocol'>): boolean {
+  return slicePort.name === name && slicePort.protocol === port.protocol;
+}
+
+/** The name that the slices have for a port: its own, or its former one where only that is known. */
+export function nameInSlices(slices: readonly ReadSlice[], port: ReadPort): string {
+  const { formerName } = port;
+  if (formerName === undefined || hasPort(slices, port.name, port)) return port.name;
+  return hasPort(slices, formerName, port) ? formerName : port.name;
+}
+
+function hasPort(slices: readonly ReadSlice[], name: string, port: ReadPort): boolean {
+  return slices.some((slice) =>
+    slice.parts.some((part) => part.ports.some((candidate) => portMatches(candidate, name, port))),
+  );
+}
+
+/**
+ * The endpoints of one Service port in one family, over all slices. Of two with one `ip:port` the later one counts unless it
+ * is terminating (operations: EndpointSlice).
+ * @param slices by name, so that "later" does not depend on the input's order
+ */
+export function endpointsOf(slices: readonly ReadSlice[], port: ReadPort, family: Family): readonly Endpoint[] {
+  const name = nameInSlices(slices, port);
+  const found = new Map<string, Endpoint>();
+  for (const slice of slices)
+    for (const part of slice.parts)
+      for (const slicePort of part.ports)
+        if (part.family === family && portMatches(slicePort, name, port)) addEndpoints(found, part, slicePort.port);
+  return [...found.values()].toSorted((a, b) => compareText(a.text, b.text));
+}
+
+function addEndpoints(found: Map<string, Endpoint>, part: SlicePart, port: number): void {
+  for (const read of part.endpoints) {
+    const text = textOf(part.family, read.address, port);
+    if (read.terminating && found.has(text)) continue;
+    found.set(text, makeEndpoint(read, port, text));
+  }
+}
+
+function textOf(family: Family, address: string, port: number): string {
+  return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function makeEndpoint(read: ReadEndpoint, port: number, text: string): Endpoint {
+  const { address, nodeName, zone, ready, serving, terminating, hintZones, hintNodes } = read;
+  return {
+    address,
+    port,
+    text,
+    ...(nodeName !== undefined && { nodeName }),
+    ...(zone !== undefined && { zone }),
+    ready,
+    serving,
+    terminating,
+    hintZones,
+    hintNodes,
+  };
+}
+
+function foreignSlice(slice: ReadSlice): Problem {
+  return {
+    code: 'OBJECT_IGNORED',
+    level: 'warning',
+    at: slice.object.origin.place(['metadata', 'labels', slice.foreign ?? '']),
+    object: `${slice.kind} ${slice.key}`,
+    message: `Cannot use these endpoints: the label ${slice.foreign} leaves them to somebody else, but Service ${slice.service} has no such label`,
+    hint: 'Remove the label here, or put it on the Service too',
+  };
+}
+
+/** Says so when Endpoints hold an address that no slice has: somebody may have meant it to count. */
+function compareWithSlices(endpoints: ReadSlice, slices: readonly ReadSlice[], problems: Problem[]): void {
+  const known = new Set(slices.flatMap(addressesOf));
+  const unknown = addressesOf(endpoints).filter((address) => !known.has(address));
+  if (unknown.length === 0) return;
+  problems.push({
+    code: 'OBJECT_IGNORED',
+    level: 'note',
+    at: endpoints.object.origin.place([]),
+    object: `Endpoints ${endpoints.key}`,
+    message: `Cannot use both Endpoints and EndpointSlices of Service ${endpoints.service}: the slices count, and they lack ${unknown[0]}`,
+    hint: 'Remove the Endpoints, or the slices if the Endpoints are right',
+  });
+}
+
+function addressesOf(slice: ReadSlice): string[] {
+  return slice.parts.flatMap((part) =>
+    part.ports.flatMap((port) => part.endpoints.map((endpoint) => textOf(part.family, endpoint.address, port.port))),
+  );
+}

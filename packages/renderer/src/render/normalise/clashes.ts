@@ -1,0 +1,78 @@
+import type { Family, Problem } from '@sluice/bundle';
+import type { Path } from '../kube.ts';
+import { printPlace } from '../layer/unique.ts';
+import type { Service, ServicePort } from '../model.ts';
+import type { ReadService } from '../read/service.ts';
+import { clusterIPPath } from '../read/service-addresses.ts';
+
+/** Who was first to claim something that only one Service can have. */
+interface Claim {
+  readonly read: ReadService;
+  readonly path: Path;
+}
+
+/**
+ * Two Services with one address, port and protocol, or with one node port: kube-proxy would let chance decide.
+ * Addresses are ClusterIPs, external IPs and load-balancer addresses, in any combination; node ports are also those for
+ * health checks, which are TCP. Node ports of two protocols do not clash.
+ * @param services sorted, each with what was read of it
+ */
+export function findClashes(services: readonly (readonly [ReadService, Service])[]): Problem[] {
+  const claims = new Map<string, Claim>();
+  const problems: Problem[] = [];
+  const claim = (thing: string, code: Clash, next: Claim): void => {
+    const first = claims.get(thing);
+    if (first === undefined) claims.set(thing, next);
+    else if (first.read !== next.read) problems.push(clash(thing, code, first, next));
+  };
+  for (const [read, service] of services) {
+    const seen = new Set<number>();
+    for (const port of service.ports) {
+      claimAddresses(read, port, (thing, path) => claim(thing, 'VIP_CONFLICT', { read, path }));
+      const path: Path = ['spec', 'ports', indexOf(read, port), 'nodePort'];
+      if (port.nodePort > 0) claim(`node port ${port.nodePort}/${port.protocol}`, 'NODE_PORT_CONFLICT', { read, path });
+      const health = port.healthCheckNodePort;
+      if (health === 0 || seen.has(health)) continue;
+      seen.add(health);
+      claim(`node port ${health}/TCP`, 'NODE_PORT_CONFLICT', { read, path: ['spec', 'healthCheckNodePort'] });
+    }
+  }
+  return problems;
+}
+
+type Clash = 'VIP_CONFLICT' | 'NODE_PORT_CONFLICT';
+
+function claimAddresses(read: ReadService, port: ServicePort, claim: (thing: string, path: Path) => void): void {
+  for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
+    const front = port.families[family];
+    if (!front) continue;
+    const thing = (address: string): string =>
+      `${family === 'ipv6' ? `[${address}]` : address}:${port.port}/${port.protocol}`;
+    claim(thing(front.clusterIP), clusterIPPath(read, family));
+    for (const address of front.externalIPs)
+      claim(thing(address), ['spec', 'externalIPs', read.externalIPs.indexOf(address)]);
+    for (const address of front.loadBalancerIPs) {
+      const entry = read.ingress.find((candidate) => candidate.address === address);
+      claim(thing(address), ['status', 'loadBalancer', 'ingress', entry?.index ?? 0, 'ip']);
+    }
+  }
+}
+
+function indexOf(read: ReadService, port: ServicePort): number {
+  return read.ports.find((other) => other.name === port.name && other.protocol === port.protocol)?.index ?? 0;
+}
+
+function clash(thing: string, code: Clash, first: Claim, next: Claim): Problem {
+  const place = printPlace(first.read.object.origin.place(first.path));
+  return {
+    code,
+    level: 'error',
+    at: next.read.object.origin.place(next.path),
+    object: `Service ${next.read.key}`,
+    message: `Cannot give ${thing} to two Services: Service ${first.read.key} has it at ${place}`,
+    hint:
+      code === 'VIP_CONFLICT'
+        ? 'Change the address or the port of one of the two'
+        : 'Change the node port of one of the two, or leave it out',
+  };
+}

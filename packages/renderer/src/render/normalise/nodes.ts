@@ -1,0 +1,93 @@
+import { compareText, type Problem } from '@sluice/bundle';
+import type { Config, ConfigNode } from '../config.ts';
+import { fillNode } from '../layer/fill.ts';
+import type { Node, PerFamily } from '../model.ts';
+import { familyOf } from '../read/addresses.ts';
+import { type ReadNode, zoneLabel } from '../read/node.ts';
+import type { ReadSlice } from '../read/slice.ts';
+import { selectorMatches } from './selector.ts';
+
+/**
+ * Every node there is: Node objects, nodes of the config, and nodes that an endpoint runs on (design: input in layers).
+ * Where a Node object and the config name one node, the object's facts win and the config fills its gaps.
+ * @param problems gains one `NODE_UNKNOWN` for all nodes that are only known by name
+ */
+export function makeNodes(
+  objects: ReadonlyMap<string, ReadNode>,
+  slices: readonly ReadSlice[],
+  config: Config,
+  problems: Problem[],
+): readonly Node[] {
+  const known = new Map(objects);
+  for (const item of config.nodes) {
+    const node = nodeOfConfig(item);
+    const object = objects.get(item.name);
+    known.set(item.name, object ? withConfig(object, node) : node);
+  }
+  const strangers = new Set<string>();
+  for (const name of namesInSlices(slices)) if (!known.has(name)) strangers.add(name);
+  const unknown = [...strangers].toSorted(compareText);
+  if (unknown.length > 0) problems.push(unknownNodes(unknown));
+  const all = [...known.values(), ...unknown.map(nodeOfName)];
+  return all.map((node) => makeNode(node, config)).toSorted((a, b) => compareText(a.name, b.name));
+}
+
+function* namesInSlices(slices: readonly ReadSlice[]): Generator<string> {
+  for (const slice of slices)
+    for (const part of slice.parts)
+      for (const { nodeName } of part.endpoints) if (nodeName !== undefined) yield nodeName;
+}
+
+function makeNode(node: ReadNode, config: Config): Node {
+  const zone = node.labels.get(zoneLabel);
+  const profile = config.profiles.find((candidate) => selectorMatches(candidate.nodeSelector, node.labels));
+  if (!profile) throw new RangeError(`Cannot find a profile for Node ${node.name}: the last one must match every node`);
+  return {
+    name: node.name,
+    profile: profile.name,
+    ...(zone !== undefined && zone !== '' && { zone }),
+    ...(node.cores !== undefined && { cores: node.cores }),
+    address: node.address,
+    podCIDR: node.podCIDR,
+  };
+}
+
+function nodeOfConfig(node: ConfigNode): ReadNode {
+  return {
+    name: node.name,
+    object: undefined,
+    labels: new Map(Object.entries(node.labels)),
+    address: firstOfEach(node.addresses),
+    podCIDR: firstOfEach(node.podCIDRs),
+    cores: node.cores,
+  };
+}
+
+function withConfig(object: ReadNode, config: ReadNode): ReadNode {
+  return { ...fillNode(object, config), labels: new Map([...config.labels, ...object.labels]) };
+}
+
+function nodeOfName(name: string): ReadNode {
+  return { name, object: undefined, labels: new Map(), address: {}, podCIDR: {}, cores: undefined };
+}
+
+function firstOfEach(texts: readonly string[]): PerFamily<string> {
+  const found: Record<string, string> = {};
+  for (const text of texts) found[familyOf(text)] ??= text;
+  return found;
+}
+
+/** So many names stand in one message. */
+const namesMax = 5;
+
+function unknownNodes(names: readonly string[]): Problem {
+  const shown = names.slice(0, namesMax).join(', ');
+  const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : '';
+  const count = names.length === 1 ? 'a node' : `${names.length} nodes`;
+  return {
+    code: 'NODE_UNKNOWN',
+    level: 'note',
+    message: `Cannot know zone, labels, addresses and pod CIDRs of ${count}: only endpoints name ${shown}${more}`,
+    hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`) or to `nodes` in sluice.yaml',
+  };
+}

@@ -1,0 +1,137 @@
+import { compareText, type Family, type Problem } from '@sluice/bundle';
+import { allocate } from '../allocate.ts';
+import { type AllocationRequest, portKey, serviceName } from '../allocate-request.ts';
+import { wantedFamilies } from '../allocate-families.ts';
+import type { Allocation } from '../allocation.ts';
+import type { Config } from '../config.ts';
+import { hasAddress } from '../layer/fill.ts';
+import type { Layered } from '../layer/layer.ts';
+import { familyOf, familyWord } from '../read/addresses.ts';
+import type { ReadService } from '../read/service.ts';
+
+/** The numbers of every Service that has an address: ClusterIPs, node ports, health-check node port. */
+export interface Numbers {
+  /** By `namespace/name`. */
+  readonly given: ReadonlyMap<string, Allocation>;
+  /** Allocation files to write. */
+  readonly created: readonly Allocation[];
+}
+
+/** Services for which Sluice makes rules: neither headless nor ExternalName, nor left to somebody else by a label. */
+export function hasRules(service: ReadService): boolean {
+  return hasAddress(service) && service.foreign === undefined;
+}
+
+/**
+ * The numbers as the manifests and the base have them; with `isOn` also those of allocation files and new ones.
+ * @param problems gains what allocation says
+ */
+export function giveNumbers(
+  layered: Layered,
+  config: Config,
+  allocations: readonly Allocation[],
+  isOn: boolean,
+  problems: Problem[],
+): Numbers {
+  const services = [...layered.services.values()].filter(hasRules);
+  if (!isOn) return { given: new Map(services.map((service) => [service.key, ownNumbers(service)])), created: [] };
+  const files = new Map(allocations.map((allocation) => [serviceName(allocation), allocation]));
+  const requests = services.map((service) =>
+    requestOf(service, familiesOf(service, config, files.get(service.key), problems)),
+  );
+  const allocated = allocate(requests, takenByOthers(layered), config, allocations);
+  problems.push(...allocated.problems);
+  return { given: allocated.given, created: allocated.created };
+}
+
+function ownNumbers(service: ReadService): Allocation {
+  const nodePorts: Record<string, number> = {};
+  for (const port of service.ports) if (port.nodePort > 0) nodePorts[portKey(port)] = port.nodePort;
+  const { namespace, name, clusterIPs, healthCheckNodePort: health } = service;
+  return { namespace, name, clusterIPs, nodePorts, ...(health > 0 && { healthCheckNodePort: health }) };
+}
+
+function requestOf(service: ReadService, families: readonly Family[]): AllocationRequest {
+  const { namespace, name, clusterIPs, ports, healthCheckNodePort: health } = service;
+  return {
+    namespace,
+    name,
+    families,
+    clusterIPs,
+    ports,
+    wantsNodePorts: wantsNodePorts(service),
+    healthCheckNodePort: health > 0 ? health : wantsHealthPort(service) ? 'wanted' : 'none',
+    origin: service.object.origin,
+  };
+}
+
+/**
+ * The families in which a Service gets addresses. One that the config has no service CIDR for is left out with a warning,
+ * unless the address is there already: manifests for other clusters stay readable, and nothing is lost in silence.
+ */
+function familiesOf(
+  service: ReadService,
+  config: Config,
+  file: Allocation | undefined,
+  problems: Problem[],
+): readonly Family[] {
+  const { ipFamilyPolicy, ipFamilies, clusterIPs } = service;
+  const has = [...clusterIPs, ...(file?.clusterIPs ?? [])].map(familyOf);
+  const wish = { ...(ipFamilyPolicy && { ipFamilyPolicy }), ipFamilies, ofClusterIPs: clusterIPs.map(familyOf) };
+  const wanted = wantedFamilies(wish, config);
+  const both: readonly Family[] = config.primaryFamily === 'ipv4' ? ['ipv4', 'ipv6'] : ['ipv6', 'ipv4'];
+  const families = wanted.length > 0 ? wanted : [...new Set([...clusterIPs.map(familyOf), ...ipFamilies, ...both])];
+  return families.filter((family) => {
+    if (config.serviceCIDRs[family] !== undefined || has.includes(family)) return true;
+    problems.push({
+      code: 'SERVICE_WAITS',
+      level: 'warning',
+      at: service.object.origin.place(['spec', ipFamilies.length > 0 ? 'ipFamilies' : 'ipFamilyPolicy']),
+      object: `Service ${service.key}`,
+      message: `Cannot give an ${familyWord[family]} address: the config has no ${familyWord[family]} service CIDR`,
+      hint: `Add the cluster's ${familyWord[family]} range to serviceCIDRs in sluice.yaml, or write the address into the manifest`,
+    });
+    return false;
+  });
+}
+
+/** Types NodePort and LoadBalancer, the latter unless it says that it needs none (`allocateLoadBalancerNodePorts`). */
+export function wantsNodePorts(service: ReadService): boolean {
+  return service.type === 'NodePort' || (service.type === 'LoadBalancer' && service.allocateNodePorts);
+}
+
+/** Where a load balancer asks each node for its health (`NeedsHealthCheck`). */
+export function wantsHealthPort(service: ReadService): boolean {
+  return service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local';
+}
+
+/** Addresses of nodes and load balancers, and what Services without rules hold. */
+function takenByOthers(layered: Layered): { addresses: ReadonlySet<string>; nodePorts: ReadonlySet<number> } {
+  const addresses = new Set<string>();
+  const nodePorts = new Set<number>();
+  for (const service of layered.services.values()) {
+    for (const address of service.externalIPs) addresses.add(address);
+    for (const { address } of service.ingress) addresses.add(address);
+    if (hasRules(service)) continue;
+    for (const address of service.clusterIPs) addresses.add(address);
+    for (const number of [service.healthCheckNodePort, ...service.ports.map((port) => port.nodePort)])
+      if (number > 0) nodePorts.add(number);
+  }
+  for (const node of layered.nodes.values()) for (const address of Object.values(node.address)) addresses.add(address);
+  return { addresses, nodePorts };
+}
+
+/** What a Service lacks, in words such as `a ClusterIP` and `node ports (http)`. */
+export function missingNumbers(service: ReadService, numbers: Allocation): readonly string[] {
+  const missing: string[] = [];
+  if (numbers.clusterIPs.length === 0) missing.push('a ClusterIP');
+  else if (service.ipFamilyPolicy === 'RequireDualStack' && numbers.clusterIPs.length === 1)
+    missing.push('a ClusterIP of the other family');
+  if (wantsNodePorts(service)) {
+    const ports = service.ports.filter((port) => numbers.nodePorts[portKey(port)] === undefined);
+    const names = ports.map((port) => port.name || String(port.port)).toSorted(compareText);
+    if (names.length > 0) missing.push(`node ports (${names.join(', ')})`);
+  }
+  if (wantsHealthPort(service) && numbers.healthCheckNodePort === undefined) missing.push('a health-check node port');
+  return missing;
+}

@@ -1,0 +1,62 @@
+import { compareText, type Family } from '@sluice/bundle';
+import { portKey } from '../allocate-request.ts';
+import type { Allocation } from '../allocation.ts';
+import type { PortOfFamily, Service, ServicePort } from '../model.ts';
+import { familyOf } from '../read/addresses.ts';
+import type { ReadService } from '../read/service.ts';
+import type { ReadPort } from '../read/service-ports.ts';
+import type { ReadSlice } from '../read/slice.ts';
+import { endpointsOf } from './backing.ts';
+
+/**
+ * One Service of the model.
+ * @param numbers its ClusterIPs (at least one), node ports and health-check node port
+ * @param slices by name
+ */
+export function makeService(service: ReadService, numbers: Allocation, slices: readonly ReadSlice[]): Service {
+  const { namespace, name, type } = service;
+  if (type === 'ExternalName') throw new TypeError(`Cannot make rules for ${service.key}: it is an ExternalName`);
+  const frontends = numbers.clusterIPs.map((clusterIP) => [familyOf(clusterIP), frontOf(service, clusterIP)] as const);
+  const ports = service.ports.map((port) => makePort(service, port, numbers, frontends, slices));
+  ports.sort((a, b) => compareText(a.key, b.key) || compareText(a.protocol, b.protocol));
+  return { namespace, name, type, ports };
+}
+
+/** What all ports of a Service have in common in one family. */
+type Front = Omit<PortOfFamily, 'endpoints'>;
+
+function frontOf(service: ReadService, clusterIP: string): Front {
+  const family = familyOf(clusterIP);
+  const ofFamily = (text: string): boolean => familyOf(text) === family;
+  return {
+    clusterIP,
+    externalIPs: service.externalIPs.filter(ofFamily),
+    loadBalancerIPs: [...new Set(service.ingress.map((entry) => entry.address).filter(ofFamily))],
+    loadBalancerSourceRanges: service.sourceRanges.filter(ofFamily),
+  };
+}
+
+function makePort(
+  service: ReadService,
+  port: ReadPort,
+  numbers: Allocation,
+  frontends: readonly (readonly [Family, Front])[],
+  slices: readonly ReadSlice[],
+): ServicePort {
+  const families: { [F in Family]?: PortOfFamily } = {};
+  for (const [family, front] of frontends)
+    families[family] = { ...front, endpoints: endpointsOf(slices, port, family) };
+  const { affinitySeconds } = service;
+  return {
+    key: port.name === '' ? service.key : `${service.key}:${port.name}`,
+    name: port.name,
+    protocol: port.protocol,
+    port: port.port,
+    nodePort: numbers.nodePorts[portKey(port)] ?? 0,
+    healthCheckNodePort: numbers.healthCheckNodePort ?? 0,
+    internalTrafficPolicy: service.internalTrafficPolicy,
+    externalTrafficPolicy: service.externalTrafficPolicy,
+    ...(affinitySeconds !== undefined && { affinitySeconds }),
+    families,
+  };
+}

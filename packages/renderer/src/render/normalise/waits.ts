@@ -1,0 +1,59 @@
+import type { Problem } from '@sluice/bundle';
+import type { Allocation } from '../allocation.ts';
+import { hasAddress } from '../layer/fill.ts';
+import type { ReadService } from '../read/service.ts';
+import { missingNumbers } from './numbers.ts';
+
+/**
+ * Numbers that only the API server can give, where Sluice gives out none.
+ * @param isNew the API server has not seen this form of the Service; else it has, and a health-check node port that is still
+ * missing will not come: load balancers then take every node for dead
+ */
+export function waits(read: ReadService, numbers: Allocation, isNew: boolean): Problem[] {
+  const missing = missingNumbers(read, numbers);
+  if (missing.length === 0) return [];
+  const origin = { at: read.object.origin.place(['spec']), object: `Service ${read.key}` };
+  const hasRules = numbers.clusterIPs.length > 0;
+  if (hasRules && !isNew && missing.length === 1 && missing[0] === 'a health-check node port') {
+    return [
+      {
+        ...origin,
+        code: 'FIELD_MISSING',
+        level: 'warning',
+        message:
+          'Cannot answer the health checks of a load balancer: externalTrafficPolicy is Local and there is no healthCheckNodePort',
+        hint: 'Set spec.healthCheckNodePort',
+      },
+    ];
+  }
+  const words = missing.join(' and ');
+  return [
+    {
+      ...origin,
+      code: 'SERVICE_WAITS',
+      level: 'note',
+      message: hasRules
+        ? `Cannot make all rules yet: the Service waits for the API server to give it ${words}`
+        : `Cannot make rules yet: the Service waits for the API server to give it ${words}`,
+      hint: 'Render again with a new snapshot once the Service is in the cluster',
+    },
+  ];
+}
+
+/** Services that a label leaves to somebody else. That is what the label is for, so it is only noted. */
+export function leftOut(services: ReadonlyMap<string, ReadService>): Problem[] {
+  return [...services.values()].flatMap((read) =>
+    read.foreign === undefined || !hasAddress(read)
+      ? []
+      : [
+          {
+            code: 'OBJECT_IGNORED',
+            level: 'note',
+            at: read.object.origin.place(['metadata', 'labels', read.foreign]),
+            object: `Service ${read.key}`,
+            message: `Cannot make rules for this Service: the label ${read.foreign} leaves it to another proxy`,
+            hint: 'Remove the label if kube-proxy or Sluice should serve it',
+          },
+        ],
+  );
+}

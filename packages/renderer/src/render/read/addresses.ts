@@ -1,0 +1,72 @@
+import { canonicalAddress, type Family, forbiddenEndpoint, parseCidr } from '@sluice/bundle';
+import type { Path } from '../kube.ts';
+import { complain, pathText, type Spot } from './fields.ts';
+import { quote } from './text.ts';
+
+/** The family of an address or CIDR that is known to be one. */
+export function familyOf(canonical: string): Family {
+  return canonical.includes(':') ? 'ipv6' : 'ipv4';
+}
+
+/** `IPv4`: how Kubernetes and people spell a family. */
+export const familyWord = { ipv4: 'IPv4', ipv6: 'IPv6' } as const satisfies Record<Family, string>;
+
+/**
+ * An address in its one spelling. Another spelling of the same address is a warning, as it is for the API server; one that
+ * readers could take for different addresses is an error.
+ */
+export function checkAddress(spot: Spot, tail: Path, text: string): string | undefined {
+  const address = canonicalAddress(text);
+  if (address === undefined) {
+    complain(spot, tail, {
+      code: 'ADDRESS_INVALID',
+      message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} is no IP address`,
+      hint: 'Write four decimal numbers without leading zeros, or an IPv6 address without zone, prefix or brackets',
+    });
+    return undefined;
+  }
+  if (address !== text) {
+    complain(spot, tail, {
+      code: 'ADDRESS_INVALID',
+      level: 'warning',
+      message: `Cannot keep the spelling ${quote(text)} in ${pathText(spot, tail)}: the rules say ${address}`,
+      hint: `Write ${address}`,
+    });
+  }
+  return address;
+}
+
+/** An address that traffic may be sent to or taken from: `checkAddress`, and not in a range that is a node's own business. */
+export function checkRoutable(spot: Spot, tail: Path, text: string): string | undefined {
+  const address = checkAddress(spot, tail, text);
+  const why = address === undefined ? undefined : forbiddenEndpoint(address);
+  if (why === undefined) return address;
+  complain(spot, tail, {
+    code: 'ADDRESS_FORBIDDEN',
+    message: `Cannot route to ${quote(text)} in ${pathText(spot, tail)}: ${why}`,
+    hint: "Write an address that belongs to a pod or a machine; these ranges lead to every node's own services",
+  });
+  return undefined;
+}
+
+/** A network in its one spelling; bits behind the prefix are a warning, and cleared as iptables clears them. */
+export function checkCidr(spot: Spot, tail: Path, text: string): string | undefined {
+  const cidr = parseCidr(text);
+  if (!cidr) {
+    complain(spot, tail, {
+      code: 'ADDRESS_INVALID',
+      message: `Cannot read ${pathText(spot, tail)}: ${quote(text)} is no CIDR`,
+      hint: 'Write an address and a prefix, such as 198.51.100.0/24',
+    });
+    return undefined;
+  }
+  if (cidr.text !== text) {
+    complain(spot, tail, {
+      code: 'ADDRESS_INVALID',
+      level: 'warning',
+      message: `Cannot keep the spelling ${quote(text)} in ${pathText(spot, tail)}: the rules say ${cidr.text}`,
+      hint: `Write ${cidr.text}`,
+    });
+  }
+  return cidr.text;
+}

@@ -1,0 +1,85 @@
+import { compareText, type Family } from '@sluice/bundle';
+import { checkRoutable, familyOf, familyWord } from './addresses.ts';
+import { complain, flagIn, mappingIn, mappingsIn, pathText, type Spot, textIn, textsIn } from './fields.ts';
+import { checkName, nameIn } from './names.ts';
+
+/** One address behind a Service, before its ports are known. */
+export interface ReadEndpoint {
+  readonly address: string;
+  readonly nodeName: string | undefined;
+  readonly zone: string | undefined;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  /** Sorted; empty: no hints. */
+  readonly hintZones: readonly string[];
+  readonly hintNodes: readonly string[];
+}
+
+const noHints: readonly string[] = [];
+
+/**
+ * Reads one endpoint of an EndpointSlice.
+ * Conditions that nobody wrote are ready and serving and not terminating, as kube-proxy takes them (operations: EndpointSlice).
+ * @param family what the slice's addressType says
+ */
+export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefined {
+  const address = readFirstAddress(spot, family);
+  const conditions = mappingIn(spot, 'conditions');
+  const hints = mappingIn(spot, 'hints');
+  const endpoint = {
+    nodeName: nameIn(spot, 'nodeName', 'subdomain'),
+    zone: nameIn(spot, 'zone', 'labelValue') || undefined,
+    ready: (conditions && flagIn(conditions, 'ready')) ?? true,
+    serving: (conditions && flagIn(conditions, 'serving')) ?? true,
+    terminating: (conditions && flagIn(conditions, 'terminating')) ?? false,
+    hintZones: hints ? readHints(hints, 'forZones', 'labelValue') : noHints,
+    hintNodes: hints ? readHints(hints, 'forNodes', 'subdomain') : noHints,
+  };
+  return address === undefined ? undefined : { address, ...endpoint };
+}
+
+/** Only the first address counts: the others are the same endpoint again, and kube-proxy passes over them. */
+function readFirstAddress(spot: Spot, family: Family): string | undefined {
+  const [first, second] = textsIn(spot, 'addresses');
+  if (first === undefined) {
+    if (!spot.subject.broken) complain(spot, ['addresses'], withoutAddress);
+    return undefined;
+  }
+  if (second !== undefined) complain(spot, ['addresses', 1], moreAddresses);
+  const address = checkRoutable(spot, ['addresses', 0], first);
+  if (address === undefined || familyOf(address) === family) return address;
+  complain(spot, ['addresses', 0], {
+    code: 'ADDRESS_WRONG_FAMILY',
+    message: `Cannot use ${address} as ${pathText(spot, ['addresses', 0])}: the slice has addressType ${familyWord[family]}`,
+    hint: 'Put the addresses of each family into slices of their own',
+  });
+  return undefined;
+}
+
+function readHints(hints: Spot, key: string, form: 'labelValue' | 'subdomain'): readonly string[] {
+  const names: string[] = [];
+  for (const spot of mappingsIn(hints, key)) {
+    const name = textIn(spot, 'name') ?? '';
+    if (name === '') complain(spot, ['name'], withoutHintName);
+    else if (checkName(spot, ['name'], name, form) && !names.includes(name)) names.push(name);
+  }
+  return names.toSorted(compareText);
+}
+
+const withoutAddress = {
+  code: 'FIELD_MISSING',
+  message: 'Cannot route to an endpoint without addresses',
+  hint: 'Write its address, or remove the endpoint',
+} as const;
+const moreAddresses = {
+  code: 'OBJECT_IGNORED',
+  level: 'warning',
+  message: 'Cannot use more than the first address of an endpoint: kube-proxy passes over the others',
+  hint: 'Make an endpoint of every address',
+} as const;
+const withoutHintName = {
+  code: 'FIELD_MISSING',
+  message: 'Cannot read a hint without a name',
+  hint: 'Write the name of the zone or Node',
+} as const;

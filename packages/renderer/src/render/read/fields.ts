@@ -1,0 +1,161 @@
+import type { Level, Problem, ProblemCode } from '@sluice/bundle';
+import type { Json, JsonObject, KubeObject, Path } from '../kube.ts';
+import { quote } from './text.ts';
+
+/** One object while it is read. */
+export interface Subject {
+  /** `Service shop/web`, for problems. */
+  readonly title: string;
+  readonly object: KubeObject;
+  readonly problems: Problem[];
+  /** Something in it is an error: what was read of it must not be used. */
+  broken: boolean;
+}
+
+/** A mapping somewhere inside an object. Its path is put together only when there is something to complain about. */
+export interface Spot {
+  readonly subject: Subject;
+  readonly value: JsonObject;
+  readonly above: Spot | undefined;
+  readonly key: string;
+  /** The position in the list `key`; -1: `key` holds the mapping itself. */
+  readonly index: number;
+}
+
+/** The whole object as a spot. */
+export function spotOf(subject: Subject): Spot {
+  return { subject, value: subject.object.value, above: undefined, key: '', index: -1 };
+}
+
+/** What a problem says; `level` is `error` unless it is named. */
+export interface Complaint {
+  readonly code: ProblemCode;
+  readonly message: string;
+  readonly hint: string;
+  readonly level?: Level;
+}
+
+/** Reports a problem with the value at `tail` below `spot`; an error breaks the subject. */
+export function complain(spot: Spot, tail: Path, complaint: Complaint): void {
+  const { subject } = spot;
+  const level = complaint.level ?? 'error';
+  if (level === 'error') subject.broken = true;
+  const at = subject.object.origin.place([...pathOf(spot), ...tail]);
+  subject.problems.push({ ...complaint, level, at, object: subject.title });
+}
+
+/** `spec.ports[0].port`: where a value stands, for messages. */
+export function pathText(spot: Spot, tail: Path): string {
+  return [...pathOf(spot), ...tail]
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
+    .join('')
+    .slice(1);
+}
+
+function pathOf(spot: Spot): Path {
+  if (!spot.above) return [];
+  const here = spot.index < 0 ? [spot.key] : [spot.key, spot.index];
+  return [...pathOf(spot.above), ...here];
+}
+
+/** The value of a key. `null` is the same as nothing, as it is for the API server. */
+export function valueIn(spot: Spot, key: string): Json | undefined {
+  return Object.hasOwn(spot.value, key) ? (spot.value[key] ?? undefined) : undefined;
+}
+
+/** A text, or undefined when it is not there or (with a problem) something else. */
+export function textIn(spot: Spot, key: string): string | undefined {
+  const value = valueIn(spot, key);
+  return value === undefined || typeof value === 'string' ? value : wrongType(spot, [key], value, 'a text');
+}
+
+/** A number, whole or not. */
+export function numberIn(spot: Spot, key: string): number | undefined {
+  const value = valueIn(spot, key);
+  return value === undefined || typeof value === 'number' ? value : wrongType(spot, [key], value, 'a number');
+}
+
+export function flagIn(spot: Spot, key: string): boolean | undefined {
+  const value = valueIn(spot, key);
+  return value === undefined || typeof value === 'boolean' ? value : wrongType(spot, [key], value, 'true or false');
+}
+
+/** A mapping as a spot of its own. */
+export function mappingIn(spot: Spot, key: string): Spot | undefined {
+  const value = valueIn(spot, key);
+  if (value === undefined) return undefined;
+  if (!isMapping(value)) return wrongType(spot, [key], value, 'a mapping');
+  return { subject: spot.subject, value, above: spot, key, index: -1 };
+}
+
+const nothing: readonly never[] = [];
+
+/** The items of a list; none when it is not there or (with a problem) no list. */
+export function listIn(spot: Spot, key: string): readonly Json[] {
+  const value = valueIn(spot, key);
+  if (value === undefined) return nothing;
+  if (Array.isArray(value)) return value as readonly Json[];
+  wrongType(spot, [key], value, 'a list');
+  return nothing;
+}
+
+/** The mappings of a list, without the items that (with a problem) are something else. */
+export function mappingsIn(spot: Spot, key: string): readonly Spot[] {
+  const list = listIn(spot, key);
+  const spots: Spot[] = [];
+  for (let index = 0; index < list.length; index++) {
+    const value = list[index] ?? null;
+    if (isMapping(value)) spots.push({ subject: spot.subject, value, above: spot, key, index });
+    else wrongType(spot, [key, index], value, 'a mapping');
+  }
+  return spots;
+}
+
+/** The texts of a list; an item that is none is left out, with a problem. */
+export function textsIn(spot: Spot, key: string): readonly string[] {
+  const list = listIn(spot, key);
+  const texts = list.filter((item) => typeof item === 'string');
+  if (texts.length === list.length) return texts;
+  for (const [index, value] of list.entries())
+    if (typeof value !== 'string') wrongType(spot, [key, index], value, 'a text');
+  return texts;
+}
+
+/** One word out of a closed list; `fallback` when it is not there or (with a problem) another word. */
+export function wordIn<const W extends string, F>(spot: Spot, key: string, words: readonly W[], fallback: F): W | F {
+  const value = textIn(spot, key);
+  if (value === undefined || value === '') return fallback;
+  const word = words.find((candidate) => candidate === value);
+  if (word !== undefined) return word;
+  complain(spot, [key], {
+    code: 'FIELD_VALUE',
+    message: `Cannot read ${pathText(spot, [key])}: it is ${quote(value)}, which Kubernetes does not know`,
+    hint: `Write ${words.slice(0, -1).join(', ')} or ${words.at(-1)}`,
+  });
+  return fallback;
+}
+
+function isMapping(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function wrongType(spot: Spot, tail: Path, value: Json, wanted: string): undefined {
+  complain(spot, tail, {
+    code: 'FIELD_TYPE',
+    message: `Cannot read ${pathText(spot, tail)}: it is ${nameOf(value)}, not ${wanted}`,
+    hint: hints[wanted] ?? `Write ${wanted}, as the Kubernetes API has it`,
+  });
+  return undefined;
+}
+
+const hints: Readonly<Record<string, string>> = {
+  'a number': 'Write the number without quotes',
+  'a text': 'Put the value in quotes',
+};
+
+function nameOf(value: Json): string {
+  if (typeof value === 'string') return `the text ${quote(value)}`;
+  if (typeof value === 'number' || typeof value === 'boolean') return `${typeof value} ${value}`;
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'a list' : 'a mapping';
+}

@@ -1,0 +1,102 @@
+import type { Problem } from '@sluice/bundle';
+import type { KubeObject, Path } from '../kube.ts';
+import type { PerFamily } from '../model.ts';
+import { checkAddress, checkCidr, familyOf } from './addresses.ts';
+import { complain, mappingIn, mappingsIn, pathText, type Spot, textIn, textsIn, valueIn } from './fields.ts';
+import { checkName, identify } from './names.ts';
+import { readQuantity } from './quantity.ts';
+import { quote } from './text.ts';
+
+/** A Node object, or a node of the config in the same form. */
+export interface ReadNode {
+  readonly name: string;
+  /** Absent for a node that only the config names. */
+  readonly object: KubeObject | undefined;
+  readonly labels: ReadonlyMap<string, string>;
+  /** InternalIP before ExternalIP. */
+  readonly address: PerFamily<string>;
+  readonly podCIDR: PerFamily<string>;
+  readonly cores: number | undefined;
+}
+
+export const zoneLabel = 'topology.kubernetes.io/zone';
+
+/**
+ * Reads one Node: labels, addresses, pod CIDRs and cores. Everything else about a Node has no effect on rules.
+ * @returns undefined when it cannot be used; `problems` says why
+ */
+export function readNode(object: KubeObject, problems: Problem[]): ReadNode | undefined {
+  const identity = identify(object, problems, 'subdomain');
+  if (!identity) return undefined;
+  const { top, name } = identity;
+  const spec = mappingIn(top, 'spec');
+  const status = mappingIn(top, 'status');
+  const node: ReadNode = {
+    name,
+    object,
+    labels: readLabels(identity.labels),
+    address: status ? readAddresses(status) : {},
+    podCIDR: spec ? readPodCIDRs(spec) : {},
+    cores: status && readCores(status),
+  };
+  return top.subject.broken ? undefined : node;
+}
+
+function readLabels(labels: Spot | undefined): ReadonlyMap<string, string> {
+  const map = new Map<string, string>();
+  if (!labels) return map;
+  for (const key of Object.keys(labels.value).toSorted()) {
+    const value = textIn(labels, key);
+    if (value === undefined) continue;
+    if (key === zoneLabel) checkName(labels, [key], value, 'labelValue');
+    map.set(key, value);
+  }
+  return map;
+}
+
+/** The first InternalIP of each family, else the first ExternalIP; host names and DNS names are no addresses. */
+function readAddresses(status: Spot): PerFamily<string> {
+  const found: Record<'InternalIP' | 'ExternalIP', Record<string, string>> = { InternalIP: {}, ExternalIP: {} };
+  for (const spot of mappingsIn(status, 'addresses')) {
+    const type = textIn(spot, 'type');
+    const text = textIn(spot, 'address');
+    if ((type !== 'InternalIP' && type !== 'ExternalIP') || text === undefined || text === '') continue;
+    const address = checkAddress(spot, ['address'], text);
+    if (address !== undefined) found[type][familyOf(address)] ??= address;
+  }
+  return { ...found.ExternalIP, ...found.InternalIP };
+}
+
+/** `podCIDRs`, or `podCIDR` where only the old field is there; the first of each family. */
+function readPodCIDRs(spec: Spot): PerFamily<string> {
+  const old = textIn(spec, 'podCIDR') ?? '';
+  const list = textsIn(spec, 'podCIDRs');
+  const texts = list.length > 0 ? list : old === '' ? [] : [old];
+  const found: Record<string, string> = {};
+  for (const [index, text] of texts.entries()) {
+    const tail: Path = list.length > 0 ? ['podCIDRs', index] : ['podCIDR'];
+    const cidr = checkCidr(spec, tail, text);
+    if (cidr !== undefined) found[familyOf(cidr)] ??= cidr;
+  }
+  return found;
+}
+
+/** More cores than any machine has; a number above is a mistake. */
+const coresMax = 65_536;
+
+/** `status.capacity.cpu`, rounded up to whole cores: `3920m` is a machine with 4 of which something is held back. */
+function readCores(status: Spot): number | undefined {
+  const capacity = mappingIn(status, 'capacity');
+  const value = capacity && valueIn(capacity, 'cpu');
+  if (!capacity || value === undefined) return undefined;
+  const quantity = typeof value === 'number' ? value : readQuantity(textIn(capacity, 'cpu') ?? '');
+  const cores = quantity === undefined ? 0 : Math.ceil(quantity);
+  if (cores >= 1 && cores <= coresMax) return cores;
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined;
+  complain(capacity, ['cpu'], {
+    code: 'FIELD_VALUE',
+    message: `Cannot read ${pathText(capacity, ['cpu'])}: ${quote(String(value))} is no number of cores`,
+    hint: 'Write a quantity such as 4 or 3920m',
+  });
+  return undefined;
+}

@@ -1,0 +1,24 @@
+import type { Protocol } from '../model.ts';
+import { complain, numberIn, pathText, type Spot, wordIn } from './fields.ts';
+
+/** The protocols that Services have (`supportedServicePortProtocols`); TCP where none is written. */
+export function protocolIn(spot: Spot): Protocol {
+  return wordIn(spot, 'protocol', ['TCP', 'UDP', 'SCTP'], 'TCP');
+}
+
+/**
+ * A port number.
+ * @param least 1, or 0 where 0 means "none"
+ * @returns undefined when it is not there or (with a problem) out of range
+ */
+export function portIn(spot: Spot, key: string, least: 0 | 1): number | undefined {
+  const value = numberIn(spot, key);
+  if (value === undefined) return undefined;
+  if (Number.isInteger(value) && value >= least && value <= 65_535) return value;
+  complain(spot, [key], {
+    code: 'PORT_INVALID',
+    message: `Cannot use ${value} as ${pathText(spot, [key])}: it is no port`,
+    hint: 'Write a whole number from 1 to 65535',
+  });
+  return undefined;
+}

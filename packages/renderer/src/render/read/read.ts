@@ -1,0 +1,44 @@
+import type { Problem } from '@sluice/bundle';
+import type { KubeKind, KubeObject } from '../kube.ts';
+import { readEndpoints } from './endpoints.ts';
+import { roughKey } from './names.ts';
+import { type ReadNode, readNode } from './node.ts';
+import { type ReadService, readService } from './service.ts';
+import { type ReadSlice, readSlice } from './slice.ts';
+
+/** Everything that one layer says, object by object. */
+export interface ReadObjects {
+  readonly services: readonly ReadService[];
+  /** EndpointSlices and Endpoints. */
+  readonly slices: readonly ReadSlice[];
+  readonly nodes: readonly ReadNode[];
+  /** What was there but could not be read: keys of Services, and whether any slice is among it. */
+  readonly unread: { readonly services: ReadonlySet<string>; readonly slices: boolean };
+}
+
+/** Reads every object; those with an error are left out, and `problems` says what is wrong with each. */
+export function readObjects(objects: readonly KubeObject[], problems: Problem[]): ReadObjects {
+  const services: ReadService[] = [];
+  const slices: ReadSlice[] = [];
+  const nodes: ReadNode[] = [];
+  const unread = { services: new Set<string>(), slices: false };
+  const keepSlice = (slice: ReadSlice | undefined): void => {
+    if (slice) slices.push(slice);
+    else unread.slices = true;
+  };
+  const readers: Readonly<Record<KubeKind, (object: KubeObject) => void>> = {
+    Service: (object) => {
+      const service = readService(object, problems);
+      if (service) services.push(service);
+      else unread.services.add(roughKey(object));
+    },
+    EndpointSlice: (object) => keepSlice(readSlice(object, problems)),
+    Endpoints: (object) => keepSlice(readEndpoints(object, problems)),
+    Node: (object) => {
+      const node = readNode(object, problems);
+      if (node) nodes.push(node);
+    },
+  };
+  for (const object of objects) readers[object.kind](object);
+  return { services, slices, nodes, unread };
+}

@@ -1,0 +1,123 @@
+import type { Family } from '@sluice/bundle';
+import type { Path } from '../kube.ts';
+import { checkCidr, checkRoutable, familyOf, familyWord } from './addresses.ts';
+import { complain, pathText, type Spot, textIn, textsIn, wordIn } from './fields.ts';
+import type { FamilyPolicy, ReadService, ServiceType } from './service.ts';
+import { quote } from './text.ts';
+
+type ClusterAddresses = Pick<ReadService, 'headless' | 'clusterIPs' | 'listsAll' | 'ipFamilies' | 'ipFamilyPolicy'>;
+
+const policies: readonly FamilyPolicy[] = ['SingleStack', 'PreferDualStack', 'RequireDualStack'];
+
+/** Reads clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, which must agree (`ValidateServiceClusterIPsRelatedFields`). */
+export function readClusterAddresses(spec: Spot, type: ServiceType): ClusterAddresses {
+  const first = textIn(spec, 'clusterIP') ?? '';
+  const list = textsIn(spec, 'clusterIPs').filter((text) => text !== '');
+  const ipFamilyPolicy = wordIn(spec, 'ipFamilyPolicy', policies, undefined);
+  const ipFamilies = readFamilies(spec);
+  const listsAll = list.length > 0;
+  const headless = first === 'None' || (first === '' && list[0] === 'None');
+  if (listsAll && first !== '' && first !== list[0]) complain(spec, ['clusterIP'], disagree);
+  if (headless) {
+    if (type !== 'ClusterIP') complain(spec, ['clusterIP'], headlessOfType(type));
+    return { headless, clusterIPs: [], listsAll, ipFamilies, ipFamilyPolicy };
+  }
+  const texts = listsAll ? list : first === '' ? [] : [first];
+  if (texts.length > 0 && type === 'ExternalName') complain(spec, ['clusterIP'], addressOfExternalName);
+  const clusterIPs: string[] = [];
+  for (const [index, text] of texts.entries()) {
+    const tail: Path = listsAll ? ['clusterIPs', index] : ['clusterIP'];
+    const address = checkRoutable(spec, tail, text);
+    if (address !== undefined && fits(spec, tail, address, clusterIPs, ipFamilies[index])) clusterIPs.push(address);
+  }
+  return { headless, clusterIPs, listsAll, ipFamilies, ipFamilyPolicy };
+}
+
+/** One address per family, and each of the family that `ipFamilies` has at its position. */
+function fits(spec: Spot, tail: Path, address: string, others: readonly string[], wanted: Family | undefined): boolean {
+  const family = familyOf(address);
+  if (wanted !== undefined && wanted !== family) {
+    complain(spec, tail, {
+      code: 'ADDRESS_WRONG_FAMILY',
+      message: `Cannot use ${address} as ${pathText(spec, tail)}: ipFamilies has ${familyWord[wanted]} at its place`,
+      hint: 'Write clusterIPs and ipFamilies in the same order',
+    });
+    return false;
+  }
+  if (others.some((other) => familyOf(other) === family)) {
+    complain(spec, tail, {
+      code: 'ADDRESS_WRONG_FAMILY',
+      message: `Cannot use ${address} as ${pathText(spec, tail)}: the Service has an ${familyWord[family]} address already`,
+      hint: 'A Service has at most one ClusterIP of each family',
+    });
+    return false;
+  }
+  return true;
+}
+
+function readFamilies(spec: Spot): readonly Family[] {
+  const families: Family[] = [];
+  for (const [index, word] of textsIn(spec, 'ipFamilies').entries()) {
+    const family = word === 'IPv4' ? 'ipv4' : word === 'IPv6' ? 'ipv6' : undefined;
+    if (family && !families.includes(family)) {
+      families.push(family);
+      continue;
+    }
+    complain(spec, ['ipFamilies', index], {
+      code: 'FIELD_VALUE',
+      message: `Cannot read ${pathText(spec, ['ipFamilies', index])}: ${quote(word)} is ${family ? 'there twice' : 'no family'}`,
+      hint: 'Write IPv4 and IPv6, each at most once',
+    });
+  }
+  return families;
+}
+
+/** `externalIPs`, without repeats. The API server lets none through that leads to a node itself (`ValidateNonSpecialIP`). */
+export function readExternalIPs(spec: Spot): readonly string[] {
+  const addresses: string[] = [];
+  for (const [index, text] of textsIn(spec, 'externalIPs').entries()) {
+    const address = checkRoutable(spec, ['externalIPs', index], text);
+    if (address !== undefined && !addresses.includes(address)) addresses.push(address);
+  }
+  return addresses;
+}
+
+/** `loadBalancerSourceRanges`; blanks around an entry do not count, for kube-proxy neither. */
+export function readSourceRanges(spec: Spot, type: ServiceType): readonly string[] {
+  const ranges: string[] = [];
+  for (const [index, text] of textsIn(spec, 'loadBalancerSourceRanges').entries()) {
+    const range = checkCidr(spec, ['loadBalancerSourceRanges', index], text.trim());
+    if (range !== undefined && !ranges.includes(range)) ranges.push(range);
+  }
+  if (ranges.length === 0 || type === 'LoadBalancer') return ranges;
+  complain(spec, ['loadBalancerSourceRanges'], {
+    code: 'OBJECT_IGNORED',
+    level: 'warning',
+    message: `Cannot restrict a Service of type ${type}: source ranges protect load-balancer addresses only`,
+    hint: 'Leave loadBalancerSourceRanges out, or make the type LoadBalancer',
+  });
+  return [];
+}
+
+const disagree = {
+  code: 'FIELD_VALUE',
+  message: 'Cannot tell the ClusterIP: clusterIP and the first of clusterIPs differ',
+  hint: 'Make them the same, or leave clusterIPs out',
+} as const;
+const addressOfExternalName = {
+  code: 'FIELD_VALUE',
+  message: 'Cannot give an ExternalName Service a ClusterIP',
+  hint: 'Leave clusterIP out, or change the type',
+} as const;
+const headlessOfType = (type: ServiceType) =>
+  ({
+    code: 'FIELD_VALUE',
+    message: `Cannot make a Service of type ${type} headless`,
+    hint: 'Leave clusterIP out, or make the type ClusterIP',
+  }) as const;
+
+/** Whether a Service says where it wants to be reached; used to place problems. */
+export function clusterIPPath(service: ReadService, family: Family): Path {
+  const index = service.clusterIPs.findIndex((address) => familyOf(address) === family);
+  return service.listsAll && index >= 0 ? ['spec', 'clusterIPs', index] : ['spec', 'clusterIP'];
+}

@@ -1,0 +1,41 @@
+import { compareText } from '@sluice/bundle';
+import { complain, mappingIn, numberIn, pathText, type Spot, textIn, wordIn } from './fields.ts';
+
+/** A selector as one text, whatever the order of its labels: enough to see whether two are the same. */
+export function readSelector(spec: Spot): string {
+  const selector = mappingIn(spec, 'selector');
+  if (!selector) return '';
+  const keys = Object.keys(selector.value).toSorted(compareText);
+  return keys.map((key) => `${key}=${textIn(selector, key) ?? ''}`).join(',');
+}
+
+/** Three hours: `DefaultClientIPServiceAffinitySeconds`. */
+const defaultAffinitySeconds = 10_800;
+/** A day: `MaxClientIPServiceAffinitySeconds`. */
+const affinitySecondsMax = 86_400;
+
+/** The time-out of sessionAffinity ClientIP in seconds; undefined: no affinity. */
+export function readAffinity(spec: Spot): number | undefined {
+  const affinity = wordIn(spec, 'sessionAffinity', ['None', 'ClientIP'], 'None');
+  const config = mappingIn(spec, 'sessionAffinityConfig');
+  if (affinity === 'None') {
+    if (config) {
+      complain(spec, ['sessionAffinityConfig'], {
+        code: 'FIELD_VALUE',
+        message: 'Cannot use sessionAffinityConfig: sessionAffinity is None',
+        hint: 'Write sessionAffinity: ClientIP, or leave the config out',
+      });
+    }
+    return undefined;
+  }
+  const clientIP = config && mappingIn(config, 'clientIP');
+  const seconds = clientIP && numberIn(clientIP, 'timeoutSeconds');
+  if (!clientIP || seconds === undefined) return defaultAffinitySeconds;
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= affinitySecondsMax) return seconds;
+  complain(clientIP, ['timeoutSeconds'], {
+    code: 'FIELD_VALUE',
+    message: `Cannot use ${seconds} as ${pathText(clientIP, ['timeoutSeconds'])}: it is no time-out`,
+    hint: `Write whole seconds from 1 to ${affinitySecondsMax}`,
+  });
+  return undefined;
+}

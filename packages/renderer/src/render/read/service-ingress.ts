@@ -1,0 +1,59 @@
+import { checkRoutable } from './addresses.ts';
+import { complain, mappingIn, mappingsIn, type Spot, textIn, wordIn } from './fields.ts';
+import type { ServiceType } from './service.ts';
+
+/** One entry of `status.loadBalancer.ingress` that rules are made for. */
+export interface ReadIngress {
+  readonly address: string;
+  /** The position in the manifest. */
+  readonly index: number;
+}
+
+/**
+ * Reads the addresses of load balancers. Those with `ipMode: Proxy` and host names get no rules, as with kube-proxy: their
+ * traffic goes through the load balancer, which is what the cloud asked for, so that is only noted.
+ */
+export function readIngress(top: Spot, type: ServiceType): readonly ReadIngress[] {
+  const status = mappingIn(top, 'status');
+  const balancer = status && mappingIn(status, 'loadBalancer');
+  if (!balancer) return [];
+  const spots = mappingsIn(balancer, 'ingress');
+  if (spots.length > 0 && type !== 'LoadBalancer') {
+    complain(balancer, ['ingress'], strayIngress(type));
+    return [];
+  }
+  return spots.flatMap(readEntry);
+}
+
+function readEntry(spot: Spot): ReadIngress[] {
+  const text = textIn(spot, 'ip') ?? '';
+  const hostname = textIn(spot, 'hostname') ?? '';
+  const mode = wordIn(spot, 'ipMode', ['VIP', 'Proxy'], 'VIP');
+  if (text === '') {
+    if (hostname !== '') complain(spot, ['hostname'], byName);
+    return [];
+  }
+  const address = checkRoutable(spot, ['ip'], text);
+  if (mode === 'Proxy') complain(spot, ['ipMode'], byProxy);
+  return address === undefined || mode === 'Proxy' ? [] : [{ address, index: spot.index }];
+}
+
+const strayIngress = (type: ServiceType) =>
+  ({
+    code: 'OBJECT_IGNORED',
+    level: 'warning',
+    message: `Cannot use status.loadBalancer of a Service of type ${type}: the API server would clear it`,
+    hint: 'Leave status out, or make the type LoadBalancer',
+  }) as const;
+const byName = {
+  code: 'OBJECT_IGNORED',
+  level: 'note',
+  message: 'Cannot make rules for a load balancer that has a host name only: its traffic takes the way through it',
+  hint: 'Nothing to do',
+} as const;
+const byProxy = {
+  code: 'OBJECT_IGNORED',
+  level: 'note',
+  message: 'Cannot make rules for a load-balancer address with ipMode Proxy: its traffic takes the way through it',
+  hint: 'Nothing to do',
+} as const;

@@ -1,0 +1,116 @@
+import type { Protocol } from '../model.ts';
+import { complain, mappingsIn, numberIn, type Spot, textIn, valueIn } from './fields.ts';
+import { checkName } from './names.ts';
+import { portIn, protocolIn } from './ports.ts';
+import { quote } from './text.ts';
+
+export interface ReadPort {
+  /** `''` for a port without a name. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** 0: none. */
+  readonly nodePort: number;
+  /** A number as text, or the name of a container port. Rules come from slices; this only tells whether slices still fit. */
+  readonly targetPort: string;
+  /** What the base calls this port, where the change gave it another name: its endpoints still have the old one. */
+  readonly formerName?: string;
+  /** The position in the manifest. */
+  readonly index: number;
+}
+
+interface Expected {
+  /** The type has node ports. */
+  readonly hasNodePorts: boolean;
+  readonly mayBeEmpty: boolean;
+}
+
+/** Reads `spec.ports`; no two may have one name, one port and protocol, or one node port and protocol. */
+export function readPorts(spec: Spot, expected: Expected): readonly ReadPort[] {
+  const spots = mappingsIn(spec, 'ports');
+  if (spots.length === 0 && !expected.mayBeEmpty && !spec.subject.broken) {
+    complain(spec, ['ports'], {
+      code: 'FIELD_MISSING',
+      level: 'warning',
+      message: 'Cannot make rules for a Service without ports',
+      hint: 'Write spec.ports; the API server refuses the Service without them',
+    });
+  }
+  const ports: ReadPort[] = [];
+  for (const spot of spots) {
+    const port = readPort(spot, expected, spots.length > 1);
+    if (port && isNew(spot, port, ports)) ports.push(port);
+  }
+  return ports;
+}
+
+function readPort(spot: Spot, expected: Expected, mustHaveName: boolean): ReadPort | undefined {
+  const name = textIn(spot, 'name') ?? '';
+  const protocol = protocolIn(spot);
+  const port = portIn(spot, 'port', 1);
+  const nodePort = portIn(spot, 'nodePort', 0) ?? 0;
+  if (name !== '') checkName(spot, ['name'], name, 'label');
+  else if (mustHaveName) complain(spot, ['name'], withoutName);
+  if (valueIn(spot, 'port') === undefined) complain(spot, ['port'], withoutPort);
+  if (nodePort > 0 && !expected.hasNodePorts) complain(spot, ['nodePort'], strayNodePort);
+  if (port === undefined) return undefined;
+  return { name, protocol, port, nodePort, targetPort: readTarget(spot, port), index: spot.index };
+}
+
+/** `targetPort` is a number or a name; 0 and `""` mean the port itself (`SetDefaults_Service`). */
+function readTarget(spot: Spot, port: number): string {
+  const value = valueIn(spot, 'targetPort');
+  if (value === undefined || value === '' || value === 0) return String(port);
+  if (typeof value === 'string') {
+    checkName(spot, ['targetPort'], value, 'portName');
+    return value;
+  }
+  return typeof value === 'number' ? String(portIn(spot, 'targetPort', 1)) : String(numberIn(spot, 'targetPort'));
+}
+
+function isNew(spot: Spot, port: ReadPort, others: readonly ReadPort[]): boolean {
+  const twin = others.find((other) => other.name === port.name);
+  if (twin && port.name !== '') {
+    complain(spot, ['name'], {
+      code: 'FIELD_VALUE',
+      message: `Cannot name two ports ${quote(port.name)}`,
+      hint: 'Give every port a name of its own',
+    });
+    return false;
+  }
+  const same = others.filter((other) => other.protocol === port.protocol);
+  if (same.some((other) => other.port === port.port)) {
+    complain(spot, ['port'], {
+      code: 'FIELD_VALUE',
+      message: `Cannot serve port ${port.port}/${port.protocol} twice in one Service`,
+      hint: 'Remove one of the two, or change its port or protocol',
+    });
+    return false;
+  }
+  if (port.nodePort > 0 && same.some((other) => other.nodePort === port.nodePort)) {
+    complain(spot, ['nodePort'], {
+      code: 'NODE_PORT_CONFLICT',
+      message: `Cannot open node port ${port.nodePort}/${port.protocol} for two ports of one Service`,
+      hint: 'Choose another node port, or leave it out',
+    });
+    return false;
+  }
+  return true;
+}
+
+const withoutName = {
+  code: 'FIELD_MISSING',
+  message: 'Cannot tell the ports of a Service apart without names',
+  hint: 'Give every port a name when there is more than one',
+} as const;
+const withoutPort = {
+  code: 'FIELD_MISSING',
+  message: 'Cannot serve a port without its number',
+  hint: 'Write port: with a number from 1 to 65535',
+} as const;
+const strayNodePort = {
+  code: 'FIELD_VALUE',
+  message:
+    'Cannot use nodePort here: only types NodePort and LoadBalancer have node ports, and headless Services have none',
+  hint: 'Leave it out, or change the type',
+} as const;

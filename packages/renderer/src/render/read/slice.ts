@@ -1,0 +1,144 @@
+import type { Family, Problem } from '@sluice/bundle';
+import type { KubeObject, Path } from '../kube.ts';
+import type { Protocol } from '../model.ts';
+import { complain, mappingsIn, type Spot, textIn, valueIn } from './fields.ts';
+import { type ReadEndpoint, readEndpoint } from './endpoint.ts';
+import { checkName, type ForeignLabel, foreignLabelOf, type Identity, identify } from './names.ts';
+import { portIn, protocolIn } from './ports.ts';
+import { quote } from './text.ts';
+
+/** An EndpointSlice, or an Endpoints object, which is read as slices. */
+export interface ReadSlice {
+  readonly kind: 'EndpointSlice' | 'Endpoints';
+  /** `shop/web-x7k2p`. */
+  readonly key: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly object: KubeObject;
+  /** `shop/web`. */
+  readonly service: string;
+  readonly foreign: ForeignLabel | undefined;
+  /** Made by the API server's controller out of an Endpoints object. */
+  readonly mirrored: boolean;
+  /** One for an EndpointSlice, one per subset and family for Endpoints; none for addressType FQDN. */
+  readonly parts: readonly SlicePart[];
+}
+
+/** Endpoints of one family that all have the same ports. */
+export interface SlicePart {
+  readonly family: Family;
+  readonly ports: readonly SlicePort[];
+  readonly endpoints: readonly ReadEndpoint[];
+  /** Where it stands in the object. */
+  readonly path: Path;
+}
+
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** The position in the manifest. */
+  readonly index: number;
+}
+
+const serviceLabel = 'kubernetes.io/service-name';
+const managedLabel = 'endpointslice.kubernetes.io/managed-by';
+const mirrorController = 'endpointslicemirroring-controller.k8s.io';
+
+/**
+ * Reads one EndpointSlice.
+ * @returns undefined when it cannot be used; `problems` says why
+ */
+export function readSlice(object: KubeObject, problems: Problem[]): ReadSlice | undefined {
+  const identity = identify(object, problems, 'subdomain');
+  if (!identity) return undefined;
+  const { top, namespace, name, key, labels } = identity;
+  const owner = readOwner(identity);
+  const type = readAddressType(top);
+  const parts: SlicePart[] = [];
+  if (type === 'ipv4' || type === 'ipv6') {
+    const ports = readSlicePorts(top);
+    const endpoints = mappingsIn(top, 'endpoints').flatMap((spot) => readEndpoint(spot, type) ?? []);
+    parts.push({ family: type, ports, endpoints, path: [] });
+  }
+  if (top.subject.broken || owner === undefined) return undefined;
+  const foreign = foreignLabelOf(labels);
+  const mirrored = labels !== undefined && labels.value[managedLabel] === mirrorController;
+  return { kind: 'EndpointSlice', key, namespace, name, object, service: owner, foreign, mirrored, parts };
+}
+
+/** The Service of a slice, from its label; without the label kube-proxy drops the slice. */
+function readOwner({ top, namespace, labels }: Identity): string | undefined {
+  const tail: Path = ['metadata', 'labels', serviceLabel];
+  const value = labels && textIn(labels, serviceLabel);
+  if (labels && value !== undefined && value !== '')
+    return checkName(labels, [serviceLabel], value, 'label') ? `${namespace}/${value}` : undefined;
+  if (top.subject.broken) return undefined;
+  complain(top, tail, {
+    code: 'SLICE_WITHOUT_SERVICE',
+    message: `Cannot tell whose endpoints these are: the label ${serviceLabel} is not there`,
+    hint: `Add the label ${serviceLabel} with the name of the Service`,
+  });
+  return undefined;
+}
+
+function readAddressType(top: Spot): Family | 'FQDN' | undefined {
+  const text = textIn(top, 'addressType');
+  if (text === 'IPv4') return 'ipv4';
+  if (text === 'IPv6') return 'ipv6';
+  if (text === 'FQDN') {
+    complain(top, ['addressType'], {
+      code: 'OBJECT_IGNORED',
+      level: 'warning',
+      message: 'Cannot make rules for endpoints with host names: kube-proxy passes over addressType FQDN',
+      hint: 'Write addresses in slices of addressType IPv4 or IPv6',
+    });
+    return 'FQDN';
+  }
+  const missing = valueIn(top, 'addressType') === undefined;
+  if (text !== undefined || missing) {
+    complain(top, ['addressType'], {
+      code: missing ? 'FIELD_MISSING' : 'FIELD_VALUE',
+      message: `Cannot read an EndpointSlice ${missing ? 'without addressType' : `of addressType ${quote(text ?? '')}`}`,
+      hint: 'Write IPv4 or IPv6',
+    });
+  }
+  return undefined;
+}
+
+/** Ports of a slice. A name that is left out is `''`, as the API server fills it in; a port without a number is passed over. */
+function readSlicePorts(top: Spot): readonly SlicePort[] {
+  const ports: SlicePort[] = [];
+  for (const spot of mappingsIn(top, 'ports')) {
+    const port = readSlicePort(spot);
+    if (!port) continue;
+    if (ports.some((other) => other.name === port.name)) {
+      complain(spot, ['name'], {
+        code: 'FIELD_VALUE',
+        message: `Cannot name two ports of one slice ${quote(port.name)}`,
+        hint: 'Give every port the name that its Service port has',
+      });
+      continue;
+    }
+    ports.push(port);
+  }
+  return ports;
+}
+
+/** One port of a slice or of a subset. */
+export function readSlicePort(spot: Spot): SlicePort | undefined {
+  const name = textIn(spot, 'name') ?? '';
+  if (name !== '') checkName(spot, ['name'], name, 'label');
+  const protocol = protocolIn(spot);
+  const port = portIn(spot, 'port', 1);
+  if (port !== undefined) return { name, protocol, port, index: spot.index };
+  if (valueIn(spot, 'port') === undefined) {
+    complain(spot, ['port'], {
+      code: 'OBJECT_IGNORED',
+      level: 'warning',
+      message: `Cannot route to port ${quote(name)}: it has no number, so kube-proxy passes over it`,
+      hint: 'Write port: with a number from 1 to 65535',
+    });
+  }
+  return undefined;
+}
