@@ -1,0 +1,148 @@
+import { api, openStage, type Stage } from './stage.ts';
+import { ask, meet, rulesOf, waitForAnswer } from './look.ts';
+import { waitFor } from './wait.ts';
+
+/** Bounds for what sluiced does by itself. */
+const applyMs = 20_000;
+const rollBackMs = 30_000;
+
+export interface DemoOptions {
+  /** Where the story goes, a line at a time. */
+  readonly say: (line: string) => void;
+  /** Leave out what only shows more of the same. */
+  readonly short: boolean;
+}
+
+/**
+ * The main job from end to end: manifests in, rules in two kernels, a change, a change that breaks health, the way back.
+ * @throws when anything does not happen that should; nothing is left behind either way
+ */
+export async function runDemo({ say, short }: DemoOptions): Promise<void> {
+  say(
+    'Two nodes, three pods with HTTP servers, a client pod and a client outside, each a network namespace of its own …',
+  );
+  await using stage = await openStage();
+  try {
+    await renderFirst(stage, say);
+    await startSluiced(stage, say);
+    await reachService(stage, say);
+    if (!short) await changeManifest(stage, say);
+    await breakHealth(stage, say);
+    await stopSluiced(stage, say);
+  } catch (error) {
+    for (const node of stage.nodes) say(`--- sluiced on ${node.host.name} said:\n${await node.stop()}`);
+    throw error;
+  }
+  say('That is all. Nothing of it is left on this machine.');
+}
+
+type Say = DemoOptions['say'];
+
+async function renderFirst(stage: Stage, say: Say): Promise<void> {
+  say('\n1. sluice render: Services and endpoints become rules, as files that people can review.');
+  await stage.render();
+  say(indent(await stage.list()));
+  const rules = stage.read('services/shop/api.iptables').split('\n');
+  say(indent(['profiles/default/services/shop/api.iptables begins', ...rules.slice(0, 8), '…'].join('\n')));
+}
+
+async function startSluiced(stage: Stage, say: Say): Promise<void> {
+  say(
+    '\n2. sluiced run on both nodes: it checks the bundle, rehearses it in a scratch namespace, loads it, probes health.',
+  );
+  for (const node of stage.nodes) node.start();
+  for (const node of stage.nodes) {
+    await waitForAnswer(stage.cluster, node.host.name, api.clusterIP, api.port, applyMs);
+  }
+  for (const node of stage.nodes) {
+    await settled(stage, node.host.name);
+    say(indent(await node.ask('status')));
+  }
+}
+
+/** Waits until sluiced has confirmed what it applied: only then is it the way back. */
+async function settled(stage: Stage, name: string): Promise<void> {
+  await waitFor(`sluiced on ${name} confirms`, applyMs, async () => {
+    const node = stage.nodes.find(({ host }) => host.name === name);
+    const wanted = (await stage.list()).split('\n').find((line) => line.includes(name));
+    const version = wanted?.match(/\b[0-9a-f]{16}\b/)?.[0];
+    const status = await node?.ask('status');
+    return version !== undefined && status?.includes(version) === true && !status.includes('trial') ? true : undefined;
+  });
+}
+
+async function reachService(stage: Stage, say: Say): Promise<void> {
+  say('\n3. The Service answers, on every way in:');
+  const { cluster } = stage;
+  const reach = async (title: string, from: string, to: string, port: number): Promise<void> => {
+    const seenAs = await meet(cluster, from, to, port, api.pods);
+    say(`   ${title.padEnd(48)} ${to}:${port} → ${api.pods.join(' and ')}, who see ${seenAs.join(', ')}`);
+  };
+  await reach('a pod through the cluster address', 'client', api.clusterIP, api.port);
+  await reach('the client outside through a node port', 'outside', '192.0.2.12', api.nodePort);
+  await cluster.enterAt(api.loadBalancerIP, 'node-2');
+  await reach('the client outside through the load balancer', 'outside', api.loadBalancerIP, api.port);
+}
+
+async function changeManifest(stage: Stage, say: Say): Promise<void> {
+  const wanted = 30_443;
+  say(`\n4. A manifest changes: node port ${wanted} instead of ${api.nodePort}. The diff that a reviewer sees:`);
+  const before = stage.read('services/shop/api.iptables');
+  stage.edit('api.yaml', `nodePort: ${api.nodePort}`, `nodePort: ${wanted}`);
+  await stage.render();
+  say(indent(changedLines(before, stage.read('services/shop/api.iptables'))));
+  for (const address of ['192.0.2.11', '192.0.2.12']) {
+    await waitForAnswer(stage.cluster, 'outside', address, wanted, applyMs);
+    const old = await ask(stage.cluster, 'outside', address, api.nodePort);
+    if (old.kind !== 'refused') throw new Error(`The old node port of ${address} is still there: ${old.kind}`);
+    say(`   ${address}:${wanted} answers, ${address}:${api.nodePort} is refused`);
+  }
+  for (const { host } of stage.nodes) await settled(stage, host.name);
+}
+
+async function breakHealth(stage: Stage, say: Say): Promise<void> {
+  const wrong = 9443;
+  say(
+    `\n5. A bad change: the endpoints get port ${wrong}, on which nobody listens. sluiced does what it was told, then looks:`,
+  );
+  const before = await Promise.all(stage.nodes.map(rulesOf));
+  stage.edit('api.yaml', `port: ${api.targetPort}\n`, `port: ${wrong}\n`);
+  await stage.render();
+  await Promise.all(
+    stage.nodes.map(async (node, index) => {
+      const { name } = node.host;
+      await waitFor(`the bad rules reach ${name}`, applyMs, async () =>
+        (await rulesOf(node)).includes(`:${wrong}`) ? true : undefined,
+      );
+      say(`   ${name}: the bad rules are in the kernel, and the probe http://${api.clusterIP}:${api.port}/ fails …`);
+      await waitFor(`${name} goes back`, rollBackMs, async () =>
+        (await rulesOf(node)) === before[index] ? true : undefined,
+      );
+      say(`   ${name}: … the rules from before are back, line for line`);
+    }),
+  );
+  await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
+  say('   The Service answers again. Nobody had to do anything, and the bad release is remembered:');
+  for (const node of stage.nodes) say(indent(await node.ask('history')));
+}
+
+async function stopSluiced(stage: Stage, say: Say): Promise<void> {
+  say('\n6. sluiced ends. Its rules stay: a node does not depend on a running program.');
+  for (const node of stage.nodes) await node.stop();
+  await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
+}
+
+/** The lines that only one of two texts has, as a diff shows them. */
+function changedLines(before: string, after: string): string {
+  const old = before.split('\n');
+  const now = after.split('\n');
+  const gone = old.filter((line) => !now.includes(line)).map((line) => `- ${line}`);
+  return [...gone, ...now.filter((line) => !old.includes(line)).map((line) => `+ ${line}`)].join('\n');
+}
+
+const indent = (text: string): string =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => `   | ${line.length > 140 ? `${line.slice(0, 139)}…` : line}`)
+    .join('\n');

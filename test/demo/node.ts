@@ -1,0 +1,56 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { Daemon, Host } from '../netns/cluster-host.ts';
+
+const sluiced = join(import.meta.dirname, '..', '..', 'bin', 'sluiced');
+
+export interface ProbeSpec {
+  readonly name: string;
+  readonly http: string;
+}
+
+/** A node of the demo with its own sluiced. */
+export class DemoNode {
+  readonly host: Host;
+  readonly #config: string;
+  #daemon: Daemon | undefined;
+
+  /**
+   * @param dir a scratch directory for the node's config and state
+   * @param bundle the directory that sluiced watches
+   */
+  constructor(host: Host, dir: string, bundle: string, probe: ProbeSpec) {
+    this.host = host;
+    const own = join(dir, host.name);
+    mkdirSync(own, { recursive: true });
+    this.#config = join(own, 'sluiced.yaml');
+    const config = {
+      apiVersion: 'sluice.dev/v1alpha1',
+      kind: 'SluicedConfig',
+      node: host.name,
+      bundle,
+      state: join(own, 'state'),
+      scanIntervalSeconds: 1,
+      probes: [{ ...probe, attempts: 3, intervalSeconds: 0.5, timeoutSeconds: 1 }],
+    };
+    writeFileSync(this.#config, stringify(config));
+  }
+
+  /** `sluiced run`, until `stop`. */
+  start(): void {
+    this.#daemon = this.host.start([sluiced, 'run', '-c', this.#config]);
+  }
+
+  /** Ends sluiced; its rules stay, as they do on a real node. @returns everything that it printed */
+  async stop(): Promise<string> {
+    await this.#daemon?.stop();
+    return (await this.#daemon?.ended)?.output ?? '';
+  }
+
+  /** The output of another command of sluiced, such as `status`, whatever its exit code. */
+  async ask(...command: readonly string[]): Promise<string> {
+    const { stdout, stderr } = await this.host.exec([sluiced, ...command, '-c', this.#config]);
+    return `${stdout}${stderr}`;
+  }
+}

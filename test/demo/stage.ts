@@ -1,0 +1,78 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { listExamples } from '../../tools/examples.ts';
+import { type Cluster, openCluster } from '../netns/cluster.ts';
+import { clusterOf } from '../netns/traffic-cluster.ts';
+import { readPacketTable } from '../netns/traffic-table.ts';
+import { DemoNode } from './node.ts';
+
+const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+const exampleName = '03-load-balancer';
+
+/** The Service that the demo looks at, as examples/03-load-balancer/in/api.yaml has it. */
+export const api = {
+  clusterIP: '10.96.0.31',
+  port: 443,
+  loadBalancerIP: '203.0.113.10',
+  nodePort: 30_091,
+  targetPort: 8443,
+  pods: ['api-1', 'api-2'],
+} as const;
+
+/** Everything that the demo acts on: a cluster, a working copy of an example, a sluiced per node. */
+export interface Stage extends AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly nodes: readonly DemoNode[];
+  /** Replaces text in a manifest of the working copy. */
+  edit(file: string, from: string, to: string): void;
+  /** `sluice render` over the working copy. @returns what it printed */
+  render(): Promise<string>;
+  /** `sluice ls` of the bundle. */
+  list(): Promise<string>;
+  /** A rule file of the bundle, below its profile. */
+  read(file: string): string;
+}
+
+/** Builds the cluster and the working copy; nothing is rendered and no sluiced runs yet. */
+export async function openStage(): Promise<Stage> {
+  const example = listExamples().find(({ name }) => name === exampleName);
+  if (example?.config === undefined || example.packets === undefined)
+    throw new Error(`examples/${exampleName} is not whole`);
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-demo-'));
+  const remove = (): void => rmSync(dir, { recursive: true, force: true });
+  const manifests = join(dir, 'in');
+  const bundle = join(dir, 'rendered');
+  cpSync(example.input, manifests, { recursive: true });
+  cpSync(example.config, join(dir, 'sluice.yaml'));
+  const cluster = await openCluster(clusterOf(manifests, readPacketTable(example.packets))).catch((error: unknown) => {
+    remove();
+    throw error;
+  });
+  const probe = { name: 'api', http: `http://${api.clusterIP}:${api.port}/` };
+  const nodes = cluster.spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe));
+  return {
+    cluster,
+    nodes,
+    edit: (file, from, to) => replaceIn(join(manifests, file), from, to),
+    render: () => run(['render', '-f', manifests, '-c', join(dir, 'sluice.yaml'), '-o', bundle]),
+    list: () => run(['ls', bundle]),
+    read: (file) => readFileSync(join(bundle, 'profiles', 'default', file), 'utf8'),
+    async [Symbol.asyncDispose]() {
+      await cluster[Symbol.asyncDispose]();
+      remove();
+    },
+  };
+}
+
+async function run(argv: readonly string[]): Promise<string> {
+  const { all } = await execa(sluice, argv, { all: true });
+  return all;
+}
+
+function replaceIn(file: string, from: string, to: string): void {
+  const before = readFileSync(file, 'utf8');
+  if (!before.includes(from)) throw new Error(`Cannot edit ${file}: it does not hold ${JSON.stringify(from)}`);
+  writeFileSync(file, before.replaceAll(from, to));
+}
