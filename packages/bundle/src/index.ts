@@ -17,3 +17,5 @@ export * from './link/flat.ts';
 export * from './link/change.ts';
 export * from './link/text.ts';
 export { targetOf } from './rules/words.ts';
+export * from './trace.ts';
+export * from './trace/packet.ts';

@@ -1,4 +1,4 @@
-import { readRuleFile } from '../rulefile.ts';
+import { readRuleFile, type TableName } from '../rulefile.ts';
 import type { ResolvedRules } from './program.ts';
 
 /**
@@ -48,23 +48,34 @@ const nat = `\
 -A KUBE-SERVICES -m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
 `;
 
-const filterChains = [
-  'KUBE-SERVICES',
-  'KUBE-EXTERNAL-SERVICES',
-  'KUBE-FORWARD',
-  'KUBE-NODEPORTS',
-  'KUBE-PROXY-FIREWALL',
-  'KUBE-FIREWALL',
-];
+const baseChains = {
+  filter: [
+    'KUBE-SERVICES',
+    'KUBE-EXTERNAL-SERVICES',
+    'KUBE-FORWARD',
+    'KUBE-NODEPORTS',
+    'KUBE-PROXY-FIREWALL',
+    'KUBE-FIREWALL',
+  ],
+  nat: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'],
+} as const;
 
-/** The Service's rules for IPv4, with any change made to their text: `cart((text) => text.replace(…))`. */
-export function cart(edit: (text: string) => string = (text) => text): ResolvedRules {
-  return { filter: section('filter', edit(filter), filterChains), nat: section('nat', edit(nat), []) };
+type Edit = (text: string) => string;
+type Edits = { readonly [T in TableName]?: Edit };
+
+const unchanged: Edit = (text) => text;
+
+/** The Service's rules for IPv4, with changes made to their text: `cart({ nat: (text) => text.replace(…) })`. */
+export function cart(edits: Edits = {}): ResolvedRules {
+  return {
+    filter: section('filter', (edits.filter ?? unchanged)(filter)),
+    nat: section('nat', (edits.nat ?? unchanged)(nat)),
+  };
 }
 
 /** The same Service for IPv6: other addresses, no rule for localhost, a tail without ::1. */
-export function cartIPv6(edit: (text: string) => string = (text) => text): ResolvedRules {
-  return cart((text) => edit(toIPv6(text)));
+export function cartIPv6(): ResolvedRules {
+  return cart({ filter: toIPv6, nat: toIPv6 });
 }
 
 const ipv6Of: readonly (readonly [string, string])[] = [
@@ -87,9 +98,9 @@ function toIPv6(text: string): string {
 }
 
 /** Rules as lines, with every chain that one of them is appended to declared. */
-function section(table: 'filter' | 'nat', text: string, declared: readonly string[]): ResolvedRules['nat'] {
+function section(table: TableName, text: string): ResolvedRules['nat'] {
   const names = [...text.matchAll(/^-A (\S+)/gm)].map((match) => match[1] ?? '');
-  const chains = [...new Set([...declared, ...names])];
+  const chains = [...new Set([...baseChains[table], ...names])];
   const file = readRuleFile('cart', `*${table}\n${chains.map((name) => `:${name} - [0:0]\n`).join('')}${text}COMMIT\n`);
   if (!('sections' in file)) throw new Error(file.map((problem) => problem.message).join('\n'));
   return { chains, rules: file.sections[0]?.rules.map((rule) => rule.text) ?? [] };

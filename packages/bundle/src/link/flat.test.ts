@@ -17,10 +17,10 @@ test('every rule stands in its chain, in the order of the files', () => {
   const { program, problems } = linkFlat(cart(), 'ipv4');
   expect(problems).toEqual([]);
   expect([...program.nat.chains.keys()].slice(0, 4)).toEqual([
-    'KUBE-POSTROUTING',
-    'KUBE-MARK-MASQ',
     'KUBE-SERVICES',
     'KUBE-NODEPORTS',
+    'KUBE-POSTROUTING',
+    'KUBE-MARK-MASQ',
   ]);
   expect([...program.nat.chains.values()].flat().toSorted()).toEqual(cart().nat.rules.toSorted());
   expect(program.nat.chains.get('KUBE-SERVICES')?.at(-1)).toContain('this must be the last rule');

@@ -51,8 +51,11 @@ export interface RecentMatch {
 }
 
 export type Target =
-  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  | { readonly kind: 'accept' | 'drop' | 'return' }
+  | { readonly kind: 'jump'; readonly chain: string }
+  | { readonly kind: 'goto'; readonly chain: string }
+  | { readonly kind: 'accept' }
+  | { readonly kind: 'drop' }
+  | { readonly kind: 'return' }
   /** Absent `with`: port unreachable, the default of both families. */
   | { readonly kind: 'reject'; readonly with?: RejectReason }
   /** The packet's mark becomes `(mark & ~mask) ^ value`. */

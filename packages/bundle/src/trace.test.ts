@@ -1,0 +1,228 @@
+import { expect, test } from 'vitest';
+import { cart, cartIPv6 } from './link/cart.fixture.ts';
+import { linkFlat } from './link/flat.ts';
+import type { FamilyProgram, ResolvedRules } from './link/program.ts';
+import { summarise, trace } from './trace.ts';
+import { type Packet, TraceError, type World } from './trace/packet.ts';
+
+const world: World = { localAddresses: ['172.18.0.2', 'fd00:18::2'] };
+
+const pod = { family: 'ipv4', source: '10.244.2.30', in: 'veth1', protocol: 'tcp', port: 80 } as const;
+const client = { family: 'ipv4', source: '198.51.100.7', in: 'eth0', protocol: 'tcp', port: 80 } as const;
+const stranger = { ...client, source: '192.0.2.200' } as const;
+const node = { family: 'ipv4', source: '172.18.0.2', protocol: 'tcp', port: 80 } as const;
+
+const cluster = { destination: '10.96.7.1' };
+const external = { destination: '192.0.2.50' };
+const balancer = { destination: '203.0.113.9' };
+const nodePort = { destination: '172.18.0.2', port: 30080 };
+const localhost = { source: '127.0.0.1', destination: '127.0.0.1', port: 30080 };
+
+const all = 'dnat 10.244.1.7:8080 | 10.244.2.9:8080 | 10.244.3.3:8080';
+const here = 'dnat 10.244.2.9:8080';
+
+function link(rules: ResolvedRules, family: 'ipv4' | 'ipv6' = 'ipv4'): FamilyProgram {
+  const { program, problems } = linkFlat(rules, family);
+  expect(problems).toEqual([]);
+  return program;
+}
+
+type Row = readonly [title: string, packet: Packet, summary: string];
+
+test.each<Row>([
+  ['a pod reaches every endpoint through the cluster address', { ...pod, ...cluster }, all],
+  [
+    'a pod that is an endpoint itself is masqueraded only when it meets itself',
+    { ...pod, source: '10.244.2.9', ...cluster },
+    'dnat 10.244.1.7:8080 | 10.244.3.3:8080, masquerade dnat 10.244.2.9:8080',
+  ],
+  ['the node itself is masqueraded, since its address is no pod address', { ...node, ...cluster }, `masquerade ${all}`],
+  ['another port of the cluster address is no Service', { ...pod, ...cluster, port: 81 }, 'pass'],
+  ['another protocol is no Service', { ...pod, ...cluster, protocol: 'udp' }, 'pass'],
+  [
+    'a remembered client comes back to its endpoint',
+    { ...pod, ...cluster, remembers: 'KUBE-SEP-ZNEKD56SUVBWUDHI' },
+    'dnat 10.244.3.3:8080',
+  ],
+  ['an endpoint that is gone is not remembered', { ...pod, ...cluster, remembers: 'KUBE-SEP-AAAAAAAAAAAAAAAA' }, all],
+  ['a client from outside reaches the local endpoint with its own address', { ...client, ...external }, here],
+  ['a pod reaches all endpoints through the external address', { ...pod, ...external }, all],
+  [
+    'the node reaches all endpoints through the external address, masqueraded',
+    { ...node, ...external },
+    `masquerade ${all}`,
+  ],
+  ['a client within the source ranges may use the load balancer', { ...client, ...balancer }, here],
+  ['a client outside the source ranges is dropped', { ...stranger, ...balancer }, 'drop'],
+  ['a pod outside the source ranges is dropped, too', { ...pod, ...balancer }, 'drop'],
+  ['the node outside the source ranges is dropped', { ...node, ...balancer }, 'drop'],
+  ['the node port is open to everybody', { ...stranger, ...nodePort }, here],
+  ['the node port of another port is not ours', { ...stranger, ...nodePort, port: 30081 }, 'pass'],
+  ['a pod uses the node port', { ...pod, ...nodePort }, all],
+  ['a local process uses the node port on 127.0.0.1', { ...node, ...localhost }, `masquerade ${all}`],
+  [
+    'a neighbour cannot reach what listens on 127.0.0.1',
+    { ...stranger, destination: '127.0.0.1', port: 10250 },
+    'drop',
+  ],
+  ['the health check port is let in', { ...stranger, ...nodePort, port: 32000 }, 'accept'],
+  ['other traffic passes', { ...pod, destination: '8.8.8.8', port: 443 }, 'pass'],
+])('%s', (_title, packet, summary) => {
+  expect(summarise(trace(link(cart()), packet, world))).toBe(summary);
+});
+
+const noLocal = '-A KUBE-EXTERNAL-SERVICES -m comment --comment "shop/cart:http has no local endpoints"';
+
+const withoutLocal = cart({
+  filter: (text) =>
+    `${text}${noLocal} -m tcp -p tcp -d 203.0.113.9 --dport 80 -j DROP\n` +
+    `${noLocal} -m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080 -j DROP\n`,
+  nat: (text) => text.replaceAll(/^.*KUBE-SVL.*\n/gm, ''),
+});
+
+test.each<Row>([
+  ['a client from outside finds no local endpoint', { ...client, ...balancer }, 'drop'],
+  ['a stranger finds none behind the node port', { ...stranger, ...nodePort }, 'drop'],
+  ['a pod still reaches all of them', { ...pod, ...nodePort }, all],
+  ['the cluster address does not care', { ...pod, ...cluster }, all],
+])('without a local endpoint: %s', (_title, packet, summary) => {
+  expect(summarise(trace(link(withoutLocal), packet, world))).toBe(summary);
+});
+
+const refuse = (chain: string, match: string): string =>
+  `-A ${chain} -m comment --comment "shop/cart:http has no endpoints" ${match} -j REJECT\n`;
+
+const withoutEndpoints = cart({
+  filter: (text) =>
+    text.replace(/^.*not accepted by.*\n/m, '') +
+    refuse('KUBE-SERVICES', '-m tcp -p tcp -d 10.96.7.1 --dport 80') +
+    refuse('KUBE-EXTERNAL-SERVICES', '-m tcp -p tcp -d 203.0.113.9 --dport 80') +
+    refuse('KUBE-EXTERNAL-SERVICES', '-m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080'),
+  nat: (text) => text.replaceAll(/^.*KUBE-(EXT|FW|SVC|SVL|SEP)-.*\n/gm, ''),
+});
+
+test.each<Row>([
+  ['a pod is told at once', { ...pod, ...cluster }, 'reject'],
+  ['the node is told at once', { ...node, ...cluster }, 'reject'],
+  ['so is a client of the load balancer', { ...stranger, ...balancer }, 'reject'],
+  ['and of the node port', { ...stranger, ...nodePort }, 'reject'],
+  ['and a local process, whose packet comes back through lo', { ...node, ...nodePort }, 'reject'],
+  ['the health check port still answers', { ...stranger, ...nodePort, port: 32000 }, 'accept'],
+])('without endpoints: %s', (_title, packet, summary) => {
+  expect(summarise(trace(link(withoutEndpoints), packet, world))).toBe(summary);
+});
+
+const clusterPolicy = cart({
+  nat: (text) =>
+    text
+      .replaceAll(/^-A KUBE-EXT-.*(pod traffic|route LOCAL).*\n/gm, '')
+      .replace('masquerade LOCAL traffic', 'masquerade traffic')
+      .replace('-m addrtype --src-type LOCAL -j KUBE-MARK-MASQ', '-j KUBE-MARK-MASQ')
+      .replace(/(?<=-A KUBE-EXT-\w+ -j )KUBE-SVL/, 'KUBE-SVC'),
+});
+
+test.each<Row>([
+  ['a client from outside reaches every endpoint, masqueraded', { ...client, ...external }, `masquerade ${all}`],
+  ['so does a pod', { ...pod, ...nodePort }, `masquerade ${all}`],
+])('with external policy Cluster: %s', (_title, packet, summary) => {
+  expect(summarise(trace(link(clusterPolicy), packet, world))).toBe(summary);
+});
+
+const pod6 = { family: 'ipv6', source: 'fd00:10:244:2::30', in: 'veth1', protocol: 'tcp', port: 80 } as const;
+
+test.each<Row>([
+  [
+    'a pod reaches every endpoint',
+    { ...pod6, destination: 'fd00:10:96::7' },
+    'dnat [fd00:10:244:1::7]:8080 | [fd00:10:244:2::9]:8080 | [fd00:10:244:3::3]:8080',
+  ],
+  [
+    'a stranger uses the node port',
+    { ...pod6, source: '2001:db8::77', in: 'eth0', destination: 'fd00:18::2', port: 30080 },
+    'dnat [fd00:10:244:2::9]:8080',
+  ],
+  ['::1 has no node ports', { ...pod6, source: '2001:db8::77', destination: '::1', port: 30080 }, 'pass'],
+  [
+    'a stranger is dropped at the load balancer',
+    { ...pod6, source: '2001:db8::77', destination: '2001:db8:113::9' },
+    'drop',
+  ],
+])('IPv6: %s', (_title, packet, summary) => {
+  expect(summarise(trace(link(cartIPv6(), 'ipv6'), packet, world))).toBe(summary);
+});
+
+test('three endpoints share the connections evenly, and nothing is lost', () => {
+  const outcomes = trace(link(cart()), { ...pod, ...cluster }, world);
+  expect(outcomes.reduce((sum, outcome) => sum + outcome.probability, 0)).toBeCloseTo(1, 12);
+  for (const outcome of outcomes) expect(outcome.probability).toBeCloseTo(1 / 3, 8);
+});
+
+test('the path names the rules that decided, table by table', () => {
+  const [outcome] = trace(link(cart()), { ...stranger, ...balancer }, world);
+  expect(outcome?.path.map((hit) => `${hit.table} ${hit.chain}`)).toEqual([
+    'nat PREROUTING',
+    'nat KUBE-SERVICES',
+    'nat KUBE-FW-I5LIAMPLWKMBJ54B',
+    'filter FORWARD',
+    'filter KUBE-PROXY-FIREWALL',
+  ]);
+});
+
+test('what comes back from -g does not go on in the chain that it left', () => {
+  const nat = {
+    chains: ['KUBE-SERVICES', 'KUBE-ROOT-A'],
+    rules: ['-A KUBE-SERVICES -g KUBE-ROOT-A', '-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:1'],
+  };
+  const program = link({ filter: { chains: [], rules: [] }, nat });
+  expect(summarise(trace(program, { ...pod, ...cluster }, world))).toBe('pass');
+});
+
+const chains = (table: 'filter' | 'nat', entries: readonly (readonly [string, readonly string[]])[]): FamilyProgram => {
+  const jumps = [table === 'nat' ? '-A PREROUTING -j KUBE-SERVICES' : '-A FORWARD -j KUBE-SERVICES'];
+  const empty = { chains: new Map(), jumps: [] };
+  return { filter: empty, nat: empty, [table]: { chains: new Map(entries), jumps } };
+};
+
+test.each<[string, FamilyProgram, string]>([
+  ['a rule outside the grammar', chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j LOG']]]), 'target LOG'],
+  ['a chain that is not there', chains('nat', []), 'no chain KUBE-SERVICES'],
+  [
+    'chains that lead in a circle',
+    chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j KUBE-SERVICES']]]),
+    'in a circle',
+  ],
+  ['a drop in nat', chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j DROP']]]), 'no place in nat'],
+  [
+    'a masquerade before routing',
+    chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j MASQUERADE']]]),
+    'no place in nat PREROUTING',
+  ],
+  [
+    'a translation in filter',
+    chains('filter', [['KUBE-SERVICES', ['-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:1']]]),
+    'no place in filter',
+  ],
+  [
+    'the outgoing interface',
+    chains('filter', [['KUBE-SERVICES', ['-A KUBE-SERVICES -o eth0 -j DROP']]]),
+    'outgoing interface',
+  ],
+])('does not guess: %s', (_title, program, message) => {
+  const run = (): unknown => trace(program, { ...pod, ...cluster }, world);
+  expect(run).toThrow(TraceError);
+  expect(run).toThrow(message);
+});
+
+test('a packet must have addresses of its family', () => {
+  const run = (): unknown => trace(link(cart()), { ...pod, destination: 'fd00::1' }, world);
+  expect(run).toThrow('"fd00::1" is no ipv4 address');
+});
+
+test.each<[string, string, string, string]>([
+  ['comes in by', '-i cali+', 'cali12', 'drop'],
+  ['does not come in by', '-i cali+', 'eth0', 'pass'],
+  ['comes in by another than', '! -i cali+', 'eth0', 'drop'],
+])('a packet that %s an interface', (_title, match, incoming, summary) => {
+  const program = chains('filter', [['KUBE-SERVICES', [`-A KUBE-SERVICES ${match} -j DROP`]]]);
+  expect(summarise(trace(program, { ...pod, ...cluster, in: incoming }, world))).toBe(summary);
+});

@@ -1,0 +1,115 @@
+import type { FamilyProgram } from './link/program.ts';
+import { compareText } from './problem.ts';
+import type { Family, TableName } from './rulefile.ts';
+import { type Address, parseAddress } from './rules/address.ts';
+import { cidrContains } from './rules/cidr.ts';
+import { printEndpoint } from './rules/rule.ts';
+import type { Flow, HookName } from './trace/flow.ts';
+import { type Outcome, type Packet, TraceError, type World } from './trace/packet.ts';
+import { walkHook } from './trace/walk.ts';
+
+/**
+ * What becomes of the first packet of a connection, as the kernel decides it: nat PREROUTING or OUTPUT, then filter INPUT,
+ * FORWARD or OUTPUT by where the destination lies after translation, then nat POSTROUTING. A packet from the node to itself
+ * comes back through `lo` and passes filter INPUT, but not nat again: the connection has its translation by then.
+ *
+ * Known are our rules only. Foreign rules, routes and reverse path filters may decide otherwise.
+ * @returns every outcome that can be, each once, most probable first. Throws `TraceError` for what it does not understand
+ */
+export function trace(program: FamilyProgram, packet: Packet, world: World): readonly Outcome[] {
+  const isLocal = localTest(world);
+  const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] =>
+    flows.flatMap((flow) => {
+      if (flow.verdict === 'drop' || flow.verdict === 'reject') return [flow];
+      const { verdict: _ended, ...fresh } = flow;
+      const { family, protocol, remembers } = packet;
+      return walkHook(program[table], [fresh], { table, name, family, protocol, remembers, isLocal, in: incoming });
+    });
+  const ends = [firstFlow(packet)];
+  const done = packet.in === undefined ? fromNode(ends, pass, isLocal) : fromOutside(ends, packet.in, pass, isLocal);
+  return merge(done);
+}
+
+type Pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string) => readonly Flow[];
+
+function fromOutside(
+  flows: readonly Flow[],
+  incoming: string,
+  pass: Pass,
+  isLocal: (address: Address) => boolean,
+): readonly Flow[] {
+  return pass(flows, 'nat', 'PREROUTING', incoming).flatMap((flow) => {
+    if (isLocal(flow.destination)) return pass([flow], 'filter', 'INPUT', incoming);
+    return pass(pass([flow], 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', '');
+  });
+}
+
+function fromNode(flows: readonly Flow[], pass: Pass, isLocal: (address: Address) => boolean): readonly Flow[] {
+  const sent = pass(pass(flows, 'nat', 'OUTPUT', ''), 'filter', 'OUTPUT', '');
+  return pass(sent, 'nat', 'POSTROUTING', '').flatMap((flow) =>
+    isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow],
+  );
+}
+
+function firstFlow(packet: Packet): Flow {
+  return {
+    source: addressOf(packet.source, packet.family),
+    destination: addressOf(packet.destination, packet.family),
+    port: packet.port,
+    mark: 0,
+    translated: false,
+    masquerade: false,
+    accepted: false,
+    probability: 1,
+    path: [],
+  };
+}
+
+function addressOf(text: string, family: Family): Address {
+  const address = parseAddress(text);
+  if (address?.family === family) return address;
+  throw new TraceError(`Cannot trace a packet: ${JSON.stringify(text)} is no ${family} address`);
+}
+
+function localTest(world: World): (address: Address) => boolean {
+  const own = new Set(world.localAddresses.map((text) => parseAddress(text)?.text));
+  return ({ text }) => own.has(text) || text === '::1' || cidrContains('127.0.0.0/8', text);
+}
+
+function outcomeOf(flow: Flow): Outcome {
+  const { probability, path, masquerade } = flow;
+  if (flow.verdict === 'drop' || flow.verdict === 'reject') {
+    return { verdict: flow.verdict, masquerade: false, probability, path };
+  }
+  if (!flow.translated) return { verdict: flow.accepted ? 'accept' : 'pass', masquerade, probability, path };
+  return { verdict: 'dnat', to: printEndpoint(flow.destination.text, flow.port), masquerade, probability, path };
+}
+
+function merge(flows: readonly Flow[]): readonly Outcome[] {
+  const merged = new Map<string, Outcome>();
+  for (const outcome of flows.map(outcomeOf)) {
+    const key = `${labelOf(outcome)} ${outcome.to ?? ''}`;
+    const same = merged.get(key);
+    merged.set(key, same ? { ...same, probability: same.probability + outcome.probability } : outcome);
+  }
+  return [...merged]
+    .toSorted(([a, x], [b, y]) => y.probability - x.probability || compareText(a, b))
+    .map(([, one]) => one);
+}
+
+function labelOf(outcome: Outcome): string {
+  return `${outcome.masquerade ? 'masquerade ' : ''}${outcome.verdict}`;
+}
+
+/**
+ * Outcomes in one line, without probabilities: `dnat 10.244.1.5:8080 | 10.244.2.6:8080`, `masquerade dnat …`, `reject`, `drop`,
+ * `pass`; several kinds are parted by commas. Sorted, so that equal sets of outcomes give equal texts.
+ */
+export function summarise(outcomes: readonly Outcome[]): string {
+  const kinds = [...Map.groupBy(outcomes, labelOf)].toSorted(([a], [b]) => compareText(a, b));
+  const lines = kinds.map(([label, group]) => {
+    const targets = group.flatMap((outcome) => outcome.to ?? []).toSorted(compareText);
+    return targets.length === 0 ? label : `${label} ${targets.join(' | ')}`;
+  });
+  return lines.join(', ');
+}

@@ -1,0 +1,81 @@
+import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
+import { readRule } from '../rules/read.ts';
+import { certain, isRuleError, type Match, type Rule, type Test } from '../rules/rule.ts';
+import type { Flow, Hook } from './flow.ts';
+import { TraceError } from './packet.ts';
+
+/** A rule made ready for many packets. */
+export interface ReadyRule {
+  readonly text: string;
+  readonly rule: Rule;
+  readonly source: Cidr | undefined;
+  readonly destination: Cidr | undefined;
+}
+
+/** Programs are values, so the lines of a chain that was read once never change. */
+const known = new WeakMap<readonly string[], readonly ReadyRule[]>();
+
+/** The rules of a chain. Throws `TraceError` for a line outside the grammar. */
+export function readyRules(lines: readonly string[], hook: Hook): readonly ReadyRule[] {
+  const done = known.get(lines);
+  if (done) return done;
+  const ready = lines.map((text) => {
+    const rule = readRule(text, hook.family);
+    if (isRuleError(rule)) throw new TraceError(`Cannot trace rule "${text}": ${rule.error}`);
+    const { source, destination } = rule;
+    return {
+      text,
+      rule,
+      source: source && parseCidr(source.value),
+      destination: destination && parseCidr(destination.value),
+    };
+  });
+  known.set(lines, ready);
+  return ready;
+}
+
+/** The probability with which a rule matches a flow: 0, 1, or that of its `statistic`. */
+export function chanceOf(ready: ReadyRule, flow: Flow, hook: Hook): number {
+  const { rule } = ready;
+  if (rule.protocol && rule.protocol !== hook.protocol) return 0;
+  if (rule.destination && ready.destination) {
+    if (isInCidr(flow.destination, ready.destination) === rule.destination.negated) return 0;
+  }
+  if (rule.source && ready.source && isInCidr(flow.source, ready.source) === rule.source.negated) return 0;
+  if (rule.in && isInterface(rule.in, hook.in) === rule.in.negated) return 0;
+  if (rule.out) refuseOut(ready, hook);
+  let chance = 1;
+  for (const match of rule.matches) {
+    if (match.kind === 'statistic') chance *= match.chance / certain;
+    else if (!matches(match, flow, hook)) return 0;
+  }
+  return chance;
+}
+
+function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: Flow, hook: Hook): boolean {
+  switch (match.kind) {
+    case 'comment':
+      return true;
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
+      return match.destinationPort === undefined || match.destinationPort === flow.port;
+    case 'conntrack':
+      return match.states.some((state) => state === 'NEW' || (state === 'DNAT' && flow.translated)) !== match.negated;
+    case 'mark':
+      return ((flow.mark & match.mask) >>> 0 === match.value) !== match.negated;
+    case 'addrtype':
+      return hook.isLocal(match.side === 'source' ? flow.source : flow.destination);
+    case 'recent':
+      return match.action === 'set' || match.name === hook.remembers;
+  }
+}
+
+function isInterface(test: Test, name: string): boolean {
+  return test.value.endsWith('+') ? name.startsWith(test.value.slice(0, -1)) : test.value === name;
+}
+
+/** Which interface a packet leaves by is up to the routing table, which the tracer does not know. */
+function refuseOut(ready: ReadyRule, hook: Hook): never {
+  throw new TraceError(`Cannot trace rule "${ready.text}" in ${hook.name}: it asks for the outgoing interface`);
+}
