@@ -70,7 +70,12 @@ const forbiddenRanges = (
  */
 export function forbiddenEndpoint(text: string): string | undefined {
   const address = parseAddress(text);
-  return address && forbiddenRanges.find((range) => isInCidr(address, range.cidr))?.reason;
+  return address && forbiddenAddress(address);
+}
+
+/** `forbiddenEndpoint` for an address that is parsed already. */
+export function forbiddenAddress(address: Address): string | undefined {
+  return forbiddenRanges.find((range) => isInCidr(address, range.cidr))?.reason;
 }
 
 /** The bits of word `index` that a prefix covers. */

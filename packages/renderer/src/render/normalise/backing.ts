@@ -81,18 +81,10 @@ function textOf(family: Family, address: string, port: number): string {
 
 function makeEndpoint(read: ReadEndpoint, port: number, text: string): Endpoint {
   const { address, nodeName, zone, ready, serving, terminating, hintZones, hintNodes } = read;
-  return {
-    address,
-    port,
-    text,
-    ...(nodeName !== undefined && { nodeName }),
-    ...(zone !== undefined && { zone }),
-    ready,
-    serving,
-    terminating,
-    hintZones,
-    hintNodes,
-  };
+  const endpoint: Endpoint = { address, port, text, ready, serving, terminating, hintZones, hintNodes };
+  if (nodeName === undefined && zone === undefined) return endpoint;
+  if (zone === undefined) return { ...endpoint, nodeName: nodeName ?? '' };
+  return nodeName === undefined ? { ...endpoint, zone } : { ...endpoint, nodeName, zone };
 }
 
 function foreignSlice(slice: ReadSlice): Problem {

@@ -1,4 +1,4 @@
-import { canonicalAddress, type Family, forbiddenEndpoint, parseCidr } from '@sluice/bundle';
+import { type Address, type Family, forbiddenAddress, parseAddress, parseCidr } from '@sluice/bundle';
 import type { Path } from '../kube.ts';
 import { complain, pathText, type Spot } from './fields.ts';
 import { quote } from './text.ts';
@@ -16,7 +16,24 @@ export const familyWord = { ipv4: 'IPv4', ipv6: 'IPv6' } as const satisfies Reco
  * readers could take for different addresses is an error.
  */
 export function checkAddress(spot: Spot, tail: Path, text: string): string | undefined {
-  const address = canonicalAddress(text);
+  return parse(spot, tail, text)?.text;
+}
+
+/** An address that traffic may be sent to or taken from: `checkAddress`, and not in a range that is a node's own business. */
+export function checkRoutable(spot: Spot, tail: Path, text: string): string | undefined {
+  const address = parse(spot, tail, text);
+  const why = address && forbiddenAddress(address);
+  if (why === undefined) return address?.text;
+  complain(spot, tail, {
+    code: 'ADDRESS_FORBIDDEN',
+    message: `Cannot route to ${quote(text)} in ${pathText(spot, tail)}: ${why}`,
+    hint: "Write an address that belongs to a pod or a machine; these ranges lead to every node's own services",
+  });
+  return undefined;
+}
+
+function parse(spot: Spot, tail: Path, text: string): Address | undefined {
+  const address = parseAddress(text);
   if (address === undefined) {
     complain(spot, tail, {
       code: 'ADDRESS_INVALID',
@@ -25,28 +42,17 @@ export function checkAddress(spot: Spot, tail: Path, text: string): string | und
     });
     return undefined;
   }
-  if (address !== text) {
-    complain(spot, tail, {
-      code: 'ADDRESS_INVALID',
-      level: 'warning',
-      message: `Cannot keep the spelling ${quote(text)} in ${pathText(spot, tail)}: the rules say ${address}`,
-      hint: `Write ${address}`,
-    });
-  }
+  if (address.text !== text) respelled(spot, tail, text, address.text);
   return address;
 }
 
-/** An address that traffic may be sent to or taken from: `checkAddress`, and not in a range that is a node's own business. */
-export function checkRoutable(spot: Spot, tail: Path, text: string): string | undefined {
-  const address = checkAddress(spot, tail, text);
-  const why = address === undefined ? undefined : forbiddenEndpoint(address);
-  if (why === undefined) return address;
+function respelled(spot: Spot, tail: Path, text: string, canonical: string): void {
   complain(spot, tail, {
-    code: 'ADDRESS_FORBIDDEN',
-    message: `Cannot route to ${quote(text)} in ${pathText(spot, tail)}: ${why}`,
-    hint: "Write an address that belongs to a pod or a machine; these ranges lead to every node's own services",
+    code: 'ADDRESS_INVALID',
+    level: 'warning',
+    message: `Cannot keep the spelling ${quote(text)} in ${pathText(spot, tail)}: the rules say ${canonical}`,
+    hint: `Write ${canonical}`,
   });
-  return undefined;
 }
 
 /** A network in its one spelling; bits behind the prefix are a warning, and cleared as iptables clears them. */
@@ -60,13 +66,6 @@ export function checkCidr(spot: Spot, tail: Path, text: string): string | undefi
     });
     return undefined;
   }
-  if (cidr.text !== text) {
-    complain(spot, tail, {
-      code: 'ADDRESS_INVALID',
-      level: 'warning',
-      message: `Cannot keep the spelling ${quote(text)} in ${pathText(spot, tail)}: the rules say ${cidr.text}`,
-      hint: `Write ${cidr.text}`,
-    });
-  }
+  if (cidr.text !== text) respelled(spot, tail, text, cidr.text);
   return cidr.text;
 }

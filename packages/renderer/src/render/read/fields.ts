@@ -88,6 +88,11 @@ export function mappingIn(spot: Spot, key: string): Spot | undefined {
   return { subject: spot.subject, value, above: spot, key, index: -1 };
 }
 
+/** The spot of a mapping that is not there: as if it were there and empty. */
+export function emptyIn(spot: Spot, key: string): Spot {
+  return { subject: spot.subject, value: {}, above: spot, key, index: -1 };
+}
+
 const nothing: readonly never[] = [];
 
 /** The items of a list; none when it is not there or (with a problem) no list. */
@@ -143,15 +148,17 @@ function wrongType(spot: Spot, tail: Path, value: Json, wanted: string): undefin
   complain(spot, tail, {
     code: 'FIELD_TYPE',
     message: `Cannot read ${pathText(spot, tail)}: it is ${nameOf(value)}, not ${wanted}`,
-    hint: hints[wanted] ?? `Write ${wanted}, as the Kubernetes API has it`,
+    hint: hintFor(value, wanted),
   });
   return undefined;
 }
 
-const hints: Readonly<Record<string, string>> = {
-  'a number': 'Write the number without quotes',
-  'a text': 'Put the value in quotes',
-};
+function hintFor(value: Json, wanted: string): string {
+  if (wanted === 'a number' && typeof value === 'string' && /^[0-9]+$/.test(value))
+    return 'Write the number without quotes';
+  if (wanted === 'a text' && typeof value !== 'object') return 'Put the value in quotes';
+  return `Write ${wanted}, as the Kubernetes API has it`;
+}
 
 function nameOf(value: Json): string {
   if (typeof value === 'string') return `the text ${quote(value)}`;

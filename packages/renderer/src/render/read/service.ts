@@ -1,6 +1,6 @@
 import type { Family, Problem } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
-import { complain, flagIn, mappingIn, type Spot, valueIn, wordIn } from './fields.ts';
+import { complain, emptyIn, flagIn, mappingIn, type Spot, valueIn, wordIn } from './fields.ts';
 import { type ForeignLabel, foreignLabelOf, identify } from './names.ts';
 import { portIn } from './ports.ts';
 import { readAffinity, readSelector } from './service-extras.ts';
@@ -53,11 +53,7 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
   const identity = identify(object, problems, 'label');
   if (!identity) return undefined;
   const { top, namespace, name, key, labels } = identity;
-  const spec = mappingIn(top, 'spec');
-  if (!spec) {
-    if (!top.subject.broken) complain(top, ['spec'], withoutSpec);
-    return undefined;
-  }
+  const spec = mappingIn(top, 'spec') ?? emptyIn(top, 'spec');
   const type = wordIn(spec, 'type', ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'], 'ClusterIP');
   const addresses = readClusterAddresses(spec, type);
   const hasNodePorts = !addresses.headless && (type === 'NodePort' || type === 'LoadBalancer');
@@ -82,12 +78,6 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
   };
   return top.subject.broken ? undefined : service;
 }
-
-const withoutSpec = {
-  code: 'FIELD_MISSING',
-  message: 'Cannot read a Service without spec',
-  hint: 'Write spec with ports and a selector',
-} as const;
 
 /** Local means something only where traffic comes from outside (`ExternalPolicyLocal`); elsewhere it is said and taken as Cluster. */
 function readExternalPolicy(spec: Spot, type: ServiceType): TrafficPolicy {
