@@ -21,6 +21,8 @@ export interface ReadText {
 /** A config is written by hand; what is larger is something else. */
 const bytesMax = 1024 * 1024;
 const aliasesMax = 100;
+/** After so many the reader has lost the thread, and so has the person. */
+const errorsMax = 20;
 
 /**
  * Reads one YAML 1.2 document (JSON is YAML too) and remembers where everything stands.
@@ -44,7 +46,9 @@ export function readText(
   try {
     const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
     const origin = originOf(document, at);
-    const problems = document.errors.map((error) => yamlProblem(error.code, error.message, at(error.pos[0])));
+    const problems = document.errors
+      .slice(0, errorsMax)
+      .map((error) => yamlProblem(error.code, error.message, at(error.pos[0])));
     if (problems.length > 0) return { origin, problems };
     return { value: document.toJS({ maxAliasCount: aliasesMax }) as Json, origin, problems };
   } catch (error) {
@@ -77,9 +81,13 @@ function explain(error: unknown): Words {
 }
 
 function yamlProblem(code: string, message: string, at: Place): Problem {
-  const codes: Readonly<Record<string, ProblemCode>> = { DUPLICATE_KEY: 'YAML_DUPLICATE_KEY' };
+  const codes: Readonly<Record<string, ProblemCode>> = {
+    DUPLICATE_KEY: 'YAML_DUPLICATE_KEY',
+    RESOURCE_EXHAUSTION: 'INPUT_TOO_LARGE',
+  };
   const hints: Readonly<Record<string, string>> = {
     DUPLICATE_KEY: 'Keep one of the two keys',
+    RESOURCE_EXHAUSTION: 'Give the config file itself with -c; this is nested too deeply for one',
     MULTIPLE_DOCS: 'Keep one document; give others in files of their own',
   };
   return {

@@ -114,7 +114,7 @@ function checkPeriods(value: JsonObject, origin: TextOrigin, section: string): P
     return (typeof text === 'string' && parseGoDuration(text)) || 0;
   };
   const syncPeriod = seconds('syncPeriod') || 30;
-  if (seconds('minSyncPeriod') <= syncPeriod) return [];
+  if (syncPeriod < 0 || seconds('minSyncPeriod') <= syncPeriod) return [];
   const path = [section, 'minSyncPeriod'];
   const why = `it is longer than syncPeriod (${syncPeriod}s)`;
   return [configProblem(origin.place(path), object, path, why, 'Make minSyncPeriod at most as long as syncPeriod')];

@@ -1,0 +1,249 @@
+import { expect, test } from 'vitest';
+import type { Profile } from '../render/config.ts';
+import { readConfig } from './config.ts';
+
+const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n';
+const read = (body: string) => readConfig({ sluice: { file: 'sluice.yaml', text: head + body }, kubeProxy: [] });
+
+/** What a profile is when nobody says anything: kube-proxy's own defaults. */
+const defaultProfile: Profile = {
+  name: 'default',
+  nodeSelector: {},
+  mode: 'iptables',
+  families: ['ipv4', 'ipv6'],
+  iptables: { masqueradeBit: 14, masqueradeAll: false, localhostNodePorts: true, randomFully: true },
+  detectLocalMode: 'ClusterCIDR',
+  detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
+  clusterCIDR: {},
+  nodePortAddresses: [],
+  conntrack: {
+    maxPerCore: 32768,
+    min: 131072,
+    tcpEstablishedTimeout: 86400,
+    tcpCloseWaitTimeout: 3600,
+    udpTimeout: 0,
+    udpStreamTimeout: 0,
+    tcpBeLiberal: false,
+  },
+  sysctls: {},
+};
+
+test('without a config everything has its default', () => {
+  expect(readConfig({ kubeProxy: [] })).toEqual({
+    config: {
+      clusterName: 'kubernetes',
+      complete: false,
+      profiles: [defaultProfile],
+      serviceCIDRs: { ipv4: '10.96.0.0/12' },
+      primaryFamily: 'ipv4',
+      nodePortRange: { from: 30000, to: 32767 },
+      nodes: [],
+    },
+    problems: [],
+  });
+});
+
+test('every field of a config is read', () => {
+  const { config, problems } = read(`
+clusterName: shop
+complete: true
+serviceCIDRs: ["FD00:96::/108", 10.96.0.7/16]
+nodePortRange: 31000-31999
+nodes:
+  - name: b
+  - { name: a, labels: { zone: x, pool: edge }, addresses: ["FD00::1"], podCIDRs: [10.244.1.0/24], cores: 4 }
+profiles:
+  - name: edge
+    nodeSelector:
+      matchLabels: { pool: edge }
+      matchExpressions: [{ key: topology.kubernetes.io/zone, operator: NotIn, values: [a] }]
+    families: [ipv6, ipv4]
+    mode: iptables
+    iptables: { masqueradeBit: 31, masqueradeAll: true, localhostNodePorts: false, randomFully: false }
+    detectLocalMode: InterfaceNamePrefix
+    detectLocal: { interfaceNamePrefix: cali }
+    clusterCIDR: 10.244.0.0/16,FD00:10::/56
+    nodePortAddresses: [192.0.2.1/24, 192.0.2.0/24]
+    conntrack:
+      maxPerCore: 0
+      min: 0
+      tcpEstablishedTimeout: 1h30m
+      tcpCloseWaitTimeout: 0s
+      udpTimeout: 90s
+      udpStreamTimeout: 3m0s
+      tcpBeLiberal: true
+    sysctls: { net.ipv6.conf.all.forwarding: "1", net.ipv4.ip_forward: 1 }
+`);
+  expect(problems).toEqual([]);
+  expect(config).toEqual({
+    clusterName: 'shop',
+    complete: true,
+    serviceCIDRs: { ipv4: '10.96.0.0/16', ipv6: 'fd00:96::/108' },
+    primaryFamily: 'ipv6',
+    nodePortRange: { from: 31000, to: 31999 },
+    nodes: [
+      { name: 'a', labels: { pool: 'edge', zone: 'x' }, addresses: ['fd00::1'], podCIDRs: ['10.244.1.0/24'], cores: 4 },
+      { name: 'b', labels: {}, addresses: [], podCIDRs: [] },
+    ],
+    profiles: [
+      {
+        name: 'edge',
+        nodeSelector: {
+          matchLabels: { pool: 'edge' },
+          matchExpressions: [{ key: 'topology.kubernetes.io/zone', operator: 'NotIn', values: ['a'] }],
+        },
+        mode: 'iptables',
+        families: ['ipv4', 'ipv6'],
+        iptables: { masqueradeBit: 31, masqueradeAll: true, localhostNodePorts: false, randomFully: false },
+        detectLocalMode: 'InterfaceNamePrefix',
+        detectLocal: { bridgeInterface: '', interfaceNamePrefix: 'cali' },
+        clusterCIDR: { ipv4: '10.244.0.0/16', ipv6: 'fd00:10::/56' },
+        nodePortAddresses: ['192.0.2.0/24'],
+        conntrack: {
+          maxPerCore: 0,
+          min: 0,
+          tcpEstablishedTimeout: 5400,
+          tcpCloseWaitTimeout: 0,
+          udpTimeout: 90,
+          udpStreamTimeout: 180,
+          tcpBeLiberal: true,
+        },
+        sysctls: { 'net.ipv4.ip_forward': '1', 'net.ipv6.conf.all.forwarding': '1' },
+      },
+      defaultProfile,
+    ],
+  });
+});
+
+test('JSON is read as well', () => {
+  const text = JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: 'shop' });
+  const { config, problems } = readConfig({ sluice: { file: 'sluice.json', text }, kubeProxy: [] });
+  expect([config.clusterName, problems]).toEqual(['shop', []]);
+});
+
+const profile = (text: string): string => `profiles:\n- name: p\n  ${text}\n`;
+const node = (text: string): string => `nodes:\n- name: n\n  ${text}\n`;
+const codeAndPlace = (body: string): string[] =>
+  read(body).problems.map(({ code, at }) => `${code} ${at?.line}:${at?.column}`);
+
+test.each([
+  ['an unknown field', 'clusterNme: shop', 'CONFIG_INVALID 3:1'],
+  ['an unknown field of a profile', profile('iptables: { masqueradAll: true }'), 'CONFIG_INVALID 5:15'],
+  ["a field of kube-proxy's that no rule depends on", profile('oomScoreAdj: 0'), 'CONFIG_INVALID 5:3'],
+  ['a field twice', 'clusterName: a\nclusterName: b', 'YAML_DUPLICATE_KEY 4:1'],
+  ['broken YAML', 'clusterName: [a', 'YAML_SYNTAX 3:16'],
+  ['a second document', '---\nkind: SluiceConfig', 'YAML_SYNTAX 3:1'],
+  ['an empty field', 'profiles:', 'CONFIG_INVALID 3:10'],
+  ['a YAML 1.1 boolean', 'complete: yes', 'CONFIG_INVALID 3:11'],
+  ['a name with a line break', 'clusterName: "a\\nb"', 'CONFIG_INVALID 3:14'],
+  ['a CIDR without its prefix', 'serviceCIDRs: [10.96.0.0]', 'ADDRESS_INVALID 3:16'],
+  ['a CIDR with leading zeros', 'serviceCIDRs: [010.96.0.0/12]', 'ADDRESS_INVALID 3:16'],
+  ['two service CIDRs of one family', 'serviceCIDRs: [10.96.0.0/12, 10.112.0.0/12]', 'ADDRESS_INVALID 3:30'],
+  ['no service CIDR', 'serviceCIDRs: []', 'CONFIG_INVALID 3:15'],
+  ['a port range that ends before it starts', 'nodePortRange: 32767-30000', 'CONFIG_INVALID 3:16'],
+  ['a port range beyond 65535', 'nodePortRange: 30000-70000', 'CONFIG_INVALID 3:16'],
+  ['one port as a range', 'nodePortRange: 30000', 'CONFIG_INVALID 3:16'],
+  ['a node without a name', 'nodes:\n- cores: 1', 'CONFIG_INVALID 4:3'],
+  ['a node name that could leave its directory', 'nodes:\n- name: ../x', 'CONFIG_INVALID 4:9'],
+  ['a node twice', 'nodes:\n- name: n\n- name: n', 'CONFIG_INVALID 5:9'],
+  ['a bad label key', node('labels: { "a b": c }'), 'CONFIG_INVALID 5:13'],
+  ['a bad label value', node('labels: { a: "b c" }'), 'CONFIG_INVALID 5:16'],
+  ['an address with a prefix', node('addresses: [192.0.2.1/24]'), 'ADDRESS_INVALID 5:15'],
+  ['an IPv4-mapped address', node('addresses: ["::ffff:10.0.0.1"]'), 'ADDRESS_INVALID 5:15'],
+  ['two pod CIDRs of one family', node('podCIDRs: [10.1.0.0/24, 10.2.0.0/24]'), 'CONFIG_INVALID 5:13'],
+  ['half a core', node('cores: 0.5'), 'CONFIG_INVALID 5:10'],
+  ['a profile without a name', 'profiles:\n- mode: iptables', 'CONFIG_INVALID 4:3'],
+  [
+    'a profile twice',
+    'profiles:\n- { name: p, nodeSelector: { matchLabels: { a: b } } }\n- name: p',
+    'CONFIG_INVALID 5:9',
+  ],
+  ['a profile that no node reaches', 'profiles:\n- name: p\n- name: q', 'CONFIG_INVALID 5:9'],
+  [
+    'the built-in name with a selector',
+    profile('nodeSelector: { matchLabels: { a: b } }').replace('p\n', 'default\n'),
+    'CONFIG_INVALID 4:9',
+  ],
+  [
+    'an unknown operator',
+    profile('nodeSelector: { matchExpressions: [{ key: a, operator: in }] }'),
+    'CONFIG_INVALID 5:58',
+  ],
+  [
+    'In without values',
+    profile('nodeSelector: { matchExpressions: [{ key: a, operator: In }] }'),
+    'CONFIG_INVALID 5:38',
+  ],
+  [
+    'Exists with values',
+    profile('nodeSelector: { matchExpressions: [{ key: a, operator: Exists, values: [b] }] }'),
+    'CONFIG_INVALID 5:74',
+  ],
+  ['mode userspace', profile('mode: userspace'), 'CONFIG_UNSUPPORTED 5:9'],
+  ['mode ipvs', profile('mode: ipvs'), 'CONFIG_UNSUPPORTED 5:9'],
+  ['mode nftables', profile('mode: nftables'), 'CONFIG_UNSUPPORTED 5:9'],
+  ['a mode that nobody has', profile('mode: iptable'), 'CONFIG_INVALID 5:9'],
+  ['no family', profile('families: []'), 'CONFIG_INVALID 5:13'],
+  ['a bit that a mark does not have', profile('iptables: { masqueradeBit: 32 }'), 'CONFIG_INVALID 5:30'],
+  ['a bit as text', profile('iptables: { masqueradeBit: "14" }'), 'CONFIG_INVALID 5:30'],
+  ['the bridge mode without a bridge', profile('detectLocalMode: BridgeInterface'), 'CONFIG_INVALID 5:20'],
+  ['a bridge name that is a rule', profile('detectLocal: { bridgeInterface: "a -j ACCEPT" }'), 'CONFIG_INVALID 5:35'],
+  ['a prefix with its own plus', profile('detectLocal: { interfaceNamePrefix: cali+ }'), 'CONFIG_INVALID 5:39'],
+  ['two cluster CIDRs of one family', profile('clusterCIDR: 10.1.0.0/16,10.2.0.0/16'), 'ADDRESS_INVALID 5:16'],
+  ['primary beside a CIDR', profile('nodePortAddresses: [primary, 10.0.0.0/8]'), 'CONFIG_INVALID 5:22'],
+  ['an address for a CIDR', profile('nodePortAddresses: [10.0.0.1]'), 'ADDRESS_INVALID 5:23'],
+  ['a number for a duration', profile('conntrack: { udpTimeout: 30 }'), 'CONFIG_INVALID 5:28'],
+  ['a duration without a unit', profile('conntrack: { udpTimeout: "30" }'), 'CONFIG_INVALID 5:28'],
+  ['a negative duration', profile('conntrack: { udpTimeout: -30s }'), 'CONFIG_INVALID 5:28'],
+  ['a fraction of a second', profile('conntrack: { udpTimeout: 1500ms }'), 'CONFIG_INVALID 5:28'],
+  ['a time-out beyond thirty days', profile('conntrack: { udpTimeout: 721h }'), 'SYSCTL_NOT_ALLOWED 5:28'],
+  ['a sysctl of another kind', profile('sysctls: { kernel.panic: 1 }'), 'SYSCTL_NOT_ALLOWED 5:12'],
+  ['a sysctl value out of range', profile('sysctls: { net.ipv4.ip_forward: 2 }'), 'SYSCTL_NOT_ALLOWED 5:12'],
+  ['a list for a mapping', 'profiles:\n- []', 'CONFIG_INVALID 4:3'],
+])('%s is a problem at its place', (_title, body, expected) => {
+  expect(codeAndPlace(body)).toEqual([expected]);
+});
+
+test.each([
+  ['another kind', 'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConf', 'Did you mean "SluiceConfig"?'],
+  ['another version', 'apiVersion: sluice.dev/v1\nkind: SluiceConfig', 'Use "sluice.dev/v1alpha1"'],
+  ['no kind', 'apiVersion: sluice.dev/v1alpha1', 'Add the field kind'],
+  ['a misspelt field', `${head}serviceCidrs: [10.96.0.0/12]`, 'Did you mean serviceCIDRs?'],
+  [
+    'a bare number for a duration',
+    `${head}${profile('conntrack: { udpTimeout: 30 }')}`,
+    'Write it like 24h0m0s, 90s or 0s',
+  ],
+  ['a list of lists', '[]', 'Write a mapping here'],
+  ['nothing at all', '', 'Give it a value, or remove the key'],
+])('the hint for %s says what to do', (_title, text, hint) => {
+  expect(
+    readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }).problems.map((problem) => problem.hint),
+  ).toEqual([hint]);
+});
+
+test('all problems are listed at once, and what is right is still read', () => {
+  const { config, problems } = read(
+    `clusterName: shop\nextra: 1\n${profile('mode: ipvs\n  iptables: { masqueradeAll: true, masqueradeBit: 40 }')}`,
+  );
+  expect(problems.map(({ code }) => code)).toEqual(['CONFIG_INVALID', 'CONFIG_UNSUPPORTED', 'CONFIG_INVALID']);
+  expect([config.clusterName, config.profiles[0]?.iptables]).toMatchObject([
+    'shop',
+    { masqueradeAll: true, masqueradeBit: 14 },
+  ]);
+});
+
+test.each([
+  [
+    'aliases that expand without end',
+    `a: &a [${'x,'.repeat(9)}x]\n${['b', 'c', 'd', 'e', 'f', 'g', 'h'].map((c, i) => `${c}: &${c} [${`*${'abcdefg'[i]},`.repeat(9)}*${'abcdefg'[i]}]`).join('\n')}`,
+    'YAML_ALIAS_BOMB',
+  ],
+  ['nesting that is never closed', `a: ${'['.repeat(5_000)}`, 'YAML_SYNTAX'],
+  ['nesting without end', `a: ${'['.repeat(20_000)}${']'.repeat(20_000)}`, 'INPUT_TOO_LARGE'],
+  ['a text that is no config', `a: ${'x'.repeat(2_000_000)}`, 'INPUT_TOO_LARGE'],
+])('%s is refused', (_title, text, code) => {
+  expect(
+    readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }).problems.map((problem) => problem.code),
+  ).toContain(code);
+});

@@ -1,0 +1,224 @@
+import { expect, test } from 'vitest';
+import { readConfig } from './config.ts';
+import { readText } from './config-text.ts';
+import type { KubeProxyInput } from './kubeproxy.ts';
+import type { JsonObject } from '../render/kube.ts';
+
+const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+
+function input(text: string, file = 'proxy.yaml'): KubeProxyInput {
+  const { value, origin } = readText(file, text);
+  return { value: value as JsonObject, origin, text };
+}
+
+const read = (kubeProxy: string, profile?: string) =>
+  readConfig({
+    ...(profile !== undefined && {
+      sluice: {
+        file: 'sluice.yaml',
+        text: `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nprofiles:\n- name: p\n  ${profile}\n`,
+      },
+    }),
+    kubeProxy: [input(head + kubeProxy)],
+  });
+
+/** What kubeadm writes: every field is there, and next to none is set. */
+const kubeadm = `apiVersion: v1
+kind: ConfigMap
+metadata: { name: kube-proxy, namespace: kube-system }
+data:
+  config.conf: |-
+    apiVersion: kubeproxy.config.k8s.io/v1alpha1
+    bindAddress: 0.0.0.0
+    bindAddressHardFail: false
+    clientConnection:
+      acceptContentTypes: ""
+      burst: 0
+      contentType: ""
+      kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+      qps: 0
+    clusterCIDR: 10.244.0.0/16
+    configSyncPeriod: 0s
+    conntrack:
+      maxPerCore: null
+      min: null
+      tcpBeLiberal: false
+      tcpCloseWaitTimeout: null
+      tcpEstablishedTimeout: null
+      udpStreamTimeout: 0s
+      udpTimeout: 0s
+    detectLocal:
+      bridgeInterface: ""
+      interfaceNamePrefix: ""
+    detectLocalMode: ""
+    enableProfiling: false
+    healthzBindAddress: ""
+    hostnameOverride: ""
+    iptables:
+      localhostNodePorts: null
+      masqueradeAll: false
+      masqueradeBit: null
+      minSyncPeriod: 0s
+      syncPeriod: 0s
+    ipvs:
+      excludeCIDRs: null
+      minSyncPeriod: 0s
+      scheduler: ""
+      strictARP: false
+      syncPeriod: 0s
+      tcpFinTimeout: 0s
+      tcpTimeout: 0s
+      udpTimeout: 0s
+    kind: KubeProxyConfiguration
+    logging:
+      flushFrequency: 0
+      options:
+        json: { infoBufferSize: "0" }
+        text: { infoBufferSize: "0" }
+      verbosity: 0
+    metricsBindAddress: ""
+    mode: ""
+    nftables:
+      masqueradeAll: false
+      masqueradeBit: null
+      minSyncPeriod: 0s
+      syncPeriod: 0s
+    nodePortAddresses: null
+    oomScoreAdj: null
+    portRange: ""
+    showHiddenMetricsForVersion: ""
+    winkernel:
+      enableDSR: false
+      forwardHealthCheckVip: false
+      networkName: ""
+      rootHnsEndpointName: ""
+      sourceVip: ""
+  kubeconfig.conf: |-
+    apiVersion: v1
+`;
+
+test("kubeadm's ConfigMap is the default plus its clusterCIDR", () => {
+  const plain = readConfig({ kubeProxy: [] }).config;
+  const { config, problems } = readConfig({ kubeProxy: [input(kubeadm, 'cm.yaml')] });
+  expect(problems).toEqual([]);
+  expect(config).toEqual({ ...plain, profiles: [{ ...plain.profiles[0], clusterCIDR: { ipv4: '10.244.0.0/16' } }] });
+});
+
+test('what kube-proxy is told holds for every profile that says nothing else', () => {
+  const text = `iptables: { masqueradeBit: 15, localhostNodePorts: false }\nconntrack: { tcpEstablishedTimeout: 1h }\nnodePortAddresses: [primary]\n`;
+  const { config, problems } = read(text, 'nodeSelector: { matchLabels: { a: b } }');
+  expect(problems).toEqual([]);
+  expect(config.profiles).toHaveLength(2);
+  for (const profile of config.profiles) {
+    expect(profile).toMatchObject({
+      iptables: { masqueradeBit: 15, localhostNodePorts: false },
+      conntrack: { tcpEstablishedTimeout: 3600 },
+      nodePortAddresses: ['primary'],
+    });
+  }
+});
+
+test('sluice.yaml wins, and each difference is noted with both values and places', () => {
+  const { config, problems } = read(
+    'iptables:\n  masqueradeBit: 15\n  masqueradeAll: true\n',
+    'iptables: { masqueradeBit: 16 }',
+  );
+  expect(config.profiles[0]?.iptables).toMatchObject({ masqueradeBit: 16, masqueradeAll: true });
+  expect(problems).toMatchObject([
+    { code: 'CONFIG_OVERRIDES', level: 'note', at: { file: 'sluice.yaml', line: 5, column: 30 }, object: 'Profile p' },
+  ]);
+  expect(problems[0]?.message).toContain('16 here wins over 15 of KubeProxyConfiguration at proxy.yaml:4');
+});
+
+test.each([
+  ['a duration in other words', 'conntrack: { udpTimeout: 90s }', 'conntrack: { udpTimeout: 1m30s }'],
+  ['a CIDR in another spelling', 'clusterCIDR: FD00:0::/56', 'clusterCIDR: fd00::/56'],
+  ['the same list', 'nodePortAddresses: [10.0.0.0/8]', 'nodePortAddresses: [10.0.0.0/8]'],
+  ['a field that kube-proxy leaves open', 'mode: ""', 'mode: iptables'],
+])('%s is no difference', (_title, kubeProxy, profile) => {
+  expect(read(kubeProxy, profile).problems).toEqual([]);
+});
+
+test('a mode that sluice.yaml replaces does no harm', () => {
+  expect(read('mode: ipvs', 'mode: iptables').problems.map(({ code }) => code)).toEqual(['CONFIG_OVERRIDES']);
+});
+
+test.each([
+  ['an unknown field', 'udpIdleTimeout: 250ms', 'CONFIG_INVALID warning 3:17'],
+  ['mode userspace', 'mode: userspace', 'CONFIG_UNSUPPORTED error 3:7'],
+  ['mode ipvs', 'mode: ipvs', 'CONFIG_UNSUPPORTED error 3:7'],
+  ['mode kernelspace', 'mode: kernelspace', 'CONFIG_UNSUPPORTED error 3:7'],
+  ['a mode that nobody has', 'mode: iptable', 'CONFIG_INVALID error 3:7'],
+  ['a bit out of range', 'iptables: { masqueradeBit: 32 }', 'CONFIG_INVALID error 3:28'],
+  ['a score out of range', 'oomScoreAdj: 1001', 'CONFIG_INVALID error 3:14'],
+  ['a negative period', 'iptables: { syncPeriod: -1s }', 'CONFIG_INVALID error 3:25'],
+  ['a minimum above the period', 'iptables: { minSyncPeriod: 31s }', 'CONFIG_INVALID error 3:28'],
+  ['the same in nftables', 'nftables: { syncPeriod: 5s, minSyncPeriod: 6s }', 'CONFIG_INVALID error 3:44'],
+  ['a period that is a number', 'configSyncPeriod: 900', 'CONFIG_INVALID error 3:19'],
+  ['an address that is none', 'bindAddress: localhost', 'ADDRESS_INVALID error 3:14'],
+  ['a health address without a port', 'healthzBindAddress: 0.0.0.0', 'ADDRESS_INVALID error 3:21'],
+  ['a metrics port out of range', 'metricsBindAddress: "[::1]:70000"', 'CONFIG_INVALID error 3:21'],
+  ['a CIDR that is none', 'ipvs: { excludeCIDRs: [10.0.0.0] }', 'ADDRESS_INVALID error 3:24'],
+  ['three cluster CIDRs', 'clusterCIDR: 10.1.0.0/16,fd00::/56,fd01::/56', 'ADDRESS_INVALID error 3:14'],
+  ['a detector that nobody has', 'detectLocalMode: NodeCIDRs', 'CONFIG_INVALID error 3:18'],
+  ['a bridge mode without a bridge', 'detectLocalMode: BridgeInterface', 'CONFIG_INVALID error 3:18'],
+  ['a negative table size', 'conntrack: { min: -1 }', 'CONFIG_INVALID error 3:19'],
+  ['a feature gate that is no switch', 'featureGates: { A: "true" }', 'CONFIG_INVALID error 3:20'],
+  ['words that 1.37 adds', 'nodePortAddresses: [localhost]', 'ADDRESS_INVALID error 3:21'],
+])('%s is a problem at its place', (_title, text, expected) => {
+  expect(read(text).problems.map(({ code, level, at }) => `${code} ${level} ${at?.line}:${at?.column}`)).toEqual([
+    expected,
+  ]);
+});
+
+test('another version of the format is refused', () => {
+  const { problems } = readConfig({
+    kubeProxy: [input('apiVersion: kubeproxy.config.k8s.io/v1alpha2\nkind: KubeProxyConfiguration')],
+  });
+  expect(problems).toMatchObject([{ code: 'CONFIG_INVALID', at: { line: 1, column: 13 } }]);
+});
+
+const configMap = (body: string): string => `kind: ConfigMap\ndata:\n  config.conf: ${body}`;
+const inner = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\noomScoreAdj: 2000\n';
+const indented = (text: string): string => text.replaceAll(/^(?=.)/gm, '    ');
+
+test.each([
+  ['a literal block', configMap(`|\n${indented(inner)}`), '6:18'],
+  ['a literal block that begins with an empty line', configMap(`|-\n\n${indented(inner)}`), '7:18'],
+  ['a quoted string, which has no lines of its own', configMap(JSON.stringify(inner)), '3:16'],
+  [
+    'a folded block, whose lines are not those of the text',
+    configMap(`>\n${indented(inner).replaceAll('\n', '\n\n')}`),
+    '3:16',
+  ],
+])('a place inside a ConfigMap is right in %s', (_title, text, expected) => {
+  const { problems } = readConfig({ kubeProxy: [input(text, 'cm.yaml')] });
+  expect(problems.map(({ at }) => `${at?.file} ${at?.line}:${at?.column}`)).toEqual([`cm.yaml ${expected}`]);
+});
+
+test('broken YAML inside a ConfigMap is found at its line', () => {
+  const { problems } = readConfig({
+    kubeProxy: [input(configMap(`|\n${indented(`${inner}oomScoreAdj: 3\n`)}`), 'cm.yaml')],
+  });
+  expect(problems).toMatchObject([{ code: 'YAML_DUPLICATE_KEY', at: { file: 'cm.yaml', line: 7, column: 5 } }]);
+});
+
+test.each([
+  ['a ConfigMap without config.conf', 'kind: ConfigMap\ndata: { other: x }'],
+  ['a ConfigMap whose config.conf is a list', configMap('"[]"')],
+  ['a ConfigMap whose config.conf is empty', configMap('""')],
+])('%s is a problem', (_title, text) => {
+  expect(readConfig({ kubeProxy: [input(text)] }).problems).toMatchObject([{ code: 'CONFIG_INVALID', level: 'error' }]);
+});
+
+test('the same configuration twice is one, two different ones are a problem naming both', () => {
+  const [one, same, other] = [
+    'mode: iptables\nclusterCIDR: 10.1.0.0/16\n',
+    'clusterCIDR: 10.1.0.0/16\nmode: iptables\n',
+    'mode: iptables\n',
+  ];
+  expect(readConfig({ kubeProxy: [input(head + one, 'a'), input(head + same, 'b')] }).problems).toEqual([]);
+  const { problems } = readConfig({ kubeProxy: [input(head + one, 'a'), input(head + other, 'b')] });
+  expect(problems).toMatchObject([{ code: 'CONFIG_INVALID', level: 'error', at: { file: 'b', line: 1 } }]);
+  expect(problems[0]?.message).toContain('a:1');
+});
