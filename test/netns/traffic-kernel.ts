@@ -14,14 +14,17 @@ const silenceMs = 1_000;
 /** How long an answer may take on a machine that is busy with other tests. */
 const answerMs = 10_000;
 
+/** Verdicts that name no machine. */
+const endings: ReadonlySet<Verdict> = new Set(['drop', 'reject', 'pass', 'accept']);
+
 /**
  * Opens the connections of a row for real and says what became of them, in the words of the row's `expect`.
- * @returns every verdict seen, sorted; one that could be told from an expected one only by the tracer is taken for the expected one
+ * @returns every verdict seen; one that could be told from an expected one only by the tracer is taken for the expected one
  */
 export async function observe(cluster: Cluster, table: PacketTable, row: Row): Promise<readonly Verdict[]> {
-  const silent = row.expect.every((verdict) => verdict === 'drop' || verdict === 'pass');
+  const silent = row.expect.every((verdict) => endings.has(verdict));
   const wanted = connectOf(row, silent ? silenceMs : answerMs);
-  const answers = row.expect.some((verdict) => !['drop', 'pass', 'reject'].includes(verdict));
+  const answers = row.expect.some((verdict) => !endings.has(verdict));
   const seen = new Set<Verdict>();
   for (let attempt = 0; attempt < (answers ? attemptsMax : 1); attempt++) {
     const causes = causesOf(cluster.spec, table, row, await cluster.host(row.from).connect(wanted));
@@ -30,7 +33,9 @@ export async function observe(cluster: Cluster, table: PacketTable, row: Row): P
     const done = row.stays || row.expect.every((expected) => seen.has(expected)) || !row.expect.includes(verdict);
     if (done && attempt + 1 >= attemptsMin) break;
   }
-  return [...seen].toSorted();
+  // Affinity lets one client meet one endpoint only, whichever it is.
+  const stayed = row.stays && seen.size === 1 && row.expect.some((expected) => seen.has(expected));
+  return stayed ? row.expect : [...seen];
 }
 
 function connectOf(row: Row, timeoutMs: number): Connect {
@@ -47,12 +52,13 @@ const silences = { refused: ['reject'], timeout: ['drop'], unreachable: [] } as 
  */
 function causesOf(spec: ClusterSpec, table: PacketTable, row: Row, reply: Reply): readonly Verdict[] {
   const source = sourceOf(spec, row);
-  const pass = isDeepStrictEqual(reply, untouched(spec, table, row, source)) ? ['pass'] : [];
+  const pass = isDeepStrictEqual(reply, untouched(spec, table, row, source)) ? ['pass', 'accept'] : [];
   if (reply.kind !== 'answer') return [...silences[reply.kind], ...pass];
   const { answer, seenAs } = reply;
   const plain = seenAs === source ? [answer] : [];
   const masked = nodeOf(spec, row)?.addresses.includes(seenAs) ? [`masquerade ${answer}`] : [];
-  return [...plain, ...masked, ...pass, `${answer} seeing ${seenAs}`];
+  const known = [...plain, ...masked, ...pass];
+  return known.length > 0 ? known : [`${answer} seeing ${seenAs}`];
 }
 
 /** What a connection meets that no Service rule touches: the owner of the address, or the edge of this small world. */

@@ -45,7 +45,7 @@ export interface Target {
 
 /**
  * What becomes of a connection: the machine that answers, with `masquerade ` before it when it sees a node's address;
- * `reject` (refused at once), `drop` (no answer at all), or `pass` (no Service rule decided).
+ * `reject` (refused at once), `drop` (no answer at all), `accept` (a rule lets it in as it is), `pass` (no Service rule decided).
  */
 export type Verdict = string;
 

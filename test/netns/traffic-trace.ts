@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { type Outcome, type Packet, trace } from '@sluice/bundle';
+import { compareText, type Outcome, type Packet, trace } from '@sluice/bundle';
 import type { ClusterSpec, NodeSpec } from './cluster.ts';
 import type { Programs } from './traffic-nodes.ts';
 import { firstNode, machineAt, nodeOf, sourceOf } from './traffic-places.ts';
@@ -28,7 +28,7 @@ function verdictsAt(
   const program = programs.get(node.name)?.[packet.family];
   if (!program) throw new Error(`Cannot trace ${row.title}: ${node.name} has no rules of ${packet.family}`);
   const outcomes = trace(program, packet, { localAddresses: node.addresses });
-  return [...new Set(outcomes.map((outcome) => verdictOf(spec, row, outcome)))].toSorted();
+  return [...new Set(outcomes.map((outcome) => verdictOf(spec, row, outcome)))].toSorted(compareText);
 }
 
 function packetAt(spec: ClusterSpec, row: Row, node: NodeSpec): Packet {
@@ -46,7 +46,7 @@ function packetAt(spec: ClusterSpec, row: Row, node: NodeSpec): Packet {
 }
 
 function verdictOf(spec: ClusterSpec, row: Row, outcome: Outcome): Verdict {
-  if (outcome.verdict !== 'dnat') return outcome.verdict === 'accept' ? 'pass' : outcome.verdict;
+  if (outcome.verdict !== 'dnat') return outcome.verdict;
   const to = outcome.to ?? '';
   const address = to.slice(0, to.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
   return `${outcome.masquerade ? 'masquerade ' : ''}${machineAt(spec, row.from, address) ?? to}`;

@@ -1,0 +1,22 @@
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { expect, test } from 'vitest';
+import { listExamples, renderArguments } from '../tools/examples.ts';
+
+const sluice = join(import.meta.dirname, '..', 'bin', 'sluice');
+
+/** These tests start programs, on a machine that may be busy. */
+const startsProgramsMs = 30_000;
+
+test.each(listExamples())(
+  'examples/$name holds what its input renders to',
+  async (example) => {
+    const { exitCode, all } = await execa(sluice, [...renderArguments(example), '--check'], {
+      reject: false,
+      all: true,
+    });
+    // The output shows the stale hunks; ./dev golden writes them.
+    expect({ exitCode, all: exitCode === 0 ? '' : all }).toEqual({ exitCode: 0, all: '' });
+  },
+  startsProgramsMs,
+);

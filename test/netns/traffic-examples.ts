@@ -1,0 +1,49 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compareText } from '@sluice/bundle';
+import { execa } from 'execa';
+import { afterAll } from 'vitest';
+import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
+import type { ClusterSpec } from './cluster.ts';
+import { clusterOf } from './traffic-cluster.ts';
+import { type PacketTable, type Row, readPacketTable, type Verdict } from './traffic-table.ts';
+
+const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+
+/** An example with a table of packets. */
+export interface TrafficExample {
+  readonly name: string;
+  readonly table: PacketTable;
+  readonly spec: ClusterSpec;
+  /** Renders the example, once, and gives the bundle's directory. */
+  readonly render: () => Promise<string>;
+}
+
+/** Every example that has a `packets.yaml`. The bundles are removed after the last test of the file that asks. */
+export function trafficExamples(): readonly TrafficExample[] {
+  const scratch = mkdtempSync(join(tmpdir(), 'sluice-traffic-'));
+  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+  return listExamples().flatMap((example) => {
+    if (example.packets === undefined) return [];
+    const table = readPacketTable(example.packets);
+    const spec = clusterOf(example.input, table);
+    return [{ name: example.name, table, spec, render: renderOnce(example, join(scratch, example.name)) }];
+  });
+}
+
+function renderOnce(example: Example, bundle: string): () => Promise<string> {
+  let rendered: Promise<string> | undefined;
+  return () => (rendered ??= execa(sluice, renderArguments(example, bundle)).then(() => bundle));
+}
+
+/** One line per row with what became of it, so that a difference reads like the table itself. */
+export function asLines(
+  rows: readonly Row[],
+  verdicts: (row: Row) => readonly Verdict[] = (row) => row.expect,
+): readonly string[] {
+  return rows.map((row) => {
+    const { address, port, protocol } = row.to;
+    return `${row.title}: ${row.from} → ${address}:${port}/${protocol}: ${verdicts(row).toSorted(compareText).join(' | ')}`;
+  });
+}
