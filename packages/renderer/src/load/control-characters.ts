@@ -1,8 +1,8 @@
 import type { Json, JsonObject, Path } from '../render/kube.ts';
 
-/** C0, DEL and C1: no field that Sluice reads may hold one, and in a terminal they can rewrite what a person sees. */
-const control = /[\0-\x1f\x7f-\x9f]/;
-const controlInFreeText = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/;
+/** C0, DEL and C1 (general category Cc): no field that Sluice reads may hold one, and in a terminal they can rewrite what a person sees. */
+const control = /\p{Cc}/u;
+const controlInFreeText = /[^\P{Cc}\t\n\r]/u;
 
 /** Texts for people, where tabs and line ends are usual: annotations, who manages what, and conditions of a Node. */
 function isFreeText(path: Path): boolean {

@@ -97,8 +97,8 @@ export class Lines {
 
   /**
    * A literal block whose header `|` or `|-` ends the line at `start`, inside a parent at column `indent`; undefined if there
-   * is none. Goes to the line after it. A first line without content, blank lines that hold spaces and an end without newline
-   * are BAIL: they take more rules than this (YAML 1.2.2, 8.1.1).
+   * is none. Goes to the line after it. A first line without content and blank lines that hold spaces are BAIL: their
+   * indentation takes more rules than this (YAML 1.2.2, 8.1.1.1).
    */
   literal(start: number, indent: number): string | undefined {
     const { text } = this;
@@ -119,10 +119,8 @@ export class Lines {
       lines.push(text.slice(from + column, end));
       this.end = end;
     }
-    if (this.end === text.length) throw BAIL;
     while (lines.at(-1) === '') lines.pop();
     this.next();
-    if (this.indent > indent) throw BAIL;
     return lines.join('\n') + (header === '|' ? '\n' : '');
   }
 }

@@ -77,7 +77,8 @@ class Loader {
       case 'unknown-version':
         this.problems.push(refusal(found, this.places.place(parsed, [...found.path, 'apiVersion'])));
         return;
-      default:
+      case 'malformed':
+      case 'sluice-config':
         this.problems.push(refusal(found, this.places.place(parsed, found.path)));
     }
   }

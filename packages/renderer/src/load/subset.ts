@@ -8,7 +8,7 @@ import { BAIL, emptyFlow, plainScalar, quotedEnd } from './subset-scalars.ts';
 export { BAIL };
 
 /** Tabs, other control characters, NEL, line and paragraph separator, byte order marks: YAML has a rule for each, this parser none. */
-const unusual = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]/;
+const unusual = /[^\P{Cc}\n]|[\u2028\u2029\ufeff]/u;
 
 /**
  * Reads one document of the plain block style that `kubectl get -o yaml`, Helm and kustomize write: block maps and lists,
@@ -56,7 +56,9 @@ class SubsetReader {
     this.marks = marks;
   }
 
+  /** A line that no map or list takes, because its indentation is that of none, is left over here in the end. */
   document(): Json {
+    if (this.lines.ended) throw BAIL;
     const value = this.block('');
     if (!this.lines.ended) throw BAIL;
     return value;
@@ -84,7 +86,6 @@ class SubsetReader {
       if (Object.hasOwn(map, key) || ++keys > loadLimits.keysPerMapMax) throw BAIL;
       map[key] = this.value(key, colon + 1, indent, indent);
     }
-    if (lines.indent > indent) throw BAIL;
     return map;
   }
 
@@ -100,7 +101,6 @@ class SubsetReader {
           : this.item(list.length, content, indent),
       );
     }
-    if (lines.indent > indent) throw BAIL;
     return list;
   }
 
@@ -144,7 +144,6 @@ class SubsetReader {
     if (literal !== undefined) return literal;
     const value = this.inline(start);
     lines.next();
-    if (!lines.ended && lines.indent > indent) throw BAIL;
     return value;
   }
 

@@ -1,4 +1,4 @@
-import { type Document, type ParsedNode, parseDocument, type YAMLError } from 'yaml';
+import { type Document, parseDocument, type YAMLError } from 'yaml';
 import type { Json } from '../render/kube.ts';
 import type { Finding } from './finding.ts';
 import { loadLimits } from './limits.ts';
@@ -23,7 +23,7 @@ export interface YamlDocument {
 export function parseYaml(text: string, marks?: Marks): YamlDocument {
   const tooLarge = bounds(text);
   if (tooLarge !== undefined) return { errors: [tooLarge], doubts: [] };
-  let document: Document.Parsed<ParsedNode>;
+  let document: Document.Parsed;
   try {
     document = parseDocument(text, options);
   } catch (error) {

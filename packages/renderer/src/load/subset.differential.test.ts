@@ -1,0 +1,89 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type ParsedNode, parseDocument, type Tags } from 'yaml';
+import type { Json, Path } from '../render/kube.ts';
+import { splitDocuments } from './documents.ts';
+import { Marks } from './marks.ts';
+import { BAIL, parseSubset } from './subset.ts';
+import { yamlDocument } from './subset.arbitrary.ts';
+import { parseYaml } from './yaml.ts';
+
+/** Thirty times as many with SLUICE_SOAK=1. A failure prints its seed; set SLUICE_SEED to it to repeat the run. */
+const numRuns = process.env['SLUICE_SOAK'] ? 300_000 : 10_000;
+const seed = process.env['SLUICE_SEED'] ? { seed: Number(process.env['SLUICE_SEED']) } : {};
+
+const corpus = join(import.meta.dirname, '../../../../test/corpus');
+const documents = readdirSync(corpus, { recursive: true, encoding: 'utf8' })
+  .filter((name) => /\.ya?ml$/.test(name))
+  .toSorted()
+  .flatMap((name) => splitDocuments(name, readFileSync(join(corpus, name), 'utf8')));
+
+test('every corpus document that the subset takes is what the yaml library reads', () => {
+  const disagreements = documents.map((document) => disagreement(document.text)).filter((found) => found !== undefined);
+  expect(disagreements).toEqual([]);
+});
+
+test('the subset takes most documents of the corpus with Services, Endpoints, EndpointSlices and Nodes', () => {
+  const relevant = documents.filter(({ text }) => /^kind: (?:Service|Endpoints|EndpointSlice|Node|List)$/m.test(text));
+  const taken = relevant.filter(({ text }) => parseSubset(text) !== BAIL);
+  expect(taken.length / relevant.length).toBeGreaterThan(0.9);
+});
+
+test('generated and mutated documents that the subset takes are what the yaml library reads', {
+  timeout: 120_000,
+}, () => {
+  const small = documents.map(({ text }) => text).filter((text) => text.length < 3000);
+  let taken = 0;
+  const property = fc.property(yamlDocument(small), (text) => {
+    if (parseSubset(text) !== BAIL) taken++;
+    expect(disagreement(text)).toBeUndefined();
+  });
+  fc.assert(property, { numRuns, ...seed, verbose: 1 });
+  // Else the property would hold for a parser that refuses everything.
+  expect(taken / numRuns).toBeGreaterThan(0.3);
+});
+
+const core = { version: '1.2', schema: 'core', prettyErrors: false } as const;
+/** As kubectl reads: without timestamps, which JSON does not have, and with `.` as the text that managedFields have as a key. */
+const yaml11 = {
+  version: '1.1',
+  prettyErrors: false,
+  customTags: (tags: Tags) =>
+    tags
+      .filter((tag) => typeof tag === 'string' || !tag.tag.endsWith(':timestamp'))
+      .map((tag) =>
+        typeof tag === 'object' && 'test' in tag && tag.test?.test('.') ? { ...tag, test: withDigit(tag.test) } : tag,
+      ),
+} as const;
+
+function withDigit(pattern: RegExp): RegExp {
+  return new RegExp(`^(?=.*[0-9])(?:${pattern.source})`);
+}
+
+/** What the subset parser says about a text that YAML 1.2, YAML 1.1 or the general parser's positions do not confirm. */
+function disagreement(text: string): string | undefined {
+  const marks = new Marks();
+  const value = parseSubset(text, marks);
+  if (value === BAIL) return undefined;
+  const document = parseDocument<ParsedNode>(text, core);
+  if (document.errors.length > 0) return `takes what is no YAML: ${document.errors[0]?.message} in ${text}`;
+  if (!isDeepStrictEqual(value, document.toJS())) return `reads another value than YAML 1.2 from ${text}`;
+  if (!isDeepStrictEqual(value, parseDocument(text, yaml11).toJS()))
+    return `reads another value than YAML 1.1 from ${text}`;
+  const general = new Marks();
+  const { errors, doubts } = parseYaml(text, general);
+  if (errors.length + doubts.length > 0) return `takes what the general parser refuses: ${text}`;
+  const moved = paths(value, []).find((path) => marks.find(path) !== general.find(path));
+  return moved && `places ${moved.join('.')} at ${marks.find(moved)}, not at ${general.find(moved)}, in ${text}`;
+}
+
+/** Of every value but null: `key:` has nothing that could have a place. */
+function paths(value: Json, path: Path): Path[] {
+  if (value === null) return [];
+  if (typeof value !== 'object') return [path];
+  const children = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
+  return [path, ...children.flatMap(([key, child]) => paths(child as Json, [...path, key]))];
+}
