@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { readConfig } from '../load/config.ts';
+import { readText } from '../load/config-text.ts';
+import type { KubeProxyInput } from '../load/kubeproxy.ts';
+import type { JsonObject } from '../render/kube.ts';
+import { initConfig } from './init.ts';
+
+const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+
+function kubeProxy(text: string): KubeProxyInput {
+  const { value, origin } = readText('proxy.yaml', head + text);
+  return { value: value as JsonObject, origin };
+}
+const read = (text: string) => readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] });
+
+test('the first line tells editors where the schema is, without an address of anybody', () => {
+  expect(initConfig().split('\n')[0]).toBe('# yaml-language-server: $schema=sluiceconfig.schema.json');
+});
+
+test('as it is, the text changes nothing', () => {
+  expect(read(initConfig())).toEqual(readConfig({ kubeProxy: [] }));
+});
+
+test('with every field made active it is accepted too, and still says the same', () => {
+  const active = initConfig()
+    .split('\n')
+    .map((line) => line.replace(/^( *)# ((?!nodes|nodeSelector|sysctls)[a-z][A-Za-z]*:(?: \S.*)?)$/, '$1$2'));
+  expect(active.filter((line) => /^ *[a-z]/.test(line)).length).toBeGreaterThan(25);
+  expect(read(active.join('\n'))).toEqual(readConfig({ kubeProxy: [] }));
+});
+
+test.each([
+  ['nothing', ''],
+  [
+    'one field of each kind',
+    'mode: iptables\niptables: { masqueradeBit: 15, masqueradeAll: true }\nnodePortAddresses: [10.0.0.0/8, 192.0.2.0/24]\n',
+  ],
+  ['time-outs', 'conntrack: { tcpEstablishedTimeout: 1h, udpTimeout: 90s, tcpCloseWaitTimeout: 0s, maxPerCore: 0 }\n'],
+  ['both families', 'clusterCIDR: 10.244.0.0/16,fd00:10:244::/56\n'],
+  ['a detector', 'detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n'],
+])("kube-proxy's values are carried over: %s", (_title, text) => {
+  const config = initConfig(kubeProxy(text));
+  expect(read(config)).toEqual(readConfig({ kubeProxy: [kubeProxy(text)] }));
+  // Both files together agree, so nothing is overridden.
+  expect(readConfig({ sluice: { file: 'sluice.yaml', text: config }, kubeProxy: [kubeProxy(text)] }).problems).toEqual(
+    [],
+  );
+});
+
+test('a mode that is not rendered is not carried over', () => {
+  expect(read(initConfig(kubeProxy('mode: ipvs\n')))).toMatchObject({
+    config: { profiles: [{ mode: 'iptables' }] },
+    problems: [],
+  });
+});

@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest';
+import { checkSchema, printPath } from './schema.ts';
+import { parseGoDuration, printGoDuration } from './schema-duration.ts';
+import { kubeProxySchema } from './schema-kubeproxy.ts';
+import { nearest } from './schema-nearest.ts';
+import { printSluiceSchema, sluiceSchema } from './schema-sluice.ts';
+import type { Schema } from './schema.ts';
+
+test('the schema that editors read is the one that is enforced', async () => {
+  // `vitest -u` writes it again.
+  await expect(printSluiceSchema()).toMatchFileSnapshot('../../../../docs/schema/sluiceconfig.schema.json');
+});
+
+/** Every schema below one, with its path. */
+function below(schema: Schema, path: string): [string, Schema][] {
+  const children = [
+    ...Object.entries(schema.properties ?? {}).map(([name, child]) => [`${path}.${name}`, child] as const),
+    ...(schema.items ? [[`${path}[]`, schema.items] as const] : []),
+    ...(schema.additionalProperties ? [[`${path}.*`, schema.additionalProperties] as const] : []),
+  ];
+  return [[path, schema], ...children.flatMap(([name, child]) => below(child, name))];
+}
+
+test('every field has a description, and every default and example is allowed', () => {
+  for (const [path, schema] of below(sluiceSchema, 'sluice.yaml')) {
+    expect(schema.description, path).toMatch(/\.$/);
+    for (const value of [...(schema.default === undefined ? [] : [schema.default]), ...(schema.examples ?? [])]) {
+      expect(checkSchema(schema, value, { nullIsUnset: false }), path).toEqual([]);
+    }
+  }
+});
+
+test('a profile has every field of KubeProxyConfiguration that it knows under the same name and type', () => {
+  const profile = sluiceSchema.properties?.['profiles']?.items?.properties ?? {};
+  const own = ['name', 'nodeSelector', 'families', 'sysctls'];
+  for (const [name, schema] of Object.entries(profile)) {
+    if (own.includes(name)) continue;
+    const theirs = kubeProxySchema.properties?.[name];
+    expect(theirs?.type, name).toEqual(schema.type);
+    for (const key of Object.keys(schema.properties ?? {})) {
+      if (`${name}.${key}` !== 'iptables.randomFully')
+        expect(theirs?.properties?.[key], `${name}.${key}`).toEqual(schema.properties?.[key]);
+    }
+  }
+});
+
+test('null is a value here, and nothing to Kubernetes', () => {
+  const schema: Schema = { type: 'object', required: ['a'], properties: { a: { type: 'string' } } };
+  expect(checkSchema(schema, { a: null }, { nullIsUnset: false })).toMatchObject([{ kind: 'type', path: ['a'] }]);
+  expect(checkSchema(schema, { a: null }, { nullIsUnset: true })).toMatchObject([{ kind: 'missing', path: [] }]);
+});
+
+test('a key of the prototype is a key like any other', () => {
+  const schema: Schema = { type: 'object', additionalProperties: false, properties: {} };
+  const value = JSON.parse('{"__proto__": 1, "constructor": 2}') as never;
+  expect(checkSchema(schema, value, { nullIsUnset: false }).map(({ path }) => path[0])).toEqual([
+    '__proto__',
+    'constructor',
+  ]);
+});
+
+test.each([
+  [[], ''],
+  [['profiles', 0, 'iptables'], 'profiles[0].iptables'],
+  [['sysctls', 'net.ipv4.ip_forward'], 'sysctls["net.ipv4.ip_forward"]'],
+] as const)('the path %j is written %s', (path, expected) => {
+  expect(printPath(path)).toBe(expected);
+});
+
+test.each([
+  ['24h0m0s', 86400],
+  ['1h30m', 5400],
+  ['1.5h', 5400],
+  ['.5s', 0.5],
+  ['250ms', 0.25],
+  ['1m0.5s', 60.5],
+  ['-30s', -30],
+  ['+30s', 30],
+  ['0', 0],
+  ['0s', 0],
+  ['', undefined],
+  ['30', undefined],
+  ['s', undefined],
+  ['.s', undefined],
+  ['1 s', undefined],
+  ['1d', undefined],
+  ['1h-30m', undefined],
+  ['--1s', undefined],
+  ['1e3s', undefined],
+  ['10000000h', undefined],
+])('Go reads the duration %j as %s seconds', (text, seconds) => {
+  expect(parseGoDuration(text)).toBe(seconds);
+});
+
+test.each([
+  [0, '0s'],
+  [59, '59s'],
+  [90, '1m30s'],
+  [3600, '1h0m0s'],
+  [86399, '23h59m59s'],
+])('%i seconds are printed as Go does: %s', (seconds, text) => {
+  expect(printGoDuration(seconds)).toBe(text);
+  expect(parseGoDuration(text)).toBe(seconds);
+});
+
+test.each([
+  ['clusterNme', 'clusterName'],
+  ['serviceCidrs', 'serviceCIDRs'],
+  ['Complete', 'complete'],
+  ['node', 'nodes'],
+  ['replicas', undefined],
+  ['x', undefined],
+] as const)('who types %s means %s', (text, expected) => {
+  expect(nearest(text, Object.keys(sluiceSchema.properties ?? {}))).toBe(expected);
+});
