@@ -14,7 +14,7 @@ export function sizeProblems(files: readonly (readonly [path: string, text: stri
     bytes += text.length;
     if (text.length > fileBytesMax) {
       problems.push(tooLarge(path, `it would have ${text.length} bytes, more than ${fileBytesMax}`));
-    } else if (text.length > lineBytesMax && text.split('\n').some((line) => line.length > lineBytesMax)) {
+    } else if (hasLongLine(text)) {
       problems.push(tooLarge(path, `one of its lines would be longer than ${lineBytesMax} bytes`));
     }
   }
@@ -25,6 +25,17 @@ export function sizeProblems(files: readonly (readonly [path: string, text: stri
     problems.push(tooLarge('the bundle', `it would have ${bytes} bytes, more than ${treeBytesMax}`));
   }
   return problems;
+}
+
+/** Looks only at every 64 KiB of the text: where a stretch of that length has no end of a line, a line is too long. */
+function hasLongLine(text: string): boolean {
+  let start = 0;
+  while (text.length - start > lineBytesMax) {
+    const end = text.lastIndexOf('\n', start + lineBytesMax);
+    if (end < start) return true;
+    start = end + 1;
+  }
+  return false;
 }
 
 function tooLarge(what: string, why: string): Problem {

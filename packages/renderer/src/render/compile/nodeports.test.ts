@@ -1,0 +1,102 @@
+import { expect, test } from 'vitest';
+import type { Profile } from '../config.ts';
+import { hostCidrs, needsRouteLocalnet, nodePortTail } from './nodeports.ts';
+import { profileWith } from './sample.ts';
+import { sysctlText } from './sysctl.ts';
+
+function profile(nodePortAddresses: readonly string[], localhostNodePorts = true): Profile {
+  return profileWith({ nodePortAddresses, iptables: { ...profileWith().iptables, localhostNodePorts } });
+}
+const localhost = true;
+const noLocalhost = false;
+
+/** What the last rule of KUBE-SERVICES matches; `-`: there is none. */
+function tail(of: Profile, family: 'ipv4' | 'ipv6'): string {
+  const lines = nodePortTail(of, family);
+  const form =
+    /^-A KUBE-SERVICES -m comment --comment "[^"]+; NOTE: this must be the last rule in this chain" (.+) -j KUBE-NODEPORTS$/;
+  return lines.map((line) => form.exec(line)?.[1] ?? line).join('\n') || '-';
+}
+
+test.each<[string, string[], boolean, string, string]>([
+  ['every address', [], localhost, '-m addrtype --dst-type LOCAL', '-m addrtype --dst-type LOCAL ! -d ::1/128'],
+  [
+    'every address but loopback',
+    [],
+    noLocalhost,
+    '-m addrtype --dst-type LOCAL ! -d 127.0.0.0/8',
+    '-m addrtype --dst-type LOCAL ! -d ::1/128',
+  ],
+  [
+    'a CIDR that holds all',
+    ['0.0.0.0/0', '::/0'],
+    noLocalhost,
+    '-m addrtype --dst-type LOCAL ! -d 127.0.0.0/8',
+    '-m addrtype --dst-type LOCAL ! -d ::1/128',
+  ],
+  [
+    'a CIDR that holds all among others',
+    ['192.0.2.0/24', '0.0.0.0/0', '2001:db8::/64'],
+    localhost,
+    '-m addrtype --dst-type LOCAL',
+    '-d ${host.nodePortAddresses}',
+  ],
+  [
+    'CIDRs of one family leave the other open',
+    ['192.0.2.0/24'],
+    localhost,
+    '-d ${host.nodePortAddresses}',
+    '-m addrtype --dst-type LOCAL ! -d ::1/128',
+  ],
+  [
+    'CIDRs of both families',
+    ['192.0.2.0/24', '2001:db8::/64'],
+    localhost,
+    '-d ${host.nodePortAddresses}',
+    '-d ${host.nodePortAddresses}',
+  ],
+  ['the Node’s own address', ['primary'], localhost, '-d ${node.address}', '-d ${node.address}'],
+  [
+    'loopback only, with localhost node ports',
+    ['127.0.0.0/8', '::1/128'],
+    localhost,
+    '-d ${host.nodePortAddresses}',
+    '-',
+  ],
+  ['loopback only, without localhost node ports', ['127.0.0.1/32', '::1/128'], noLocalhost, '-', '-'],
+])('node ports on %s', (_title, addresses, localhostNodePorts, ipv4, ipv6) => {
+  const of = profile(addresses, localhostNodePorts);
+  expect([tail(of, 'ipv4'), tail(of, 'ipv6')]).toEqual([ipv4, ipv6]);
+});
+
+test.each<[string, string[], boolean, string[]]>([
+  ['none when every address is open', [], localhost, []],
+  ['none with `primary`', ['primary'], localhost, []],
+  ['none of a family that is open anyway', ['0.0.0.0/0', '192.0.2.0/24'], localhost, []],
+  ['those of the family', ['192.0.2.0/24', '2001:db8::/64'], localhost, ['192.0.2.0/24']],
+  [
+    'loopback, too, with localhost node ports',
+    ['127.0.0.0/8', '192.0.2.0/24'],
+    localhost,
+    ['127.0.0.0/8', '192.0.2.0/24'],
+  ],
+  ['no loopback without them', ['127.0.0.0/8', '192.0.2.0/24'], noLocalhost, ['192.0.2.0/24']],
+])('the machine looks for addresses in: %s', (_title, addresses, localhostNodePorts, expected) => {
+  expect(hostCidrs(profile(addresses, localhostNodePorts), 'ipv4')).toEqual(expected);
+});
+
+test.each<[string, Profile, boolean]>([
+  ['node ports on every address', profile([]), true],
+  ['node ports on a CIDR that holds all', profile(['0.0.0.0/0']), true],
+  ['node ports on loopback addresses', profile(['127.0.0.0/8']), true],
+  ['node ports on one loopback address', profile(['127.0.0.1/32']), true],
+  ['node ports on half of all addresses', profile(['0.0.0.0/1']), true],
+  ['node ports on IPv6 addresses, which leaves IPv4 open', profile(['2001:db8::/64']), true],
+  ['node ports on other addresses', profile(['192.0.2.0/24']), false],
+  ['node ports on the Node’s own address', profile(['primary']), false],
+  ['no localhost node ports', profile([], noLocalhost), false],
+  ['no IPv4', { ...profile([]), families: ['ipv6'] }, false],
+])('route_localnet with %s: %s', (_title, of, expected) => {
+  expect(needsRouteLocalnet(of)).toBe(expected);
+  expect(sysctlText(of).includes('net.ipv4.conf.all.route_localnet = 1\n')).toBe(expected);
+});

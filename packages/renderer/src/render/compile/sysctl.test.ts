@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import type { Profile } from '../config.ts';
+import { profileWith } from './sample.ts';
+import { sysctlText } from './sysctl.ts';
+
+const nothing: Profile['conntrack'] = {
+  maxPerCore: 0,
+  min: 131_072,
+  tcpEstablishedTimeout: 0,
+  tcpCloseWaitTimeout: 0,
+  udpTimeout: 0,
+  udpStreamTimeout: 0,
+  tcpBeLiberal: false,
+};
+/** No node ports on localhost, so that only what a row names is set. */
+const quiet = profileWith({ conntrack: nothing, nodePortAddresses: ['primary'] });
+
+test("kube-proxy's defaults", () => {
+  expect(sysctlText(profileWith())).toBe(`net.ipv4.conf.all.route_localnet = 1
+net.netfilter.nf_conntrack_max = \${node.conntrackMax}
+net.netfilter.nf_conntrack_tcp_timeout_close_wait = 3600
+net.netfilter.nf_conntrack_tcp_timeout_established = 86400
+`);
+});
+
+test.each<[string, Partial<Profile['conntrack']>, string]>([
+  ['nothing', {}, ''],
+  ['min alone is no limit', { min: 1 }, ''],
+  ['maxPerCore', { maxPerCore: 1 }, 'net.netfilter.nf_conntrack_max = ${node.conntrackMax}\n'],
+  ['tcpEstablishedTimeout', { tcpEstablishedTimeout: 7 }, 'net.netfilter.nf_conntrack_tcp_timeout_established = 7\n'],
+  ['tcpCloseWaitTimeout', { tcpCloseWaitTimeout: 7 }, 'net.netfilter.nf_conntrack_tcp_timeout_close_wait = 7\n'],
+  ['udpTimeout', { udpTimeout: 7 }, 'net.netfilter.nf_conntrack_udp_timeout = 7\n'],
+  ['udpStreamTimeout', { udpStreamTimeout: 7 }, 'net.netfilter.nf_conntrack_udp_timeout_stream = 7\n'],
+  ['tcpBeLiberal', { tcpBeLiberal: true }, 'net.netfilter.nf_conntrack_tcp_be_liberal = 1\n'],
+])('conntrack: %s', (_title, conntrack, expected) => {
+  expect(sysctlText({ ...quiet, conntrack: { ...nothing, ...conntrack } })).toBe(expected);
+});
+
+test('what the profile adds stands among the others by key, and wins', () => {
+  const conntrack = { ...nothing, udpTimeout: 7, tcpCloseWaitTimeout: 60 };
+  const sysctls = { 'net.netfilter.nf_conntrack_udp_timeout': '30', 'net.ipv4.ip_forward': '1' };
+  expect(sysctlText({ ...quiet, conntrack, sysctls })).toBe(`net.ipv4.ip_forward = 1
+net.netfilter.nf_conntrack_tcp_timeout_close_wait = 60
+net.netfilter.nf_conntrack_udp_timeout = 30
+`);
+});
