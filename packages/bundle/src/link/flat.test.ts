@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { canonicalRule, printRule } from '../rules/print.ts';
+import { readRule } from '../rules/read.ts';
 import { cart, cartIPv6 } from './cart.fixture.ts';
 import { linkFlat } from './flat.ts';
 import type { ResolvedRules } from './program.ts';
@@ -22,7 +24,9 @@ test('every rule stands in its chain, in the order of the files', () => {
     'KUBE-POSTROUTING',
     'KUBE-MARK-MASQ',
   ]);
-  expect([...program.nat.chains.values()].flat().toSorted()).toEqual(cart().nat.rules.toSorted());
+  expect([...program.nat.chains.values()].flat().map(canonicalRule).toSorted()).toEqual(
+    cart().nat.rules.map(canonicalRule).toSorted(),
+  );
   expect(program.nat.chains.get('KUBE-SERVICES')?.at(-1)).toContain('this must be the last rule');
 });
 
@@ -47,6 +51,16 @@ test('the jumps stand in the order that inserting one by one leaves behind', () 
     'OUTPUT KUBE-SERVICES',
     'POSTROUTING KUBE-POSTROUTING',
   ]);
+});
+
+test('rules and jumps read as iptables-save prints them', () => {
+  const { filter, nat } = linkFlat(cart(), 'ipv4').program;
+  const lines = [filter, nat].flatMap(({ chains, jumps }) => [...[...chains.values()].flat(), ...jumps]);
+  const spelled = lines.map((line) => {
+    const rule = readRule(line, 'ipv4');
+    return 'error' in rule ? rule.error : printRule(rule, 'ipv4');
+  });
+  expect(lines).toEqual(spelled);
 });
 
 test('only chains that are declared are jumped to', () => {
@@ -92,6 +106,12 @@ test.each<[string, ResolvedRules, string]>([
     'neither an address',
   ],
   ['a rule of the other family', natOf(['KUBE-X'], '-A KUBE-X -d fd00::1 -j ACCEPT'), 'does not go with ipv4'],
+  ['a chain that leads to itself', natOf(['KUBE-X'], '-A KUBE-X -j KUBE-X'), 'in a circle (KUBE-X)'],
+  [
+    'chains that lead in a circle',
+    natOf(['KUBE-X', 'KUBE-Y', 'KUBE-Z'], '-A KUBE-X -j KUBE-Y', '-A KUBE-X -j KUBE-Z', '-A KUBE-Y -g KUBE-X'),
+    'in a circle (KUBE-X, KUBE-Y)',
+  ],
 ])('refuses %s', (_title, rules, reason) => {
   const { problems } = linkFlat(rules, 'ipv4');
   expect(problems.map((problem) => problem.code)).toEqual(['RULE_REFUSED']);
@@ -115,9 +135,10 @@ test.each([
     '-A KUBE-SEP-0 -m comment --comment shop/web -s 10.0.0.1 -j KUBE-MARK-MASQ',
   );
   const { chains } = linkFlat(rules, 'ipv4').program.nat;
-  expect(chains.get('KUBE-SVC-X')?.[0]).toBe(rules.nat.rules[0]);
-  expect(chains.get('KUBE-SVC-X')?.[1]).toBe(stays ? rules.nat.rules[1] : '-A KUBE-SVC-X -j KUBE-SEP-0');
-  expect(chains.get('KUBE-SEP-0')?.[0]).toBe(
-    stays ? rules.nat.rules[2] : '-A KUBE-SEP-0 -s 10.0.0.1 -j KUBE-MARK-MASQ',
-  );
+  const comment = (text: string): string => (stays ? ` -m comment --comment ${text}` : '');
+  expect(chains.get('KUBE-SVC-X')).toEqual([
+    '-A KUBE-SVC-X ! -s 10.244.0.0/16 -m comment --comment "shop/web cluster IP" -j KUBE-MARK-MASQ',
+    `-A KUBE-SVC-X${comment('"shop/web -> \\"10.0.0.1:80"')} -j KUBE-SEP-0`,
+  ]);
+  expect(chains.get('KUBE-SEP-0')).toEqual([`-A KUBE-SEP-0 -s 10.0.0.1/32${comment('"shop/web"')} -j KUBE-MARK-MASQ`]);
 });

@@ -1,9 +1,11 @@
 import type { Problem } from '../problem.ts';
 import type { Family, TableName } from '../rulefile.ts';
 import { isChainName } from '../rules/parts.ts';
+import { printRule } from '../rules/print.ts';
 import { readRule } from '../rules/read.ts';
 import { isRuleError, type Rule, type Target } from '../rules/rule.ts';
 import { targetOf } from '../rules/words.ts';
+import { chainsInCircle } from './circle.ts';
 import { flatJumps } from './jumps.ts';
 import { type FamilyProgram, type ResolvedRules, type TableProgram, tableNames } from './program.ts';
 
@@ -20,6 +22,9 @@ const largeCluster = 1_000;
 /**
  * Links a node's rules as kube-proxy would have written them: each rule in its chain, chains under the names they have in the
  * files, and the jumps from the built-in chains to those base chains that the rules declare.
+ *
+ * Rules are spelled as iptables-save prints them, not as the files have them: so a kernel's rules are compared with the
+ * program text by text, and only where these differ by meaning.
  *
  * Every line is read by the closed grammar first; every chain that is named must be declared, and must have kube-proxy's
  * prefix. With more than 1,000 endpoints the comments of endpoint rules are left out, as kube-proxy does
@@ -40,21 +45,29 @@ interface Linking {
 }
 
 function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: Linking): TableProgram {
+  const { family, bare, problems } = linking;
   const chains = new Map<string, string[]>();
+  const targets = new Map<string, string[]>();
   for (const chain of resolved.chains) {
     const error = chains.has(chain) ? 'it is declared twice' : refuseChain(chain);
-    if (error === undefined) chains.set(chain, []);
-    else linking.problems.push(refusal(`Cannot link chain ${chain} of ${linking.family} ${table}: ${error}`));
+    if (error === undefined) {
+      chains.set(chain, []);
+      targets.set(chain, []);
+    } else problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
   }
   for (const text of resolved.rules) {
-    const rule = readRule(text, linking.family);
+    const rule = readRule(text, family);
     const error = isRuleError(rule) ? rule.error : refuseRule(rule, table, chains);
     if (error !== undefined || isRuleError(rule)) {
-      linking.problems.push(refusal(`Cannot link rule "${text}" of ${linking.family} ${table}: ${error}`));
+      problems.push(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
     } else {
-      chains.get(rule.chain)?.push(linking.bare && hasOptionalComment(rule) ? withoutComment(text) : text);
+      if (rule.target && 'chain' in rule.target) targets.get(rule.chain)?.push(rule.target.chain);
+      const kept = bare && hasOptionalComment(rule) ? withoutComment(rule) : rule;
+      chains.get(rule.chain)?.push(printRule(kept, family));
     }
   }
+  const circle = chainsInCircle(targets).slice(0, 3).join(', ');
+  if (circle !== '') problems.push(refusal(`Cannot link ${family} ${table}: chains lead in a circle (${circle})`));
   return { chains, jumps: flatJumps[table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
 }
 
@@ -93,8 +106,8 @@ function hasOptionalComment(rule: Rule): boolean {
   return rule.target?.kind === 'jump' && rule.target.chain.startsWith('KUBE-SEP-');
 }
 
-function withoutComment(text: string): string {
-  return text.replace(/ -m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, '');
+function withoutComment(rule: Rule): Rule {
+  return { ...rule, matches: rule.matches.filter((match) => match.kind !== 'comment') };
 }
 
 function refusal(message: string): Problem {

@@ -11,7 +11,7 @@ const postrouting = '-m comment --comment "kubernetes postrouting rules" -j KUBE
 /**
  * The rules by which kube-proxy's chains are reached, in the order in which the kernel ends up holding them: kube-proxy
  * inserts each at the first position, so the last one that it inserts is the first (`iptablesJumpChains` in
- * `pkg/proxy/iptables/proxier.go`). The jumps to KUBE-FIREWALL have no comment, like the kubelet's own.
+ * `pkg/proxy/iptables/proxier.go`). They read as iptables-save prints them. The jumps to KUBE-FIREWALL have no comment, like the kubelet's own.
  */
 export const flatJumps = {
   filter: [

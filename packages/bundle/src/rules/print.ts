@@ -18,8 +18,8 @@ import { quote } from './words.ts';
 /**
  * The one text of a rule. `readRule(printRule(r))` is `r`.
  * @param family given: exactly what iptables-save (1.8) prints, but for the old IPv6 addresses that hold an IPv4 address
- * (`::1.2.3.4`); left out: the same without the defaults that differ between
- * the families, `--reject-with` and the mask of `recent`
+ * (`::1.2.3.4`); left out: the same without the defaults that differ between the families, `--reject-with` and the mask of
+ * `recent`
  */
 export function printRule(rule: Rule, family?: Family): string {
   let text = `-A ${rule.chain}`;
