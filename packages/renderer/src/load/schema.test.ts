@@ -21,27 +21,25 @@ function below(schema: Schema, path: string): [string, Schema][] {
   return [[path, schema], ...children.flatMap(([name, child]) => below(child, name))];
 }
 
-test('every field has a description, and every default and example is allowed', () => {
-  for (const [path, schema] of below(sluiceSchema, 'sluice.yaml')) {
-    expect(schema.description, path).toMatch(/\.$/);
-    for (const value of [...(schema.default === undefined ? [] : [schema.default]), ...(schema.examples ?? [])]) {
-      expect(checkSchema(schema, value, { nullIsUnset: false }), path).toEqual([]);
-    }
-  }
-});
+test.each(below(sluiceSchema, 'sluice.yaml'))(
+  '%s has a description, and its default and examples are allowed',
+  (_path, schema) => {
+    expect(schema.description).toMatch(/\.$/);
+    const values = [...(schema.default === undefined ? [] : [schema.default]), ...(schema.examples ?? [])];
+    expect(values.flatMap((value) => checkSchema(schema, value, { nullIsUnset: false }))).toEqual([]);
+  },
+);
 
-test('a profile has every field of KubeProxyConfiguration that it knows under the same name and type', () => {
-  const profile = sluiceSchema.properties?.['profiles']?.items?.properties ?? {};
-  const own = ['name', 'nodeSelector', 'families', 'sysctls'];
-  for (const [name, schema] of Object.entries(profile)) {
-    if (own.includes(name)) continue;
-    const theirs = kubeProxySchema.properties?.[name];
-    expect(theirs?.type, name).toEqual(schema.type);
-    for (const key of Object.keys(schema.properties ?? {})) {
-      if (`${name}.${key}` !== 'iptables.randomFully')
-        expect(theirs?.properties?.[key], `${name}.${key}`).toEqual(schema.properties?.[key]);
-    }
-  }
+const profileFields = sluiceSchema.properties?.['profiles']?.items?.properties ?? {};
+const shared = below({ type: 'object', properties: profileFields }, '')
+  .map(([path, schema]) => [path.slice(1), schema] as const)
+  .filter(([path]) => !/^$|^name$|^nodeSelector|^families|^sysctls|^iptables.randomFully$|[\]*]$/.test(path));
+
+test.each(shared)('%s is of the same type in a profile and in KubeProxyConfiguration', (path, schema) => {
+  const theirs = path.split('.').reduce<Schema | undefined>((at, key) => at?.properties?.[key], kubeProxySchema);
+  const { type, minimum, maximum, description } = theirs ?? {};
+  const own = { type: schema.type, minimum: schema.minimum, maximum: schema.maximum, description: schema.description };
+  expect({ type, minimum, maximum, description }).toEqual(own);
 });
 
 test('null is a value here, and nothing to Kubernetes', () => {
