@@ -21,6 +21,9 @@ export const limits = {
   /** Up to so many changed chains are read back one by one; beyond that the whole table is. */
   chainsReadSinglyMax: 8,
 
+  /** What a packet may need from the nat table to the filter table. */
+  narrowPauseMs: 50,
+
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
   probeTimeoutMsDefault: 2_000,
@@ -31,6 +34,8 @@ export const limits = {
   rollbackIntervalMs: 1_000,
   /** So many restarts within one open transaction, and the node is held. */
   recoveriesMax: 5,
+  /** A bundle during whose change the process ended so often is treated as bad. */
+  interruptedMax: 3,
 
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */

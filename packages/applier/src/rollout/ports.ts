@@ -1,4 +1,5 @@
 import type { Family, Problem, SysctlKey, TableName } from '@sluice/bundle';
+import type { Rehearsal } from './rehearsal.ts';
 import type { ChainNames, NodeState, Observed } from './state.ts';
 
 /** One thing that the kernel takes in one bite: a table of one family, a sysctl, the hash size. */
@@ -10,6 +11,8 @@ export type Step =
       /** From `*table` to `COMMIT`, for `iptables-restore --noflush`. */
       readonly text: string;
       readonly because: string;
+      /** How long to wait before the step, so that packets on their way are through. */
+      readonly pauseMs?: number;
     }
   | { readonly kind: 'set-sysctl'; readonly key: SysctlKey; readonly value: number; readonly because: string }
   | { readonly kind: 'raise-hashsize'; readonly value: number; readonly because: string };
@@ -21,7 +24,11 @@ export interface Kernel {
   /** Both tables of these families, whoever made what is in them. */
   observe(families: readonly Family[]): Promise<Observed>;
   /** The rules of some chains as the kernel prints them. A chain that is not there is absent. */
-  observeChains(family: Family, table: TableName, chains: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>>;
+  observeChains(
+    family: Family,
+    table: TableName,
+    chains: readonly string[],
+  ): Promise<ReadonlyMap<string, readonly string[]>>;
   /** Takes the step whole or throws a `KernelError` and takes nothing of it. */
   apply(step: Step): Promise<void>;
   /** Loads rules for real where no packet meets them. Throws a `KernelError` when the kernel does not take them. */
@@ -62,15 +69,41 @@ export interface Generation {
   readonly state: NodeState;
 }
 
+export type Fault = 'bundle' | 'process';
+
 /** The memory that outlives the process. history/ implements it on disk; each call is durable when it returns. */
 export interface Journal {
+  /** What the node boots: the last confirmed generation; undefined before the first. */
+  readonly standing: Generation | undefined;
+  /** The transaction that was open when the process before this one ended. */
+  readonly open: Intent | undefined;
+  /** Why a person must look; undefined on most days. */
+  readonly held: string | undefined;
+  /** Why this version must not be applied again by itself. */
+  quarantined(version: string): string | undefined;
+  /** A generation that is still kept. */
+  generation(number: number): Promise<Generation | undefined>;
+  /** Stores what stood before Sluice as generation 0. */
+  adopt(state: NodeState): Promise<Generation>;
   begin(intent: Intent): Promise<void>;
   /** Stores the generation and closes the transaction: from here on it is what the node boots. */
   confirm(version: string, state: NodeState): Promise<Generation>;
-  /** Closes the transaction: generation `from` stands again. `because` is remembered together with the version. */
-  abandon(because: string): Promise<void>;
+  /**
+   * Closes the transaction: generation `from` stands again.
+   * @param fault of the bundle: it failed, its version is quarantined; of the process: it ended by itself, the version may be tried
+   *   again, though not for ever
+   */
+  abandon(because: string, fault: Fault): Promise<void>;
+  /** Counts one more process that tries to finish the open transaction. Returns how many there were, this one included. */
+  countRecovery(): Promise<number>;
   /** Says that a person must look; the transaction stays open. */
   hold(because: string): Promise<void>;
+  /** A person's decision: this generation stands, whatever was open or held; the version that is left is quarantined. */
+  choose(target: Generation): Promise<Generation>;
+  /** The values that sysctls had before Sluice first set them. */
+  readonly originals: ReadonlyMap<SysctlKey, number>;
+  /** Nothing of Sluice is in the kernel any more; the history stays. */
+  forget(): Promise<void>;
 }
 
 /** One answer of one probe. */
@@ -98,6 +131,7 @@ export type Report = (event: string, details: Readonly<Record<string, unknown>>)
 
 export interface Ports {
   readonly kernel: Kernel;
+  readonly rehearsal: Rehearsal;
   readonly journal: Journal;
   readonly probes: Probes;
   readonly clock: Clock;
@@ -110,9 +144,10 @@ export interface NodeFacts {
   readonly tools: { readonly [F in Family]?: string };
   /** Per family: the addresses of the machine's interfaces. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
-  /** Process ids of running kube-proxies. */
-  readonly kubeProxies: readonly number[];
-  sysctlWritable(key: SysctlKey): boolean;
+  /** Process ids of the kube-proxies that run now. */
+  kubeProxies(): readonly number[];
+  /** True when the sysctl has this value or can be given it. */
+  sysctlTakes(key: SysctlKey, value: number): boolean;
 }
 
 /** Why nothing was touched. */

@@ -1,0 +1,52 @@
+import { Inbox } from '../inbox/inbox.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { describeStep } from '../rollout/plan.ts';
+import { openSession } from './session.ts';
+import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
+
+export interface ApplyOptions extends CommonOptions {
+  readonly dryRun?: boolean;
+  readonly allowPartial?: boolean;
+  readonly verbose?: boolean;
+}
+
+/** `sluiced apply DIR`: puts one bundle in and ends. A person asked for it, so a version that failed before is tried again. */
+export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
+  const loaded = loadConfig(options);
+  const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
+  const arrival = await new Inbox(directory, config.node, Date.now).look();
+  if (arrival.kind === 'refused') throw new CommandError(arrival.problems);
+  if (arrival.kind === 'absent') {
+    const problem = {
+      code: 'INPUT_UNREADABLE',
+      level: 'error',
+      message: `Cannot read ${directory}: it is not there`,
+      hint: 'Name a bundle directory',
+    } as const;
+    throw new CommandError([problem]);
+  }
+  const report = (event: string, details: object): void => {
+    if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
+  };
+  const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
+  try {
+    if (options.dryRun) {
+      const change = await session.keeper.preview(arrival.tree.files);
+      if ('problems' in change) {
+        tellProblems(change.problems, terminal);
+        return exitCodes.refused;
+      }
+      for (const step of change.steps)
+        terminal.out(`${describeStep(step)}\n${step.kind === 'restore-table' ? step.text : ''}`);
+      terminal.out(change.steps.length === 0 ? 'same: nothing to do\n' : `different: ${change.steps.length} steps\n`);
+      return change.steps.length === 0 ? exitCodes.done : exitCodes.different;
+    }
+    const left = await session.keeper.recover();
+    if (left) terminal.out('a change that was left open was taken back first\n');
+    if (left?.kind === 'held') return tell(left, terminal);
+    await session.keeper.settle();
+    return tell(await session.keeper.put(arrival.tree.files, true), terminal);
+  } finally {
+    session.close();
+  }
+}

@@ -1,0 +1,101 @@
+import { get } from 'node:http';
+import type { Config } from '../config.ts';
+import { peek } from '../history/history.ts';
+import type { NodeRecord } from '../history/record.ts';
+import { limits } from '../limits.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+
+export interface InspectOptions extends CommonOptions {
+  readonly output?: string;
+}
+
+/** `sluiced status`: what the journal says, and what the daemon says when one answers. Exit code 5 when a person must look. */
+export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const record = peek(config.state);
+  const daemon = await askDaemon(config.listen);
+  const summary = summarise(config, record, daemon);
+  if (options.output === 'json') terminal.out(`${JSON.stringify(summary, undefined, 2)}\n`);
+  else terminal.out(printStatus(summary));
+  return summary.held === null ? exitCodes.done : exitCodes.held;
+}
+
+interface Summary {
+  readonly node: string;
+  readonly generation: number | null;
+  readonly version: string | null;
+  readonly backend: string | null;
+  readonly open: string | null;
+  readonly held: string | null;
+  readonly quarantined: Readonly<Record<string, string>>;
+  readonly daemon: unknown;
+}
+
+function summarise(config: Config, record: NodeRecord | undefined, daemon: unknown): Summary {
+  const last = record?.history.findLast(
+    ({ what, generation }) => what !== 'rolled-back' && generation === record.current,
+  );
+  return {
+    node: config.node,
+    generation: record?.current ?? null,
+    version: record?.current === null ? null : (last?.version ?? null),
+    backend: record?.backend ?? null,
+    open: record?.open?.version ?? null,
+    held: record?.held ?? null,
+    quarantined: record?.quarantined ?? {},
+    daemon,
+  };
+}
+
+function printStatus(summary: Summary): string {
+  const generation = summary.generation === null ? 'none yet' : `${summary.generation}, version ${summary.version}`;
+  const daemon = summary.daemon as { healthy?: boolean; alarms?: Record<string, string> } | null;
+  const lines = [
+    `node        ${summary.node}`,
+    `generation  ${generation}`,
+    `rule store  ${summary.backend ?? 'not chosen yet'}`,
+  ];
+  lines.push(`daemon      ${daemon === null ? 'does not answer' : daemon.healthy ? 'healthy' : 'not healthy'}`);
+  for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
+  if (summary.open !== null)
+    lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);
+  if (summary.held !== null)
+    lines.push(`held        ${summary.held}`, '            run `sluiced rollback` when the cause is gone');
+  for (const [version, why] of Object.entries(summary.quarantined)) lines.push(`quarantined ${version}: ${why}`);
+  return `${lines.join('\n')}\n`;
+}
+
+/** What /status of the daemon says; null when none answers. */
+function askDaemon(listen: string): Promise<unknown> {
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const request = get(`http://${listen}/status`, { agent: false, timeout: limits.statusReadMsMax }, (response) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.on('end', () => {
+      try {
+        resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')));
+      } catch {
+        resolve(null);
+      }
+    });
+  });
+  request.on('timeout', () => request.destroy());
+  request.on('error', () => resolve(null));
+  return promise;
+}
+
+/** `sluiced history`: what happened on this node, the newest last. */
+export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const entries = peek(config.state)?.history ?? [];
+  if (options.output === 'json') {
+    terminal.out(`${JSON.stringify(entries, undefined, 2)}\n`);
+    return exitCodes.done;
+  }
+  for (const { at, what, generation, version, because } of entries) {
+    const why = because === undefined ? '' : `  ${because}`;
+    terminal.out(`${at}  ${what.padEnd(11)}  generation ${String(generation).padEnd(4)}  version ${version}${why}\n`);
+  }
+  return exitCodes.done;
+}

@@ -1,0 +1,20 @@
+import { Inbox } from '../inbox/inbox.ts';
+import { findings, type Finding } from '../preflight.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+
+/** `sluiced preflight`: one line per finding, each with what to do. Exit code 3 when the node cannot run a bundle. */
+export async function preflight(options: CommonOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const arrival = await new Inbox(config.bundle, config.node, Date.now).look();
+  const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
+  const all = await findings(config, files);
+  for (const finding of all) terminal.out(`${printFinding(finding)}\n`);
+  return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
+}
+
+const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
+
+function printFinding({ level, what, todo }: Finding): string {
+  return `${marks[level]}  ${what}: ${todo}`;
+}

@@ -1,0 +1,65 @@
+import { type DestinationStream, pino } from 'pino';
+import { Daemon } from '../daemon.ts';
+import { Inbox } from '../inbox/inbox.ts';
+import { watchBundle } from '../inbox/watch.ts';
+import { limits } from '../limits.ts';
+import { Status } from '../status.ts';
+import { startNotifier } from './notify.ts';
+import { openSession } from './session.ts';
+import { type CommonOptions, loadConfig } from './terminal.ts';
+
+/** What the daemon takes from the process that it is. */
+export interface Surroundings {
+  readonly monotonicMs: () => number;
+  readonly stdout: DestinationStream;
+  /** `NOTIFY_SOCKET` and `WATCHDOG_USEC` of systemd. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Calls back when the process is asked to end. */
+  readonly onStop: (stop: () => void) => void;
+}
+
+/** `sluiced run`: watches the bundle directory until it is asked to end. */
+export async function run(options: CommonOptions, surroundings: Surroundings): Promise<number> {
+  const config = loadConfig(options);
+  const log = pino({ base: null }, surroundings.stdout);
+  const { monotonicMs } = surroundings;
+  const scanIntervalMs = config.scanIntervalSeconds * 1000;
+  const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs);
+  const session = await openSession(config, 'change', (event, details) => {
+    if (event !== 'strangers') return log.info(details, event);
+    if (details['chains'] === 0) return status.clear('STRANGERS');
+    status.raise(
+      'STRANGERS',
+      `${String(details['chains'])} chains with kube-proxy's names are not ours: does a kube-proxy run?`,
+    );
+  });
+  const server = await status.serve(config.listen);
+  const notifier = startNotifier(surroundings.environment, () => status.alive);
+  const daemon = new Daemon({
+    keeper: session.keeper,
+    journal: session.history,
+    inbox: new Inbox(config.bundle, config.node, Date.now),
+    status,
+    log,
+    monotonicMs,
+    scanIntervalMs,
+    ready: notifier.ready,
+  });
+  const watcher = await watchBundle(config.bundle, () => daemon.poke());
+  surroundings.onStop(() => {
+    log.info({}, 'asked to end; the change in progress is finished first');
+    daemon.stop();
+  });
+  log.info({ node: config.node, bundle: config.bundle, listen: config.listen }, 'sluiced runs');
+  try {
+    await daemon.run();
+  } finally {
+    notifier.stop();
+    await watcher.close();
+    server.closeAllConnections();
+    server.close();
+    session.close();
+  }
+  log.info({}, 'sluiced ends; the rules stay');
+  return 0;
+}

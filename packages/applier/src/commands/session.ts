@@ -1,0 +1,57 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config.ts';
+import { History } from '../history/history.ts';
+import { type Lock, takeLock } from '../history/lock.ts';
+import { readFacts } from '../kernel/facts.ts';
+import { LinuxKernel } from '../kernel/linux.ts';
+import { runChildren } from '../kernel/run.ts';
+import { procTunables } from '../kernel/sysctl.ts';
+import { detectTools } from '../kernel/tools.ts';
+import { configuredProbes } from '../probe.ts';
+import { Keeper } from '../rollout/keeper.ts';
+import type { Report } from '../rollout/ports.ts';
+import { Rehearsal } from '../rollout/rehearsal.ts';
+
+/** A keeper with the real kernel, disk and clock behind it. */
+export interface Session {
+  readonly keeper: Keeper;
+  readonly history: History;
+  close(): void;
+}
+
+/**
+ * Opens the node for one command or for the daemon.
+ * @param mode 'look' changes nothing and needs no lock; 'change' holds the lock until `close`
+ * @throws StateError when another sluiced works here or the state directory cannot be used
+ */
+export async function openSession(config: Config, mode: 'look' | 'change', report: Report): Promise<Session> {
+  const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
+  try {
+    const run = runChildren(lock?.fd);
+    const history = await History.open(config.state, config.node, () => new Date());
+    const pinned = history.standing ? history.record.backend : undefined;
+    const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
+    if (mode === 'change') await history.pin(tools.backend);
+    report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
+    const kernel = new LinuxKernel(tools, run, procTunables);
+    const clock = { sleep: (ms: number) => sleep(ms) };
+    const ports = {
+      kernel,
+      rehearsal: new Rehearsal(kernel, config.rehearse),
+      journal: history,
+      probes: configuredProbes(config.probes, clock, run),
+      clock,
+      report,
+    };
+    const options = {
+      node: config.node,
+      allowPartial: config.allowPartial,
+      takeOver: config.takeOver === 'kube-proxy',
+    };
+    const keeper = new Keeper(ports, () => readFacts(tools, procTunables), options);
+    return { keeper, history, close: () => lock?.release() };
+  } catch (error) {
+    lock?.release();
+    throw error;
+  }
+}

@@ -1,0 +1,63 @@
+import { exitCodes } from '../rollout/outcome.ts';
+import type { Generation } from '../rollout/ports.ts';
+import { openSession, type Session } from './session.ts';
+import { type CommonOptions, CommandError, loadConfig, tell, type Terminal } from './terminal.ts';
+
+const silent = (): void => undefined;
+
+/**
+ * `sluiced rollback [N]`: puts generation N back, or the one before the one that stands; in a change that was interrupted or held,
+ * the one that stood before it. The version that is left is not applied again by itself.
+ */
+export async function rollback(
+  wanted: string | undefined,
+  options: CommonOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const session = await openSession(loadConfig(options), 'change', silent);
+  try {
+    const target = await findTarget(session, wanted);
+    const outcome = await session.keeper.backTo(target);
+    if (outcome.kind === 'held') return tell(outcome, terminal);
+    terminal.out(`generation ${target.number} (version ${target.version}) is in place\n`);
+    return exitCodes.done;
+  } finally {
+    session.close();
+  }
+}
+
+async function findTarget({ history }: Session, wanted: string | undefined): Promise<Generation> {
+  const number = wanted === undefined ? defaultTarget(history) : /^\d+$/.test(wanted) ? Number(wanted) : undefined;
+  const target = number === undefined ? undefined : await history.generation(number);
+  if (target) return target;
+  const message = `Cannot go back to generation ${wanted ?? 'before the current one'}: it is not kept on this node`;
+  throw new CommandError([
+    { code: 'NODE_STATE_INVALID', level: 'error', message, hint: '`sluiced history` lists what there was' },
+  ]);
+}
+
+function defaultTarget(history: Session['history']): number | undefined {
+  const { record } = history;
+  if (record.open) return record.open.from;
+  if (record.held !== null && record.current !== null && history.standing) return record.current;
+  const confirmed = record.history.filter(
+    ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'first-run',
+  );
+  return confirmed.findLast(({ generation }) => generation !== record.current)?.generation;
+}
+
+/** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */
+export async function cleanup(options: CommonOptions, terminal: Terminal): Promise<number> {
+  const session = await openSession(loadConfig(options), 'change', silent);
+  try {
+    const steps = await session.keeper.cleanup();
+    terminal.out(
+      steps === 0
+        ? 'nothing of Sluice was in the kernel\n'
+        : `removed everything of Sluice from the kernel (${steps} steps)\n`,
+    );
+    return exitCodes.done;
+  } finally {
+    session.close();
+  }
+}

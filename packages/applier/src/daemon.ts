@@ -1,0 +1,162 @@
+import { printProblem } from '@sluice/bundle';
+import type { Inbox } from './inbox/inbox.ts';
+import type { Tree } from './inbox/files.ts';
+import { describe, type Outcome, rating } from './rollout/outcome.ts';
+import type { Journal } from './rollout/ports.ts';
+import type { Keeper } from './rollout/keeper.ts';
+import { messageOf } from './rollout/rollout.ts';
+import type { Status } from './status.ts';
+
+export interface Log {
+  info(details: object, message: string): void;
+  warn(details: object, message: string): void;
+  error(details: object, message: string): void;
+  fatal(details: object, message: string): void;
+}
+
+export interface DaemonParts {
+  readonly keeper: Pick<Keeper, 'recover' | 'settle' | 'put'>;
+  readonly journal: Pick<Journal, 'standing' | 'held'>;
+  readonly inbox: Pick<Inbox, 'look'>;
+  readonly status: Status;
+  readonly log: Log;
+  readonly monotonicMs: () => number;
+  readonly scanIntervalMs: number;
+  /** Called once, when the kernel holds the confirmed rules or is known not to. */
+  readonly ready: () => void;
+}
+
+/**
+ * The loop: finish what a crash left, put the confirmed rules back, then take the newest bundle, one at a time. Events that arrive
+ * while a bundle is put in are one event afterwards, so only the newest bundle is ever taken.
+ */
+export class Daemon {
+  readonly #parts: DaemonParts;
+  #wake = Promise.withResolvers<'event' | 'stop'>();
+  #stopping = false;
+  /** The tree that was dealt with last; it is not dealt with again while it gives the same answer. */
+  #done: Tree | undefined;
+
+  constructor(parts: DaemonParts) {
+    this.#parts = parts;
+  }
+
+  /** Something happened in the bundle directory. */
+  poke(): void {
+    this.#wake.resolve('event');
+  }
+
+  /** Ends the loop after the bundle that is being put in. */
+  stop(): void {
+    this.#stopping = true;
+    this.#wake.resolve('stop');
+  }
+
+  async run(): Promise<void> {
+    await this.#recover();
+    let dueMs = -Infinity;
+    for (let first = true; !this.#stopping; first = false) {
+      const { monotonicMs, scanIntervalMs, ready } = this.#parts;
+      this.#wake = Promise.withResolvers();
+      if (monotonicMs() >= dueMs) {
+        await this.#settle();
+        dueMs = monotonicMs() + scanIntervalMs;
+      }
+      if (first) ready();
+      await this.#look();
+      this.#parts.status.beat();
+      await this.#sleep(dueMs - monotonicMs());
+    }
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    const timer = setTimeout(() => this.#wake.resolve('event'), Math.max(ms, 0));
+    await this.#wake.promise;
+    clearTimeout(timer);
+  }
+
+  async #recover(): Promise<void> {
+    const { keeper, log } = this.#parts;
+    try {
+      const outcome = await keeper.recover();
+      if (outcome) this.#say(outcome);
+    } catch (error) {
+      log.error({ because: messageOf(error) }, 'cannot finish what was left open');
+      this.#parts.status.raise('KERNEL', messageOf(error));
+    }
+  }
+
+  /** Drift: what others changed in our chains and jumps is put right. */
+  async #settle(): Promise<void> {
+    const { keeper, journal, status, log } = this.#parts;
+    try {
+      const steps = await keeper.settle();
+      if (steps > 0) {
+        status.repaired();
+        log.warn({ steps }, 'the kernel did not hold the confirmed rules; it does now');
+      }
+      status.clear('KERNEL');
+    } catch (error) {
+      status.raise('KERNEL', messageOf(error));
+      log.error({ because: messageOf(error) }, 'cannot make the kernel hold the confirmed rules; trying again');
+    }
+    status.stands(journal.standing);
+    if (journal.held === undefined) status.clear('NODE_HELD');
+    else status.raise('NODE_HELD', journal.held);
+  }
+
+  async #look(): Promise<void> {
+    const { inbox, status, log, journal } = this.#parts;
+    const arrival = await inbox.look();
+    if (arrival.kind === 'absent') {
+      status.raise('BUNDLE_ABSENT', 'the bundle directory is not there; the rules stay as they are');
+      return;
+    }
+    status.clear('BUNDLE_ABSENT');
+    if (arrival.kind === 'refused') {
+      status.refused(arrival.problems);
+      for (const problem of arrival.problems) log.warn({ code: problem.code, hint: problem.hint }, problem.message);
+      return;
+    }
+    if (arrival.tree === this.#done || journal.held !== undefined) return;
+    const outcome = await this.#put(arrival.tree);
+    // A refusal may be for reasons that go away by themselves, such as a kube-proxy that still runs.
+    this.#done = outcome && outcome.kind !== 'refused' ? arrival.tree : undefined;
+  }
+
+  async #put(tree: Tree): Promise<Outcome | undefined> {
+    const { keeper, journal, status, log, monotonicMs } = this.#parts;
+    const startMs = monotonicMs();
+    try {
+      const outcome = await keeper.put(tree.files, false);
+      status.ended(outcome, (monotonicMs() - startMs) / 1000);
+      status.stands(journal.standing);
+      this.#say(outcome);
+      return outcome;
+    } catch (error) {
+      status.raise('KERNEL', messageOf(error));
+      log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
+      return undefined;
+    }
+  }
+
+  #say(outcome: Outcome): void {
+    const { status, log } = this.#parts;
+    switch (outcome.kind) {
+      case 'refused':
+        status.refused(outcome.refusal.problems);
+        break;
+      case 'rolled-back':
+        status.raise('ROLLED_BACK', outcome.because);
+        break;
+      case 'held':
+        status.raise('NODE_HELD', `${outcome.because}; ${outcome.rollback}`);
+        break;
+      case 'same':
+      case 'confirmed':
+        status.clearBundle();
+    }
+    const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems.map(printProblem) } : {};
+    log[rating[outcome.kind].level]({ outcome: outcome.kind, ...problems }, describe(outcome));
+  }
+}

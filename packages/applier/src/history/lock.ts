@@ -1,0 +1,34 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { findTool } from '../kernel/tools.ts';
+import { limits } from '../limits.ts';
+import { StateError } from './record.ts';
+
+/** The right to change the kernel and the state directory, held by one process and its tools. */
+export interface Lock {
+  /** Inherited by tools, so that a successor waits until they end, too. */
+  readonly fd: number;
+  release(): void;
+}
+
+/**
+ * Takes the lock of a state directory. flock(1) locks the open file that it inherits; the lock lives as long as this process, or a
+ * child that shares the file, does. No file has to be cleaned up after a crash.
+ * @throws StateError (`NODE_LOCKED`) when another process has it
+ */
+export function takeLock(stateDirectory: string, waitSeconds: number = limits.lockWaitSeconds): Lock {
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  const path = `${stateDirectory}/lock`;
+  const flock = findTool('flock');
+  if (flock === undefined) throw new StateError('NODE_TOOL_MISSING', 'the node has no flock', 'Install util-linux');
+  const fd = openSync(path, 'a', 0o600);
+  const { status } = spawnSync(flock, ['-x', '-w', String(waitSeconds), '3'], {
+    stdio: ['ignore', 'ignore', 'ignore', fd],
+    env: {},
+  });
+  if (status !== 0) {
+    closeSync(fd);
+    throw new StateError('NODE_LOCKED', `${path} is held by another sluiced`, 'Stop it first: systemctl stop sluiced');
+  }
+  return { fd, release: () => closeSync(fd) };
+}

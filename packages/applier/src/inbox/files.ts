@@ -1,0 +1,128 @@
+import { completeFile, completeText, fileDigest, readPath, sumsText, treeDigest } from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import { InboxError, listFiles, readFileSafely, type Stamp } from './read.ts';
+
+/** One file as it was when it was read last. */
+interface Known {
+  readonly stamp: Stamp;
+  readonly digest: string;
+  /** Only of files that this node may need. */
+  readonly text: string | undefined;
+}
+
+/** A tree that is complete, by its own word. */
+export interface Tree {
+  readonly files: ReadonlyMap<string, string>;
+  /** Equal for equal trees. */
+  readonly digest: string;
+}
+
+const sumsFile = 'SHA256SUMS';
+
+/**
+ * A bundle in plain files: a release, or what `sluice render` wrote. What was read is remembered by device, inode, size, mtime and
+ * ctime, so an unchanged tree costs one stat per file, and one changed file is one file read.
+ */
+export class PlainFiles {
+  #known = new Map<string, Known>();
+  #last: Tree | undefined;
+  readonly #node: string;
+  readonly #nowMs: () => number;
+
+  /** @param nowMs the time of day, to tell files that may change again within the same tick of the file system's clock */
+  constructor(node: string, nowMs: () => number) {
+    this.#node = node;
+    this.#nowMs = nowMs;
+  }
+
+  /** True when the directory has one of the two files that say what is complete. */
+  static claims(directory: string): boolean {
+    return listTop(directory).some((name) => name === sumsFile || name === completeFile);
+  }
+
+  /**
+   * Reads what changed and checks that the tree is what its seal says.
+   * @returns the same value as before when nothing changed
+   * @throws InboxError when it is not complete or holds what no bundle has
+   */
+  read(directory: string): Tree {
+    const changed = this.#update(directory);
+    if (!changed && this.#last) return this.#last;
+    const digests = new Map([...this.#known].map(([path, { digest }]) => [path, digest]));
+    checkSeal(digests, (path) => this.#known.get(path)?.text);
+    const files = new Map<string, string>();
+    for (const [path, { text }] of this.#known) if (text !== undefined && readPath(path)) files.set(path, text);
+    this.#last = { files, digest: treeDigest(digests) };
+    return this.#last;
+  }
+
+  #update(directory: string): boolean {
+    const now = this.#nowMs();
+    const next = new Map<string, Known>();
+    let changed = false;
+    for (const { path, stamp, ctimeMs } of listFiles(directory)) {
+      const known = this.#known.get(path);
+      if (known?.stamp === stamp) {
+        next.set(path, known);
+        continue;
+      }
+      const read = this.#read(directory, path);
+      // Within one tick a second change leaves no trace in the stamp: such a file is read again at the next scan.
+      const racy = now - ctimeMs < limits.racyMs;
+      next.set(path, { ...read, stamp: racy ? '' : read.stamp });
+      changed ||= known?.digest !== read.digest;
+    }
+    changed ||= next.size !== this.#known.size;
+    this.#known = next;
+    return changed;
+  }
+
+  #read(directory: string, path: string): Known {
+    const { content, stamp } = readFileSafely(directory, path);
+    const kind = readPath(path);
+    const seal = path === sumsFile || path === completeFile;
+    if (!kind && !seal && !isRelease(path) && !path.startsWith('.sluice-')) throw stranger(path);
+    const wanted = seal || (kind && (kind.kind !== 'node' || kind.node === this.#node));
+    return { stamp, digest: fileDigest(content), text: wanted ? content.toString('utf8') : undefined };
+  }
+}
+
+function isRelease(path: string): boolean {
+  return path === 'release.yaml' || path === 'SHA256SUMS.sig';
+}
+
+export function stranger(path: string): InboxError {
+  return new InboxError(
+    `Cannot read the bundle: it has ${JSON.stringify(path)}, which the format does not know`,
+    'Render into an empty directory, or use a sluiced that knows this format',
+  );
+}
+
+/** packages/bundle/README.md, "When is a directory a bundle?" */
+function checkSeal(digests: ReadonlyMap<string, string>, text: (path: string) => string | undefined): void {
+  const sums = text(sumsFile);
+  if (sums !== undefined) {
+    if (sums === sumsText(digests)) return;
+    throw incomplete('SHA256SUMS does not name exactly the files that are there');
+  }
+  const complete = text(completeFile);
+  if (complete === undefined) throw incomplete('it has neither SHA256SUMS nor .sluice-complete');
+  if (complete !== completeText(digests)) throw incomplete('.sluice-complete does not fit the files that are there');
+}
+
+function incomplete(why: string): InboxError {
+  const hint =
+    'Wait until it is written, or render it again: an interrupted `sluice render` is repaired by the next one';
+  return new InboxError(`Cannot use the directory as a bundle: ${why}`, hint);
+}
+
+function listTop(directory: string): readonly string[] {
+  return [sumsFile, completeFile].filter((name) => {
+    try {
+      readFileSafely(directory, name);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}

@@ -1,0 +1,156 @@
+import { readPath } from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import { findTool } from '../kernel/tools.ts';
+import { execa } from 'execa';
+import { toolEnvironment } from '../kernel/run.ts';
+import { stranger, type Tree } from './files.ts';
+import { InboxError } from './read.ts';
+
+/**
+ * The tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
+ *
+ * git reads objects and nothing else: no replacement objects, no fetching from promisors, no config of the machine or a user.
+ * It refuses a repository that belongs to another user (`safe.directory`), and so do we.
+ */
+const gitEnvironment = {
+  ...toolEnvironment,
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_NO_REPLACE_OBJECTS: '1',
+  GIT_NO_LAZY_FETCH: '1',
+  GIT_OPTIONAL_LOCKS: '0',
+  GIT_TERMINAL_PROMPT: '0',
+  HOME: '/nonexistent',
+};
+
+export class GitTree {
+  readonly #node: string;
+  /** Texts by object id: an object never changes. */
+  #texts = new Map<string, string>();
+  #last: Tree | undefined;
+
+  constructor(node: string) {
+    this.#node = node;
+  }
+
+  /**
+   * The tree that HEAD has for a directory.
+   * @returns the same value as before when HEAD's tree is the same; undefined when the directory is in no work tree
+   * @throws InboxError when git cannot read it or the tree holds what no bundle has
+   */
+  async read(directory: string): Promise<Tree | undefined> {
+    const inside = await git(directory, ['rev-parse', '--show-prefix']);
+    if (inside.exitCode !== 0) return notGit(inside.stderr);
+    const prefix = inside.stdout.toString('utf8').replace(/\n$/, '');
+    const head = await git(directory, ['rev-parse', '--verify', '--quiet', `HEAD:${prefix.replace(/\/$/, '')}`]);
+    if (head.exitCode !== 0) return undefined;
+    const digest = head.stdout.toString('utf8').trim();
+    if (digest === this.#last?.digest) return this.#last;
+    const entries = await listTree(directory, digest);
+    await this.#fetch(directory, entries);
+    const files = new Map<string, string>();
+    const texts = new Map<string, string>();
+    for (const { path, id } of entries) {
+      const text = this.#texts.get(id);
+      if (text === undefined) continue;
+      files.set(path, text);
+      texts.set(id, text);
+    }
+    this.#texts = texts;
+    this.#last = { files, digest };
+    return this.#last;
+  }
+
+  /** Reads the objects that are not known yet, all with one `cat-file`. */
+  async #fetch(directory: string, entries: readonly Entry[]): Promise<void> {
+    const wanted = entries.filter(({ path, id }) => this.#needs(path) && !this.#texts.has(id));
+    if (wanted.length === 0) return;
+    const input = wanted.map(({ id }) => `${id}\n`).join('');
+    const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], input);
+    let at = 0;
+    for (const { path, id } of wanted) {
+      const end = stdout.indexOf(0x0a, at);
+      const [name, kind, size] = stdout.toString('latin1', at, end).split(' ');
+      const length = Number(size);
+      if (name !== id || kind !== 'blob' || !(length <= limits.fileBytesMax)) {
+        throw new InboxError(
+          `Cannot read ${path} from Git: object ${id} is ${kind} of ${size} bytes`,
+          'Check the repository with git fsck',
+        );
+      }
+      this.#texts.set(id, stdout.toString('utf8', end + 1, end + 1 + length));
+      at = end + 1 + length + 1;
+    }
+  }
+
+  #needs(path: string): boolean {
+    const kind = readPath(path);
+    return kind !== undefined && (kind.kind !== 'node' || kind.node === this.#node);
+  }
+}
+
+interface Entry {
+  readonly path: string;
+  readonly id: string;
+}
+
+async function listTree(directory: string, tree: string): Promise<readonly Entry[]> {
+  const { stdout } = await must(directory, ['ls-tree', '-r', '-z', '--full-tree', tree]);
+  const entries = stdout
+    .toString('utf8')
+    .split('\0')
+    .filter((line) => line !== '');
+  if (entries.length > limits.bundleFilesMax) {
+    throw new InboxError(
+      `Cannot read the tree: more than ${limits.bundleFilesMax} files`,
+      'packages/bundle/README.md has the limits',
+    );
+  }
+  return entries.map((line) => {
+    const [, mode, id, path] = /^(\d+) \S+ ([0-9a-f]+)\t(.*)$/s.exec(line) ?? [];
+    if (mode === undefined || id === undefined || path === undefined || !mode.startsWith('100')) {
+      throw new InboxError(
+        `Cannot read ${path ?? line} from Git: it is no regular file`,
+        'A bundle has no links and no submodules',
+      );
+    }
+    if (!readPath(path)) throw stranger(path);
+    return { path, id };
+  });
+}
+
+interface Said {
+  readonly exitCode: number | undefined;
+  readonly stdout: Buffer;
+  readonly stderr: string;
+}
+
+async function git(directory: string, args: readonly string[], input?: string): Promise<Said> {
+  const file = findTool('git');
+  if (file === undefined) return { exitCode: 127, stdout: Buffer.alloc(0), stderr: 'git is not installed' };
+  const result = await execa(file, ['-C', directory, ...args], {
+    env: gitEnvironment,
+    extendEnv: false,
+    reject: false,
+    encoding: 'buffer',
+    timeout: limits.commandTimeoutMs,
+    maxBuffer: limits.bundleBytesMax * 2,
+    ...(input === undefined ? { stdin: 'ignore' as const } : { input }),
+  });
+  const { exitCode } = result;
+  return { exitCode, stdout: Buffer.from(result.stdout), stderr: Buffer.from(result.stderr).toString('utf8').trim() };
+}
+
+async function must(directory: string, args: readonly string[], input?: string): Promise<Said> {
+  const said = await git(directory, args, input);
+  if (said.exitCode === 0) return said;
+  throw new InboxError(`Cannot read the Git tree: ${said.stderr}`, `Check the repository: git -C ${directory} fsck`);
+}
+
+function notGit(why: string): undefined {
+  if (!why.includes('dubious ownership')) return undefined;
+  throw new InboxError(
+    `Cannot read the Git tree: ${why.split('\n')[0]}`,
+    'Let the user that runs sluiced own the repository',
+  );
+}

@@ -1,0 +1,165 @@
+import {
+  canonicalRule,
+  type Family,
+  type FamilyProgram,
+  printProgram,
+  type SysctlKey,
+  type TableName,
+  targetOf,
+} from '@sluice/bundle';
+import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
+import { readSave } from './save.ts';
+
+type Chains = Map<string, { builtIn: boolean; rules: string[] }>;
+type Tables = Record<TableName, Chains>;
+
+const builtIns = {
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+} as const;
+/** Targets that the kernel takes in one table only. */
+const onlyIn: Readonly<Record<string, TableName>> = { DNAT: 'nat', MASQUERADE: 'nat', REJECT: 'filter' };
+const targets: ReadonlySet<string> = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'MARK', 'DNAT', 'MASQUERADE']);
+
+/** What a fake kernel starts with: text as iptables-save prints it. */
+export interface FakeStart {
+  readonly rules?: { readonly [F in Family]?: string };
+  readonly sysctls?: Readonly<Partial<Record<SysctlKey, number>>>;
+}
+
+/**
+ * A kernel in memory. It reads the same payloads as `iptables-restore --noflush`, takes them table by table, and prints rules back
+ * in the form of iptables-save. It sits the same exam as the real one: test/netns/kernel.contract.ts.
+ */
+export class FakeKernel implements Kernel {
+  readonly slowWithManyChains: boolean = false;
+  /** Steps taken so far, in order. */
+  readonly taken: Step[] = [];
+  readonly #families: Record<Family, Tables>;
+  readonly #sysctls: Map<SysctlKey, number>;
+  #hashSize = 16_384;
+
+  constructor(start: FakeStart = {}) {
+    this.#families = { ipv4: tablesFrom(start.rules?.ipv4), ipv6: tablesFrom(start.rules?.ipv6) };
+    this.#sysctls = new Map(Object.entries(start.sysctls ?? {}) as [SysctlKey, number][]);
+  }
+
+  async observe(families: readonly Family[]): Promise<Observed> {
+    const observed: { [F in Family]?: ObservedFamily } = {};
+    for (const family of families) observed[family] = readSave(this.save(family));
+    return observed;
+  }
+
+  /** What iptables-save would print. */
+  save(family: Family): string {
+    const tables = this.#families[family];
+    return (['filter', 'nat'] as const).map((table) => printTable(table, tables[table])).join('');
+  }
+
+  async observeChains(
+    family: Family,
+    table: TableName,
+    chains: readonly string[],
+  ): Promise<ReadonlyMap<string, readonly string[]>> {
+    const held = this.#families[family][table];
+    return new Map(
+      chains.flatMap((name) => (held.has(name) ? [[name, [...(held.get(name)?.rules ?? [])]] as const] : [])),
+    );
+  }
+
+  async apply(step: Step): Promise<void> {
+    if (step.kind === 'restore-table') this.load(step.family, step.text);
+    else if (step.kind === 'set-sysctl') this.#sysctls.set(step.key, step.value);
+    else this.#hashSize = Math.max(this.#hashSize, step.value);
+    this.taken.push(step);
+  }
+
+  /** What anybody may do: `iptables-restore --noflush`, each table whole or not at all. */
+  load(family: Family, text: string): void {
+    const tables = this.#families[family];
+    for (const part of text.split(/(?<=^COMMIT\n)/m)) {
+      const table = /^\*(filter|nat)\n/.exec(part)?.[1] as TableName | undefined;
+      if (table === undefined || !part.endsWith('COMMIT\n'))
+        throw refused('the text is no table from its name to COMMIT');
+      tables[table] = commit(table, tables[table], part.trimEnd().split('\n').slice(1, -1));
+    }
+  }
+
+  async rehearse(state: NodeState): Promise<void> {
+    const scratch = new FakeKernel();
+    for (const family of familiesOf(state)) scratch.load(family, printProgram(state.families[family] as FamilyProgram));
+  }
+
+  async readSysctl(key: SysctlKey): Promise<number | undefined> {
+    return this.#sysctls.get(key);
+  }
+
+  async readHashSize(): Promise<number | undefined> {
+    return this.#hashSize;
+  }
+}
+
+function refused(why: string): KernelError {
+  return new KernelError('fake iptables-restore', why);
+}
+
+function tablesFrom(text: string | undefined): Tables {
+  const empty = (table: TableName): Chains =>
+    new Map(builtIns[table].map((name) => [name, { builtIn: true, rules: [] as string[] }]));
+  const tables: Tables = { filter: empty('filter'), nat: empty('nat') };
+  if (text === undefined) return tables;
+  const read = readSave(text);
+  for (const table of ['filter', 'nat'] as const) {
+    for (const [name, { builtIn, rules }] of read[table].chains)
+      tables[table].set(name, { builtIn, rules: rules.map(canonicalRule) });
+  }
+  return tables;
+}
+
+function printTable(table: TableName, chains: Chains): string {
+  const declared = [...chains].map(([name, { builtIn }]) => `:${name} ${builtIn ? 'ACCEPT' : '-'} [0:0]\n`);
+  const rules = [...chains.values()].flatMap((chain) => chain.rules.map((rule) => `${rule}\n`));
+  return `*${table}\n${declared.join('')}${rules.join('')}COMMIT\n`;
+}
+
+/** The table after the lines, or a KernelError and no change. */
+function commit(table: TableName, before: Chains, lines: readonly string[]): Chains {
+  const chains: Chains = new Map([...before].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }]));
+  for (const line of lines) execute(chains, line);
+  for (const [name, chain] of chains) for (const rule of chain.rules) check(table, chains, name, rule);
+  return chains;
+}
+
+function execute(chains: Chains, line: string): void {
+  const declared = /^:(\S+) - \[0:0\]$/.exec(line)?.[1];
+  if (declared !== undefined) {
+    if (chains.get(declared)?.builtIn) throw refused(`${declared} is built in`);
+    chains.set(declared, { builtIn: false, rules: [] });
+    return;
+  }
+  const [command = '', name = '', ...rest] = line.split(' ');
+  const chain = chains.get(name);
+  if (!chain) throw refused(`there is no chain ${name}: ${line}`);
+  const words = command === '-I' && /^\d+$/.test(rest[0] ?? '') ? rest.slice(1) : rest;
+  const rule = canonicalRule(`-A ${name} ${words.join(' ')}`.trimEnd());
+  if (command === '-A') chain.rules.push(rule);
+  else if (command === '-I') chain.rules.splice(words === rest ? 0 : Number(rest[0]) - 1, 0, rule);
+  else if (command === '-D') removeRule(chain.rules, rule);
+  else if (command === '-X' && chain.rules.length === 0 && !chain.builtIn) chains.delete(name);
+  else throw refused(`the line is not taken: ${line}`);
+}
+
+function removeRule(rules: string[], rule: string): void {
+  const at = rules.indexOf(rule);
+  if (at < 0) throw refused(`there is no such rule: ${rule}`);
+  rules.splice(at, 1);
+}
+
+/** A rule must lead to a chain that is there, and its target must be one that the table takes. */
+function check(table: TableName, chains: Chains, chain: string, rule: string): void {
+  const target = targetOf(rule);
+  if (target === undefined || chains.has(target)) return;
+  if (!targets.has(target)) throw refused(`a rule of ${chain} leads to ${target}, which is not there`);
+  if ((onlyIn[target] ?? table) !== table) throw refused(`${target} is not taken in table ${table}`);
+}

@@ -1,0 +1,114 @@
+import type { Family, SysctlKey, TableName } from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
+import { rehearse } from './rehearse.ts';
+import type { Command, Ran, Run } from './run.ts';
+import { readList, readSave } from './save.ts';
+import type { Tunables } from './sysctl.ts';
+import type { FamilyTools, Tools } from './tools.ts';
+
+/** Said by both backends when a chain, or the table, is not there. */
+const absent = /No chain\/target\/match by that name|does not exist|is incompatible, use 'nft' tool/;
+
+/** The kernel of this machine, through the tools that were found on it. */
+export class LinuxKernel implements Kernel {
+  readonly #tools: Tools;
+  readonly #run: Run;
+  readonly #tunables: Tunables;
+
+  constructor(tools: Tools, run: Run, tunables: Tunables) {
+    this.#tools = tools;
+    this.#run = run;
+    this.#tunables = tunables;
+  }
+
+  get slowWithManyChains(): boolean {
+    return this.#tools.backend === 'nft';
+  }
+
+  async observe(families: readonly Family[]): Promise<Observed> {
+    const observed: { [F in Family]?: ObservedFamily } = {};
+    for (const family of families) {
+      const { save } = this.#toolsOf(family);
+      const { stdout } = await this.#must({ file: save, args: [] });
+      observed[family] = readSave(stdout);
+    }
+    return observed;
+  }
+
+  async observeChains(
+    family: Family,
+    table: TableName,
+    chains: readonly string[],
+  ): Promise<ReadonlyMap<string, readonly string[]>> {
+    const { iptables } = this.#toolsOf(family);
+    const found = new Map<string, readonly string[]>();
+    for (const chain of chains) {
+      const command = { file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-t', table, '-S', chain] };
+      const ran = await this.#patiently(command);
+      if (ran.exitCode === 0) found.set(chain, readList(ran.stdout));
+      else if (!absent.test(ran.stderr)) throw new KernelError(`${iptables} -t ${table} -S ${chain}`, ran.why);
+    }
+    return found;
+  }
+
+  async apply(step: Step): Promise<void> {
+    switch (step.kind) {
+      case 'restore-table': {
+        const { restore } = this.#toolsOf(step.family);
+        const args = ['--noflush', '-w', String(limits.xtablesLockSeconds)];
+        await this.#must({ file: restore, args, input: step.text }, `${restore} (${step.table})`);
+        return;
+      }
+      case 'set-sysctl':
+        return this.#write(`sysctl ${step.key}=${step.value}`, () => this.#tunables.write(step.key, step.value));
+      case 'raise-hashsize':
+        // Some kernels and all containers do not let it be written; a smaller table is slower and nothing else.
+        if ((this.#tunables.readHashSize() ?? step.value) < step.value) {
+          return this.#write(`conntrack hash size ${step.value}`, () => this.#tunables.writeHashSize(step.value));
+        }
+    }
+  }
+
+  async rehearse(state: NodeState): Promise<void> {
+    await rehearse(state, this.#tools, this.#run);
+  }
+
+  async readSysctl(key: SysctlKey): Promise<number | undefined> {
+    return this.#tunables.read(key);
+  }
+
+  async readHashSize(): Promise<number | undefined> {
+    return this.#tunables.readHashSize();
+  }
+
+  #toolsOf(family: Family): FamilyTools {
+    const tools = this.#tools.families[family];
+    if (!tools) throw new KernelError(`${family} tools`, 'they are not installed');
+    return tools;
+  }
+
+  #write(action: string, write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      throw new KernelError(action, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  async #must(command: Command, action = command.file): Promise<Ran> {
+    const ran = await this.#patiently(command);
+    if (ran.exitCode !== 0) throw new KernelError(action, ran.why);
+    return ran;
+  }
+
+  /** Asks again when a legacy tool did not get the lock (exit code 4): somebody else is busy, nothing is wrong. */
+  async #patiently(command: Command): Promise<Ran> {
+    for (let attempt = 1; ; attempt++) {
+      const ran = await this.#run(command);
+      const isBusy = this.#tools.backend === 'legacy' && ran.exitCode === 4;
+      if (!isBusy || attempt >= limits.xtablesLockAttemptsMax) return ran;
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import { execa } from 'execa';
+import { limits } from '../limits.ts';
+
+/** One run of a tool. */
+export interface Command {
+  /** Absolute: nothing is looked up in PATH. */
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly input?: string;
+  readonly timeoutMs?: number;
+}
+
+/** How a run ended. A tool that could not be started, timed out or was killed has no exit code. */
+export interface Ran {
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** In words, when it did not end with 0. */
+  readonly why: string;
+}
+
+/** Starts tools; the only thing in the applier that does. */
+export type Run = (command: Command) => Promise<Ran>;
+
+/** Nothing of the caller's environment reaches a tool: XTABLES_* and LD_* would load other code into it. */
+export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;
+
+/**
+ * Runs tools as children of this process.
+ * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child
+ *   outlives its parent's `kill -9` and commits later
+ */
+export function runChildren(lockFd?: number): Run {
+  return async ({ file, args, input, timeoutMs }) => {
+    const stdin = input === undefined ? 'ignore' : 'pipe';
+    const result = await execa(file, args, {
+      env: toolEnvironment,
+      extendEnv: false,
+      reject: false,
+      stripFinalNewline: false,
+      timeout: timeoutMs ?? limits.commandTimeoutMs,
+      forceKillAfterDelay: limits.commandKillDelayMs,
+      maxBuffer: limits.commandOutputBytesMax,
+      // The types do not know that a further entry may be an open file.
+      stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'],
+      ...(input === undefined ? {} : { input }),
+    });
+    const { exitCode, stdout, stderr } = result;
+    return { exitCode, stdout: String(stdout), stderr: String(stderr), why: whyFailed(result) };
+  };
+}
+
+interface Failure {
+  readonly failed: boolean;
+  readonly timedOut?: boolean;
+  readonly exitCode?: number | undefined;
+  readonly stderr?: unknown;
+  readonly originalMessage?: string | undefined;
+}
+
+function whyFailed(result: Failure): string {
+  if (!result.failed) return '';
+  if (result.timedOut === true) return 'it did not end in time';
+  const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
+  if (result.exitCode === undefined) return result.originalMessage ?? 'it was killed';
+  return `exit code ${result.exitCode}${said === '' ? '' : `: ${said}`}`;
+}

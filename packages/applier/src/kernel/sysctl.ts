@@ -1,0 +1,38 @@
+import { accessSync, constants, readFileSync, writeFileSync } from 'node:fs';
+import { procPath, type SysctlKey } from '@sluice/bundle';
+
+/** Reads and writes the few files of /proc and /sys that the applier touches. */
+export interface Tunables {
+  read(key: SysctlKey): number | undefined;
+  write(key: SysctlKey, value: number): void;
+  writable(key: SysctlKey): boolean;
+  readHashSize(): number | undefined;
+  writeHashSize(value: number): void;
+}
+
+const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
+
+/** The tunables of the network namespace that this process is in. Paths come from a constant map, never from a text. */
+export const procTunables: Tunables = {
+  read: (key) => readNumber(procPath(key)),
+  write: (key, value) => writeFileSync(procPath(key), `${value}\n`),
+  writable(key) {
+    try {
+      accessSync(procPath(key), constants.W_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  readHashSize: () => readNumber(hashSizePath),
+  writeHashSize: (value) => writeFileSync(hashSizePath, `${value}\n`),
+};
+
+function readNumber(path: string): number | undefined {
+  try {
+    const text = readFileSync(path, 'utf8').trim();
+    return /^\d+$/.test(text) ? Number(text) : undefined;
+  } catch {
+    return undefined;
+  }
+}

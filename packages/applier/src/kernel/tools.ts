@@ -1,0 +1,118 @@
+import { accessSync, constants, realpathSync } from 'node:fs';
+import type { Family } from '@sluice/bundle';
+import type { Config } from '../config.ts';
+import { limits } from '../limits.ts';
+import type { Run } from './run.ts';
+
+export type Backend = 'legacy' | 'nft';
+
+/** The tools of one family, pinned by absolute path: an alternative that is switched later changes nothing here. */
+export interface FamilyTools {
+  readonly iptables: string;
+  readonly save: string;
+  readonly restore: string;
+  /** Such as `1.8.9`. */
+  readonly version: string;
+}
+
+/** Everything that the applier runs on this node. */
+export interface Tools {
+  readonly backend: Backend;
+  readonly families: { readonly [F in Family]?: FamilyTools };
+}
+
+const folders = ['/usr/sbin', '/usr/bin', '/sbin', '/bin'];
+const prefixes = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, string>;
+
+/** The absolute path of a tool in the system's folders, or undefined. */
+export function findTool(name: string): string | undefined {
+  for (const folder of folders) {
+    try {
+      const path = `${folder}/${name}`;
+      accessSync(path, constants.X_OK);
+      return path;
+    } catch {
+      // Not in this folder.
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Chooses the rule store and finds its tools.
+ *
+ * `auto` takes the store that already holds rules, as the kubelet and CNI plugins do: rules in two stores filter twice and nobody
+ * sees why. With rules in neither or both, what `iptables` itself is decides.
+ * @returns the tools; a family whose tools are missing or do not run is absent
+ */
+export async function detectTools(wanted: Config['backend'], run: Run): Promise<Tools> {
+  const backend = wanted === 'auto' ? await detectBackend(run) : wanted;
+  const families: { [F in Family]?: FamilyTools } = {};
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const tools = await familyTools(family, backend, run);
+    if (tools) families[family] = tools;
+  }
+  return { backend, families };
+}
+
+async function familyTools(family: Family, backend: Backend, run: Run): Promise<FamilyTools | undefined> {
+  const paths = toolPaths(family, backend) ?? (await unnamedTools(family, backend, run));
+  if (!paths) return undefined;
+  const { exitCode, stdout } = await run({ file: paths.iptables, args: ['--version'] });
+  const version = /v(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1];
+  if (exitCode !== 0 || version === undefined) return undefined;
+  const works = await run({
+    file: paths.iptables,
+    args: ['-w', String(limits.xtablesLockSeconds), '-t', 'nat', '-S', 'OUTPUT'],
+  });
+  return works.exitCode === 0 ? { ...paths, version } : undefined;
+}
+
+type Paths = Omit<FamilyTools, 'version'>;
+
+/** `iptables-nft`, `iptables-nft-save` and so on, or `iptables-legacy…`. */
+function toolPaths(family: Family, backend: Backend): Paths | undefined {
+  return pathsOf(`${prefixes[family]}-${backend}`);
+}
+
+/** Systems with one store have only plain names; they say of themselves which store it is. */
+async function unnamedTools(family: Family, backend: Backend, run: Run): Promise<Paths | undefined> {
+  const paths = pathsOf(prefixes[family]);
+  return paths && (await backendOf(paths.iptables, run)) === backend ? paths : undefined;
+}
+
+function pathsOf(name: string): Paths | undefined {
+  const [iptables, save, restore] = [findTool(name), findTool(`${name}-save`), findTool(`${name}-restore`)];
+  return iptables && save && restore ? { iptables, save, restore } : undefined;
+}
+
+/** Before 1.8 there was only the legacy store, and tools did not say so. */
+async function backendOf(iptables: string, run: Run): Promise<Backend> {
+  const { stdout } = await run({ file: iptables, args: ['--version'] });
+  return stdout.includes('nf_tables') ? 'nft' : 'legacy';
+}
+
+async function detectBackend(run: Run): Promise<Backend> {
+  const counts = { legacy: await countRules('legacy', run), nft: await countRules('nft', run) };
+  if (counts.legacy > 0 && counts.nft === 0) return 'legacy';
+  if (counts.nft > 0 && counts.legacy === 0) return 'nft';
+  const plain = findTool(prefixes.ipv4) ?? findTool(prefixes.ipv6);
+  return plain === undefined ? (findTool('iptables-nft') ? 'nft' : 'legacy') : backendOf(plain, run);
+}
+
+/** How many rules a store holds in both families. Saving needs no lock and creates no table. */
+export async function countRules(backend: Backend, run: Run): Promise<number> {
+  let count = 0;
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const paths = toolPaths(family, backend);
+    if (!paths) continue;
+    const { stdout } = await run({ file: paths.save, args: [] });
+    count += stdout.match(/^-A /gm)?.length ?? 0;
+  }
+  return count;
+}
+
+/** The file behind a tool's links, for people: `/usr/sbin/xtables-nft-multi`. */
+export function realTool(path: string): string {
+  return realpathSync(path);
+}

@@ -1,0 +1,204 @@
+import {
+  type BundleFiles,
+  type Family,
+  type Problem,
+  readRule,
+  ResolveCache,
+  resolveNode,
+  sysctlKeys,
+  isRuleError,
+} from '@sluice/bundle';
+import type { Config } from './config.ts';
+import { readFacts } from './kernel/facts.ts';
+import { LinuxKernel } from './kernel/linux.ts';
+import { inScratchNamespace } from './kernel/rehearse.ts';
+import { type Run, runChildren } from './kernel/run.ts';
+import { procTunables } from './kernel/sysctl.ts';
+import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
+import { peek } from './history/history.ts';
+import { admit } from './rollout/admit.ts';
+import { countNames, strangers } from './rollout/own.ts';
+import type { NodeFacts } from './rollout/ports.ts';
+import { messageOf } from './rollout/rollout.ts';
+import { familyNames, type Observed } from './rollout/state.ts';
+
+/** One thing that was looked at, and what to do about it. */
+export interface Finding {
+  readonly level: 'good' | 'note' | 'bad';
+  readonly what: string;
+  readonly todo: string;
+}
+
+const nothing = 'nothing to do';
+
+/**
+ * Looks at everything that an apply needs, and changes nothing.
+ * @param files the bundle that the node shall run, when there is one
+ */
+export async function findings(config: Config, files: BundleFiles | undefined): Promise<readonly Finding[]> {
+  const run = runChildren();
+  const tools = await detectTools(config.backend, run);
+  const facts = readFacts(tools, procTunables);
+  return [
+    ...helperFindings(),
+    ...familyFindings(tools),
+    ...(await storeFindings(tools, run)),
+    ...(await extensionFindings(tools, run)),
+    ...sysctlFindings(),
+    ...(await ownerFindings(config, tools, facts, run)),
+    ...(files
+      ? bundleFindings(config, files, facts)
+      : [note('bundle', `${config.bundle} has no complete bundle yet`, 'render one, then run preflight again')]),
+  ];
+}
+
+const good = (what: string, seen: string): Finding => ({ level: 'good', what: `${what} (${seen})`, todo: nothing });
+const note = (what: string, seen: string, todo: string): Finding => ({
+  level: 'note',
+  what: `${what} (${seen})`,
+  todo,
+});
+const bad = (what: string, seen: string, todo: string): Finding => ({ level: 'bad', what: `${what} (${seen})`, todo });
+
+const helpers = { unshare: 'util-linux', mount: 'mount', sh: 'dash', flock: 'util-linux' } as const;
+
+function helperFindings(): Finding[] {
+  return Object.entries(helpers).map(([name, from]) => {
+    const path = findTool(name);
+    return path === undefined ? bad(name, 'not found', `install the package ${from}`) : good(name, path);
+  });
+}
+
+function familyFindings(tools: Tools): Finding[] {
+  return familyNames.map((family) => {
+    const found = tools.families[family];
+    const name = family === 'ipv4' ? 'iptables' : 'ip6tables';
+    if (found) return good(name, `${found.version}, ${tools.backend}, ${realTool(found.restore)}`);
+    const other = family === 'ipv4' ? 'ipv6' : 'ipv4';
+    return note(
+      name,
+      `no working ${name}-${tools.backend}`,
+      `install iptables, or set families: [${other}] in the profile`,
+    );
+  });
+}
+
+async function storeFindings(tools: Tools, run: Run): Promise<Finding[]> {
+  const other: Backend = tools.backend === 'nft' ? 'legacy' : 'nft';
+  const count = await countRules(other, run);
+  const what = `rules in the ${other} store`;
+  if (count === 0) return [good(what, 'none')];
+  return [
+    note(what, `${count}`, `they filter, too: move them to ${tools.backend}, or set backend: ${other} in sluiced.yaml`),
+  ];
+}
+
+/** One rule per extension that kube-proxy's rules use; kube-proxy-iptables.md. */
+const extensions: readonly (readonly [name: string, table: string, rule: string])[] = [
+  ['comment', 'nat', '-A T -m comment --comment x'],
+  ['conntrack', 'filter', '-A T -m conntrack --ctstate NEW -j ACCEPT'],
+  ['mark', 'nat', '-A T -m mark --mark 0x4000/0x4000 -j RETURN'],
+  ['addrtype', 'nat', '-A T -m addrtype --dst-type LOCAL -j RETURN'],
+  ['statistic', 'nat', '-A T -m statistic --mode random --probability 0.5 -j RETURN'],
+  ['recent', 'nat', '-A T -m recent --rcheck --seconds 10 --reap --name X --rsource -j RETURN'],
+  ['MARK', 'nat', '-A T -j MARK --or-mark 0x4000'],
+  ['REJECT', 'filter', '-A T -j REJECT'],
+  ['DNAT', 'nat', '-A T -p tcp -j DNAT --to-destination ADDRESS'],
+  ['MASQUERADE --random-fully', 'nat', '-A T -j MASQUERADE --random-fully'],
+];
+const addresses = { ipv4: '192.0.2.1:80', ipv6: '[2001:db8::1]:80' } as const satisfies Record<Family, string>;
+
+async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
+  const all: Finding[] = [];
+  for (const family of familyNames) {
+    const restore = tools.families[family]?.restore;
+    if (restore === undefined) continue;
+    const failed: string[] = [];
+    for (const [name, table, rule] of extensions) {
+      const from = name.startsWith('MASQUERADE') ? '-A POSTROUTING -j T\n' : '';
+      const text = `*${table}\n:T - [0:0]\n${rule.replace('ADDRESS', addresses[family])}\n${from}COMMIT\n`;
+      try {
+        await inScratchNamespace(name, [restore, '--noflush'], text, run);
+      } catch (error) {
+        failed.push(`${name} (${messageOf(error)})`);
+      }
+    }
+    const what = `${family} extensions`;
+    if (failed.length === 0) all.push(good(what, `all ${extensions.length} load`));
+    else
+      all.push(
+        bad(
+          what,
+          failed.join('; '),
+          'load the kernel modules (modprobe xt_NAME), or change the option of the profile that needs them',
+        ),
+      );
+  }
+  return all;
+}
+
+function sysctlFindings(): Finding[] {
+  const fixed = sysctlKeys.filter((key) => procTunables.read(key) === undefined || !procTunables.writable(key));
+  if (fixed.length === 0) return [good('sysctls', `all ${sysctlKeys.length} can be written`)];
+  return [
+    note(
+      'sysctls',
+      `${fixed.join(', ')} cannot be written`,
+      'load nf_conntrack, or let no profile set them (conntrack.maxPerCore: 0)',
+    ),
+  ];
+}
+
+async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run: Run): Promise<Finding[]> {
+  const running = facts.kubeProxies();
+  const kernel = new LinuxKernel(tools, run, procTunables);
+  const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
+  const standing = peek(config.state)?.current ?? null;
+  const count = standing === null ? countNames(strangers(observed, {})) : 0;
+  const proxy =
+    running.length === 0
+      ? good('kube-proxy', 'does not run')
+      : bad('kube-proxy', `process ${running.join(', ')}`, 'stop it before sluiced starts: two owners undo each other');
+  if (count === 0) return [proxy, good('KUBE-* chains of others', 'none')];
+  const todo = config.takeOver
+    ? 'sluiced takes them over; generation 0 keeps them'
+    : 'set takeOver: kube-proxy in sluiced.yaml when kube-proxy is stopped';
+  const what = 'KUBE-* chains of others';
+  return [proxy, config.takeOver ? note(what, `${count}`, todo) : bad(what, `${count}`, todo)];
+}
+
+function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): Finding[] {
+  const bundle = admit(files, config, facts, new ResolveCache());
+  const problems: readonly Problem[] = 'problems' in bundle ? bundle.problems : [];
+  const refused = problems.map((problem) => bad('bundle', problem.message, problem.hint));
+  const clashes = addressClashes(config, files, facts);
+  const clash = clashes.map((address) =>
+    bad(
+      `address ${address}`,
+      'is a Service address and on an interface of this node',
+      'remove it from the interface, or give the Service another address',
+    ),
+  );
+  return [
+    ...refused,
+    ...clash,
+    ...(refused.length + clash.length === 0 ? [good('bundle', 'this node can run it')] : []),
+  ];
+}
+
+/** Addresses of Services that are also on an interface: the node would answer for them itself, or lose its own. */
+function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): readonly string[] {
+  const resolved = resolveNode(files, config.node);
+  if (!('version' in resolved)) return [];
+  const own = new Set([...facts.addresses.ipv4, ...facts.addresses.ipv6]);
+  const found = new Set<string>();
+  for (const family of familyNames) {
+    for (const text of resolved.rules[family]?.nat.rules ?? []) {
+      const rule = readRule(text, family);
+      const value = isRuleError(rule) || rule.chain !== 'KUBE-SERVICES' ? undefined : rule.destination?.value;
+      const address = value?.replace(/\/(32|128)$/, '');
+      if (address !== undefined && own.has(address)) found.add(address);
+    }
+  }
+  return [...found];
+}

@@ -1,0 +1,182 @@
+import {
+  type BundleFiles,
+  cidrContains,
+  type Family,
+  fillHost,
+  linkFlat,
+  needs,
+  type Problem,
+  readSysctlLine,
+  type ResolvedNode,
+  type ResolvedRules,
+  type ResolveCache,
+  resolveNode,
+  type SysctlKey,
+} from '@sluice/bundle';
+import type { NodeFacts, Refusal } from './ports.ts';
+import type { NodeState } from './state.ts';
+
+declare const admitted: unique symbol;
+/** What a bundle says for this node, checked line by line against the grammar and against what the node can do. Only `admit` makes one. */
+export interface AdmittedBundle {
+  readonly version: string;
+  readonly state: NodeState;
+  readonly [admitted]: true;
+}
+
+/** What the node's config says about admission. */
+export interface AdmitOptions {
+  readonly node: string;
+  readonly allowPartial: boolean;
+}
+
+/**
+ * Checks everything about a bundle that can be known without touching the kernel.
+ * @param files the files of one complete bundle; only those that concern the node are read
+ * @returns the node's rules, or every reason why this node must not run them
+ */
+export function admit(
+  files: BundleFiles,
+  options: AdmitOptions,
+  facts: NodeFacts,
+  cache: ResolveCache,
+): AdmittedBundle | Refusal {
+  const resolved = resolveNode(files, options.node, cache);
+  if (!('version' in resolved)) return { problems: resolved };
+  const sysctls = readSysctls(resolved, facts);
+  const linked = linkFamilies(resolved, facts);
+  const problems = [
+    ...partial(resolved, options),
+    ...missingTools(resolved, facts),
+    ...lackingNeeds(resolved, facts),
+    ...sysctls.problems,
+    ...linked.problems,
+  ];
+  if (problems.length > 0) return { problems };
+  const size = resolved.conntrackHashSize;
+  const state: NodeState = {
+    families: linked.families,
+    sysctls: sysctls.values,
+    ...(size === undefined ? {} : { conntrackHashSize: size }),
+  };
+  return { version: resolved.version, state } as AdmittedBundle;
+}
+
+/** Tells what `admit` gave. */
+export function isRefusal(value: AdmittedBundle | Refusal): value is Refusal {
+  return 'problems' in value;
+}
+
+function partial(resolved: ResolvedNode, options: AdmitOptions): Problem[] {
+  if (resolved.cluster.complete || options.allowPartial) return [];
+  return [
+    {
+      code: 'BUNDLE_PARTIAL',
+      level: 'error',
+      message:
+        'Cannot apply the bundle: its input did not name every Service of the cluster, the others would lose their rules',
+      hint: 'Render with a snapshot or `complete: true` in sluice.yaml, or set `allowPartial: true` in sluiced.yaml',
+    },
+  ];
+}
+
+const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, string>;
+
+function missingTools({ profile, profileName }: ResolvedNode, facts: NodeFacts): Problem[] {
+  return profile.families
+    .filter((family) => facts.tools[family] === undefined)
+    .map((family) => ({
+      code: 'NODE_TOOL_MISSING',
+      level: 'error',
+      message: `Cannot apply ${family} rules: the node has no working ${toolOf[family]}`,
+      hint: `Install ${toolOf[family]}, or set \`families: [${family === 'ipv4' ? 'ipv6' : 'ipv4'}]\` in profile ${profileName}`,
+    }));
+}
+
+function lackingNeeds({ profile }: ResolvedNode, facts: NodeFacts): Problem[] {
+  return profile.needs.flatMap((need) =>
+    profile.families
+      .filter((family) => facts.tools[family] !== undefined && !isAtLeast(facts.tools[family] ?? '', [1, 6, 2]))
+      .map((family) => ({
+        code: 'NODE_LACKS_NEED' as const,
+        level: 'error' as const,
+        message: `Cannot apply the bundle: it needs ${needs[need].what}, the node has ${facts.tools[family]}`,
+        hint: `Install a newer one, or ${needs[need].option}`,
+      })),
+  );
+}
+
+/** Compares dotted versions number by number. */
+export function isAtLeast(version: string, least: readonly number[]): boolean {
+  const parts = version.split('.').map((part) => Number.parseInt(part, 10) || 0);
+  for (const [index, wanted] of least.entries()) {
+    const difference = (parts[index] ?? 0) - wanted;
+    if (difference !== 0) return difference > 0;
+  }
+  return true;
+}
+
+function readSysctls(
+  resolved: ResolvedNode,
+  facts: NodeFacts,
+): { values: Map<SysctlKey, number>; problems: Problem[] } {
+  const values = new Map<SysctlKey, number>();
+  const problems: Problem[] = [];
+  for (const line of resolved.sysctls) {
+    const setting = readSysctlLine(line);
+    if (typeof setting === 'string') {
+      const hint = 'Remove the line from the profile; bundles set only keys of a closed list';
+      problems.push({ code: 'SYSCTL_NOT_ALLOWED', level: 'error', message: setting, hint });
+    } else if (!facts.sysctlTakes(setting.key, setting.value)) {
+      problems.push(fixedSysctl(setting.key, setting.value));
+    } else {
+      values.set(setting.key, setting.value);
+    }
+  }
+  return { values, problems };
+}
+
+function fixedSysctl(key: SysctlKey, value: number): Problem {
+  const inContainer =
+    key === 'net.netfilter.nf_conntrack_max' ? ', or set `conntrack.maxPerCore: 0` in the profile' : '';
+  return {
+    code: 'NODE_SYSCTL_FIXED',
+    level: 'error',
+    message: `Cannot set sysctl ${key} to ${value}: it is another value and cannot be written here`,
+    hint: `Load nf_conntrack, let sluiced write /proc/sys (not possible inside most containers)${inContainer}`,
+  };
+}
+
+interface Linked {
+  readonly families: NodeState['families'];
+  readonly problems: readonly Problem[];
+}
+
+function linkFamilies(resolved: ResolvedNode, facts: NodeFacts): Linked {
+  const families: { -readonly [F in Family]?: NodeState['families'][F] } = {};
+  const problems: Problem[] = [];
+  for (const family of resolved.profile.families) {
+    const rules = resolved.rules[family];
+    if (!rules) continue;
+    const linked = linkFlat(withHostValues(rules, hostAddresses(resolved, facts, family)), family);
+    problems.push(...linked.problems);
+    families[family] = linked.program;
+  }
+  return { families, problems };
+}
+
+/** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */
+function hostAddresses({ profile }: ResolvedNode, facts: NodeFacts, family: Family): readonly string[] {
+  return facts.addresses[family].filter((address) =>
+    profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address)),
+  );
+}
+
+function withHostValues(rules: ResolvedRules, nodePortAddresses: readonly string[]): ResolvedRules {
+  const fill = (lines: readonly string[]): readonly string[] =>
+    lines.some((line) => line.includes('${')) ? lines.flatMap((line) => fillHost(line, { nodePortAddresses })) : lines;
+  return {
+    filter: { ...rules.filter, rules: fill(rules.filter.rules) },
+    nat: { ...rules.nat, rules: fill(rules.nat.rules) },
+  };
+}

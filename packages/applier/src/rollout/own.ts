@@ -1,0 +1,155 @@
+import {
+  canonicalRule,
+  type Family,
+  sharedChains,
+  type TableName,
+  type TableProgram,
+  tableNames,
+  targetOf,
+} from '@sluice/bundle';
+import {
+  type ChainNames,
+  familiesOf,
+  familyNames,
+  mapTables,
+  type NodeState,
+  type Observed,
+  type ObservedTable,
+  tableOf,
+} from './state.ts';
+
+/**
+ * Which part of a kernel's tables is ours.
+ *
+ * Ours is what the journal says we made, never what a name looks like: chains whose names are in `owned` or in the goal, and
+ * the rules in built-in chains that lead into the chains from which all Services are reached. Everything else is foreign and
+ * is neither read further nor written.
+ */
+
+/** The chains into which built-in chains jump. kube-proxy-iptables.md, section 4. */
+const entryChains: ReadonlySet<string> = new Set([
+  'KUBE-SERVICES',
+  'KUBE-EXTERNAL-SERVICES',
+  'KUBE-NODEPORTS',
+  'KUBE-POSTROUTING',
+  'KUBE-FORWARD',
+  'KUBE-PROXY-FIREWALL',
+]);
+
+/** The names that kube-proxy gives. Network policy controllers use other KUBE-* names (KUBE-ROUTER-…, KUBE-POD-FW-…). */
+const kubeProxyName =
+  /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|(SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16})$/;
+
+/** Chains with kube-proxy's names that we did not make, by family and table; a sign of kube-proxy or another Sluice. */
+export function strangers(observed: Observed, owned: ChainNames): ChainNames {
+  const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familyNames) {
+    const seen = observed[family];
+    if (!seen) continue;
+    const names = (table: TableName): readonly string[] => {
+      const own = new Set(owned[family]?.[table]);
+      return [...seen[table].chains.keys()].filter((name) => kubeProxyName.test(name) && !own.has(name));
+    };
+    found[family] = { filter: names('filter'), nat: names('nat') };
+  }
+  return found;
+}
+
+/** What of the kernel's tables is ours, seen with a goal in mind: chains that others share count only where the goal has them. */
+export function ownState(
+  observed: Observed,
+  owned: ChainNames,
+  goal: Pick<NodeState, 'families'>,
+): NodeState['families'] {
+  const families = familyNames.filter((family) => observed[family] && (owned[family] ?? goal.families[family]));
+  return mapTables(families, (family, table) =>
+    ownTable(observed[family]?.[table], new Set(owned[family]?.[table]), tableOf(goal, family, table)),
+  );
+}
+
+function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, goal: TableProgram): TableProgram {
+  const isOwn = (name: string): boolean => goal.chains.has(name) || (owned.has(name) && !sharedChains.has(name));
+  const chains = new Map<string, readonly string[]>();
+  const jumps: string[] = [];
+  for (const [name, chain] of seen?.chains ?? []) {
+    if (chain.builtIn) jumps.push(...chain.rules.filter((rule) => isOwnJump(rule, isOwn)));
+    else if (isOwn(name)) chains.set(name, chain.rules);
+  }
+  return { chains, jumps };
+}
+
+/** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the goal has. */
+function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
+  const target = targetOf(rule);
+  return target !== undefined && (entryChains.has(target) || sharedChains.has(target)) && isOwn(target);
+}
+
+/**
+ * The goal as this kernel can have it:
+ * - a chain that others share keeps their rules and gets ours behind them;
+ * - a chain of ours that a foreign rule jumps to stays as it is when the goal lacks it: the kernel would refuse to delete it,
+ *   and emptying it would change what the foreign rule does. (CNI plugins refer to KUBE-MARK-MASQ.)
+ */
+export function adaptGoal(goal: NodeState, observed: Observed, owned: ChainNames): NodeState {
+  const families = familyNames.filter((family) => goal.families[family] ?? (observed[family] && owned[family]));
+  const adapted = mapTables(families, (family, table) => {
+    const wanted = tableOf(goal, family, table);
+    const seen = observed[family]?.[table];
+    if (!seen) return wanted;
+    const chains = new Map(wanted.chains);
+    for (const name of sharedChains) keepOthersRules(chains, name, seen);
+    for (const name of pinned(seen, new Set(owned[family]?.[table]), wanted)) {
+      chains.set(name, seen.chains.get(name)?.rules ?? []);
+    }
+    return { chains, jumps: wanted.jumps };
+  });
+  return { ...goal, families: adapted };
+}
+
+function keepOthersRules(chains: Map<string, readonly string[]>, name: string, seen: ObservedTable): void {
+  const ours = chains.get(name);
+  const theirs = seen.chains.get(name)?.rules;
+  if (!ours || !theirs) return;
+  const known = new Set(theirs.map(canonicalRule));
+  chains.set(name, [...theirs, ...ours.filter((rule) => !known.has(canonicalRule(rule)))]);
+}
+
+/** Chains of ours that the goal lacks and that foreign rules lead to, with what these need in turn. */
+function pinned(seen: ObservedTable, owned: ReadonlySet<string>, goal: TableProgram): ReadonlySet<string> {
+  const leaving = (name: string): boolean => owned.has(name) && !goal.chains.has(name) && !sharedChains.has(name);
+  const found = new Set<string>();
+  const follow = (rules: readonly string[]): void => {
+    for (const rule of rules) {
+      const target = targetOf(rule);
+      if (target === undefined || !leaving(target) || found.has(target)) continue;
+      found.add(target);
+      follow(seen.chains.get(target)?.rules ?? []);
+    }
+  };
+  for (const [name, chain] of seen.chains) {
+    if (owned.has(name) || goal.chains.has(name)) continue;
+    follow(chain.builtIn ? chain.rules.filter((rule) => !isOwnJump(rule, (to) => owned.has(to))) : chain.rules);
+  }
+  return found;
+}
+
+/** How many chains are named. */
+export function countNames(names: ChainNames): number {
+  return familyNames.reduce(
+    (sum, family) => sum + tableNames.reduce((n, t) => n + (names[family]?.[t].length ?? 0), 0),
+    0,
+  );
+}
+
+/** Chains of `state` that are not among `known`. */
+export function newNames(state: NodeState, known: ChainNames): ChainNames {
+  const fresh: { [F in Family]?: Record<TableName, readonly string[]> } = {};
+  for (const family of familiesOf(state)) {
+    const names = (table: TableName): readonly string[] => {
+      const old = new Set(known[family]?.[table]);
+      return [...tableOf(state, family, table).chains.keys()].filter((name) => !old.has(name));
+    };
+    fresh[family] = { filter: names('filter'), nat: names('nat') };
+  }
+  return fresh;
+}

@@ -1,0 +1,131 @@
+import {
+  changeTable,
+  type Family,
+  isEmptyChange,
+  printChange,
+  type TableChange,
+  type TableName,
+  type TableProgram,
+  widen,
+} from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import type { Step } from './ports.ts';
+import { stages } from './stages.ts';
+import { familyNames, type NodeState, tableOf } from './state.ts';
+
+/** What a table step does, for verifying it cheaply afterwards. */
+export interface Touched {
+  readonly family: Family;
+  readonly table: TableName;
+  readonly change: TableChange;
+}
+
+/** Steps that lead from one state of a kernel to another, in order. A value: it can be shown, counted, tested and carried out. */
+export interface Plan {
+  readonly steps: readonly Step[];
+  /** What differs between the two states. */
+  readonly touched: readonly Touched[];
+}
+
+export interface PlanOptions {
+  /** See `Kernel.slowWithManyChains`. */
+  readonly slowWithManyChains: boolean;
+}
+
+/**
+ * The steps from `now` to `goal`; none when they are equal. A way back is a plan from whatever there is to the snapshot.
+ *
+ * Every intermediate state serves traffic correctly:
+ * - one step is one table of one family, which the kernel takes whole or not at all;
+ * - within a family the filter table first allows what the old and the new nat table need, then nat changes in one commit,
+ *   then, when packets that met the old nat table are past the filter, the filter table becomes the new one;
+ * - sysctls that let more in (`route_localnet`) rise after the rules that guard them and fall before these go.
+ */
+export function plan(now: NodeState, goal: NodeState, options: PlanOptions): Plan {
+  const touched: Touched[] = [];
+  const tables = familyNames.flatMap((family) => familySteps(family, now, goal, options, touched));
+  const sysctls = sysctlSteps(now, goal);
+  const steps = [...sysctls.before, ...tables, ...sysctls.after, ...hashSizeSteps(now, goal)];
+  return { steps, touched };
+}
+
+function familySteps(
+  family: Family,
+  now: NodeState,
+  goal: NodeState,
+  options: PlanOptions,
+  touched: Touched[],
+): Step[] {
+  const from = { filter: tableOf(now, family, 'filter'), nat: tableOf(now, family, 'nat') };
+  const to = { filter: tableOf(goal, family, 'filter'), nat: tableOf(goal, family, 'nat') };
+  for (const table of ['filter', 'nat'] as const) {
+    const change = changeTable(from[table], to[table]);
+    if (!isEmptyChange(change)) touched.push({ family, table, change });
+  }
+  const differs = (table: TableName): boolean => touched.some((one) => one.family === family && one.table === table);
+  const steps = (table: TableName, a: TableProgram, b: TableProgram, why: string): Step[] =>
+    tableSteps(family, table, a, b, options, why);
+  if (!differs('nat')) return steps('filter', from.filter, to.filter, 'filter changes, nat stays');
+  if (!differs('filter')) return steps('nat', from.nat, to.nat, 'nat changes, filter stays');
+  const wide = widen(from.filter, to.filter);
+  return [
+    ...steps('filter', from.filter, wide, 'filter allows the old and the new nat table'),
+    ...steps('nat', from.nat, to.nat, 'nat changes'),
+    ...afterPause(steps('filter', wide, to.filter, 'filter allows only the new nat table')),
+  ];
+}
+
+/** Packets that were translated by the old nat table pass the filter table within 50 ms. */
+function afterPause(steps: readonly Step[]): Step[] {
+  return steps.map((step, index) => (index === 0 ? { ...step, pauseMs: limits.narrowPauseMs } : step));
+}
+
+function tableSteps(
+  family: Family,
+  table: TableName,
+  from: TableProgram,
+  to: TableProgram,
+  options: PlanOptions,
+  why: string,
+): Step[] {
+  const states = options.slowWithManyChains ? stages(from, to, limits.chainsPerPayloadMax) : [to];
+  const steps: Step[] = [];
+  let previous = from;
+  for (const state of states) {
+    const text = printChange(table, changeTable(previous, state));
+    const because = state === to ? why : `${why}: chains that no rule leads to`;
+    if (text !== '') steps.push({ kind: 'restore-table', family, table, text, because });
+    previous = state;
+  }
+  return steps;
+}
+
+function sysctlSteps(now: NodeState, goal: NodeState): { before: Step[]; after: Step[] } {
+  const before: Step[] = [];
+  const after: Step[] = [];
+  for (const [key, value] of goal.sysctls) {
+    const old = now.sysctls.get(key);
+    if (old === value) continue;
+    const opens = key.endsWith('.route_localnet') && value > 0;
+    (opens ? after : before).push({ kind: 'set-sysctl', key, value, because: `it is ${old ?? 'unknown'}` });
+  }
+  return { before, after };
+}
+
+function hashSizeSteps(now: NodeState, goal: NodeState): Step[] {
+  const value = goal.conntrackHashSize;
+  if (value === undefined || (now.conntrackHashSize ?? 0) >= value) return [];
+  return [{ kind: 'raise-hashsize', value, because: `it is ${now.conntrackHashSize ?? 'unknown'}` }];
+}
+
+/** One line for people: what a step does and why. */
+export function describeStep(step: Step): string {
+  switch (step.kind) {
+    case 'restore-table':
+      return `${step.family} ${step.table}: ${step.text.split('\n').length - 3} lines (${step.because})`;
+    case 'set-sysctl':
+      return `sysctl ${step.key} = ${step.value} (${step.because})`;
+    case 'raise-hashsize':
+      return `conntrack hash size ${step.value} (${step.because})`;
+  }
+}

@@ -1,0 +1,197 @@
+import { limits } from '../limits.ts';
+import type { AdmittedBundle } from './admit.ts';
+import type { Outcome } from './outcome.ts';
+import { describeStep, type Plan, plan } from './plan.ts';
+import type { Fault, Generation, Intent, Ports, ProbeResult, Refusal } from './ports.ts';
+import { adaptGoal, newNames, ownState } from './own.ts';
+import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState, type Observed } from './state.ts';
+import { unlike } from './verify.ts';
+
+/** What the kernel holds when a transaction begins. */
+export interface Ground {
+  /** The generation that stands: the way back. */
+  readonly from: Generation;
+  /** The kernel's state, equal to `from` as far as this kernel can have it. */
+  readonly now: NodeState;
+  /** The tables as a whole, for what foreign rules need; left out when `now` was verified before and nothing was read since. */
+  readonly observed?: Observed;
+}
+
+/** The outcome, and what the kernel holds now where that is known without looking. */
+export interface Ending {
+  readonly outcome: Outcome;
+  readonly settled?: NodeState;
+}
+
+/**
+ * One transaction: the kernel goes from what it holds to what the bundle says, or back.
+ *
+ * The journal knows the way back before the first step is taken. Confirming is one durable write, and that write alone decides
+ * whether the node boots the old or the new rules.
+ */
+export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Ports): Promise<Ending> {
+  const { kernel, journal, probes, report } = ports;
+  const goal = adaptGoal(bundle.state, ground.observed ?? {}, chainNames(ground.from.state));
+  const now = await withSysctls(ground.now, goal, ports);
+  const change = plan(now, goal, kernel);
+  if (change.steps.length === 0 && bundle.version === ground.from.version) {
+    return { outcome: { kind: 'same', generation: ground.from }, settled: goal };
+  }
+  const refusal = await rehearse(bundle, change, ports);
+  if (refusal) return { outcome: { kind: 'refused', refusal }, settled: now };
+  const before = await probes.once();
+  const intent = intentOf(bundle.version, ground.from, goal, now);
+  await journal.begin(intent);
+  const failure = await attempt(change, goal, before, ports);
+  if (failure !== undefined) return takeBack(failure, ground.from, intent, ports);
+  try {
+    const generation = await journal.confirm(bundle.version, bundle.state);
+    return { outcome: { kind: 'confirmed', generation, steps: change.steps.length }, settled: goal };
+  } catch (error) {
+    report('confirm-failed', { because: String(error) });
+    return takeBack(`the new generation cannot be stored: ${messageOf(error)}`, ground.from, intent, ports);
+  }
+}
+
+/** The kernel's own opinion, before anything is touched. */
+async function rehearse(bundle: AdmittedBundle, change: Plan, { rehearsal }: Ports): Promise<Refusal | undefined> {
+  try {
+    await rehearsal.ensure(bundle.state, change);
+    return undefined;
+  } catch (error) {
+    const hint =
+      'If the kernel lacks an extension, load its module or change the option of the profile that needs it; where namespaces cannot be created, set `rehearse: false` in sluiced.yaml';
+    const message = `Cannot load the rules in a scratch namespace: ${messageOf(error)}`;
+    return { problems: [{ code: 'NODE_REFUSES_RULES', level: 'error', message, hint }] };
+  }
+}
+
+/** Takes every step, then asks the kernel and the probes. Returns why it must be taken back, or undefined. */
+async function attempt(
+  change: Plan,
+  goal: NodeState,
+  before: readonly ProbeResult[],
+  ports: Ports,
+): Promise<string | undefined> {
+  try {
+    await carryOut(change, ports);
+    const difference = await unlike(goal, change, ports.kernel);
+    if (difference !== undefined) return `the kernel does not hold what was loaded: ${difference}`;
+    const after = await ports.probes.patiently();
+    return regression(before, after);
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** Takes the steps in order. Throws at the first that the kernel does not take. */
+export async function carryOut(
+  change: Plan,
+  { kernel, clock, report }: Pick<Ports, 'kernel' | 'clock' | 'report'>,
+): Promise<void> {
+  for (const step of change.steps) {
+    if (step.kind === 'restore-table' && step.pauseMs !== undefined) await clock.sleep(step.pauseMs);
+    report('step', { step: describeStep(step) });
+    await kernel.apply(step);
+  }
+}
+
+/** A probe that passed before the change and does not now. One that failed before is no fault of the change. */
+function regression(before: readonly ProbeResult[], after: readonly ProbeResult[]): string | undefined {
+  const passed = new Set(before.filter(({ healthy }) => healthy).map(({ name }) => name));
+  const failed = after.filter(({ name, healthy }) => !healthy && passed.has(name));
+  if (failed.length === 0) return undefined;
+  return `health failed: ${failed.map(({ name, seen }) => `${name} (${seen})`).join(', ')}`;
+}
+
+/**
+ * Puts the kernel back to the generation that stood and closes the transaction; holds the node when that cannot be done.
+ * It plans from what the kernel really holds, so it is right from wherever the attempt stopped, and safe to repeat.
+ */
+export async function takeBack(
+  because: string,
+  from: Generation,
+  intent: Intent,
+  ports: Ports,
+  fault: Fault = 'bundle',
+): Promise<Ending> {
+  const { journal, clock, report } = ports;
+  report('rolling-back', { because });
+  let why = '';
+  for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
+    try {
+      const settled = await restore(wayBack(from, intent), joinNames(chainNames(from.state), intent.creates), ports);
+      await journal.abandon(because, fault);
+      return { outcome: { kind: 'rolled-back', because }, settled };
+    } catch (error) {
+      why = messageOf(error);
+      report('rollback-failed', { attempt: attempts, because: why });
+      if (attempts < limits.rollbackAttemptsMax) await clock.sleep(limits.rollbackIntervalMs * attempts);
+    }
+  }
+  await journal.hold(`${because}; the way back failed: ${why}`);
+  return { outcome: { kind: 'held', because, rollback: why } };
+}
+
+/** The state to go back to: the generation, and sysctls that it does not set as they were. */
+export function wayBack(from: Generation, intent: Intent): NodeState {
+  return { ...from.state, sysctls: new Map([...intent.sysctls, ...from.state.sysctls]) };
+}
+
+/**
+ * Makes the kernel hold `goal`, from whatever it holds, and makes sure that it does.
+ * @param owned chains that are ours besides those of the goal
+ * @returns the goal as this kernel has it
+ */
+export async function restore(
+  goal: NodeState,
+  owned: ChainNames,
+  ports: Pick<Ports, 'kernel' | 'clock' | 'report'>,
+): Promise<NodeState> {
+  const { kernel } = ports;
+  const names = joinNames(owned, chainNames(goal));
+  const families = familiesOf({ families: goal.families }).concat(
+    (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !goal.families[family]),
+  );
+  const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
+    const observed = await kernel.observe(families);
+    const adapted = adaptGoal(goal, observed, names);
+    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
+    return { adapted, change: plan(now, adapted, kernel) };
+  };
+  const first = await look();
+  if (first.change.steps.length === 0) return first.adapted;
+  await carryOut(first.change, ports);
+  const second = await look();
+  if (second.change.steps.length === 0) return second.adapted;
+  throw new Error(`the kernel still differs: ${second.change.steps.map(describeStep).join('; ')}`);
+}
+
+/** The state with the values that the kernel has now for every sysctl of `goal`, and the hash size. */
+export async function withSysctls(
+  state: NodeState,
+  goal: NodeState,
+  { kernel }: Pick<Ports, 'kernel'>,
+): Promise<NodeState> {
+  const sysctls = new Map(state.sysctls);
+  for (const key of goal.sysctls.keys()) {
+    const value = await kernel.readSysctl(key);
+    if (value === undefined) sysctls.delete(key);
+    else sysctls.set(key, value);
+  }
+  const size = goal.conntrackHashSize === undefined ? undefined : await kernel.readHashSize();
+  return { families: state.families, sysctls, ...(size === undefined ? {} : { conntrackHashSize: size }) };
+}
+
+function intentOf(version: string, from: Generation, goal: NodeState, now: NodeState): Intent {
+  const foreign = [...goal.sysctls.keys()].filter((key) => !from.state.sysctls.has(key));
+  const old = foreign.flatMap((key) => {
+    const value = now.sysctls.get(key);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return { from: from.number, version, creates: newNames(goal, chainNames(from.state)), sysctls: new Map(old) };
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

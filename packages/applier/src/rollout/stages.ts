@@ -1,0 +1,64 @@
+import { type TableProgram, targetOf } from '@sluice/bundle';
+
+/**
+ * The states that lie between two states of a table, the last one included, so that no single payload makes or deletes more
+ * than `most` chains. iptables-nft needs time quadratic in the chains of one payload.
+ *
+ * Chains are made before any rule leads to them and deleted after the last one is gone, so no packet meets a state in between:
+ * it sees `from` until the one step that changes what is referred to, and `to` from then on.
+ */
+export function stages(from: TableProgram, to: TableProgram, most: number): readonly TableProgram[] {
+  const fresh = [...to.chains.keys()].filter((name) => !from.chains.has(name));
+  const gone = [...from.chains.keys()].filter((name) => !to.chains.has(name));
+  if (fresh.length <= most && gone.length <= most) return [to];
+  const states: TableProgram[] = [];
+  let grown: TableProgram = from;
+  const early = calleesFirst(to, new Set(fresh)).filter((name) => !entersFrom(to, name));
+  for (const batch of batches(early, most)) {
+    const chains = new Map(grown.chains);
+    for (const name of batch) chains.set(name, to.chains.get(name) ?? []);
+    grown = { chains, jumps: grown.jumps };
+    states.push(grown);
+  }
+  if (gone.length <= most) return [...states, to];
+  let shrinking: TableProgram = { chains: new Map([...to.chains, ...keep(from, gone)]), jumps: to.jumps };
+  states.push(shrinking);
+  // Callers go before their callees: the kernel deletes no chain that a rule leads to.
+  for (const batch of batches(calleesFirst(from, new Set(gone)).toReversed(), most)) {
+    const chains = new Map(shrinking.chains);
+    for (const name of batch) chains.delete(name);
+    shrinking = { chains, jumps: to.jumps };
+    states.push(shrinking);
+  }
+  return [...states.slice(0, -1), to];
+}
+
+function keep(table: TableProgram, names: readonly string[]): [string, readonly string[]][] {
+  return names.map((name) => [name, table.chains.get(name) ?? []]);
+}
+
+/** True for chains into which built-in chains lead: they come with the step that changes what packets meet. */
+function entersFrom(table: TableProgram, name: string): boolean {
+  return table.jumps.some((jump) => targetOf(jump) === name);
+}
+
+/** The chains of `names`, each after all those of `names` that its rules lead to. */
+function calleesFirst(table: TableProgram, names: ReadonlySet<string>): readonly string[] {
+  const order = new Set<string>();
+  const met = new Set<string>();
+  const visit = (name: string): void => {
+    if (met.has(name) || !names.has(name)) return;
+    met.add(name);
+    for (const rule of table.chains.get(name) ?? []) {
+      const target = targetOf(rule);
+      if (target !== undefined) visit(target);
+    }
+    order.add(name);
+  };
+  for (const name of names) visit(name);
+  return [...order];
+}
+
+function* batches<T>(list: readonly T[], most: number): Generator<readonly T[]> {
+  for (let at = 0; at < list.length; at += most) yield list.slice(at, at + most);
+}

@@ -1,0 +1,157 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { compareText, type Problem, type ProblemCode } from '@sluice/bundle';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Outcome } from './rollout/outcome.ts';
+import type { Generation } from './rollout/ports.ts';
+
+/** What the daemon says about itself; `/status` has it as JSON. */
+export interface StatusReport {
+  readonly node: string;
+  readonly healthy: boolean;
+  readonly generation: number | null;
+  readonly version: string | null;
+  /** What is not as it should be, by code; empty when all is well. */
+  readonly alarms: Readonly<Record<string, string>>;
+}
+
+/** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
+const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION']);
+type AlarmCode = ProblemCode | 'KERNEL' | 'NO_GENERATION' | 'ROLLED_BACK' | 'BUNDLE_ABSENT' | 'STRANGERS';
+
+/** Collects what the daemon knows and serves it. Read-only: no request changes anything. */
+export class Status {
+  readonly #node: string;
+  readonly #monotonicMs: () => number;
+  readonly #stallMs: number;
+  readonly #registry = new Registry();
+  readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', 'no bundle was confirmed yet']]);
+  readonly #outcomes: Counter<'outcome'>;
+  readonly #repairs: Counter;
+  readonly #generation: Gauge;
+  readonly #alarmGauge: Gauge<'code'>;
+  readonly #duration: Histogram;
+  #standing: Generation | undefined;
+  #beatMs: number;
+
+  /** @param stallMs how long the loop may be silent before `/livez` fails */
+  constructor(node: string, monotonicMs: () => number, stallMs: number) {
+    this.#node = node;
+    this.#monotonicMs = monotonicMs;
+    this.#stallMs = stallMs;
+    this.#beatMs = monotonicMs();
+    const registers = [this.#registry];
+    this.#outcomes = new Counter({
+      name: 'sluiced_outcomes_total',
+      help: 'Bundles by how putting them in ended',
+      labelNames: ['outcome'],
+      registers,
+    });
+    this.#repairs = new Counter({
+      name: 'sluiced_repairs_total',
+      help: 'Times that rules changed by others were put right',
+      registers,
+    });
+    this.#generation = new Gauge({ name: 'sluiced_generation', help: 'The confirmed generation', registers });
+    this.#alarmGauge = new Gauge({
+      name: 'sluiced_alarm',
+      help: '1 for everything that is not as it should be',
+      labelNames: ['code'],
+      registers,
+    });
+    this.#duration = new Histogram({
+      name: 'sluiced_apply_duration_seconds',
+      help: 'From a complete bundle to its outcome',
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers,
+    });
+  }
+
+  /** The loop is alive. */
+  beat(): void {
+    this.#beatMs = this.#monotonicMs();
+  }
+
+  get alive(): boolean {
+    return this.#monotonicMs() - this.#beatMs < this.#stallMs;
+  }
+
+  stands(generation: Generation | undefined): void {
+    this.#standing = generation;
+    if (generation) this.clear('NO_GENERATION');
+    this.#generation.set(generation?.number ?? -1);
+  }
+
+  raise(code: AlarmCode, why: string): void {
+    this.#alarms.set(code, why);
+    this.#alarmGauge.set({ code }, 1);
+  }
+
+  clear(...codes: readonly AlarmCode[]): void {
+    for (const code of codes) if (this.#alarms.delete(code)) this.#alarmGauge.set({ code }, 0);
+  }
+
+  /** Problems of a bundle stand as alarms until a bundle is taken or the directory is as it was. */
+  refused(problems: readonly Problem[]): void {
+    this.clearBundle();
+    for (const problem of problems) this.raise(problem.code, problem.message);
+  }
+
+  clearBundle(): void {
+    this.clear(...[...this.#alarms.keys()].filter((code) => !unhealthyAlarms.has(code) && code !== 'STRANGERS'));
+  }
+
+  ended(outcome: Outcome, seconds: number): void {
+    this.#outcomes.inc({ outcome: outcome.kind });
+    this.#duration.observe(seconds);
+  }
+
+  repaired(): void {
+    this.#repairs.inc();
+  }
+
+  report(): StatusReport {
+    const alarms = Object.fromEntries([...this.#alarms].toSorted(([a], [b]) => compareText(a, b)));
+    return {
+      node: this.#node,
+      healthy: this.alive && ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code)),
+      generation: this.#standing?.number ?? null,
+      version: this.#standing?.version ?? null,
+      alarms,
+    };
+  }
+
+  /** Serves /healthz, /livez, /metrics and /status. @param listen `address:port` */
+  async serve(listen: string): Promise<Server> {
+    const colon = listen.lastIndexOf(':');
+    const server = createServer((request, response) => void this.#answer(request, response));
+    server.headersTimeout = 5_000;
+    const { promise, resolve, reject } = Promise.withResolvers<Server>();
+    server.once('error', reject);
+    server.listen(
+      { host: listen.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(listen.slice(colon + 1)) },
+      () => resolve(server),
+    );
+    return promise;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const send = (code: number, type: string, body: string): void => {
+      response.writeHead(code, { 'content-type': type }).end(body);
+    };
+    if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'text/plain', 'only GET\n');
+    const report = this.report();
+    const json = (): string => `${JSON.stringify(report, undefined, 2)}\n`;
+    switch (request.url) {
+      case '/livez':
+        return send(this.alive ? 200 : 503, 'text/plain', this.alive ? 'ok\n' : 'the loop stands still\n');
+      case '/healthz':
+        return send(report.healthy ? 200 : 503, 'application/json', json());
+      case '/status':
+        return send(200, 'application/json', json());
+      case '/metrics':
+        return send(200, this.#registry.contentType, await this.#registry.metrics());
+      default:
+        return send(404, 'text/plain', 'there are /healthz, /livez, /metrics and /status\n');
+    }
+  }
+}
