@@ -15,7 +15,13 @@ export default defineConfig({
     reporters: ['default', new SummaryReporter()],
     coverage: { provider: 'v8', include: ['packages/*/src/**'], reporter: ['text', 'json-summary'] },
     projects: [
-      { test: { name: 'unit', isolate: false, include: ['packages/*/src/**/*.test.ts', 'test/*.test.ts'] } },
+      {
+        test: {
+          name: 'unit',
+          isolate: false,
+          include: ['packages/*/src/**/*.test.ts', 'test/*.test.ts', 'tools/*.test.ts'],
+        },
+      },
       { test: { name: 'kernel', include: ['test/netns/**/*.test.ts'], ...alone } },
     ],
   },

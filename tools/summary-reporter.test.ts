@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest';
+import type { TestModule } from 'vitest/node';
+import { summaryLines } from './summary-reporter.ts';
+
+interface Ended {
+  readonly state: 'passed' | 'failed' | 'skipped' | 'pending';
+  readonly note?: string;
+  readonly mode?: 'todo';
+}
+
+/** As much of vitest's module as the summary reads. */
+function moduleOf(tests: readonly Ended[], errors: readonly unknown[] = []): TestModule {
+  const cases = tests.map((ended, index) => ({
+    fullName: `test ${index}`,
+    options: { mode: ended.mode },
+    result: () => ended,
+  }));
+  return { children: { allTests: () => cases }, errors: () => errors } as unknown as TestModule;
+}
+
+const passed = { state: 'passed' } as const;
+const failed = { state: 'failed' } as const;
+
+test.each([
+  ['passed tests', [moduleOf([passed, passed])], [], undefined, ['2 passed, 0 failed']],
+  [
+    'failed tests of several modules',
+    [moduleOf([failed]), moduleOf([passed, failed])],
+    [],
+    undefined,
+    ['1 passed, 2 failed'],
+  ],
+  ['a module that cannot be loaded', [moduleOf([], ['no such file'])], [], undefined, ['0 passed, 1 failed']],
+  ['an error outside all tests', [moduleOf([passed])], ['unhandled'], undefined, ['1 passed, 1 failed']],
+  ['no test at all', [], [], undefined, ['0 passed, 0 failed']],
+  [
+    'a test that skips itself, with its reason',
+    [moduleOf([passed, { state: 'skipped', note: 'needs root' }])],
+    [],
+    undefined,
+    ['not run: test 1 (needs root)', '1 passed, 0 failed, 1 skipped'],
+  ],
+  [
+    'a test that is marked as to do',
+    [moduleOf([{ state: 'skipped', mode: 'todo' }])],
+    [],
+    undefined,
+    ['not run: test 0 (still to be written)', '0 passed, 0 failed, 1 skipped'],
+  ],
+  [
+    'a test that never ended',
+    [moduleOf([{ state: 'pending' }])],
+    [],
+    undefined,
+    ['not run: test 0 (marked as skipped)', '0 passed, 0 failed, 1 skipped'],
+  ],
+  [
+    'a project that was left out',
+    [moduleOf([passed])],
+    [],
+    'kernel tests: no root',
+    ['not run: kernel tests: no root', '1 passed, 0 failed'],
+  ],
+])('the summary counts %s', (_title, modules, errors, notRun, lines) => {
+  expect(summaryLines(modules, errors, notRun)).toEqual(lines);
+});
