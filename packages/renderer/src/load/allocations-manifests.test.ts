@@ -25,47 +25,69 @@ const specs = (services: readonly KubeObject[], allocation = given): unknown[] =
     (document) => (document.toJS() as { spec: unknown }).spec,
   );
 
+const http = { name: 'http', port: 80 };
+
 test.each<[string, JsonObject, JsonObject]>([
+  ['one family is the rule', {}, { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31'] }],
   [
-    'an empty Service gets addresses',
-    {},
-    { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31', 'fd00:96::1f'], healthCheckNodePort: 30003 },
+    'two families where they are asked for',
+    { ipFamilyPolicy: 'PreferDualStack' },
+    { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31', 'fd00:96::1f'] },
+  ],
+  [
+    'the family is the one asked for',
+    { ipFamilies: ['IPv6'] },
+    { clusterIP: 'fd00:96::1f', clusterIPs: ['fd00:96::1f'] },
   ],
   [
     'the order of ipFamilies counts',
-    { ipFamilies: ['IPv6', 'IPv4'] },
+    { ipFamilies: ['IPv6'], ipFamilyPolicy: 'RequireDualStack' },
     { clusterIP: 'fd00:96::1f', clusterIPs: ['fd00:96::1f', '10.96.0.31'] },
   ],
   [
     "the manifest's own address stays, the other family is added",
-    { clusterIP: '10.96.0.7' },
+    { clusterIP: '10.96.0.7', ipFamilies: ['IPv4', 'IPv6'] },
     { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7', 'fd00:96::1f'] },
   ],
   [
+    "the manifest's own address alone stays alone",
+    { clusterIP: '10.96.0.7' },
+    { clusterIP: '10.96.0.7', clusterIPs: ['10.96.0.7'] },
+  ],
+  [
     'ports are found by name and protocol, TCP where none is said',
+    { type: 'NodePort', ports: [http, { port: 53, protocol: 'UDP' }, { ...http, protocol: 'UDP' }] },
     {
       ports: [
-        { name: 'http', port: 80 },
-        { port: 53, protocol: 'UDP' },
-        { name: 'http', port: 80, protocol: 'UDP' },
-      ],
-    },
-    {
-      ports: [
-        { name: 'http', port: 80, nodePort: 30001 },
+        { ...http, nodePort: 30001 },
         { port: 53, protocol: 'UDP', nodePort: 30002 },
-        { name: 'http', port: 80, protocol: 'UDP' },
+        { ...http, protocol: 'UDP' },
       ],
     },
   ],
   [
-    "the manifest's own node port stays",
-    { ports: [{ name: 'http', port: 80, nodePort: 31000 }] },
-    { ports: [{ name: 'http', port: 80, nodePort: 31000 }] },
+    "the manifest's own numbers stay",
+    {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      ports: [{ ...http, nodePort: 31000 }],
+      healthCheckNodePort: 31001,
+    },
+    { ports: [{ ...http, nodePort: 31000 }], healthCheckNodePort: 31001 },
   ],
-  ["the manifest's own health-check port stays", { healthCheckNodePort: 31000 }, { healthCheckNodePort: 31000 }],
+  [
+    'a load balancer with local traffic gets a health-check port',
+    { type: 'LoadBalancer', externalTrafficPolicy: 'Local', ports: [http] },
+    { ports: [{ ...http, nodePort: 30001 }], healthCheckNodePort: 30003 },
+  ],
 ])('%s', (_title, spec, expected) => {
   expect(specs([service(spec)])).toMatchObject([expected]);
+});
+
+test('a number that the type does not take any more is left out', () => {
+  expect(specs([service({ ports: [http] })])).toEqual([
+    { clusterIP: '10.96.0.31', clusterIPs: ['10.96.0.31'], ports: [http] },
+  ]);
 });
 
 test.each<[string, JsonObject]>([

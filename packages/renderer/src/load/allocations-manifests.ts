@@ -34,8 +34,11 @@ function filledIn(service: KubeObject, allocation: Allocation): JsonObject {
   const head = { apiVersion: service.apiVersion, kind: service.kind };
   if (spec['clusterIP'] === 'None' || spec['type'] === 'ExternalName') return { ...head, ...rest };
   const clusterIPs = addressesOf(spec, allocation);
-  const ports = listOf(spec['ports']).map((port) => withNodePort(objectOf(port), allocation));
-  const health = allocation.healthCheckNodePort;
+  // A file may hold more than the Service wants by now, and an API server refuses a node port of type ClusterIP.
+  const takesNodePorts = spec['type'] === 'NodePort' || spec['type'] === 'LoadBalancer';
+  const ports = listOf(spec['ports']).map((port) => (takesNodePorts ? withNodePort(objectOf(port), allocation) : port));
+  const takesHealthPort = spec['type'] === 'LoadBalancer' && spec['externalTrafficPolicy'] === 'Local';
+  const health = takesHealthPort ? allocation.healthCheckNodePort : undefined;
   return {
     ...head,
     ...rest,
@@ -48,14 +51,17 @@ function filledIn(service: KubeObject, allocation: Allocation): JsonObject {
   };
 }
 
-/** The manifest's own addresses, then those given in families that it leaves out, in the order of `ipFamilies`. */
+/** The manifest's own addresses, then those given in families that it leaves out; `ipFamilies` orders the latter. */
 function addressesOf(spec: JsonObject, allocation: Allocation): readonly string[] {
   const own = [...new Set([spec['clusterIP'], ...listOf(spec['clusterIPs'])].map(textOf))].filter((ip) => ip !== '');
   const families = new Set(own.map(familyOfAddress));
-  const all = [...own, ...allocation.clusterIPs.filter((ip) => !families.has(familyOfAddress(ip)))];
   const order = listOf(spec['ipFamilies']).map((family) => textOf(family).toLowerCase());
-  const rank = (ip: string): number => order.indexOf(familyOfAddress(ip) ?? '');
-  return own.length > 0 ? all : all.toSorted((a, b) => rank(a) - rank(b));
+  const rank = (ip: string): number => [...order, familyOfAddress(ip)].indexOf(familyOfAddress(ip));
+  const given = allocation.clusterIPs
+    .filter((ip) => !families.has(familyOfAddress(ip)))
+    .toSorted((a, b) => rank(a) - rank(b));
+  const isDual = order.length > 1 || textOf(spec['ipFamilyPolicy']).endsWith('DualStack');
+  return [...own, ...given].slice(0, isDual ? 2 : Math.max(1, own.length));
 }
 
 function withNodePort(port: JsonObject, allocation: Allocation): JsonObject {

@@ -28,6 +28,10 @@ const formats = {
     text.length <= 253 && subdomain.test(text)
       ? undefined
       : value('is no DNS subdomain (RFC 1123)', 'Use lower-case letters, digits, "-" and ".", at most 253 characters'),
+  'cluster-name': (text: string) =>
+    /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(text)
+      ? undefined
+      : value('is no cluster name', 'Use letters, digits, "-", "_" and ".", at most 253 characters'),
   'label-key': (text: string) =>
     isLabelKey(text) ? undefined : value('is no label key', 'Write it like topology.kubernetes.io/zone'),
   'label-value': (text: string) =>

@@ -96,6 +96,7 @@ export const sluiceSchema: Schema = {
     kind: text('The kind.', { const: 'SluiceConfig' }),
     clusterName: text('The name of the cluster. A node refuses a bundle of another cluster.', {
       default: 'kubernetes',
+      format: 'cluster-name',
       pattern: '^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$',
     }),
     complete: flag(

@@ -118,7 +118,7 @@ function checkText(schema: Schema, value: string, path: Path): Finding[] {
     );
   }
   if (schema.pattern !== undefined && !new RegExp(schema.pattern, 'u').test(value)) {
-    return finding(`does not match ${schema.pattern}`, schema.description ?? 'See the schema of this file');
+    return finding(`does not match ${schema.pattern}`, 'Write it so that the pattern fits');
   }
   return [];
 }
