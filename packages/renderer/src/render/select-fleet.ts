@@ -3,7 +3,6 @@ import { compareText } from '@sluice/bundle';
 import type { Endpoint, PortOfFamily, ServicePort } from './model.ts';
 import type { Fleet } from './select-guards.ts';
 import { nodeGuards, textFits } from './select-guards.ts';
-import type { Uses } from './select.ts';
 import { union, usable, usesOf } from './select.ts';
 
 /** A list of endpoints and where it holds; no guard: on every node. */
@@ -14,7 +13,6 @@ export interface Variant {
 
 /** What `selectEndpoints` says on each node, told once for all of them. */
 export interface FleetSelection {
-  readonly uses: Uses;
   /** Some node could serve this port. Never depends on the node: hints only narrow a list that is not empty. */
   readonly hasAny: boolean;
   /** Exactly one of them holds on a node; empty: no node has any. */
@@ -35,7 +33,7 @@ export function selectForFleet(port: ServicePort, here: PortOfFamily, fleet: Fle
   const local = uses.local ? localVariants(here.endpoints) : [];
   const lists = [...cluster, ...local].map((variant) => variant.endpoints);
   const all = lists.length === 1 ? lists[0]! : union(...lists);
-  return { uses, hasAny: usable(here.endpoints).length > 0, cluster, local, all };
+  return { hasAny: usable(here.endpoints).length > 0, cluster, local, all };
 }
 
 /** The list of each node that holds an endpoint it may use. Hints do not matter here. */

@@ -51,7 +51,7 @@ export function usable(endpoints: readonly Endpoint[]): readonly Endpoint[] {
 }
 
 /**
- * kube-proxy's `CategorizeEndpoints` for one node. The rules are made from its symbolic form, `selectForFleet`;
+ * kube-proxy's `CategorizeEndpoints` (`pkg/proxy/topology.go`) for one node. The rules are made from its symbolic form, `selectForFleet`;
  * this direct form is what that one is measured against, and what explains one node.
  * @param here the port in the family at hand, with its endpoints in their order
  */

@@ -2,7 +2,10 @@ import type { Family, RuleFile, Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
 
-/** What stands before the Services: the shared chains and the rules that mark and masquerade (kube-proxy-iptables.md, section 5). */
+/**
+ * What stands before the Services: the shared chains and the rules that mark and masquerade, as in kube-proxy's
+ * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`).
+ */
 export function firstRules(profile: Profile, family: Family): RuleFile {
   const mark = markOf(profile);
   const firewall = hasLocalhostNodePorts(profile, family);

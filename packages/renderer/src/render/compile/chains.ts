@@ -26,7 +26,7 @@ export function chainsOf(compiled: CompiledPort): readonly string[] {
   ];
 }
 
-/** The rules in a Service port's own chains, in kube-proxy's order: kube-proxy-iptables.md, 6.2 A to E. */
+/** The rules in a Service port's own chains, in the order of kube-proxy's `syncProxyRules`. */
 export function chainRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { chains, selection } = compiled;
   return [
@@ -39,7 +39,7 @@ export function chainRules(compiled: CompiledPort): readonly GuardedRule[] {
   ];
 }
 
-/** A: traffic to the cluster address from outside the cluster must find its way back through this node. */
+/** Traffic to the cluster address from outside the cluster must find its way back through this node. */
 function masqueradeRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { port, here, masqueradeAll, detector } = compiled;
   const { chain, served } = internalTarget(compiled);
@@ -48,7 +48,7 @@ function masqueradeRules(compiled: CompiledPort): readonly GuardedRule[] {
   return ruleWhere(served, `-A ${chain} ${comment(`${port.key} cluster IP`)} ${match} ${who}-j KUBE-MARK-MASQ`);
 }
 
-/** B: traffic from outside. With policy Local only the node and its pods may go on to other nodes. */
+/** Traffic from outside. With policy Local only the node and its pods may go on to other nodes. */
 function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { port, chains, detector } = compiled;
   const { chain, served } = externalTarget(compiled);
@@ -66,7 +66,7 @@ function externalRules(compiled: CompiledPort): readonly GuardedRule[] {
   return [...ways, ...ruleWhere(served, `-A ${chains.external} -j ${chain}`)];
 }
 
-/** C: the sources that a load-balancer address is open to. */
+/** The sources that a load-balancer address is open to. */
 function firewallRules(compiled: CompiledPort): readonly GuardedRule[] {
   const { port, here, chains } = compiled;
   const open = `-A ${chains.firewall} ${comment(`${port.key} loadbalancer IP`)} -s`;
@@ -82,7 +82,7 @@ function firewallRules(compiled: CompiledPort): readonly GuardedRule[] {
   ];
 }
 
-/** D: one of the endpoints, each as likely as the others; with affinity the one that the client had before. */
+/** One of the endpoints, each as likely as the others; with affinity the one that the client had before. */
 function dispatchRules(compiled: CompiledPort, chain: string, { guard, endpoints }: Variant): readonly GuardedRule[] {
   const { port, endpointChain } = compiled;
   const names = endpoints.map((endpoint) => endpointChain(endpoint.text));
@@ -103,7 +103,7 @@ function chance(left: number): string {
   return left === 1 ? '' : ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}`;
 }
 
-/** E: the way to one endpoint, masqueraded where it comes from that endpoint itself. */
+/** The way to one endpoint, masqueraded where it comes from that endpoint itself. */
 function endpointRules(compiled: CompiledPort, endpoint: Endpoint): readonly GuardedRule[] {
   const { port } = compiled;
   const chain = compiled.endpointChain(endpoint.text);

@@ -1,7 +1,7 @@
 import type { Profile } from '../config.ts';
 
 /**
- * The matches for traffic of the node's own pods and for all other traffic (kube-proxy-iptables.md, section 9).
+ * The matches for traffic of the node's own pods and for all other traffic (kube-proxy's `pkg/proxy/util/localdetector.go`).
  * Their variables have no value where a family has no CIDR: then the rule falls away, as kube-proxy does not write it.
  */
 export interface Detector {

@@ -6,7 +6,7 @@ import type { Profile } from '../config.ts';
 import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
 import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from './sample.ts';
 
-/** kube-proxy-iptables.md, section 12: what kube-proxy writes about one Service that uses nearly everything. */
+/** What kube-proxy writes about one Service that uses nearly everything. */
 const workedExample = `*filter
 :KUBE-SERVICES - [0:0]
 :KUBE-EXTERNAL-SERVICES - [0:0]

@@ -23,7 +23,7 @@ export interface Surroundings {
 }
 
 /**
- * Everything that kube-proxy writes about one Service in one family, on every node at once: kube-proxy-iptables.md, section 6.
+ * Everything that kube-proxy writes about one Service in one family, on every node at once.
  * @returns nothing when the Service has no address of this family
  */
 export function compileService(
@@ -34,7 +34,7 @@ export function compileService(
 ): RuleFile | undefined {
   const compiled = service.ports.flatMap((port) => {
     const here = port.families[family];
-    return here ? [compilePort(port, here, family, options, surroundings)] : [];
+    return here ? [compilePort(port, here, options, surroundings)] : [];
   });
   if (compiled.length === 0) return undefined;
   const portals = compiled.map(portalRules);
@@ -51,14 +51,12 @@ export function compileService(
 function compilePort(
   port: ServicePort,
   here: PortOfFamily,
-  family: Family,
   options: ServiceOptions,
   { names, fleet }: Surroundings,
 ): CompiledPort {
   return {
     port,
     here,
-    family,
     chains: names.port(port.key, port.protocol),
     endpointChain: (endpoint) => names.endpoint(port.key, port.protocol, endpoint),
     selection: selectForFleet(port, here, fleet),

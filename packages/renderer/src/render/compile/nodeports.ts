@@ -10,7 +10,7 @@ interface CidrScope {
   readonly cidrs: readonly string[];
 }
 
-/** localhost node ports exist only in IPv4: IPv6 has no `route_localnet` (kube-proxy-iptables.md, section 8). */
+/** localhost node ports exist only in IPv4: IPv6 has no `route_localnet` (kube-proxy's `NewProxier` in `pkg/proxy/iptables`). */
 export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
   return family === 'ipv4' && profile.iptables.localhostNodePorts;
 }

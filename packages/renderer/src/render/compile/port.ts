@@ -1,4 +1,4 @@
-import type { Family, Guard, GuardedRule } from '@sluice/bundle';
+import type { Guard, GuardedRule } from '@sluice/bundle';
 import type { PortOfFamily, ServicePort } from '../model.ts';
 import type { FleetSelection } from '../select-fleet.ts';
 import { isExternal } from '../select.ts';
@@ -9,7 +9,6 @@ import type { PortChains } from './names.ts';
 export interface CompiledPort {
   readonly port: ServicePort;
   readonly here: PortOfFamily;
-  readonly family: Family;
   readonly chains: PortChains;
   /** The chain of an endpoint, by the endpoint's text. */
   readonly endpointChain: (endpoint: string) => string;
@@ -28,12 +27,12 @@ export interface Target {
   readonly unserved: Standing;
 }
 
-/** The chain for traffic from inside the cluster (kube-proxy-iptables.md, 6.0: `internalChain`, `hasInternal`). */
+/** The chain for traffic from inside the cluster: kube-proxy's `internalTrafficChain` and `hasInternalEndpoints`. */
 export function internalTarget(compiled: CompiledPort): Target {
   return compiled.port.internalTrafficPolicy === 'Local' ? localTarget(compiled) : clusterTarget(compiled);
 }
 
-/** The chain for traffic from outside (`externalChain`, `hasExternal`). */
+/** The chain for traffic from outside (`externalTrafficChain`, `hasExternalEndpoints`). */
 export function externalTarget(compiled: CompiledPort): Target {
   return compiled.port.externalTrafficPolicy === 'Local' ? localTarget(compiled) : clusterTarget(compiled);
 }
@@ -53,12 +52,12 @@ function localTarget({ chains, selection }: CompiledPort): Target {
   };
 }
 
-/** `usesExtChain` */
+/** Whether traffic from outside has a chain: kube-proxy's `usesExternalTrafficChain`. */
 export function usesExternalChain({ port, here, selection }: CompiledPort): boolean {
   return selection.hasAny && isExternal(port, here);
 }
 
-/** `usesFWChain`: without a range of this family everybody may come. */
+/** Whether load-balancer addresses are closed to some (`usesFWChain`): without a range of this family everybody may come. */
 export function usesFirewallChain({ here, selection }: CompiledPort): boolean {
   return selection.hasAny && here.loadBalancerIPs.length > 0 && here.loadBalancerSourceRanges.length > 0;
 }

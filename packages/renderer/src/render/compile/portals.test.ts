@@ -34,31 +34,31 @@ function portals(here: Partial<PortOfFamily>, rest: Partial<ServicePort>, family
 
 test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
   [
-    '1a: endpoints: to the cluster chain',
+    'endpoints: to the cluster chain',
     some,
     {},
     ['nat -A KUBE-SERVICES "shop/cart:http cluster IP" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j SVC'],
   ],
   [
-    '1a: UDP',
+    'UDP',
     some,
     { protocol: 'UDP' },
     ['nat -A KUBE-SERVICES "shop/cart:http cluster IP" -m udp -p udp -d 10.96.7.1 --dport 80 -j SVC'],
   ],
   [
-    '1a: SCTP',
+    'SCTP',
     some,
     { protocol: 'SCTP', port: 2905 },
     ['nat -A KUBE-SERVICES "shop/cart:http cluster IP" -m sctp -p sctp -d 10.96.7.1 --dport 2905 -j SVC'],
   ],
   [
-    '1a: a port without a name',
+    'a port without a name',
     some,
     { key: 'shop/cart', name: '' },
     ['nat -A KUBE-SERVICES "shop/cart cluster IP" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j SVC'],
   ],
   [
-    '1a, 1b: policy Local decides node by node',
+    'policy Local decides node by node',
     some,
     localInside,
     [
@@ -67,19 +67,19 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '1b: policy Local, and no node has an endpoint',
+    'policy Local, and no node has an endpoint',
     unplaced,
     localInside,
     ['filter -A KUBE-SERVICES "shop/cart:http has no local endpoints" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j DROP'],
   ],
   [
-    '1b: no endpoints: rejected',
+    'no endpoints: rejected',
     {},
     {},
     ['filter -A KUBE-SERVICES "shop/cart:http has no endpoints" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j REJECT'],
   ],
   [
-    '1b: no endpoints: rejected, policy Local or not',
+    'no endpoints: rejected, policy Local or not',
     {},
     localInside,
     ['filter -A KUBE-SERVICES "shop/cart:http has no endpoints" -m tcp -p tcp -d 10.96.7.1 --dport 80 -j REJECT'],
@@ -98,7 +98,7 @@ const ranges = { loadBalancerSourceRanges: ['198.51.100.0/24'] };
 
 test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
   [
-    '2a: external addresses in their order',
+    'external addresses in their order',
     { ...some, ...externalIPs },
     {},
     [
@@ -107,7 +107,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '2b: external address, policy Local',
+    'external address, policy Local',
     { ...some, externalIPs: ['192.0.2.50'] },
     local,
     [
@@ -116,7 +116,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '2b: external address, policy Local, and no node has an endpoint',
+    'external address, policy Local, and no node has an endpoint',
     { ...unplaced, externalIPs: ['192.0.2.50'] },
     local,
     [
@@ -125,7 +125,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '2b: external address without endpoints',
+    'external address without endpoints',
     { externalIPs: ['192.0.2.50'] },
     {},
     [
@@ -133,13 +133,13 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '3a: load-balancer address open to all',
+    'load-balancer address open to all',
     { ...some, ...vips },
     {},
     ['nat -A KUBE-SERVICES "shop/cart:http loadbalancer IP" -m tcp -p tcp -d 203.0.113.9 --dport 80 -j EXT'],
   ],
   [
-    '3a, 3b: load-balancer address with source ranges',
+    'load-balancer address with source ranges',
     { ...some, ...vips, ...ranges },
     {},
     [
@@ -148,7 +148,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '3b, 3c: source ranges and policy Local',
+    'source ranges and policy Local',
     { ...some, ...vips, ...ranges },
     local,
     [
@@ -158,7 +158,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '3c: without endpoints no source range matters',
+    'without endpoints no source range matters',
     { ...vips, ...ranges },
     {},
     [
@@ -172,13 +172,13 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ['nat -A KUBE-SERVICES "shop/cart:http external IP" -m tcp -p tcp -d 192.0.2.50 --dport 80 -j EXT'],
   ],
   [
-    '4b: node port, its comment in one word',
+    'node port, its comment in one word',
     some,
     { nodePort: 30_080 },
     ['nat -A KUBE-NODEPORTS shop/cart:http -m tcp -p tcp --dport 30080 -j EXT'],
   ],
   [
-    '4c: node port, policy Local',
+    'node port, policy Local',
     some,
     { nodePort: 30_080, ...local },
     [
@@ -187,7 +187,7 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ],
   ],
   [
-    '4c: node port without endpoints',
+    'node port without endpoints',
     {},
     { nodePort: 30_080 },
     [
@@ -201,13 +201,13 @@ test.each<[string, Partial<PortOfFamily>, Partial<ServicePort>, string[]]>([
     ['nat -A KUBE-NODEPORTS shop/cart:http -m tcp -p tcp --dport 30080 -j EXT'],
   ],
   [
-    '5: health-check node port, over TCP whatever the port is',
+    'health-check node port, over TCP whatever the port is',
     { ...some },
     { protocol: 'UDP', healthCheckNodePort: 32_000 },
     ['filter -A KUBE-NODEPORTS "shop/cart:http health check node port" -m tcp -p tcp --dport 32000 -j ACCEPT'],
   ],
   [
-    '5: health-check node port without endpoints',
+    'health-check node port without endpoints',
     {},
     { healthCheckNodePort: 32_000 },
     ['filter -A KUBE-NODEPORTS "shop/cart:http health check node port" -m tcp -p tcp --dport 32000 -j ACCEPT'],

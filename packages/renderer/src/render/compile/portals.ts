@@ -11,13 +11,16 @@ import {
   usesFirewallChain,
 } from './port.ts';
 
-/** The rules in shared chains that lead to one Service port or turn its traffic away: kube-proxy-iptables.md, 6.1. */
+/**
+ * The rules in shared chains that lead to one Service port or turn its traffic away: what `syncProxyRules` of kube-proxy
+ * (`pkg/proxy/iptables/proxier.go`) writes at every sync.
+ */
 export interface Portals {
   readonly filter: readonly GuardedRule[];
   readonly nat: readonly GuardedRule[];
 }
 
-/** In the order of kube-proxy's table: cluster, external, load-balancer addresses, node port, health-check node port. */
+/** In kube-proxy's order: cluster, external, load-balancer addresses, node port, health-check node port. */
 export function portalRules(compiled: CompiledPort): Portals {
   const parts = [
     clusterIPRules(compiled),
@@ -29,7 +32,6 @@ export function portalRules(compiled: CompiledPort): Portals {
   return { filter: parts.flatMap((part) => part.filter), nat: parts.flatMap((part) => part.nat) };
 }
 
-/** Rows 1a and 1b. */
 function clusterIPRules(compiled: CompiledPort): Portals {
   const { port, here } = compiled;
   const match = addressMatch(compiled, here.clusterIP);
@@ -40,7 +42,6 @@ function clusterIPRules(compiled: CompiledPort): Portals {
   };
 }
 
-/** Rows 2a and 2b. */
 function externalIPRules(compiled: CompiledPort, address: string): Portals {
   const { port, chains } = compiled;
   const match = addressMatch(compiled, address);
@@ -53,7 +54,7 @@ function externalIPRules(compiled: CompiledPort, address: string): Portals {
   };
 }
 
-/** Rows 3a, 3b and 3c. */
+/** A packet that the firewall chain did not accept still has the load-balancer address when it comes to the filter table. */
 function loadBalancerRules(compiled: CompiledPort, address: string): Portals {
   const { port, chains } = compiled;
   const match = addressMatch(compiled, address);
@@ -72,7 +73,7 @@ function loadBalancerRules(compiled: CompiledPort, address: string): Portals {
   };
 }
 
-/** Rows 4b and 4c. Row 4a only counts packets, with a kernel module that many kernels lack. */
+/** Without kube-proxy's rule that only counts packets to localhost: it needs a match that many kernels lack (`xt_nfacct`). */
 function nodePortRules(compiled: CompiledPort): Portals {
   const { port, chains } = compiled;
   if (port.nodePort === 0) return { filter: [], nat: [] };
@@ -92,7 +93,7 @@ function nodePortRules(compiled: CompiledPort): Portals {
   };
 }
 
-/** Row 5: the listener is the node's own, so it needs a way through the host's firewall, endpoints or not. */
+/** The listener is the node's own, so it needs a way through the host's firewall, endpoints or not. */
 function healthCheckRules({ port }: CompiledPort): Portals {
   const text = comment(`${port.key} health check node port`);
   return {

@@ -3,7 +3,7 @@ import type { Profile } from '../config.ts';
 import { needsRouteLocalnet } from './nodeports.ts';
 
 /**
- * `base/sysctl.conf`: what kube-proxy sets when it starts (kube-proxy-operations.md, section 5) and what the profile adds,
+ * `base/sysctl.conf`: what kube-proxy sets when it starts (`cmd/kube-proxy/app/server_linux.go`) and what the profile adds,
  * which wins. 0 leaves a setting alone.
  * @returns lines by key; `''` when the profile sets nothing
  */
