@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { cart, cartIPv6 } from './link/cart.fixture.ts';
+import { cart, cartIPv6, clusterPolicy, withoutEndpoints, withoutLocal } from './link/cart.fixture.ts';
 import { linkFlat } from './link/flat.ts';
 import type { FamilyProgram, ResolvedRules } from './link/program.ts';
 import { summarise, trace } from './trace.ts';
@@ -71,15 +71,6 @@ test.each<Row>([
   expect(summarise(trace(link(cart()), packet, world))).toBe(summary);
 });
 
-const noLocal = '-A KUBE-EXTERNAL-SERVICES -m comment --comment "shop/cart:http has no local endpoints"';
-
-const withoutLocal = cart({
-  filter: (text) =>
-    `${text}${noLocal} -m tcp -p tcp -d 203.0.113.9 --dport 80 -j DROP\n` +
-    `${noLocal} -m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080 -j DROP\n`,
-  nat: (text) => text.replaceAll(/^.*KUBE-SVL.*\n/gm, ''),
-});
-
 test.each<Row>([
   ['a client from outside finds no local endpoint', { ...client, ...balancer }, 'drop'],
   ['a stranger finds none behind the node port', { ...stranger, ...nodePort }, 'drop'],
@@ -87,18 +78,6 @@ test.each<Row>([
   ['the cluster address does not care', { ...pod, ...cluster }, all],
 ])('without a local endpoint: %s', (_title, packet, summary) => {
   expect(summarise(trace(link(withoutLocal), packet, world))).toBe(summary);
-});
-
-const refuse = (chain: string, match: string): string =>
-  `-A ${chain} -m comment --comment "shop/cart:http has no endpoints" ${match} -j REJECT\n`;
-
-const withoutEndpoints = cart({
-  filter: (text) =>
-    text.replace(/^.*not accepted by.*\n/m, '') +
-    refuse('KUBE-SERVICES', '-m tcp -p tcp -d 10.96.7.1 --dport 80') +
-    refuse('KUBE-EXTERNAL-SERVICES', '-m tcp -p tcp -d 203.0.113.9 --dport 80') +
-    refuse('KUBE-EXTERNAL-SERVICES', '-m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080'),
-  nat: (text) => text.replaceAll(/^.*KUBE-(EXT|FW|SVC|SVL|SEP)-.*\n/gm, ''),
 });
 
 test.each<Row>([
@@ -110,15 +89,6 @@ test.each<Row>([
   ['the health check port still answers', { ...stranger, ...nodePort, port: 32000 }, 'accept'],
 ])('without endpoints: %s', (_title, packet, summary) => {
   expect(summarise(trace(link(withoutEndpoints), packet, world))).toBe(summary);
-});
-
-const clusterPolicy = cart({
-  nat: (text) =>
-    text
-      .replaceAll(/^-A KUBE-EXT-.*(pod traffic|route LOCAL).*\n/gm, '')
-      .replace('masquerade LOCAL traffic', 'masquerade traffic')
-      .replace('-m addrtype --src-type LOCAL -j KUBE-MARK-MASQ', '-j KUBE-MARK-MASQ')
-      .replace(/(?<=-A KUBE-EXT-\w+ -j )KUBE-SVL/, 'KUBE-SVC'),
 });
 
 test.each<Row>([

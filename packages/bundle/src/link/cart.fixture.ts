@@ -105,3 +105,36 @@ function section(table: TableName, text: string): ResolvedRules['nat'] {
   if (!('sections' in file)) throw new Error(file.map((problem) => problem.message).join('\n'));
   return { chains, rules: file.sections[0]?.rules.map((rule) => rule.text) ?? [] };
 }
+
+const noLocal = '-A KUBE-EXTERNAL-SERVICES -m comment --comment "shop/cart:http has no local endpoints"';
+
+/** The Service on a node that has none of its endpoints. */
+export const withoutLocal = cart({
+  filter: (text) =>
+    `${text}${noLocal} -m tcp -p tcp -d 203.0.113.9 --dport 80 -j DROP\n` +
+    `${noLocal} -m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080 -j DROP\n`,
+  nat: (text) => text.replaceAll(/^.*KUBE-SVL.*\n/gm, ''),
+});
+
+const refuse = (chain: string, match: string): string =>
+  `-A ${chain} -m comment --comment "shop/cart:http has no endpoints" ${match} -j REJECT\n`;
+
+/** The Service when it has no endpoints at all. */
+export const withoutEndpoints = cart({
+  filter: (text) =>
+    text.replace(/^.*not accepted by.*\n/m, '') +
+    refuse('KUBE-SERVICES', '-m tcp -p tcp -d 10.96.7.1 --dport 80') +
+    refuse('KUBE-EXTERNAL-SERVICES', '-m tcp -p tcp -d 203.0.113.9 --dport 80') +
+    refuse('KUBE-EXTERNAL-SERVICES', '-m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080'),
+  nat: (text) => text.replaceAll(/^.*KUBE-(EXT|FW|SVC|SVL|SEP)-.*\n/gm, ''),
+});
+
+/** The Service with external policy Cluster. */
+export const clusterPolicy = cart({
+  nat: (text) =>
+    text
+      .replaceAll(/^-A KUBE-EXT-.*(pod traffic|route LOCAL).*\n/gm, '')
+      .replace('masquerade LOCAL traffic', 'masquerade traffic')
+      .replace('-m addrtype --src-type LOCAL -j KUBE-MARK-MASQ', '-j KUBE-MARK-MASQ')
+      .replace(/(?<=-A KUBE-EXT-\w+ -j )KUBE-SVL/, 'KUBE-SVC'),
+});

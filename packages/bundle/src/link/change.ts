@@ -58,11 +58,13 @@ export function changedChains(change: TableChange): readonly string[] {
  * The filter table that serves the nat table of `from` and that of `to` alike, for the time in which nat changes: each chain
  * holds the rules of `to`, then those of `from` that `to` lacks.
  *
- * The kernel commits table by table. A packet that meets the new nat table and the old filter table, or the reverse, must
- * not be lost and must not slip through. kube-proxy's filter rules allow that: what they accept, they accept by the mark or
- * the connection that nat gave to a packet, so more of them only let pass what one of the two nat tables sent; what they
- * reject or drop still has a Service's own address or port, so it was translated by neither. Hence the order: widen filter,
- * change nat, narrow filter. Measured on 500 changes under load it lost no packet; both tables in one payload lost 2 to 3 %.
+ * The kernel commits table by table, so for a moment packets meet the nat table of one program and the filter table of the
+ * other. Hence the order: widen filter, change nat, narrow filter. What kube-proxy's filter rules accept, they accept by the
+ * mark or the connection that nat gave to a packet, so more of them let pass only what one of the two nat tables sent; what
+ * they reject or drop still has a Service's own address or port, so nat did not translate it. Therefore a packet that both
+ * programs serve is served at every moment. One that only one of them serves may be dropped in between; none gets further
+ * than one of the two would let it. Measured on 500 changes under load the order lost no packet; both tables in one payload
+ * lost 2 to 3 %.
  */
 export function widen(from: TableProgram, to: TableProgram): TableProgram {
   const chains = new Map<string, readonly string[]>();

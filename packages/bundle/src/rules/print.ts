@@ -22,15 +22,15 @@ import { quote } from './words.ts';
  * `recent`
  */
 export function printRule(rule: Rule, family?: Family): string {
-  let text = `-A ${rule.chain}`;
-  if (rule.source) text += printTest('-s', rule.source);
-  if (rule.destination) text += printTest('-d', rule.destination);
-  if (rule.in) text += printTest('-i', rule.in);
-  if (rule.out) text += printTest('-o', rule.out);
-  if (rule.protocol) text += ` -p ${rule.protocol}`;
-  for (const match of rule.matches) text += printMatch(match, family);
-  if (rule.target) text += printTarget(rule.target, family);
-  return text;
+  const parts = [`-A ${rule.chain}`];
+  if (rule.source) parts.push(printTest('-s', rule.source));
+  if (rule.destination) parts.push(printTest('-d', rule.destination));
+  if (rule.in) parts.push(printTest('-i', rule.in));
+  if (rule.out) parts.push(printTest('-o', rule.out));
+  if (rule.protocol) parts.push(` -p ${rule.protocol}`);
+  for (const match of rule.matches) parts.push(printMatch(match, family));
+  if (rule.target) parts.push(printTarget(rule.target, family));
+  return parts.join('');
 }
 
 /**
