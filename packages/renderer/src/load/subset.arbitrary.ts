@@ -157,7 +157,7 @@ type Mutation = typeof mutation extends fc.Arbitrary<infer T> ? T : never;
 
 function mutated(text: fc.Arbitrary<string>, times: number): fc.Arbitrary<string> {
   const changes = fc.array(mutation, { minLength: 0, maxLength: times });
-  return fc.tuple(text, changes).map(([original, list]) => list.reduce(mutate, original));
+  return fc.tuple(text, changes).map(([original, mutations]) => mutations.reduce(mutate, original));
 }
 
 function mutate(text: string, { at, how, piece }: Mutation): string {

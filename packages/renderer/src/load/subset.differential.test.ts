@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type ParsedNode, parseDocument, type Tags } from 'yaml';
+import { parseDocument, type Tags } from 'yaml';
 import type { Json, Path } from '../render/kube.ts';
 import { splitDocuments } from './documents.ts';
 import { Marks } from './marks.ts';
@@ -41,26 +41,30 @@ test('generated and mutated documents that the subset takes are what the yaml li
     if (parseSubset(text) !== BAIL) taken++;
     expect(disagreement(text)).toBeUndefined();
   });
-  fc.assert(property, { numRuns, ...seed, verbose: 1 });
+  fc.assert(property, { numRuns, ...seed });
   // Else the property would hold for a parser that refuses everything.
   expect(taken / numRuns).toBeGreaterThan(0.3);
 });
 
 const core = { version: '1.2', schema: 'core', prettyErrors: false } as const;
-/** As kubectl reads: without timestamps, which JSON does not have, and with `.` as the text that managedFields have as a key. */
+/**
+ * As kubectl reads: without timestamps, which JSON does not have, and with `.`, a key of managedFields, and `e3` as texts,
+ * which the library's pattern for 1.1 takes for numbers without digits.
+ */
 const yaml11 = {
   version: '1.1',
   prettyErrors: false,
   customTags: (tags: Tags) =>
     tags
       .filter((tag) => typeof tag === 'string' || !tag.tag.endsWith(':timestamp'))
-      .map((tag) =>
-        typeof tag === 'object' && 'test' in tag && tag.test?.test('.') ? { ...tag, test: withDigit(tag.test) } : tag,
-      ),
+      .map((tag) => {
+        if (typeof tag !== 'object' || !('test' in tag) || tag.test === undefined) return tag;
+        return ['.', 'e3'].some((text) => tag.test?.test(text)) ? { ...tag, test: withDigit(tag.test) } : tag;
+      }),
 } as const;
 
 function withDigit(pattern: RegExp): RegExp {
-  return new RegExp(`^(?=.*[0-9])(?:${pattern.source})`);
+  return new RegExp(`^(?=[-+]?\\.?[0-9])(?:${pattern.source})`);
 }
 
 /** What the subset parser says about a text that YAML 1.2, YAML 1.1 or the general parser's positions do not confirm. */
@@ -68,7 +72,7 @@ function disagreement(text: string): string | undefined {
   const marks = new Marks();
   const value = parseSubset(text, marks);
   if (value === BAIL) return undefined;
-  const document = parseDocument<ParsedNode>(text, core);
+  const document = parseDocument(text, core);
   if (document.errors.length > 0) return `takes what is no YAML: ${document.errors[0]?.message} in ${text}`;
   if (!isDeepStrictEqual(value, document.toJS())) return `reads another value than YAML 1.2 from ${text}`;
   if (!isDeepStrictEqual(value, parseDocument(text, yaml11).toJS()))

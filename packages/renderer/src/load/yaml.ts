@@ -1,4 +1,4 @@
-import { type Document, parseDocument, type YAMLError } from 'yaml';
+import { type Document, Lexer, parseDocument, type YAMLError } from 'yaml';
 import type { Json } from '../render/kube.ts';
 import type { Finding } from './finding.ts';
 import { loadLimits } from './limits.ts';
@@ -49,8 +49,8 @@ const options = {
   logLevel: 'silent',
 } as const;
 
-/** Nesting this deep is a bomb, whatever quotes and comments hide of it. */
-const bracketsMax = 1000;
+/** The library reads this many levels without harm. */
+const harmlessBrackets = 1000;
 const dashesInARow = new RegExp(`^ *(?:[-?:] +){${loadLimits.depthMax + 1}}`, 'm');
 
 /** What would cost the library too much time or stack to find out. */
@@ -66,14 +66,35 @@ function bounds(text: string): Finding | undefined {
   }
   const dashes = dashesInARow.exec(text);
   if (dashes) return tooDeep(dashes.index);
-  const brackets = /[{}[\]]/g;
-  let open = 0;
-  for (let match = brackets.exec(text); match !== null; match = brackets.exec(text)) {
-    open = match[0] === '{' || match[0] === '[' ? open + 1 : Math.max(0, open - 1);
-    if (open > bracketsMax) return tooDeep(match.index);
+  return opensMoreThan(harmlessBrackets, text) ? deepFlow(text) : undefined;
+}
+
+function opensMoreThan(limit: number, text: string): boolean {
+  const opening = /[{[]/g;
+  for (let open = 0; open <= limit; open++) {
+    if (!opening.test(text)) return false;
+  }
+  return true;
+}
+
+/**
+ * Where flow collections are nested too deep. Only the library's lexer knows which brackets stand in comments and scalars;
+ * it needs no stack, unlike the parser behind it.
+ */
+function deepFlow(text: string): Finding | undefined {
+  let depth = 0;
+  let offset = 0;
+  for (const token of new Lexer().lex(text)) {
+    if (token === '[' || token === '{') depth++;
+    else if (token === ']' || token === '}') depth--;
+    if (depth > loadLimits.depthMax) return tooDeep(offset);
+    if (!lexerMarks.has(token)) offset += token.length;
   }
   return undefined;
 }
+
+/** Tokens that stand for no text: a document begins, a flow collection ends early, a scalar follows. */
+const lexerMarks = new Set(['\u0002', '\u0018', '\u001f']);
 
 function tooDeep(offset: number): Finding {
   return {
