@@ -1,9 +1,11 @@
 import { writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { initConfig } from '../emit/init.ts';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readKubeProxy } from '../load/kubeproxy.ts';
 import { load } from '../load/load.ts';
+import { printSluiceSchema } from '../load/schema-sluice.ts';
 import { readSources } from '../load/sources.ts';
 import { isStopped } from './render.ts';
 
@@ -32,6 +34,8 @@ export async function initCommand(
     process.stderr.write(`Cannot write ${file}: it is there already; give another name or --force\n`);
     return exitCodes.problem;
   }
+  // Editors complete the config from it; it belongs to this version of Sluice, so it may be overwritten.
+  writeFileSync(join(dirname(file), 'sluiceconfig.schema.json'), printSluiceSchema());
   process.stderr.write(
     `${file} written: read it, change it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`,
   );
