@@ -17,12 +17,13 @@ test.each([
   ['slashes for dots', 'net/ipv4/ip_forward = 1', 'not in the allow-list'],
   ['a name every object has', 'constructor = 1', 'not in the allow-list'],
   ['one interface', 'net.ipv4.conf.eth0.route_localnet = 1', 'not in the allow-list'],
-  ['a value over the range', 'net.ipv4.ip_forward = 2', 'from 0 to 1'],
+  ['a value over the range', 'net.ipv4.conf.all.route_localnet = 2', 'from 0 to 1'],
+  ['forwarding turned off', 'net.ipv4.ip_forward = 0', 'takes only 1'],
   ['a value under the range', 'net.netfilter.nf_conntrack_max = 0', 'from 1024 to'],
   ['a value beyond 31 bits', 'net.netfilter.nf_conntrack_max = 2147483648', 'to 2147483647'],
   ['a negative value', 'net.netfilter.nf_conntrack_udp_timeout = -1', 'a whole number'],
-  ['a leading zero', 'net.ipv4.ip_forward = 01', 'a whole number'],
-  ['a hexadecimal value', 'net.ipv4.ip_forward = 0x1', 'a whole number'],
+  ['a leading zero', 'net.ipv4.conf.all.route_localnet = 01', 'a whole number'],
+  ['a hexadecimal value', 'net.ipv4.conf.all.route_localnet = 0x1', 'a whole number'],
   ['a fraction', 'net.netfilter.nf_conntrack_udp_timeout = 1.5', 'a whole number'],
   ['no spaces', 'net.ipv4.ip_forward=1', 'of the form'],
   ['no value', 'net.ipv4.ip_forward = ', 'of the form'],
@@ -55,5 +56,5 @@ test('each key lives at the path that its name says', () => {
 
 test('a value that a config names is checked like one in a file', () => {
   expect(checkSysctl('net.ipv4.ip_forward', '1')).toEqual({ key: 'net.ipv4.ip_forward', value: 1 });
-  expect(checkSysctl('net.ipv4.ip_forward', 'yes')).toContain('a whole number');
+  expect(checkSysctl('net.ipv4.ip_forward', 'yes')).toContain('takes only 1');
 });

@@ -19,6 +19,8 @@ const intMax = 0x7fffffff;
 const secondsMax = 30 * 24 * 60 * 60;
 const seconds = { min: 1, max: secondsMax };
 const flag = { min: 0, max: 1 };
+/** Forwarding may only be turned on: without it no packet reaches a pod. */
+const on = { min: 1, max: 1 };
 
 /**
  * Every sysctl that a profile may set, with the values it may have. kube-proxy sets the conntrack keys without
@@ -27,8 +29,8 @@ const flag = { min: 0, max: 1 };
  */
 const allowed = {
   'net.ipv4.conf.all.route_localnet': { path: '/proc/sys/net/ipv4/conf/all/route_localnet', ...flag },
-  'net.ipv4.ip_forward': { path: '/proc/sys/net/ipv4/ip_forward', ...flag },
-  'net.ipv6.conf.all.forwarding': { path: '/proc/sys/net/ipv6/conf/all/forwarding', ...flag },
+  'net.ipv4.ip_forward': { path: '/proc/sys/net/ipv4/ip_forward', ...on },
+  'net.ipv6.conf.all.forwarding': { path: '/proc/sys/net/ipv6/conf/all/forwarding', ...on },
   'net.netfilter.nf_conntrack_generic_timeout': { path: `${conntrack}/nf_conntrack_generic_timeout`, ...seconds },
   'net.netfilter.nf_conntrack_icmp_timeout': { path: `${conntrack}/nf_conntrack_icmp_timeout`, ...seconds },
   'net.netfilter.nf_conntrack_max': { path: `${conntrack}/nf_conntrack_max`, min: 1024, max: intMax },
@@ -73,7 +75,8 @@ export function checkSysctl(key: string, value: string): Sysctl | string {
   const { min, max } = allowed[key];
   const number = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : Number.NaN;
   if (number >= min && number <= max) return { key, value: number };
-  return `Cannot set sysctl ${key} to ${JSON.stringify(value)}: it takes a whole number from ${min} to ${max}`;
+  const range = min < max ? `a whole number from ${min} to ${max}` : `only ${min}`;
+  return `Cannot set sysctl ${key} to ${JSON.stringify(value)}: it takes ${range}`;
 }
 
 /**
