@@ -16,13 +16,13 @@ import {
 
 /** The chains that a Service port has on some node, in kube-proxy's order of rules. */
 export function chainsOf(compiled: CompiledPort): readonly string[] {
-  const { chains, selection, endpointChain } = compiled;
+  const { chains, selection, endpointChains } = compiled;
   return [
     ...(usesExternalChain(compiled) ? [chains.external] : []),
     ...(usesFirewallChain(compiled) ? [chains.firewall] : []),
     ...(selection.cluster.length > 0 ? [chains.cluster] : []),
     ...(selection.local.length > 0 ? [chains.local] : []),
-    ...selection.all.map((endpoint) => endpointChain(endpoint.text)),
+    ...endpointChains.values(),
   ];
 }
 
@@ -84,8 +84,8 @@ function firewallRules(compiled: CompiledPort): readonly GuardedRule[] {
 
 /** One of the endpoints, each as likely as the others; with affinity the one that the client had before. */
 function dispatchRules(compiled: CompiledPort, chain: string, { guard, endpoints }: Variant): readonly GuardedRule[] {
-  const { port, endpointChain } = compiled;
-  const names = endpoints.map((endpoint) => endpointChain(endpoint.text));
+  const { port, endpointChains } = compiled;
+  const names = endpoints.map((endpoint) => endpointChains.get(endpoint.text)!);
   const append = (index: number, match: string): GuardedRule => {
     const about = comment(`${port.key} -> ${endpoints[index]!.text}`);
     const text = `-A ${chain} ${about}${match} -j ${names[index]!}`;
@@ -106,7 +106,7 @@ function chance(left: number): string {
 /** The way to one endpoint, masqueraded where it comes from that endpoint itself. */
 function endpointRules(compiled: CompiledPort, endpoint: Endpoint): readonly GuardedRule[] {
   const { port } = compiled;
-  const chain = compiled.endpointChain(endpoint.text);
+  const chain = compiled.endpointChains.get(endpoint.text)!;
   const append = `-A ${chain} -m comment --comment ${port.key}`;
   const remember = port.affinitySeconds === undefined ? '' : `-m recent --name ${chain} --set `;
   return [

@@ -54,12 +54,14 @@ function compilePort(
   options: ServiceOptions,
   { names, fleet }: Surroundings,
 ): CompiledPort {
+  const selection = selectForFleet(port, here, fleet);
+  const chainOf = (text: string): string => names.endpoint(port.key, port.protocol, text);
   return {
     port,
     here,
     chains: names.port(port.key, port.protocol),
-    endpointChain: (endpoint) => names.endpoint(port.key, port.protocol, endpoint),
-    selection: selectForFleet(port, here, fleet),
+    endpointChains: new Map(selection.all.map(({ text }) => [text, chainOf(text)])),
+    selection,
     masqueradeAll: options.masqueradeAll,
     detector: detectorOf(options.detectLocalMode),
   };

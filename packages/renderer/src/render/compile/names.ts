@@ -70,26 +70,22 @@ export function chainNames(hashOf: (text: string) => string = hash16): ChainName
   };
 }
 
-/** Hashes every text once and keeps who has which hash. */
+/** Keeps who has which hash. */
 class Registry {
   readonly #hashOf: (text: string) => string;
-  readonly #ids = new Map<string, string>();
   readonly #owners = new Map<string, string>();
   /** Hash → all texts that have it; only hashes with more than one. */
-  readonly #shared = new Map<string, string[]>();
+  readonly #shared = new Map<string, Set<string>>();
 
   constructor(hashOf: (text: string) => string) {
     this.#hashOf = hashOf;
   }
 
   name(text: string): string {
-    const known = this.#ids.get(text);
-    if (known !== undefined) return known;
     const id = this.#hashOf(text);
-    this.#ids.set(text, id);
     const owner = this.#owners.get(id);
     if (owner === undefined) this.#owners.set(id, text);
-    else this.#shared.set(id, [...(this.#shared.get(id) ?? [owner]), text]);
+    else if (owner !== text) this.#shared.set(id, (this.#shared.get(id) ?? new Set([owner])).add(text));
     return id;
   }
 
@@ -99,7 +95,7 @@ class Registry {
       .map(([id, texts]) => ({
         code: 'CHAIN_COLLISION',
         level: 'error',
-        message: `Cannot name chain ${prefix}${id}: it would stand for ${texts.toSorted(compareText).join(' and for ')}`,
+        message: `Cannot name chain ${prefix}${id}: it would stand for ${[...texts].toSorted(compareText).join(' and for ')}`,
         hint: 'Rename one of the Services or ports; kube-proxy itself would mix their rules',
       }));
   }

@@ -10,8 +10,8 @@ export interface CompiledPort {
   readonly port: ServicePort;
   readonly here: PortOfFamily;
   readonly chains: PortChains;
-  /** The chain of an endpoint, by the endpoint's text. */
-  readonly endpointChain: (endpoint: string) => string;
+  /** The chain of every endpoint that some node uses, by the endpoint's text. */
+  readonly endpointChains: ReadonlyMap<string, string>;
   readonly selection: FleetSelection;
   readonly masqueradeAll: boolean;
   readonly detector: Detector;
