@@ -64,7 +64,8 @@ export function normalise(input: NormaliseInput): Normalised {
     if (!given) continue;
     numbered.push({ object: read.object, numbers: given });
     if (!input.allocate) problems.push(...waits(read, given, isNew(read, input, layered)));
-    if (given.clusterIPs.length > 0) made.push([read, makeService(read, given, backing.get(read.key) ?? [])]);
+    if (given.clusterIPs.length > 0 && read.ports.length > 0)
+      made.push([read, makeService(read, given, backing.get(read.key) ?? [])]);
   }
   const completeness = {
     hasEndpoints: input.config.complete || layered.slices.length > 0,

@@ -1,5 +1,6 @@
 import { compareText, type Place, type Problem } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
+import { titleOf } from '../read/names.ts';
 
 /** What a layer may hold only once. */
 interface Keyed {
@@ -25,13 +26,13 @@ export function uniqueByKey<T extends Keyed>(
     }
     const [first, second] = inOrder(other, item);
     unique.set(key, first);
-    if (!sameMeaning(first, second)) problems.push(conflict(key, first, second));
+    if (!sameMeaning(first, second)) problems.push(conflict(first, second));
   }
   return unique;
 }
 
-function conflict(key: string, first: Keyed, second: Keyed): Problem {
-  const title = `${second.object?.kind ?? 'object'} ${key}`;
+function conflict(first: Keyed, second: Keyed): Problem {
+  const title = second.object ? titleOf(second.object) : 'object';
   return {
     code: 'OBJECT_CONFLICT',
     level: 'error',

@@ -24,7 +24,7 @@ export function findGaps(
   slices: readonly ReadSlice[],
   input: Completeness,
 ): Problem[] {
-  if (service.ports.length === 0 || !input.isWhole) return [];
+  if (!input.isWhole) return [];
   const hasAddresses = slices.some((slice) => slice.parts.some((part) => part.endpoints.length > 0));
   const problems = hasAddresses ? unmatchedPorts(read, slices) : [];
   if (!input.isLayered) problems.push(...strayPorts(read, slices));

@@ -20,7 +20,7 @@ export function passedOver(read: ReadService, service: Service, slices: readonly
     message,
     hint,
   });
-  const lost = (text: string): boolean => service.ports.length > 0 && families[familyOf(text)] === undefined;
+  const lost = (text: string): boolean => families[familyOf(text)] === undefined;
   const reason = (text: string): string => `the Service has no ${familyWord[familyOf(text)]} ClusterIP`;
   const problems: Problem[] = [];
   for (const [index, text] of read.externalIPs.entries())

@@ -27,12 +27,14 @@ type Front = Omit<PortOfFamily, 'endpoints'>;
 
 function frontOf(service: ReadService, clusterIP: string): Front {
   const family = familyOf(clusterIP);
-  const ofFamily = (text: string): boolean => familyOf(text) === family;
+  const ofFamily = (texts: readonly string[]): readonly string[] => [
+    ...new Set(texts.filter((text) => familyOf(text) === family)),
+  ];
   return {
     clusterIP,
-    externalIPs: service.externalIPs.filter(ofFamily),
-    loadBalancerIPs: [...new Set(service.ingress.map((entry) => entry.address).filter(ofFamily))],
-    loadBalancerSourceRanges: service.sourceRanges.filter(ofFamily),
+    externalIPs: ofFamily(service.externalIPs),
+    loadBalancerIPs: ofFamily(service.ingress.map((entry) => entry.address)),
+    loadBalancerSourceRanges: ofFamily(service.sourceRanges),
   };
 }
 

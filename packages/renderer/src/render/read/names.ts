@@ -87,7 +87,7 @@ const missingName = {
 } as const;
 
 /** `Service shop/web`, also when nothing about the object is checked yet. */
-function titleOf(object: KubeObject): string {
+export function titleOf(object: KubeObject): string {
   const safe = (text: string): string => (isDnsSubdomain(text) ? text : quote(text));
   const name = safe(metadataText(object, 'name') || '?');
   if (object.kind === 'Node') return `Node ${name}`;

@@ -72,12 +72,12 @@ function readFamilies(spec: Spot): readonly Family[] {
   return families;
 }
 
-/** `externalIPs`, without repeats. The API server lets none through that leads to a node itself (`ValidateNonSpecialIP`). */
+/** `externalIPs`. The API server lets none through that leads to a node itself (`ValidateNonSpecialIP`). */
 export function readExternalIPs(spec: Spot): readonly string[] {
   const addresses: string[] = [];
   for (const [index, text] of textsIn(spec, 'externalIPs').entries()) {
     const address = checkRoutable(spec, ['externalIPs', index], text);
-    if (address !== undefined && !addresses.includes(address)) addresses.push(address);
+    if (address !== undefined) addresses.push(address);
   }
   return addresses;
 }
@@ -87,7 +87,7 @@ export function readSourceRanges(spec: Spot, type: ServiceType): readonly string
   const ranges: string[] = [];
   for (const [index, text] of textsIn(spec, 'loadBalancerSourceRanges').entries()) {
     const range = checkCidr(spec, ['loadBalancerSourceRanges', index], text.trim());
-    if (range !== undefined && !ranges.includes(range)) ranges.push(range);
+    if (range !== undefined) ranges.push(range);
   }
   if (ranges.length === 0 || type === 'LoadBalancer') return ranges;
   complain(spec, ['loadBalancerSourceRanges'], {

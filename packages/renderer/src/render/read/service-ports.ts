@@ -36,12 +36,11 @@ export function readPorts(spec: Spot, expected: Expected): readonly ReadPort[] {
       hint: 'Write spec.ports; the API server refuses the Service without them',
     });
   }
-  const ports: ReadPort[] = [];
-  for (const spot of spots) {
+  const seen = new Set<string>();
+  return spots.flatMap((spot) => {
     const port = readPort(spot, expected, spots.length > 1);
-    if (port && isNew(spot, port, ports)) ports.push(port);
-  }
-  return ports;
+    return port && isNew(spot, port, seen) ? [port] : [];
+  });
 }
 
 function readPort(spot: Spot, expected: Expected, mustHaveName: boolean): ReadPort | undefined {
@@ -68,34 +67,39 @@ function readTarget(spot: Spot, port: number): string {
   return typeof value === 'number' ? String(portIn(spot, 'targetPort', 1)) : String(numberIn(spot, 'targetPort'));
 }
 
-function isNew(spot: Spot, port: ReadPort, others: readonly ReadPort[]): boolean {
-  const twin = others.find((other) => other.name === port.name);
-  if (twin && port.name !== '') {
+/** Enters what only one port may have; with a problem, false for the second to have it. */
+function isNew(spot: Spot, port: ReadPort, seen: Set<string>): boolean {
+  const { name, protocol, nodePort } = port;
+  if (name !== '' && !enter(seen, `name ${name}`)) {
     complain(spot, ['name'], {
       code: 'FIELD_VALUE',
-      message: `Cannot name two ports ${quote(port.name)}`,
+      message: `Cannot name two ports ${quote(name)}`,
       hint: 'Give every port a name of its own',
     });
     return false;
   }
-  const same = others.filter((other) => other.protocol === port.protocol);
-  if (same.some((other) => other.port === port.port)) {
+  if (!enter(seen, `port ${port.port}/${protocol}`)) {
     complain(spot, ['port'], {
       code: 'FIELD_VALUE',
-      message: `Cannot serve port ${port.port}/${port.protocol} twice in one Service`,
+      message: `Cannot serve port ${port.port}/${protocol} twice in one Service`,
       hint: 'Remove one of the two, or change its port or protocol',
     });
     return false;
   }
-  if (port.nodePort > 0 && same.some((other) => other.nodePort === port.nodePort)) {
+  if (nodePort > 0 && !enter(seen, `node port ${nodePort}/${protocol}`)) {
     complain(spot, ['nodePort'], {
       code: 'NODE_PORT_CONFLICT',
-      message: `Cannot open node port ${port.nodePort}/${port.protocol} for two ports of one Service`,
+      message: `Cannot open node port ${nodePort}/${protocol} for two ports of one Service`,
       hint: 'Choose another node port, or leave it out',
     });
     return false;
   }
   return true;
+}
+
+/** Whether `thing` is new to the set. */
+function enter(seen: Set<string>, thing: string): boolean {
+  return seen.size < seen.add(thing).size;
 }
 
 const withoutName = {

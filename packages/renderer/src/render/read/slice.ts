@@ -109,10 +109,11 @@ function readAddressType(top: Spot): Family | 'FQDN' | undefined {
 /** Ports of a slice. A name that is left out is `''`, as the API server fills it in; a port without a number is passed over. */
 function readSlicePorts(top: Spot): readonly SlicePort[] {
   const ports: SlicePort[] = [];
+  const names = new Set<string>();
   for (const spot of mappingsIn(top, 'ports')) {
     const port = readSlicePort(spot);
     if (!port) continue;
-    if (ports.some((other) => other.name === port.name)) {
+    if (names.has(port.name)) {
       complain(spot, ['name'], {
         code: 'FIELD_VALUE',
         message: `Cannot name two ports of one slice ${quote(port.name)}`,
@@ -120,6 +121,7 @@ function readSlicePorts(top: Spot): readonly SlicePort[] {
       });
       continue;
     }
+    names.add(port.name);
     ports.push(port);
   }
   return ports;

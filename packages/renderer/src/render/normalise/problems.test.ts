@@ -1,0 +1,206 @@
+import { expect, test } from 'vitest';
+import { type Changes, config, endpoint, endpoints, lines, normalised, service, slice } from '../builders.ts';
+import type { KubeObject } from '../kube.ts';
+
+const balancer = (more: Changes, ...ips: string[]): KubeObject =>
+  service(
+    'web',
+    { type: 'LoadBalancer', ports: [{ name: 'http', port: 80, nodePort: 30_080 }], ...more },
+    { status: { loadBalancer: { ingress: ips.map((ip) => ({ ip })) } } },
+  );
+
+/** The levels from warning on, for a change that is all there is. */
+function found(change: readonly KubeObject[]): string[] {
+  const { problems } = normalised(change);
+  return lines(problems.filter((one) => one.level === 'error' || one.level === 'warning'));
+}
+
+const six = (...addresses: string[]): Changes => ({
+  addressType: 'IPv6',
+  endpoints: addresses.map((one) => endpoint(one)),
+});
+const foreign = { 'kubernetes.io/service-name': 'web', 'service.kubernetes.io/service-proxy-name': 'x' };
+const notReady = { endpoints: [endpoint('10.0.0.1', { conditions: { ready: false } })] };
+const leaving = {
+  endpoints: [endpoint('10.0.0.1', { conditions: { ready: false, serving: true, terminating: true } })],
+};
+
+test.each<[string, readonly KubeObject[], readonly string[]]>([
+  ['nothing is wrong', [service('web'), slice('web')], []],
+  ['a slice of nobody', [slice('web')], ['warning SLICE_ORPHANED EndpointSlice web-1#']],
+  ['Endpoints of nobody', [endpoints('web')], ['warning SLICE_ORPHANED Endpoints web#']],
+  ['empty Endpoints of nobody elect a leader', [endpoints('web', { addresses: [] })], []],
+  [
+    'a slice of a broken Service is no orphan',
+    [service('web', { type: 'x' }), slice('web')],
+    ['error FIELD_VALUE Service web#spec.type'],
+  ],
+  ['a slice of a headless Service', [service('web', { clusterIP: 'None' }), slice('web')], []],
+  [
+    'no slice at all beside another',
+    [service('web'), slice('web'), service('b', { clusterIP: '10.96.0.2' })],
+    ['warning SERVICE_WITHOUT_ENDPOINTS Service b#spec.selector'],
+  ],
+  [
+    'an empty slice',
+    [service('web'), slice('web', { endpoints: [] })],
+    ['warning SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector'],
+  ],
+  [
+    'nobody is ready',
+    [service('web'), slice('web', notReady)],
+    ['warning SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector'],
+  ],
+  ['somebody is leaving', [service('web'), slice('web', leaving)], []],
+  ['no endpoints, and no selector', [service('web', { selector: undefined }), slice('web', { endpoints: [] })], []],
+  [
+    'no slice has the port',
+    [service('web'), slice('web', { ports: [{ name: 'web', port: 8080 }] })],
+    ['warning OBJECT_IGNORED EndpointSlice web-1#ports.0', 'warning ENDPOINT_WITHOUT_PORT Service web#spec.ports.0'],
+  ],
+  [
+    'one of two ports is nowhere',
+    [
+      service('web', {
+        ports: [
+          { name: 'http', port: 80 },
+          { name: 'metrics', port: 81 },
+        ],
+      }),
+      slice('web'),
+    ],
+    ['warning ENDPOINT_WITHOUT_PORT Service web#spec.ports.1'],
+  ],
+  [
+    'a slice that a label leaves to somebody else',
+    [service('web', { selector: undefined }), slice('web', {}, { labels: foreign })],
+    ['warning OBJECT_IGNORED EndpointSlice web-1#metadata.labels.service.kubernetes.io/service-proxy-name'],
+  ],
+  [
+    'both are left to somebody else',
+    [
+      service('web', {}, { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }),
+      slice('web', {}, { labels: foreign }),
+    ],
+    [],
+  ],
+  [
+    'endpoints of a family without ClusterIP',
+    [service('web'), slice('web'), slice('web', six('fd00::1'), { name: 'w' })],
+    ['warning OBJECT_IGNORED EndpointSlice w#'],
+  ],
+  [
+    'an external IP of a family without ClusterIP',
+    [service('web', { externalIPs: ['192.0.2.1', 'fd00::1'] }), slice('web')],
+    ['warning OBJECT_IGNORED Service web#spec.externalIPs.1'],
+  ],
+  [
+    'a load-balancer address of a family without ClusterIP',
+    [balancer({}, '192.0.2.9', 'fd00::9'), slice('web')],
+    ['warning OBJECT_IGNORED Service web#status.loadBalancer.ingress.1.ip'],
+  ],
+  [
+    'a source range of a family without ClusterIP leaves the other open',
+    [balancer({ loadBalancerSourceRanges: ['fd00::/8'] }, '192.0.2.9'), slice('web')],
+    [
+      'warning OBJECT_IGNORED Service web#spec.loadBalancerSourceRanges',
+      'warning OBJECT_IGNORED Service web#spec.loadBalancerSourceRanges.0',
+    ],
+  ],
+  [
+    'no health-check node port',
+    [balancer({ externalTrafficPolicy: 'Local' }, '192.0.2.9'), slice('web')],
+    ['warning FIELD_MISSING Service web#spec'],
+  ],
+])('%s', (_title, change, expected) => {
+  expect(found(change)).toEqual(expected);
+});
+
+test('a Service without endpoints is a note where the manifests name no pods, and a warning where they are complete', () => {
+  expect(lines(normalised([service('web')]).problems)).toEqual([
+    'note SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector',
+  ]);
+  const complete = normalised([service('web')], { config: config({ complete: true }) });
+  expect(lines(complete.problems)).toEqual(['warning SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector']);
+});
+
+const ip = (clusterIP: string, more: Changes = {}): Changes => ({ selector: undefined, clusterIP, ...more });
+const np = (port: number, nodePort: number, protocol = 'TCP'): Changes => ({
+  type: 'NodePort',
+  ports: [{ port, nodePort, protocol }],
+});
+const local = (health: number): Changes => ({
+  type: 'LoadBalancer',
+  externalTrafficPolicy: 'Local',
+  healthCheckNodePort: health,
+  ports: [{ port: 80, nodePort: health - 1000 }],
+});
+
+test.each<[string, Changes, Changes, string | undefined]>([
+  ['one ClusterIP and port', ip('10.96.0.1'), ip('10.96.0.1'), 'VIP_CONFLICT Service b#spec.clusterIP'],
+  ['one ClusterIP, two ports', ip('10.96.0.1'), ip('10.96.0.1', { ports: [{ port: 81 }] }), undefined],
+  [
+    'one ClusterIP, two protocols',
+    ip('10.96.0.1'),
+    ip('10.96.0.1', { ports: [{ port: 80, protocol: 'UDP' }] }),
+    undefined,
+  ],
+  [
+    'one external IP',
+    ip('10.96.0.1', { externalIPs: ['192.0.2.1'] }),
+    ip('10.96.0.2', { externalIPs: ['192.0.2.2', '192.0.2.1'] }),
+    'VIP_CONFLICT Service b#spec.externalIPs.1',
+  ],
+  [
+    "an external IP that is another's ClusterIP",
+    ip('10.96.0.1'),
+    ip('10.96.0.2', { externalIPs: ['10.96.0.1'] }),
+    'VIP_CONFLICT Service b#spec.externalIPs.0',
+  ],
+  [
+    'one IPv6 ClusterIP',
+    ip('10.96.0.1', { clusterIPs: ['10.96.0.1', 'fd00::1'] }),
+    ip('fd00::1'),
+    'VIP_CONFLICT Service b#spec.clusterIP',
+  ],
+  [
+    'one node port',
+    ip('10.96.0.1', np(80, 30_001)),
+    ip('10.96.0.2', np(80, 30_001)),
+    'NODE_PORT_CONFLICT Service b#spec.ports.0.nodePort',
+  ],
+  ['one node port, two protocols', ip('10.96.0.1', np(80, 30_001)), ip('10.96.0.2', np(80, 30_001, 'UDP')), undefined],
+  [
+    'a node port that is for health checks',
+    ip('10.96.0.1', local(32_000)),
+    ip('10.96.0.2', np(80, 32_000)),
+    'NODE_PORT_CONFLICT Service b#spec.ports.0.nodePort',
+  ],
+  [
+    'one health-check port',
+    ip('10.96.0.1', local(32_000)),
+    ip('10.96.0.2', { ...local(32_000), ports: [{ port: 80, nodePort: 30_500 }] }),
+    'NODE_PORT_CONFLICT Service b#spec.healthCheckNodePort',
+  ],
+])('two Services with %s', (_title, first, second, expected) => {
+  const { problems } = normalised([service('b', second), service('a', first)]);
+  expect(lines(problems)).toEqual(expected === undefined ? [] : [`error ${expected}`]);
+  const naming = problems.filter((one) => / Service shop\/a has it at Service a#spec\.\S+:1:1$/.test(one.message));
+  expect(naming).toEqual(problems);
+});
+
+test('a load-balancer address that two Services have is named with both places', () => {
+  const other = service(
+    'zzz',
+    {
+      type: 'LoadBalancer',
+      clusterIP: '10.96.0.2',
+      selector: undefined,
+      ports: [{ name: 'http', port: 80, nodePort: 30_081 }],
+    },
+    { status: { loadBalancer: { ingress: [{ ip: '192.0.2.9' }] } } },
+  );
+  const { problems } = normalised([other, balancer({ selector: undefined }, '192.0.2.9')]);
+  expect(lines(problems)).toEqual(['error VIP_CONFLICT Service zzz#status.loadBalancer.ingress.0.ip']);
+  expect(problems[0]?.message).toContain('Service shop/web has it at Service web#status.loadBalancer.ingress.0.ip');
+});
