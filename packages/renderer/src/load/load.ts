@@ -7,7 +7,7 @@ import { loadLimits } from './limits.ts';
 import { type Found, findObjects } from './objects.ts';
 import { Places } from './origin.ts';
 import { type ParsedDocument, parseDocument } from './parse.ts';
-import { controlCharacterProblem, nameOf, problemsAt, refusal, tooManyDocuments } from './problems.ts';
+import { controlCharacterProblem, nameOf, printable, problemsAt, refusal, tooManyDocuments } from './problems.ts';
 import type { Source } from './sources.ts';
 
 /** What the input holds. Objects stand in the order of the sources, and of the documents in each. */
@@ -72,7 +72,7 @@ class Loader {
         this.kubeProxy.push({ value: found.value, origin: this.places.origin(parsed, found.path), text: source.text });
         return;
       case 'passed-over':
-        this.passedOver.set(found.kind, (this.passedOver.get(found.kind) ?? 0) + 1);
+        this.passOver(printable(found.kind));
         return;
       case 'unknown-version':
         this.problems.push(refusal(found, this.places.place(parsed, [...found.path, 'apiVersion'])));
@@ -81,6 +81,10 @@ class Loader {
       case 'sluice-config':
         this.problems.push(refusal(found, this.places.place(parsed, found.path)));
     }
+  }
+
+  private passOver(kind: string): void {
+    this.passedOver.set(kind, (this.passedOver.get(kind) ?? 0) + 1);
   }
 
   /** Reports what only matters in objects that Sluice reads: doubts of the parser and control characters. */

@@ -7,6 +7,13 @@ import { loadLimits } from './limits.ts';
 import { LineStarts } from './line-starts.ts';
 import type { Found } from './objects.ts';
 
+/** Text from the input for a message: control and format characters, which can rewrite what a terminal shows, become escapes. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`;
+  });
+}
+
 /** What the parsers found, with places. */
 export function problemsAt(document: SourceDocument, findings: readonly Finding[]): Problem[] {
   if (findings.length === 0) return [];
@@ -36,7 +43,7 @@ export function controlCharacterProblem(character: ControlCharacter, at: Place, 
     level: 'error',
     at,
     object,
-    message: `Cannot read ${JSON.stringify(character.path.join('.'))}: it holds the control character ${character.name}`,
+    message: `Cannot read ${printable(character.path.join('.'))}: it holds the control character ${character.name}`,
     hint: 'Remove the character; an editor that shows invisible characters finds it',
   };
 }
@@ -51,7 +58,7 @@ export function refusal(found: Refused, at: Place): Problem {
         code: 'OBJECT_MALFORMED',
         level: 'error',
         at,
-        message: `Cannot take this as a Kubernetes object: ${found.why}`,
+        message: `Cannot take this as a Kubernetes object: ${printable(found.why)}`,
         hint: 'Every object has apiVersion and kind; keep Helm values, kustomization.yaml and the like in another directory',
       };
     case 'unknown-version':
@@ -59,7 +66,7 @@ export function refusal(found: Refused, at: Place): Problem {
         code: 'API_VERSION_UNKNOWN',
         level: 'error',
         at,
-        message: `Cannot read the ${found.kind}: its apiVersion is ${JSON.stringify(found.apiVersion)}`,
+        message: `Cannot read the ${found.kind}: its apiVersion is "${printable(found.apiVersion)}"`,
         hint: `Write it as apiVersion: ${found.reads}; kubectl convert does it`,
       };
     case 'sluice-config':
@@ -78,7 +85,7 @@ export function nameOf(kind: string, value: JsonObject): string {
   const metadata = value['metadata'];
   const { namespace, name } = (isObject(metadata) ? metadata : {}) as { namespace?: Json; name?: Json };
   if (typeof name !== 'string') return kind;
-  return typeof namespace === 'string' ? `${kind} ${namespace}/${name}` : `${kind} ${name}`;
+  return printable(typeof namespace === 'string' ? `${kind} ${namespace}/${name}` : `${kind} ${name}`);
 }
 
 function isObject(value: Json | undefined): value is JsonObject {

@@ -31,7 +31,7 @@ test('takes __proto__ as a key like any other', () => {
 });
 
 test.each([
-  ['an open quote', 'a: "b\nc: 1\n', ['11 YAML_SYNTAX']],
+  ['an open quote', 'a: "b\nc: 1\n', ['10 YAML_SYNTAX']],
   ['tabs as indentation', 'a:\n\tb: 1\n', ['3 YAML_SYNTAX']],
   ['two errors on two lines', 'a: @x\nb: `y\n', ['3 YAML_SYNTAX', '9 YAML_SYNTAX']],
   [

@@ -113,23 +113,24 @@ function tooDeep(offset: number): Finding {
 function syntaxErrors(errors: readonly YAMLError[], text: string): Finding[] {
   const byLine = new Map<number, Finding>();
   const [first] = errors;
-  if (first !== undefined && text.includes('{{')) return [{ ...syntaxError(first), hint: templateHint }];
+  if (first !== undefined && text.includes('{{')) return [{ ...syntaxError(first, text), hint: templateHint }];
   for (const error of errors) {
     const line = text.lastIndexOf('\n', error.pos[0] - 1);
     const lost = error.code === 'UNEXPECTED_TOKEN' && byLine.size > 0;
     if (lost || byLine.size === loadLimits.errorsPerDocumentMax) break;
-    if (!byLine.has(line)) byLine.set(line, syntaxError(error));
+    if (!byLine.has(line)) byLine.set(line, syntaxError(error, text));
   }
   return [...byLine.values()];
 }
 
 const templateHint = 'This looks like a template: render it first (helm template, kustomize build) and pass the result';
 
-function syntaxError(error: YAMLError): Finding {
+/** What is missing at the end is reported behind the last character, not in the next document. */
+function syntaxError(error: YAMLError, text: string): Finding {
   const [sentence = ''] = error.message.split('\n', 1);
   return {
     code: 'YAML_SYNTAX',
-    offset: error.pos[0],
+    offset: Math.min(error.pos[0], text.trimEnd().length),
     path: [],
     message: `Cannot read the YAML: ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`,
     hint: 'Correct the line; the error may have begun on the line above it',

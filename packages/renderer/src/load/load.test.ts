@@ -1,0 +1,109 @@
+import { expect, test } from 'vitest';
+import { load } from './load.ts';
+import type { Source } from './sources.ts';
+
+const source = (text: string, file = 'in.yaml'): Source => ({ file, text });
+
+/** `line:column CODE level object` of each problem. */
+function problems(text: string): string[] {
+  return load([source(text)]).problems.map(({ at, code, level, object }) =>
+    [`${at?.line}:${at?.column}`, code, ...(level === 'error' ? [] : [level]), ...(object ? [`(${object})`] : [])].join(
+      ' ',
+    ),
+  );
+}
+
+const service = 'apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\n';
+
+test.each([
+  ['nothing', '', []],
+  ['a sound object', service, []],
+  ['a document without kind', `${service}---\na: 1\n`, ['7:1 OBJECT_MALFORMED']],
+  ['an old apiVersion, at its value', 'kind: Service\napiVersion: v1beta3\n', ['2:13 API_VERSION_UNKNOWN']],
+  [
+    'a SluiceConfig among the manifests',
+    'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n',
+    ['1:1 CONFIG_INVALID warning'],
+  ],
+  [
+    'an ambiguous value',
+    `${service}spec:\n  publishNotReadyAddresses: yes\n`,
+    ['7:29 YAML_AMBIGUOUS_SCALAR (Service shop/web)'],
+  ],
+  ['an ambiguous value of a kind that is passed over', 'apiVersion: v1\nkind: Pod\nspec: yes\n', []],
+  [
+    'an ambiguous value in one item of a List',
+    'apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  a: on\n- apiVersion: v1\n  kind: Service\n  a: on\n',
+    ['9:6 YAML_AMBIGUOUS_SCALAR (Service)'],
+  ],
+  [
+    'a control character',
+    `${service}  annotations:\n    a: "x\\ty\\n"\n    b: "\\u001B[2J"\n`,
+    ['8:8 CONTROL_CHARACTER (Service shop/web)'],
+  ],
+  ['a line end in a name', service.replace('web', '"web\\nx"'), ['4:9 CONTROL_CHARACTER (Service shop/web\\u000ax)']],
+  [
+    'a control character in a key of JSON',
+    '{"apiVersion": "v1", "kind": "Node", "a\\u0007": 1}',
+    ['1:49 CONTROL_CHARACTER (Node)'],
+  ],
+  [
+    'errors of all documents at once',
+    'a: "\n---\na: 1\na: 2\n---\nx\n',
+    ['1:5 YAML_SYNTAX', '4:1 YAML_DUPLICATE_KEY', '6:1 OBJECT_MALFORMED'],
+  ],
+  [
+    'a duplicate key of JSON in the second of two values',
+    '{"apiVersion": "v1", "kind": "Pod"}\n  {"a": 1,\n "a": 2}',
+    ['3:2 YAML_DUPLICATE_KEY'],
+  ],
+  ['a second JSON value that is broken', '{"apiVersion": "v1", "kind": "Pod"}\n{"a": }}', ['2:8 YAML_SYNTAX']],
+])('problems of %s', (_title, text, expected) => {
+  expect(problems(text)).toEqual(expected);
+});
+
+const parsers: [string, string][] = [
+  ['block YAML', `# note\r\n---\r\n${service.replaceAll('\n', '\r\n')}spec:\r\n  ports:\r\n  - port: 80\r\n`],
+  ['YAML with an anchor', `# note\n---\n${service}spec:\n  ports:\n  - port: &p 80\n`],
+  [
+    'JSON',
+    `\n\n{\n"apiVersion": "v1", "kind": "Service",\n"metadata": {"name": "web"},\n\n\n"spec": {"ports": [\n {\n    "port": 80}]}}`,
+  ],
+  [
+    'KYAML',
+    `\n\n{\napiVersion: "v1", kind: "Service",\nmetadata: {name: "web"},\n\n\nspec: {ports: [\n {\n    port: 80}]}}`,
+  ],
+];
+test.each(parsers)('%s: an object knows where its values stand', (_title, text) => {
+  const [object] = load([source(text)]).objects;
+  const { line, column } = object?.origin.place(['spec', 'ports', 0, 'port']) ?? { line: 0, column: 0 };
+  expect(line).toBe(10);
+  expect(text.split('\n')[line - 1]?.slice(column - 1)).toMatch(/^80/);
+  expect(object?.origin.place(['spec', 'ports', 0, 'protocol'])).toEqual(object?.origin.place(['spec', 'ports', 0]));
+});
+
+test('objects of other kinds are counted by kind, in byte order', () => {
+  const kinds = ['Pod', 'Deployment', 'Pod'].map((kind) => `apiVersion: v1\nkind: ${kind}\n`);
+  expect([...load([source(kinds.join('---\n'))]).passedOver]).toEqual([
+    ['Deployment', 1],
+    ['Pod', 2],
+  ]);
+});
+
+test('a KubeProxyConfiguration is handed out with its origin and the text of its file', () => {
+  const text = `${service}---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n`;
+  const { kubeProxy, passedOver } = load([source(text)]);
+  expect(kubeProxy.map(({ value, text: of }) => [value['mode'], of])).toEqual([['iptables', text]]);
+  expect(kubeProxy[0]?.origin.place(['mode'])).toEqual({ file: 'in.yaml', line: 9, column: 7 });
+  expect(passedOver.size).toBe(0);
+});
+
+test('a file with too many documents is refused as a whole', () => {
+  expect(problems('--- x\n'.repeat(100_001))).toEqual(['1:1 INPUT_TOO_LARGE']);
+});
+
+test('twenty thousand JSON values in a row are read one by one', () => {
+  const count = 20_000;
+  const text = '{"apiVersion": "v1", "kind": "Pod"}\n'.repeat(count);
+  expect(load([source(text)]).passedOver.get('Pod')).toBe(count);
+});
