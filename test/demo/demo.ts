@@ -1,27 +1,38 @@
 import { api, openStage, type Stage } from './stage.ts';
-import { ask, meet, rulesOf, waitForAnswer } from './look.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ask, meet, waitForAnswer } from './look.ts';
+import type { DemoNode } from './node.ts';
 import { waitFor } from './wait.ts';
 
 /** Bounds for what sluiced does by itself. */
 const applyMs = 20_000;
 const rollBackMs = 30_000;
+/** Two scans of the bundle directory: time enough for a mistake to show. */
+const quarantineMs = 2_000;
 
 export interface DemoOptions {
   /** Where the story goes, a line at a time. */
   readonly say: (line: string) => void;
   /** Leave out what only shows more of the same. */
   readonly short: boolean;
+  /** Ends the demo before its time; it cleans up first. */
+  readonly signal: AbortSignal;
 }
 
 /**
  * The main job from end to end: manifests in, rules in two kernels, a change, a change that breaks health, the way back.
- * @throws when anything does not happen that should; nothing is left behind either way
+ * @throws when anything does not happen that should, or when it is interrupted; nothing is left behind either way
  */
-export async function runDemo({ say, short }: DemoOptions): Promise<void> {
+export async function runDemo({ say, short, signal }: DemoOptions): Promise<void> {
   say(
     'Two nodes, three pods with HTTP servers, a client pod and a client outside, each a network namespace of its own …',
   );
   await using stage = await openStage();
+  await Promise.race([tell(stage, { say, short, signal }), interruption(signal)]);
+  say('That is all. Nothing of it is left on this machine.');
+}
+
+async function tell(stage: Stage, { say, short, signal }: DemoOptions): Promise<void> {
   try {
     await renderFirst(stage, say);
     await startSluiced(stage, say);
@@ -30,10 +41,17 @@ export async function runDemo({ say, short }: DemoOptions): Promise<void> {
     await breakHealth(stage, say);
     await stopSluiced(stage, say);
   } catch (error) {
+    if (signal.aborted) return;
     for (const node of stage.nodes) say(`--- sluiced on ${node.host.name} said:\n${await node.stop()}`);
     throw error;
   }
-  say('That is all. Nothing of it is left on this machine.');
+}
+
+/** Rejects as soon as somebody interrupts. */
+function interruption(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  signal.addEventListener('abort', () => reject(new Error('interrupted')));
+  return promise;
 }
 
 type Say = DemoOptions['say'];
@@ -51,24 +69,20 @@ async function startSluiced(stage: Stage, say: Say): Promise<void> {
     '\n2. sluiced run on both nodes: it checks the bundle, rehearses it in a scratch namespace, loads it, probes health.',
   );
   for (const node of stage.nodes) node.start();
-  for (const node of stage.nodes) {
-    await waitForAnswer(stage.cluster, node.host.name, api.clusterIP, api.port, applyMs);
-  }
-  for (const node of stage.nodes) {
-    await settled(stage, node.host.name);
-    say(indent(await node.ask('status')));
-  }
+  await confirmed(stage);
+  for (const node of stage.nodes) say(indent(await node.ask('status')));
 }
 
-/** Waits until sluiced has confirmed what it applied: only then is it the way back. */
-async function settled(stage: Stage, name: string): Promise<void> {
-  await waitFor(`sluiced on ${name} confirms`, applyMs, async () => {
-    const node = stage.nodes.find(({ host }) => host.name === name);
-    const wanted = (await stage.list()).split('\n').find((line) => line.includes(name));
-    const version = wanted?.match(/\b[0-9a-f]{16}\b/)?.[0];
-    const status = await node?.ask('status');
-    return version !== undefined && status?.includes(version) === true && !status.includes('trial') ? true : undefined;
-  });
+/** Waits until sluiced has confirmed the bundle on every node: only then is it the way back. */
+async function confirmed(stage: Stage): Promise<void> {
+  const versions = await stage.versions();
+  for (const node of stage.nodes) {
+    const { name } = node.host;
+    await waitFor(`sluiced on ${name} confirms`, applyMs, async () => {
+      const { version, open } = await node.status();
+      return version === versions.get(name) && open === null ? true : undefined;
+    });
+  }
 }
 
 async function reachService(stage: Stage, say: Say): Promise<void> {
@@ -97,7 +111,7 @@ async function changeManifest(stage: Stage, say: Say): Promise<void> {
     if (old.kind !== 'refused') throw new Error(`The old node port of ${address} is still there: ${old.kind}`);
     say(`   ${address}:${wanted} answers, ${address}:${api.nodePort} is refused`);
   }
-  for (const { host } of stage.nodes) await settled(stage, host.name);
+  await confirmed(stage);
 }
 
 async function breakHealth(stage: Stage, say: Say): Promise<void> {
@@ -105,30 +119,50 @@ async function breakHealth(stage: Stage, say: Say): Promise<void> {
   say(
     `\n5. A bad change: the endpoints get port ${wrong}, on which nobody listens. sluiced does what it was told, then looks:`,
   );
-  const before = await Promise.all(stage.nodes.map(rulesOf));
+  const before = await Promise.all(stage.nodes.map((node) => node.rules()));
   stage.edit('api.yaml', `port: ${api.targetPort}\n`, `port: ${wrong}\n`);
   await stage.render();
+  const bad = await stage.versions();
   await Promise.all(
-    stage.nodes.map(async (node, index) => {
-      const { name } = node.host;
-      await waitFor(`the bad rules reach ${name}`, applyMs, async () =>
-        (await rulesOf(node)).includes(`:${wrong}`) ? true : undefined,
-      );
-      say(`   ${name}: the bad rules are in the kernel, and the probe http://${api.clusterIP}:${api.port}/ fails …`);
-      await waitFor(`${name} goes back`, rollBackMs, async () =>
-        (await rulesOf(node)) === before[index] ? true : undefined,
-      );
-      say(`   ${name}: … the rules from before are back, line for line`);
-    }),
+    stage.nodes.map((node, index) =>
+      goBack(node, { wrong, bad: bad.get(node.host.name) ?? '', before: before[index] ?? '' }, say),
+    ),
   );
   await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
   say('   The Service answers again. Nobody had to do anything, and the bad release is remembered:');
   for (const node of stage.nodes) say(indent(await node.ask('history')));
 }
 
+interface BadRelease {
+  readonly wrong: number;
+  readonly bad: string;
+  readonly before: string;
+}
+
+/** Watches one node take the bad release and go back by itself. */
+async function goBack(node: DemoNode, { wrong, bad, before }: BadRelease, say: Say): Promise<void> {
+  const { name } = node.host;
+  const inQuarantine = async (): Promise<boolean> => Object.hasOwn((await node.status()).quarantined, bad);
+  const seen = await waitFor(`the bad rules reach ${name}`, applyMs, async () => {
+    if ((await node.rules()).includes(`:${wrong}`)) return 'the bad rules are in the kernel';
+    // On a slow machine the way back may be over before we look.
+    return (await inQuarantine()) ? 'the bad rules were in the kernel' : undefined;
+  });
+  say(`   ${name}: ${seen}, and the probe http://${api.clusterIP}:${api.port}/ fails …`);
+  await waitFor(`${name} goes back`, rollBackMs, async () =>
+    (await inQuarantine()) && (await node.rules()) === before ? true : undefined,
+  );
+  say(`   ${name}: … the rules from before are back, line for line; version ${bad} is in quarantine`);
+  await sleep(quarantineMs);
+  if ((await node.rules()) !== before) throw new Error(`${name} has applied the bad release again`);
+}
+
 async function stopSluiced(stage: Stage, say: Say): Promise<void> {
   say('\n6. sluiced ends. Its rules stay: a node does not depend on a running program.');
-  for (const node of stage.nodes) await node.stop();
+  for (const node of stage.nodes) {
+    await node.stop();
+    say(`   ${node.host.name}: stopped`);
+  }
   await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
 }
 

@@ -1,6 +1,5 @@
 import type { Reply } from '../netns/agent.ts';
 import type { Cluster } from '../netns/cluster.ts';
-import type { DemoNode } from './node.ts';
 import { waitFor } from './wait.ts';
 
 /** Connections that are opened until every pod has answered. */
@@ -49,11 +48,4 @@ export async function waitForAnswer(
     const reply = await ask(cluster, from, to, port);
     return reply.kind === 'answer' ? true : undefined;
   });
-}
-
-/** The nat rules in a node's kernel, without counters and the clock of iptables-save. */
-export async function rulesOf(node: DemoNode): Promise<string> {
-  const saved = await node.host.run(['iptables-save', '-t', 'nat']);
-  const lines = saved.split('\n').filter((line) => !line.startsWith('#'));
-  return lines.map((line) => line.replace(/\[\d+:\d+\]/, '[0:0]')).join('\n');
 }

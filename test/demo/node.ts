@@ -10,6 +10,17 @@ export interface ProbeSpec {
   readonly http: string;
 }
 
+/** As much of sluiced's status as the demo looks at. */
+export interface NodeStatus {
+  /** What stands, null before the first bundle. */
+  readonly version: string | null;
+  readonly backend: 'nft' | 'legacy' | null;
+  /** The version of a change that is on its way. */
+  readonly open: string | null;
+  /** Versions that will not be applied again, with the reason. */
+  readonly quarantined: Readonly<Record<string, string>>;
+}
+
 /** A node of the demo with its own sluiced. */
 export class DemoNode {
   readonly host: Host;
@@ -46,6 +57,19 @@ export class DemoNode {
   async stop(): Promise<string> {
     await this.#daemon?.stop();
     return (await this.#daemon?.ended)?.output ?? '';
+  }
+
+  /** `sluiced status -o json`. */
+  async status(): Promise<NodeStatus> {
+    return JSON.parse(await this.ask('status', '-o', 'json')) as NodeStatus;
+  }
+
+  /** The nat rules in the kernel, without the counters and the clock of iptables-save. */
+  async rules(): Promise<string> {
+    const { backend } = await this.status();
+    const saved = await this.host.run([`iptables-${backend ?? 'nft'}-save`, '-t', 'nat']);
+    const lines = saved.split('\n').filter((line) => !line.startsWith('#'));
+    return lines.map((line) => line.replace(/\[\d+:\d+\]/, '[0:0]')).join('\n');
   }
 
   /** The output of another command of sluiced, such as `status`, whatever its exit code. */

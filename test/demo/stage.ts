@@ -31,6 +31,8 @@ export interface Stage extends AsyncDisposable {
   render(): Promise<string>;
   /** `sluice ls` of the bundle. */
   list(): Promise<string>;
+  /** The version of the bundle for each node. */
+  versions(): Promise<ReadonlyMap<string, string>>;
   /** A rule file of the bundle, below its profile. */
   read(file: string): string;
 }
@@ -58,6 +60,7 @@ export async function openStage(): Promise<Stage> {
     edit: (file, from, to) => replaceIn(join(manifests, file), from, to),
     render: () => run(['render', '-f', manifests, '-c', join(dir, 'sluice.yaml'), '-o', bundle]),
     list: () => run(['ls', bundle]),
+    versions: async () => readVersions(await run(['ls', bundle, '-o', 'json'])),
     read: (file) => readFileSync(join(bundle, 'profiles', 'default', file), 'utf8'),
     async [Symbol.asyncDispose]() {
       await cluster[Symbol.asyncDispose]();
@@ -69,6 +72,11 @@ export async function openStage(): Promise<Stage> {
 async function run(argv: readonly string[]): Promise<string> {
   const { all } = await execa(sluice, argv, { all: true });
   return all;
+}
+
+function readVersions(json: string): ReadonlyMap<string, string> {
+  const { nodes } = JSON.parse(json) as { nodes: readonly { node: string; version: string }[] };
+  return new Map(nodes.map(({ node, version }) => [node, version]));
 }
 
 function replaceIn(file: string, from: string, to: string): void {
