@@ -3,7 +3,6 @@ import {
   type Family,
   type Problem,
   readRule,
-  ResolveCache,
   resolveNode,
   sysctlKeys,
   isRuleError,
@@ -16,7 +15,7 @@ import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
 import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
 import { peek } from './history/history.ts';
-import { admit } from './rollout/admit.ts';
+import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';
 import { messageOf } from './rollout/rollout.ts';
@@ -168,7 +167,7 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
 }
 
 function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): Finding[] {
-  const bundle = admit(files, config, facts, new ResolveCache());
+  const bundle = admit(files, config, facts, new AdmitMemory());
   const problems: readonly Problem[] = 'problems' in bundle ? bundle.problems : [];
   const refused = problems.map((problem) => bad('bundle', problem.message, problem.hint));
   const clashes = addressClashes(config, files, facts);

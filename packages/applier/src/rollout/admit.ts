@@ -9,10 +9,11 @@ import {
   readSysctlLine,
   type ResolvedNode,
   type ResolvedRules,
-  type ResolveCache,
+  ResolveCache,
   resolveNode,
   type SysctlKey,
 } from '@sluice/bundle';
+import { RuleMemory } from './rule-memory.ts';
 import type { NodeFacts, Refusal } from './ports.ts';
 import type { NodeState } from './state.ts';
 
@@ -24,6 +25,12 @@ export interface AdmittedBundle {
   readonly [admitted]: true;
 }
 
+/** What was read before, so that a bundle costs what changed since the last one. */
+export class AdmitMemory {
+  readonly files = new ResolveCache();
+  readonly rules = new RuleMemory();
+}
+
 /** What the node's config says about admission. */
 export interface AdmitOptions {
   readonly node: string;
@@ -33,18 +40,19 @@ export interface AdmitOptions {
 /**
  * Checks everything about a bundle that can be known without touching the kernel.
  * @param files the files of one complete bundle; only those that concern the node are read
+ * @param memory of the bundles before; one for each caller
  * @returns the node's rules, or every reason why this node must not run them
  */
 export function admit(
   files: BundleFiles,
   options: AdmitOptions,
   facts: NodeFacts,
-  cache: ResolveCache,
+  memory: AdmitMemory,
 ): AdmittedBundle | Refusal {
-  const resolved = resolveNode(files, options.node, cache);
+  const resolved = resolveNode(files, options.node, memory.files);
   if (!('version' in resolved)) return { problems: resolved };
   const sysctls = readSysctls(resolved, facts);
-  const linked = linkFamilies(resolved, facts);
+  const linked = linkFamilies(resolved, facts, memory.rules);
   const problems = [
     ...partial(resolved, options),
     ...missingTools(resolved, facts),
@@ -152,16 +160,17 @@ interface Linked {
   readonly problems: readonly Problem[];
 }
 
-function linkFamilies(resolved: ResolvedNode, facts: NodeFacts): Linked {
+function linkFamilies(resolved: ResolvedNode, facts: NodeFacts, memory: RuleMemory): Linked {
   const families: { -readonly [F in Family]?: NodeState['families'][F] } = {};
   const problems: Problem[] = [];
   for (const family of resolved.profile.families) {
     const rules = resolved.rules[family];
     if (!rules) continue;
-    const linked = linkFlat(withHostValues(rules, hostAddresses(resolved, facts, family)), family);
+    const linked = linkFlat(withHostValues(rules, hostAddresses(resolved, facts, family)), family, memory.read);
     problems.push(...linked.problems);
     families[family] = linked.program;
   }
+  memory.sweep();
   return { families, problems };
 }
 

@@ -1,11 +1,21 @@
-import { type BundleFiles, type Problem, ResolveCache } from '@sluice/bundle';
+import type { BundleFiles, Problem } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { admit, type AdmittedBundle, type AdmitOptions, isRefusal } from './admit.ts';
+import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
 import type { Outcome } from './outcome.ts';
 import { adaptGoal, countNames, ownState, strangers } from './own.ts';
 import { type Plan, plan } from './plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from './ports.ts';
-import { carryOut, type Ground, messageOf, restore, rollout, takeBack, wayBack, withSysctls } from './rollout.ts';
+import {
+  carryOut,
+  type Ground,
+  messageOf,
+  restore,
+  rollout,
+  takeBack,
+  wayBack,
+  withDropped,
+  withSysctls,
+} from './rollout.ts';
 import {
   type ChainNames,
   chainNames,
@@ -30,7 +40,7 @@ export class Keeper {
   readonly #ports: Ports;
   readonly #facts: () => NodeFacts;
   readonly #options: KeeperOptions;
-  readonly #cache = new ResolveCache();
+  readonly #memory = new AdmitMemory();
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
 
@@ -105,7 +115,7 @@ export class Keeper {
   async put(files: BundleFiles, byHand: boolean): Promise<Outcome> {
     const { journal } = this.#ports;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
-    const bundle = admit(files, this.#options, this.#facts(), this.#cache);
+    const bundle = admit(files, this.#options, this.#facts(), this.#memory);
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const bad = byHand ? undefined : journal.quarantined(bundle.version);
     if (bad !== undefined) return { kind: 'refused', refusal: quarantined(bundle.version, bad) };
@@ -118,11 +128,12 @@ export class Keeper {
 
   /** What `put` would do, without doing it. */
   async preview(files: BundleFiles): Promise<Plan | Refusal> {
-    const bundle = admit(files, this.#options, this.#facts(), this.#cache);
+    const bundle = admit(files, this.#options, this.#facts(), this.#memory);
     if (isRefusal(bundle)) return bundle;
     const ground = await this.#ground(bundle, true);
     if ('problems' in ground) return ground;
-    const goal = adaptGoal(bundle.state, ground.observed ?? {}, chainNames(ground.from.state));
+    const wanted = withDropped(bundle.state, ground.from.state, this.#ports.journal.originals);
+    const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
     return plan(await withSysctls(ground.now, goal, this.#ports), goal, this.#ports.kernel);
   }
 
@@ -187,7 +198,8 @@ export class Keeper {
     const { journal } = this.#ports;
     const standing = journal.standing;
     const owned = joinNames(standing ? chainNames(standing.state) : {}, journal.open?.creates ?? {});
-    const old = journal.open ? wayBack(target, journal.open) : target.state;
+    const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
+    const old = journal.open ? wayBack({ ...target, state: before }, journal.open) : before;
     try {
       this.#settled = await restore(old, owned, this.#ports);
     } catch (error) {

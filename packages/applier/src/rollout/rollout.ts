@@ -31,7 +31,8 @@ export interface Ending {
  */
 export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Ports): Promise<Ending> {
   const { kernel, journal, probes, report } = ports;
-  const goal = adaptGoal(bundle.state, ground.observed ?? {}, chainNames(ground.from.state));
+  const wanted = withDropped(bundle.state, ground.from.state, journal.originals);
+  const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
   const now = await withSysctls(ground.now, goal, ports);
   const change = plan(now, goal, kernel);
   if (change.steps.length === 0 && bundle.version === ground.from.version) {
@@ -165,6 +166,12 @@ export async function restore(
   const second = await look();
   if (second.change.steps.length === 0) return second.adapted;
   throw new Error(`the kernel still differs: ${second.change.steps.map(describeStep).join('; ')}`);
+}
+
+/** The state with the old values of sysctls that the state before it set and it does not. */
+export function withDropped(state: NodeState, before: NodeState, originals: NodeState['sysctls']): NodeState {
+  const dropped = [...originals].filter(([key]) => before.sysctls.has(key) && !state.sysctls.has(key));
+  return dropped.length === 0 ? state : { ...state, sysctls: new Map([...dropped, ...state.sysctls]) };
 }
 
 /** The state with the values that the kernel has now for every sysctl of `goal`, and the hash size. */

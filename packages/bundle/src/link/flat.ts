@@ -3,7 +3,7 @@ import type { Family, TableName } from '../rulefile.ts';
 import { isChainName } from '../rules/parts.ts';
 import { printRule } from '../rules/print.ts';
 import { readRule } from '../rules/read.ts';
-import { isRuleError, type Rule, type Target } from '../rules/rule.ts';
+import { isRuleError, type Rule, type RuleError, type Target } from '../rules/rule.ts';
 import { targetOf } from '../rules/words.ts';
 import { chainsInCircle } from './circle.ts';
 import { flatJumps } from './jumps.ts';
@@ -29,15 +29,38 @@ const largeCluster = 1_000;
  * Every line is read by the closed grammar first; every chain that is named must be declared, and must have kube-proxy's
  * prefix. With more than 1,000 endpoints the comments of endpoint rules are left out, as kube-proxy does
  * (`largeClusterEndpointsThreshold`).
+ *
+ * @param read `readLine`, or one that remembers what it said to the same text and family
  */
-export function linkFlat(rules: ResolvedRules, family: Family): Linked {
+export function linkFlat(rules: ResolvedRules, family: Family, read: ReadLine = readLine): Linked {
   const problems: Problem[] = [];
   const bare = rules.nat.chains.filter((chain) => chain.startsWith('KUBE-SEP-')).length > largeCluster;
-  const link = (table: TableName): TableProgram => linkTable(table, rules[table], { family, bare, problems });
+  const link = (table: TableName): TableProgram => linkTable(table, rules[table], { family, bare, problems, read });
   return { program: { filter: link('filter'), nat: link('nat') }, problems };
 }
 
+/** One rule, as far as linking needs it. */
+export interface LinkRule extends Pick<Rule, 'chain' | 'target'> {
+  /** As iptables-save prints it. */
+  readonly text: string;
+  /** The same in a large cluster. */
+  readonly bare: string;
+}
+
+export type ReadLine = (text: string, family: Family) => LinkRule | RuleError;
+
+/** Reads one line by the closed grammar. */
+export function readLine(text: string, family: Family): LinkRule | RuleError {
+  const rule = readRule(text, family);
+  if (isRuleError(rule)) return rule;
+  const printed = printRule(rule, family);
+  const { chain, target } = rule;
+  const bare = hasOptionalComment(rule) ? printRule(withoutComment(rule), family) : printed;
+  return { chain, ...(target ? { target } : {}), text: printed, bare };
+}
+
 interface Linking {
+  readonly read: ReadLine;
   readonly family: Family;
   /** Leave the optional comments out. */
   readonly bare: boolean;
@@ -45,7 +68,7 @@ interface Linking {
 }
 
 function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: Linking): TableProgram {
-  const { family, bare, problems } = linking;
+  const { family, bare, problems, read } = linking;
   const chains = new Map<string, string[]>();
   const targets = new Map<string, string[]>();
   for (const chain of resolved.chains) {
@@ -56,14 +79,13 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
     } else problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
   }
   for (const text of resolved.rules) {
-    const rule = readRule(text, family);
-    const error = isRuleError(rule) ? rule.error : refuseRule(rule, table, chains);
-    if (error !== undefined || isRuleError(rule)) {
+    const rule = read(text, family);
+    const error = 'error' in rule ? rule.error : refuseRule(rule, table, chains);
+    if (error !== undefined || 'error' in rule) {
       problems.push(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
     } else {
       if (rule.target && 'chain' in rule.target) targets.get(rule.chain)?.push(rule.target.chain);
-      const kept = bare && hasOptionalComment(rule) ? withoutComment(rule) : rule;
-      chains.get(rule.chain)?.push(printRule(kept, family));
+      chains.get(rule.chain)?.push(bare ? rule.bare : rule.text);
     }
   }
   const circle = chainsInCircle(targets).slice(0, 3).join(', ');
@@ -76,7 +98,11 @@ function refuseChain(chain: string): string | undefined {
   return chain.startsWith('KUBE-') ? undefined : 'the name does not start with KUBE-';
 }
 
-function refuseRule(rule: Rule, table: TableName, chains: ReadonlyMap<string, unknown>): string | undefined {
+function refuseRule(
+  rule: Pick<Rule, 'chain' | 'target'>,
+  table: TableName,
+  chains: ReadonlyMap<string, unknown>,
+): string | undefined {
   const { chain, target } = rule;
   if (!chains.has(chain)) return `chain ${chain} is not declared in this table`;
   if (!target) return undefined;

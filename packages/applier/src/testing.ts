@@ -1,0 +1,104 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { completeFile, completeText, fileDigest, gitFiles } from '@sluice/bundle';
+
+/** For tests only: small bundles in the form that `sluice render` writes. */
+export interface SampleOptions {
+  /** The endpoints of each Service, as numbers in the last part of the address. */
+  readonly services?: Readonly<Record<string, readonly number[]>>;
+  readonly complete?: boolean;
+  readonly families?: readonly string[];
+  /** Lines of base/sysctl.conf. */
+  readonly sysctls?: readonly string[];
+  /** Lines that go into the nat section of a further file. */
+  readonly extraNat?: readonly string[];
+}
+
+export const sampleNode = 'node-a';
+
+/** A name of 16 characters from the alphabet of chain hashes. */
+export function hash16(text: string): string {
+  return [...fileDigest(text).slice(0, 16)].map((c) => 'ABCDEFGHIJKLMNOP'[Number.parseInt(c, 16)]).join('');
+}
+
+/** The files of a bundle for `node-a`: path → text. */
+export function sampleBundle(options: SampleOptions = {}): Map<string, string> {
+  const services = options.services ?? { 'shop/web': [1, 2] };
+  const families = options.families ?? ['ipv4'];
+  const files = new Map(Object.entries(gitFiles));
+  const head = 'apiVersion: sluice.dev/v1alpha1\n';
+  files.set(
+    'cluster.yaml',
+    `${head}kind: Cluster\nformat: 1\nname: test\ncomplete: ${options.complete ?? true}\nserviceCIDRs: [10.96.0.0/12]\n`,
+  );
+  files.set(
+    'profiles/default/profile.yaml',
+    `${head}kind: Profile\nmode: iptables\nfamilies: [${families.join(', ')}]\nneeds: [random-fully]\nnodePortAddresses: []\nvalues: {}\n`,
+  );
+  files.set(`nodes/${sampleNode}/node.yaml`, `${head}kind: Node\nprofile: default\nvalues: {}\n`);
+  for (const [family, tool] of [
+    ['ipv4', 'iptables'],
+    ['ipv6', 'ip6tables'],
+  ] as const) {
+    if (!families.includes(family)) continue;
+    files.set(`profiles/default/base/first.${tool}`, baseFirst);
+    for (const [index, [name, endpoints]] of Object.entries(services).entries()) {
+      files.set(`profiles/default/services/${name}.${tool}`, serviceText(name, index, endpoints, family === 'ipv6'));
+    }
+    if (options.extraNat)
+      files.set(`profiles/default/base/last.${tool}`, `*nat\n${options.extraNat.join('\n')}\nCOMMIT\n`);
+  }
+  if (options.sysctls)
+    files.set('profiles/default/base/sysctl.conf', options.sysctls.map((line) => `${line}\n`).join(''));
+  return files;
+}
+
+const baseFirst = `*filter
+:KUBE-SERVICES - [0:0]
+:KUBE-FORWARD - [0:0]
+-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x4000/0x4000 -j ACCEPT
+COMMIT
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
+-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000
+-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully
+-A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
+COMMIT
+`;
+
+function serviceText(name: string, index: number, endpoints: readonly number[], v6: boolean): string {
+  const vip = v6
+    ? `fd00:96::${(index + 10).toString(16)}`
+    : `10.96.${Math.floor((index + 10) / 250)}.${((index + 10) % 250) + 1}`;
+  const chain = `KUBE-SVC-${hash16(name)}`;
+  const comment = (text: string): string => `-m comment --comment "${text}"`;
+  if (endpoints.length === 0) {
+    return `*filter\n-A KUBE-SERVICES ${comment(`${name} has no endpoints`)} -m tcp -p tcp -d ${vip} --dport 80 -j REJECT\nCOMMIT\n`;
+  }
+  const at = (n: number): string =>
+    v6 ? `[fd00:10::${n.toString(16)}]:8080` : `10.244.${Math.floor(n / 250)}.${(n % 250) + 1}:8080`;
+  const seps = endpoints.map((n) => ({ chain: `KUBE-SEP-${hash16(`${name}${n}`)}`, to: at(n) }));
+  const lines = ['*nat', `:${chain} - [0:0]`, ...seps.map((sep) => `:${sep.chain} - [0:0]`)];
+  lines.push(`-A KUBE-SERVICES ${comment(`${name} cluster IP`)} -m tcp -p tcp -d ${vip} --dport 80 -j ${chain}`);
+  for (const [i, sep] of seps.entries()) {
+    const left = seps.length - i;
+    const chance = left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}` : '';
+    lines.push(`-A ${chain} ${comment(`${name} -> ${sep.to}`)}${chance} -j ${sep.chain}`);
+    lines.push(`-A ${sep.chain} ${comment(name)} -m tcp -p tcp -j DNAT --to-destination ${sep.to}`);
+  }
+  return `${[...lines, 'COMMIT'].join('\n')}\n`;
+}
+
+/** Writes a bundle as `sluice render` does: the seal is removed first and written last. */
+export function writeBundle(directory: string, files: ReadonlyMap<string, string>): void {
+  rmSync(`${directory}/${completeFile}`, { force: true });
+  for (const [path, text] of files) {
+    mkdirSync(dirname(`${directory}/${path}`), { recursive: true });
+    writeFileSync(`${directory}/${path}`, text);
+  }
+  const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
+  writeFileSync(`${directory}/${completeFile}`, completeText(digests));
+}
