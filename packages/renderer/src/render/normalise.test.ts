@@ -223,6 +223,20 @@ test('a family without a service CIDR is left out with a warning', () => {
   expect(lines(problems)).toContain('warning SERVICE_WAITS Service web#spec.ipFamilyPolicy');
 });
 
+test.each<[string, readonly KubeObject[], readonly KubeObject[]]>([
+  ['all in the base', [service('web'), slice('web'), node('n')], []],
+  ['the same again as a change', [service('web'), slice('web'), node('n')], [service('web'), slice('web'), node('n')]],
+  [
+    'a manifest without what the cluster filled in',
+    [service('web'), slice('web'), node('n')],
+    [service('web', { clusterIP: undefined })],
+  ],
+])('layers do not show in the model: %s', (_title, base, change) => {
+  const { model, problems } = normalised(change, { base });
+  expect(model).toEqual(modelOf([service('web'), slice('web'), node('n')]));
+  expect(problems).toEqual([]);
+});
+
 /** A small cluster with something of everything, correct and not. */
 const cluster: readonly KubeObject[] = [
   service('a', { clusterIPs: ['10.96.0.1', 'fd00:96::1'] }),

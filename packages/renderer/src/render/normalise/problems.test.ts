@@ -116,6 +116,27 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
   expect(found(change)).toEqual(expected);
 });
 
+test('a port that the change takes away leaves no warning about the slices of the base', () => {
+  const two = [
+    { name: 'http', port: 80 },
+    { name: 'metrics', port: 81 },
+  ];
+  const ports = [
+    { name: 'http', port: 8080 },
+    { name: 'metrics', port: 8081 },
+  ];
+  const base = [service('web', { ports: two }), slice('web', { ports })];
+  const change = [service('web', { clusterIP: undefined, ports: [{ name: 'http', port: 80 }] })];
+  expect(lines(normalised(change, { base }).problems)).toEqual([]);
+});
+
+test('a slice with an error of its own makes no second problem of the endpoints that it lacks', () => {
+  const broken = slice('web', { endpoints: [endpoint('127.0.0.1')] });
+  expect(found([service('web'), broken])).toEqual([
+    'error ADDRESS_FORBIDDEN EndpointSlice web-1#endpoints.0.addresses.0',
+  ]);
+});
+
 test('a Service without endpoints is a note where the manifests name no pods, and a warning where they are complete', () => {
   expect(lines(normalised([service('web')]).problems)).toEqual([
     'note SERVICE_WITHOUT_ENDPOINTS Service web#spec.selector',

@@ -70,6 +70,11 @@ const rows: readonly (readonly [string, Changes, string, Changes?])[] = [
   ['one family twice', { ipFamilies: ['IPv4', 'IPv4'] }, 'error FIELD_VALUE spec.ipFamilies.1'],
   ['ipFamilies is a text', { ipFamilies: 'IPv4' }, 'error FIELD_TYPE spec.ipFamilies'],
   ['unknown ipFamilyPolicy', { ipFamilyPolicy: 'DualStack' }, 'error FIELD_VALUE spec.ipFamilyPolicy'],
+  [
+    'SingleStack of two families',
+    { ipFamilyPolicy: 'SingleStack', ipFamilies: ['IPv4', 'IPv6'] },
+    'error FIELD_VALUE spec.ipFamilyPolicy',
+  ],
   ['headless NodePort', { ...nodePort, clusterIP: 'None' }, 'error FIELD_VALUE spec.clusterIP'],
   ['ExternalName with a ClusterIP', { type: 'ExternalName' }, 'error FIELD_VALUE spec.clusterIP'],
   ['externalIP is a name', { externalIPs: ['example.com'] }, 'error ADDRESS_INVALID spec.externalIPs.0'],

@@ -18,6 +18,8 @@ export function readClusterAddresses(spec: Spot, type: ServiceType): ClusterAddr
   const listsAll = list.length > 0;
   const headless = first === 'None' || (first === '' && list[0] === 'None');
   if (listsAll && first !== '' && first !== list[0]) complain(spec, ['clusterIP'], disagree);
+  if (ipFamilyPolicy === 'SingleStack' && (list.length > 1 || ipFamilies.length > 1))
+    complain(spec, ['ipFamilyPolicy'], twoOfSingle);
   if (headless) {
     if (type !== 'ClusterIP') complain(spec, ['clusterIP'], headlessOfType(type));
     return { headless, clusterIPs: [], listsAll, ipFamilies, ipFamilyPolicy };
@@ -103,6 +105,11 @@ const disagree = {
   code: 'FIELD_VALUE',
   message: 'Cannot tell the ClusterIP: clusterIP and the first of clusterIPs differ',
   hint: 'Make them the same, or leave clusterIPs out',
+} as const;
+const twoOfSingle = {
+  code: 'FIELD_VALUE',
+  message: 'Cannot have two families in a Service with ipFamilyPolicy SingleStack',
+  hint: 'Write one family, or ipFamilyPolicy: PreferDualStack',
 } as const;
 const addressOfExternalName = {
   code: 'FIELD_VALUE',
