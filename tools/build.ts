@@ -6,10 +6,17 @@ import { build } from 'esbuild';
 const root = join(import.meta.dirname, '..');
 const programs = { sluice: 'renderer', sluiced: 'applier' } as const;
 
+/** The oldest Node that the libraries inside support; the same number as `engines` of package.json, without the minor. */
+const oldestNode = 24;
+
 /** Packages in CommonJS inside call `require`, which a module does not have by itself. */
-const banner = `#!/usr/bin/env node
+const banner = (name: string): string => `#!/usr/bin/env node
 import { createRequire as createRequireOfBundle } from 'node:module';
-const require = createRequireOfBundle(import.meta.url);`;
+const require = createRequireOfBundle(import.meta.url);
+if (Number.parseInt(process.versions.node, 10) < ${oldestNode}) {
+  process.stderr.write('${name}: Cannot run on Node ' + process.versions.node + '\\n  Install Node ${oldestNode} or newer\\n');
+  process.exit(2);
+}`;
 
 for (const [name, packageName] of Object.entries(programs)) {
   const outfile = join(root, 'dist', `${name}.mjs`);
@@ -19,11 +26,11 @@ for (const [name, packageName] of Object.entries(programs)) {
     bundle: true,
     platform: 'node',
     format: 'esm',
-    target: 'node24',
+    target: `node${oldestNode}`,
     minify: true,
     keepNames: true,
     legalComments: 'none',
-    banner: { js: banner },
+    banner: { js: banner(name) },
     logLevel: 'warning',
   });
   chmodSync(outfile, 0o755);
