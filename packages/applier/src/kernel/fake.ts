@@ -1,5 +1,8 @@
 import {
   canonicalRule,
+  isRuleError,
+  printRule,
+  readRule,
   type Family,
   type FamilyProgram,
   printProgram,
@@ -41,7 +44,7 @@ export class FakeKernel implements Kernel {
   #hashSize = 16_384;
 
   constructor(start: FakeStart = {}) {
-    this.#families = { ipv4: tablesFrom(start.rules?.ipv4), ipv6: tablesFrom(start.rules?.ipv6) };
+    this.#families = { ipv4: tablesFrom('ipv4', start.rules?.ipv4), ipv6: tablesFrom('ipv6', start.rules?.ipv6) };
     this.#sysctls = new Map(Object.entries(start.sysctls ?? {}) as [SysctlKey, number][]);
   }
 
@@ -82,7 +85,7 @@ export class FakeKernel implements Kernel {
       const table = /^\*(filter|nat)\n/.exec(part)?.[1] as TableName | undefined;
       if (table === undefined || !part.endsWith('COMMIT\n'))
         throw refused('the text is no table from its name to COMMIT');
-      tables[table] = commit(table, tables[table], part.trimEnd().split('\n').slice(1, -1));
+      tables[table] = commit(family, table, tables[table], part.trimEnd().split('\n').slice(1, -1));
     }
   }
 
@@ -104,7 +107,7 @@ function refused(why: string): KernelError {
   return new KernelError('fake iptables-restore', why);
 }
 
-function tablesFrom(text: string | undefined): Tables {
+function tablesFrom(family: Family, text: string | undefined): Tables {
   const empty = (table: TableName): Chains =>
     new Map(builtIns[table].map((name) => [name, { builtIn: true, rules: [] as string[] }]));
   const tables: Tables = { filter: empty('filter'), nat: empty('nat') };
@@ -112,7 +115,7 @@ function tablesFrom(text: string | undefined): Tables {
   const read = readSave(text);
   for (const table of ['filter', 'nat'] as const) {
     for (const [name, { builtIn, rules }] of read[table].chains)
-      tables[table].set(name, { builtIn, rules: rules.map(canonicalRule) });
+      tables[table].set(name, { builtIn, rules: rules.map((rule) => spell(family, rule)) });
   }
   return tables;
 }
@@ -124,14 +127,14 @@ function printTable(table: TableName, chains: Chains): string {
 }
 
 /** The table after the lines, or a KernelError and no change. */
-function commit(table: TableName, before: Chains, lines: readonly string[]): Chains {
+function commit(family: Family, table: TableName, before: Chains, lines: readonly string[]): Chains {
   const chains: Chains = new Map([...before].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }]));
-  for (const line of lines) execute(chains, line);
+  for (const line of lines) execute(family, chains, line);
   for (const [name, chain] of chains) for (const rule of chain.rules) check(table, chains, name, rule);
   return chains;
 }
 
-function execute(chains: Chains, line: string): void {
+function execute(family: Family, chains: Chains, line: string): void {
   const declared = /^:(\S+) - \[0:0\]$/.exec(line)?.[1];
   if (declared !== undefined) {
     if (chains.get(declared)?.builtIn) throw refused(`${declared} is built in`);
@@ -142,12 +145,18 @@ function execute(chains: Chains, line: string): void {
   const chain = chains.get(name);
   if (!chain) throw refused(`there is no chain ${name}: ${line}`);
   const words = command === '-I' && /^\d+$/.test(rest[0] ?? '') ? rest.slice(1) : rest;
-  const rule = canonicalRule(`-A ${name} ${words.join(' ')}`.trimEnd());
+  const rule = spell(family, `-A ${name} ${words.join(' ')}`.trimEnd());
   if (command === '-A') chain.rules.push(rule);
   else if (command === '-I') chain.rules.splice(words === rest ? 0 : Number(rest[0]) - 1, 0, rule);
   else if (command === '-D') removeRule(chain.rules, rule);
   else if (command === '-X' && chain.rules.length === 0 && !chain.builtIn) chains.delete(name);
   else throw refused(`the line is not taken: ${line}`);
+}
+
+/** As iptables-save prints it. */
+function spell(family: Family, text: string): string {
+  const rule = readRule(text, family);
+  return isRuleError(rule) ? canonicalRule(text) : printRule(rule, family);
 }
 
 function removeRule(rules: string[], rule: string): void {

@@ -1,0 +1,133 @@
+import type { Family } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import type { Kernel, Step } from '../../packages/applier/src/rollout/ports.ts';
+
+/** A kernel to sit the exam, with a way to put foreign rules in. */
+export interface Candidate {
+  readonly kernel: Kernel;
+  /** What somebody else does with `iptables-restore --noflush`. */
+  readonly foreign: (family: Family, text: string) => Promise<void>;
+}
+
+const restore = (family: Family, table: 'filter' | 'nat', ...lines: readonly string[]): Step => ({
+  kind: 'restore-table',
+  family,
+  table,
+  text: `*${table}\n${lines.map((line) => `${line}\n`).join('')}COMMIT\n`,
+  because: 'the exam asks for it',
+});
+
+const dnat = { ipv4: '10.244.1.5:8080', ipv6: '[fd00:10::5]:8080' } as const;
+const sep = (family: Family, chain: string): string =>
+  `-A ${chain} -p tcp -m tcp -j DNAT --to-destination ${dnat[family]}`;
+
+/**
+ * The exam that every kernel sits, the fake one and the real ones: what the transaction relies on.
+ * @param open gives a kernel without rules
+ */
+export function kernelContract(name: string, open: () => Promise<Candidate>): void {
+  const chains = async (kernel: Kernel, family: Family): Promise<Record<string, readonly string[]>> => {
+    const nat = (await kernel.observe([family]))[family]?.nat.chains ?? new Map();
+    return Object.fromEntries([...nat].filter(([, chain]) => !chain.builtIn).map(([key, chain]) => [key, chain.rules]));
+  };
+
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const title = (what: string): string => `${name}, ${family}: ${what}`;
+
+    test(title('a declared chain is made with its rules, and printed as the grammar prints it'), async () => {
+      const { kernel } = await open();
+      await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', sep(family, 'KUBE-SEP-A')));
+      expect(await chains(kernel, family)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')] });
+    });
+
+    test(title('declaring a chain again empties this chain and no other'), async () => {
+      const { kernel } = await open();
+      await kernel.apply(
+        restore(family, 'nat', ':KUBE-A - [0:0]', ':KUBE-B - [0:0]', '-A KUBE-A -j RETURN', '-A KUBE-B -j RETURN'),
+      );
+      await kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]'));
+      expect(await chains(kernel, family)).toEqual({ 'KUBE-A': [], 'KUBE-B': ['-A KUBE-B -j RETURN'] });
+    });
+
+    test(title('foreign chains and rules stay as they are'), async () => {
+      const { kernel, foreign } = await open();
+      await foreign(family, '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A OUTPUT -j CNI-X\nCOMMIT\n');
+      await kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]', '-I OUTPUT 1 -j KUBE-A'));
+      await kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]', '-D OUTPUT -j KUBE-A', '-X KUBE-A'));
+      const seen = (await kernel.observe([family]))[family]?.nat.chains;
+      expect(seen?.get('CNI-X')?.rules).toEqual(['-A CNI-X -j RETURN']);
+      expect(seen?.get('OUTPUT')).toEqual({ builtIn: true, rules: ['-A OUTPUT -j CNI-X'] });
+      expect(seen?.has('KUBE-A')).toBe(false);
+    });
+
+    test(title('jumps are inserted at the position that is named'), async () => {
+      const { kernel, foreign } = await open();
+      await foreign(family, '*nat\n-A OUTPUT -j RETURN\nCOMMIT\n');
+      await kernel.apply(
+        restore(family, 'nat', ':KUBE-A - [0:0]', ':KUBE-B - [0:0]', '-I OUTPUT 1 -j KUBE-A', '-I OUTPUT 2 -j KUBE-B'),
+      );
+      const rules = (await kernel.observe([family]))[family]?.nat.chains.get('OUTPUT')?.rules;
+      expect(rules).toEqual(['-A OUTPUT -j KUBE-A', '-A OUTPUT -j KUBE-B', '-A OUTPUT -j RETURN']);
+    });
+
+    test.each([
+      ['a rule that leads to a chain that is not there', ['-A KUBE-A -j KUBE-MISSING']],
+      ['deleting a jump that is not there', ['-D OUTPUT -j KUBE-A']],
+      ['deleting a chain that a rule leads to', [':KUBE-C - [0:0]', '-A KUBE-A -j KUBE-C', '-X KUBE-C']],
+      ['a target that this table does not have', ['-A KUBE-A -j REJECT', '-A OUTPUT -j KUBE-A']],
+    ] as const)(`${name}, ${family}: a step is refused whole: %s`, async (_title, lines) => {
+      const { kernel } = await open();
+      await kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]', '-A KUBE-A -j RETURN'));
+      const before = await kernel.observe([family]);
+      await expect(
+        kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]', ':KUBE-NEW - [0:0]', ...lines)),
+      ).rejects.toThrow('Cannot run');
+      expect(await kernel.observe([family])).toEqual(before);
+    });
+
+    test(title('single chains are read like the whole table; one that is not there is absent'), async () => {
+      const { kernel } = await open();
+      await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', ':KUBE-E - [0:0]', sep(family, 'KUBE-SEP-A')));
+      const seen = await kernel.observeChains(family, 'nat', ['KUBE-SEP-A', 'KUBE-E', 'KUBE-NONE']);
+      expect(Object.fromEntries(seen)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')], 'KUBE-E': [] });
+    });
+
+    test(title('a rehearsal takes good rules, refuses bad ones, and changes nothing'), async () => {
+      const { kernel } = await open();
+      const before = await kernel.observe([family]);
+      const empty = { chains: new Map(), jumps: [] };
+      const state = (rule: string): Parameters<Kernel['rehearse']>[0] => ({
+        families: {
+          [family]: {
+            filter: empty,
+            nat: { chains: new Map([['KUBE-SERVICES', [rule]]]), jumps: ['-A OUTPUT -j KUBE-SERVICES'] },
+          },
+        },
+        sysctls: new Map(),
+      });
+      await kernel.rehearse(state(sep(family, 'KUBE-SERVICES')));
+      await expect(kernel.rehearse(state('-A KUBE-SERVICES -j REJECT'))).rejects.toThrow('Cannot run');
+      expect(await kernel.observe([family])).toEqual(before);
+    });
+  }
+
+  test(`${name}: tables that nobody has used are empty, with their built-in chains or without`, async () => {
+    const { kernel } = await open();
+    const observed = await kernel.observe(['ipv4', 'ipv6']);
+    const rules = [observed.ipv4, observed.ipv6].flatMap((one) =>
+      [...(one?.nat.chains.values() ?? [])].flatMap((chain) => chain.rules),
+    );
+    expect(rules).toEqual([]);
+  });
+
+  test(`${name}: a sysctl that is set is read back`, async () => {
+    const { kernel } = await open();
+    await kernel.apply({
+      kind: 'set-sysctl',
+      key: 'net.ipv4.conf.all.route_localnet',
+      value: 1,
+      because: 'the exam asks for it',
+    });
+    expect(await kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(1);
+  });
+}

@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto';
+import { execa, execaSync } from 'execa';
+import { afterAll, describe, test } from 'vitest';
+import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
+import { type Run, runChildren } from '../../packages/applier/src/kernel/run.ts';
+import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
+import { type Backend, detectTools, findTool } from '../../packages/applier/src/kernel/tools.ts';
+import { kernelContract } from './kernel.contract.ts';
+
+/** The exam on the real kernel, each candidate in a network namespace of its own with a /run of its own. */
+
+const prefix = `slt-${process.pid}-${randomBytes(2).toString('hex')}`;
+const made: string[] = [];
+const root = process.getuid?.() === 0;
+
+afterAll(async () => {
+  for (const name of made) await execa('ip', ['netns', 'delete', name], { reject: false });
+});
+
+async function namespace(): Promise<string> {
+  const name = `${prefix}-${made.length}`;
+  await execa('ip', ['netns', 'add', name]);
+  made.push(name);
+  return name;
+}
+
+/** Runs every tool inside the namespace. */
+function runIn(name: string): Run {
+  const run = runChildren();
+  const script = 'mount -t tmpfs tmpfs /run && exec "$@"';
+  return (command) => {
+    const args = ['netns', 'exec', name, 'unshare', '-m', 'sh', '-c', script, 'sh', command.file, ...command.args];
+    return run({ ...command, file: '/usr/sbin/ip', args });
+  };
+}
+
+for (const backend of ['nft', 'legacy'] as const satisfies readonly Backend[]) {
+  const missing = findTool(`iptables-${backend}`) === undefined;
+  if (!root || missing) {
+    const why = root ? `iptables-${backend} is not installed` : 'root is needed for network namespaces';
+    describe(`the ${backend} kernel`, () => test.skip(`sits the exam (${why})`, () => undefined));
+    continue;
+  }
+  kernelContract(backend, async () => {
+    const name = await namespace();
+    const run = runIn(name);
+    const tools = await detectTools(backend, run);
+    const kernel = new LinuxKernel(tools, run, procTunablesOf(name));
+    return {
+      kernel,
+      foreign: async (family, text) => {
+        const { exitCode, why } = await run({
+          file: tools.families[family]?.restore ?? '',
+          args: ['--noflush'],
+          input: text,
+        });
+        if (exitCode !== 0) throw new Error(why);
+      },
+    };
+  });
+}
+
+/** /proc/sys/net shows the namespace of whoever opens it, so a child in the namespace does. */
+function procTunablesOf(name: string): Tunables {
+  const inside = (script: string): string => execaSync('ip', ['netns', 'exec', name, 'sh', '-c', script]).stdout;
+  return {
+    read: (key) => Number(inside(`sysctl -n ${key}`)),
+    write: (key, value) => void inside(`sysctl -w ${key}=${value}`),
+    writable: () => true,
+    readHashSize: () => undefined,
+    writeHashSize: () => undefined,
+  };
+}
