@@ -17,6 +17,31 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/emit': ['renderer/load', 'renderer/render', 'bundle'],
   'renderer/exit': [],
   'renderer/version': [],
+  'applier/main': ['applier/commands', 'applier/rollout'],
+  'applier/commands': [
+    'applier/config',
+    'applier/daemon',
+    'applier/history',
+    'applier/inbox',
+    'applier/kernel',
+    'applier/limits',
+    'applier/preflight',
+    'applier/probe',
+    'applier/rollout',
+    'applier/status',
+    'bundle',
+  ],
+  'applier/daemon': ['applier/inbox', 'applier/rollout', 'applier/status', 'bundle'],
+  'applier/preflight': ['applier/config', 'applier/history', 'applier/kernel', 'applier/rollout', 'bundle'],
+  // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
+  'applier/history': ['applier/kernel', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
+  'applier/kernel': ['applier/config', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/probe': ['applier/config', 'applier/kernel', 'applier/rollout'],
+  'applier/status': ['applier/rollout', 'bundle'],
+  'applier/rollout': ['applier/limits', 'bundle'],
+  'applier/config': ['applier/limits', 'bundle'],
+  'applier/limits': [],
 };
 
 /** Places whose functions only turn values into values: they see no disk, no process, no clock. */
@@ -32,8 +57,13 @@ interface Import {
   readonly to: string;
 }
 
+/** Tests and what only tests use. */
+function isForTests(path: string): boolean {
+  return /\.(test|fixture)\.ts$|\/(builders|sample|testing)\.ts$/.test(path) || path.includes('node_modules');
+}
+
 const imports: readonly Import[] = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
-  .filter((path) => /^[a-z]+\/src\/.*\.ts$/.test(path) && !path.includes('node_modules') && !path.endsWith('.test.ts'))
+  .filter((path) => /^[a-z]+\/src\/.*\.ts$/.test(path) && !isForTests(path))
   .flatMap((path) => {
     const text = readFileSync(join(root, 'packages', path), 'utf8');
     const targets = [...text.matchAll(/(?:^|\s)(?:from|import|import\()\s*'([^']+)'/g)].map(

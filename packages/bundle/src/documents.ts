@@ -1,4 +1,4 @@
-import { LineCounter, parseDocument } from 'yaml';
+import { type Document, LineCounter, parseDocument } from 'yaml';
 import { type Place, type Problem } from './problem.ts';
 import type { Family } from './rulefile.ts';
 
@@ -92,15 +92,15 @@ export function isProblem(value: object): value is Problem {
 /** Reads one of the three YAML files; unknown keys, wrong types and other versions are a problem with its place. */
 function read<T>(path: string, body: string, kind: string, checks: Check<T>): T | Problem {
   const lineCounter = new LineCounter();
-  const document = parseDocument(body, { lineCounter, prettyErrors: false, maxAliasCount: 0 } as object);
+  const document = parseDocument(body, { lineCounter, prettyErrors: false });
   const place = (offset: number): Place => {
     const { line, col } = lineCounter.linePos(offset);
     return { file: path, line, column: col };
   };
   const syntax = document.errors[0];
   if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
-  const value: unknown = document.toJS();
-  if (!isObject(value)) return invalid(place(0), 'it holds no mapping');
+  const value = plainValue(document);
+  if (!isObject(value)) return invalid(place(0), 'it holds no mapping, or one with aliases');
   const all: Check<unknown> = { apiVersion: oneOf('sluice.dev/v1alpha1'), kind: oneOf(kind), ...checks };
   const at = (key: string): Place =>
     place((document.get(key, true) as { range?: readonly number[] } | undefined)?.range?.[0] ?? 0);
@@ -110,9 +110,22 @@ function read<T>(path: string, body: string, kind: string, checks: Check<T>): T 
   const bad = Object.entries(all as Record<string, (value: unknown) => boolean>).find(
     ([key, check]) => !check(value[key]),
   );
-  if (bad) return invalid(at(bad[0]), `${bad[0]} is ${JSON.stringify(value[bad[0]]) ?? 'missing'}`);
+  if (bad)
+    return invalid(
+      at(bad[0]),
+      `${bad[0]} is ${Object.hasOwn(value, bad[0]) ? JSON.stringify(value[bad[0]]) : 'missing'}`,
+    );
   const { apiVersion: _apiVersion, kind: _kind, ...rest } = value;
   return rest as T;
+}
+
+/** The document without aliases: our own files have none, and expanding a stranger's could take all memory. */
+function plainValue(document: Document.Parsed): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 0 });
+  } catch {
+    return undefined;
+  }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
