@@ -75,6 +75,7 @@ function mirrorsReplacedBy(slices: ReadonlyMap<string, ReadSlice>): ReadonlySet<
  * endpoints are the best there is.
  */
 function guessEndpoints(old: ByKey, next: ByKey, problems: Problem[]): void {
+  if (old.services.size === 0) return;
   const backed = new Set([...old.slices.values()].map((slice) => slice.service));
   const brought = new Set([...next.slices.values()].map((slice) => slice.service));
   for (const [key, service] of next.services) {

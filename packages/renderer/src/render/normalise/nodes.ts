@@ -25,17 +25,14 @@ export function makeNodes(
     known.set(item.name, object ? withConfig(object, node) : node);
   }
   const strangers = new Set<string>();
-  for (const name of namesInSlices(slices)) if (!known.has(name)) strangers.add(name);
+  for (const slice of slices)
+    for (const part of slice.parts)
+      for (const { nodeName } of part.endpoints)
+        if (nodeName !== undefined && !known.has(nodeName)) strangers.add(nodeName);
   const unknown = [...strangers].toSorted(compareText);
   if (unknown.length > 0) problems.push(unknownNodes(unknown));
   const all = [...known.values(), ...unknown.map(nodeOfName)];
   return all.map((node) => makeNode(node, config)).toSorted((a, b) => compareText(a.name, b.name));
-}
-
-function* namesInSlices(slices: readonly ReadSlice[]): Generator<string> {
-  for (const slice of slices)
-    for (const part of slice.parts)
-      for (const { nodeName } of part.endpoints) if (nodeName !== undefined) yield nodeName;
 }
 
 function makeNode(node: ReadNode, config: Config): Node {

@@ -28,6 +28,7 @@ export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefin
   const conditions = mappingIn(spot, 'conditions');
   const hints = mappingIn(spot, 'hints');
   const endpoint = {
+    address: address ?? '',
     nodeName: nameIn(spot, 'nodeName', 'subdomain'),
     zone: nameIn(spot, 'zone', 'labelValue') || undefined,
     ready: (conditions && flagIn(conditions, 'ready')) ?? true,
@@ -36,7 +37,7 @@ export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefin
     hintZones: hints ? readHints(hints, 'forZones', 'labelValue') : noHints,
     hintNodes: hints ? readHints(hints, 'forNodes', 'subdomain') : noHints,
   };
-  return address === undefined ? undefined : { address, ...endpoint };
+  return address === undefined ? undefined : endpoint;
 }
 
 /** Only the first address counts: the others are the same endpoint again, and kube-proxy passes over them. */

@@ -119,11 +119,10 @@ export function mappingsIn(spot: Spot, key: string): readonly Spot[] {
 /** The texts of a list; an item that is none is left out, with a problem. */
 export function textsIn(spot: Spot, key: string): readonly string[] {
   const list = listIn(spot, key);
-  const texts = list.filter((item) => typeof item === 'string');
-  if (texts.length === list.length) return texts;
+  if (list.every((item) => typeof item === 'string')) return list;
   for (const [index, value] of list.entries())
     if (typeof value !== 'string') wrongType(spot, [key, index], value, 'a text');
-  return texts;
+  return list.filter((item) => typeof item === 'string');
 }
 
 /** One word out of a closed list; `fallback` when it is not there or (with a problem) another word. */
