@@ -8,7 +8,7 @@ export function yamlDocument(real: readonly string[]): fc.Arbitrary<string> {
   return fc.oneof(
     { weight: 2, arbitrary: built },
     { weight: 1, arbitrary: mutated(built, 3) },
-    { weight: 2, arbitrary: mutated(fc.constantFrom(...real), 4) },
+    { weight: 2, arbitrary: mutated(fc.constantFrom(...real), 2) },
   );
 }
 

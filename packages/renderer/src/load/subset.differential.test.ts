@@ -42,8 +42,8 @@ test('generated and mutated documents that the subset takes are what the yaml li
     expect(disagreement(text)).toBeUndefined();
   });
   fc.assert(property, { numRuns, ...seed });
-  // Else the property would hold for a parser that refuses everything.
-  expect(taken / numRuns).toBeGreaterThan(0.3);
+  // Else the property would hold for a parser that refuses everything; it is about a third.
+  expect(taken / numRuns).toBeGreaterThan(0.2);
 });
 
 const core = { version: '1.2', schema: 'core', prettyErrors: false } as const;
