@@ -9,14 +9,15 @@ import { predict } from './traffic-trace.ts';
 
 beforeEach(needKernel);
 
-/** The legacy tools read the same text; the examples with most kinds of rules are enough to see that. */
-const onLegacyToo = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack']);
+/** The legacy tools read the same text; the examples with most kinds of rules are enough to see that. ./dev soak runs all. */
+const onLegacyToo = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '09-profiles']);
+const soak = process.env['SLUICE_SOAK'] === '1';
 
 const runs = trafficExamples().flatMap((example) => {
-  const backends = onLegacyToo.has(example.name) ? (['nft', 'legacy'] as const) : (['nft'] as const);
+  const backends = soak || onLegacyToo.has(example.name) ? (['nft', 'legacy'] as const) : (['nft'] as const);
   const rows = example.table.packets.filter((row) => row.to.protocol !== 'sctp');
   const traced = example.table.packets.length - rows.length;
-  const note = `${rows.length} rows${traced === 0 ? '' : `; ${traced} more speak SCTP and are only traced`}`;
+  const note = `${rows.length} rows${traced === 0 ? '' : `, ${traced} more only traced`}`;
   return backends.map((backend) => ({ ...example, backend, rows, note }));
 });
 
