@@ -181,6 +181,22 @@ test.each<[string, KubeObject, KubeObject, string | undefined]>([
   }
 });
 
+test('of three contents of one object the first by place counts, in whatever order they come', () => {
+  const [one, two, three] = ['one', 'three', 'two'].map((file, index) =>
+    service('web', { ports: [{ name: 'http', port: 80 + index }] }, {}, file),
+  ) as [KubeObject, KubeObject, KubeObject];
+  for (const order of [
+    [one, two, three],
+    [two, three, one],
+    [three, one, two],
+  ]) {
+    const { problems, services } = layered([], order);
+    expect(lines(problems).toSorted()).toEqual(['error OBJECT_CONFLICT three#', 'error OBJECT_CONFLICT two#']);
+    expect(problems.filter((problem) => problem.message.includes('one#:1:1'))).toEqual(problems);
+    expect(services.get('shop/web')?.ports[0]?.port).toBe(80);
+  }
+});
+
 test('one object in both layers is no conflict', () => {
   expect(layered([service('web')], [service('web', ports(b))]).problems).toEqual([]);
 });

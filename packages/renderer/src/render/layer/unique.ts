@@ -17,16 +17,20 @@ export function uniqueByKey<T extends Keyed>(
   problems: Problem[],
 ): Map<string, T> {
   const unique = new Map<string, T>();
+  const repeated = new Map<string, T[]>();
   for (const item of items) {
     const key = keyOf(item);
     const other = unique.get(key);
-    if (other === undefined) {
-      unique.set(key, item);
-      continue;
-    }
-    const [first, second] = inOrder(other, item);
+    const group = repeated.get(key);
+    if (other === undefined) unique.set(key, item);
+    else if (group) group.push(item);
+    else repeated.set(key, [other, item]);
+  }
+  for (const [key, group] of repeated) {
+    const [first, ...others] = group.toSorted(byPlace);
+    if (first === undefined) continue;
     unique.set(key, first);
-    if (!sameMeaning(first, second)) problems.push(conflict(first, second));
+    for (const other of others) if (!sameMeaning(first, other)) problems.push(conflict(first, other));
   }
   return unique;
 }
@@ -54,10 +58,9 @@ export function printPlace(place: Place): string {
   return `${place.file}:${place.line}:${place.column}`;
 }
 
-function inOrder<T extends Keyed>(a: T, b: T): [T, T] {
+function byPlace(a: Keyed, b: Keyed): number {
   const [p, q] = [placeOf(a), placeOf(b)];
-  const order = compareText(p.file, q.file) || p.line - q.line || p.column - q.column;
-  return order <= 0 ? [a, b] : [b, a];
+  return compareText(p.file, q.file) || p.line - q.line || p.column - q.column;
 }
 
 /**

@@ -123,7 +123,7 @@ const headlessOfType = (type: ServiceType) =>
     hint: 'Leave clusterIP out, or make the type ClusterIP',
   }) as const;
 
-/** Whether a Service says where it wants to be reached; used to place problems. */
+/** Where the manifest has the ClusterIP of a family: the place of problems about it. */
 export function clusterIPPath(service: ReadService, family: Family): Path {
   const index = service.clusterIPs.findIndex((address) => familyOf(address) === family);
   return service.listsAll && index >= 0 ? ['spec', 'clusterIPs', index] : ['spec', 'clusterIP'];
