@@ -11,7 +11,7 @@ import {
   normalised,
   service,
   slice,
-} from './builders.ts';
+} from './builders.fixture.ts';
 import type { KubeObject } from './kube.ts';
 import type { PortOfFamily, ServicePort } from './model.ts';
 

@@ -1,8 +1,8 @@
 import { compareProblems, compareText, type Problem } from '@sluice/bundle';
-import type { Allocation } from './allocation.ts';
+import type { Allocation } from './allocate/allocation.ts';
 import type { Config } from './config.ts';
 import type { KubeObject } from './kube.ts';
-import { layer, type Layered } from './layer/layer.ts';
+import { type Layered, layer } from './layer/layer.ts';
 import type { Model, Service } from './model.ts';
 import { backingOf } from './normalise/backing.ts';
 import { findClashes } from './normalise/clashes.ts';

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { type Changes, lines, node, service, slice, endpoints } from '../builders.ts';
+import { type Changes, endpoints, lines, node, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 import { readObjects } from '../read/read.ts';
 import type { ReadService } from '../read/service.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { config, endpoint, lines, modelOf, node, normalised, profile, service, slice } from '../builders.ts';
+import { config, endpoint, lines, modelOf, node, normalised, profile, service, slice } from '../builders.fixture.ts';
 import type { LabelSelector } from '../config.ts';
 import { readQuantity } from '../read/quantity.ts';
 import { selectorMatches } from './selector.ts';

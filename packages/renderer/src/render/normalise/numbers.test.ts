@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Changes, config, lines, modelOf, node, normalised, service } from '../builders.ts';
+import { type Changes, config, lines, modelOf, node, normalised, service } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 
 const foreign = { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } };

@@ -1,8 +1,8 @@
 import { compareText, type Family, type Problem } from '@sluice/bundle';
-import { allocate } from '../allocate.ts';
-import { type AllocationRequest, portKey, serviceName } from '../allocate-request.ts';
-import { wantedFamilies } from '../allocate-families.ts';
-import type { Allocation } from '../allocation.ts';
+import { allocate } from '../allocate/allocate.ts';
+import type { Allocation } from '../allocate/allocation.ts';
+import { wantedFamilies } from '../allocate/families.ts';
+import { type AllocationRequest, portKey, serviceName } from '../allocate/request.ts';
 import type { Config } from '../config.ts';
 import { hasAddress } from '../layer/fill.ts';
 import type { Layered } from '../layer/layer.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Changes, config, endpoint, endpoints, lines, normalised, service, slice } from '../builders.ts';
+import { type Changes, config, endpoint, endpoints, lines, normalised, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 
 const balancer = (more: Changes, ...ips: string[]): KubeObject =>

@@ -1,6 +1,6 @@
 import { compareText, type Family } from '@sluice/bundle';
-import { portKey } from '../allocate-request.ts';
-import type { Allocation } from '../allocation.ts';
+import type { Allocation } from '../allocate/allocation.ts';
+import { portKey } from '../allocate/request.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { familyOf } from '../read/addresses.ts';
 import type { ReadService } from '../read/service.ts';

@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/bundle';
-import type { Allocation } from '../allocation.ts';
+import type { Allocation } from '../allocate/allocation.ts';
 import { hasAddress } from '../layer/fill.ts';
 import type { ReadService } from '../read/service.ts';
 import { missingNumbers } from './numbers.ts';

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { endpoint, endpoints, lines, node, object, service, slice } from '../builders.ts';
+import { endpoint, endpoints, lines, node, object, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 import { readObjects } from './read.ts';
 

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { type Changes, lines, service } from '../builders.ts';
+import { type Changes, lines, service } from '../builders.fixture.ts';
 import type { Json } from '../kube.ts';
 import { readObjects } from './read.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { endpoint, normalised, service, slice, node } from '../builders.ts';
+import { endpoint, node, normalised, service, slice } from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 
 /** What somebody would write who wants a rule of their own. */

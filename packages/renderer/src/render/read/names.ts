@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import type { JsonObject, KubeObject, Path } from '../kube.ts';
-import { complain, mappingIn, pathText, type Spot, spotOf, type Subject, textIn } from './fields.ts';
+import { complain, mappingIn, pathText, type Spot, type Subject, spotOf, textIn } from './fields.ts';
 import { hasHiddenCharacters, isDnsLabel, isDnsSubdomain, isLabelValue, isPortName, quote } from './text.ts';
 
 /** The forms of names that Kubernetes has, each with its test and its description. */

@@ -3,8 +3,8 @@ import type { KubeObject } from '../kube.ts';
 import { complain, emptyIn, flagIn, mappingIn, type Spot, valueIn, wordIn } from './fields.ts';
 import { type ForeignLabel, foreignLabelOf, identify } from './names.ts';
 import { portIn } from './ports.ts';
-import { readAffinity, readSelector } from './service-extras.ts';
 import { readClusterAddresses, readExternalIPs, readSourceRanges } from './service-addresses.ts';
+import { readAffinity, readSelector } from './service-extras.ts';
 import { type ReadIngress, readIngress } from './service-ingress.ts';
 import { type ReadPort, readPorts } from './service-ports.ts';
 

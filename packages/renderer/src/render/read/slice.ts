@@ -1,8 +1,8 @@
 import type { Family, Problem } from '@sluice/bundle';
 import type { KubeObject, Path } from '../kube.ts';
 import type { Protocol } from '../model.ts';
-import { complain, mappingsIn, type Spot, textIn, valueIn } from './fields.ts';
 import { type ReadEndpoint, readEndpoint } from './endpoint.ts';
+import { complain, mappingsIn, type Spot, textIn, valueIn } from './fields.ts';
 import { checkName, type ForeignLabel, foreignLabelOf, type Identity, identify } from './names.ts';
 import { portIn, protocolIn } from './ports.ts';
 import { quote } from './text.ts';
