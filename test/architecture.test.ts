@@ -59,7 +59,7 @@ interface Import {
 
 /** Tests and what only tests use. */
 function isForTests(path: string): boolean {
-  return /\.(test|fixture)\.ts$|\/(builders|sample|testing)\.ts$/.test(path) || path.includes('node_modules');
+  return /\.(test|fixture)\.ts$|\/testing\.ts$/.test(path) || path.includes('node_modules');
 }
 
 const imports: readonly Import[] = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })

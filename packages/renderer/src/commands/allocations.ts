@@ -6,7 +6,7 @@ import { allocationPath, printAllocation, readAllocations } from '../load/alloca
 import { allocationsAsManifests } from '../load/allocations-manifests.ts';
 import { readConfig } from '../load/config.ts';
 import { readAllocationsAt } from '../load/git.ts';
-import { fixAllocations } from '../render/allocate-fix.ts';
+import { fixAllocations } from '../render/allocate/fix.ts';
 import { render } from '../render/render.ts';
 import { type InputOptions, readConfigFile, readInput, siblingAllocations } from './input.ts';
 import { isStopped } from './render.ts';

@@ -6,7 +6,7 @@ import { printStale } from '../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath, printAllocation } from '../load/allocations.ts';
-import type { Allocation } from '../render/allocation.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import { render, type Rendered } from '../render/render.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { progress } from './progress.ts';

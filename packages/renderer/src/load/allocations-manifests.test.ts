@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import type { Allocation } from '../render/allocation.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import type { JsonObject, KubeObject } from '../render/kube.ts';
 import { allocationsAsManifests } from './allocations-manifests.ts';
 

@@ -1,7 +1,7 @@
 import { familyOfAddress } from '@sluice/bundle';
 import { stringify } from 'yaml';
-import { portKey, serviceName } from '../render/allocate-request.ts';
-import type { Allocation } from '../render/allocation.ts';
+import { portKey, serviceName } from '../render/allocate/request.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import type { Json, JsonObject, KubeObject } from '../render/kube.ts';
 import type { Protocol } from '../render/model.ts';
 

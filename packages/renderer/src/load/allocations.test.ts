@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Allocation } from '../render/allocation.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import { allocationPath, printAllocation, readAllocation, readAllocations } from './allocations.ts';
 
 const file = 'allocations/shop/web.yaml';

@@ -1,7 +1,7 @@
 import { type Dirent, readdirSync, readFileSync } from 'node:fs';
 import { compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/bundle';
 import { stringify } from 'yaml';
-import type { Allocation } from '../render/allocation.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config-problems.ts';
 import { readText, type TextOrigin } from './config-text.ts';
 import { checkSchema, type Schema } from './schema.ts';

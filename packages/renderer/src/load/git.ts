@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { basename, dirname } from 'node:path';
 import { compareText, type Problem } from '@sluice/bundle';
-import type { Allocation } from '../render/allocation.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import { readAllocation, type ReadAllocations } from './allocations.ts';
 
 /** Where Debian and every other distribution has it; PATH is not asked. */

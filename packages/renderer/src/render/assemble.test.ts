@@ -2,7 +2,7 @@ import { readPath } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { assemble } from './assemble.ts';
 import { chainNames, hash16 } from './compile/names.ts';
-import { configWith, endpoint, inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.ts';
+import { configWith, endpoint, inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.fixture.ts';
 import type { Model, Node, Service } from './model.ts';
 
 const cart = serviceOf([portWith({ endpoints: [endpoint('10.244.1.5:80')] })]);

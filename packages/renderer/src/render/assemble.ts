@@ -20,7 +20,7 @@ import { sysctlText } from './compile/sysctl.ts';
 import type { Config, Profile } from './config.ts';
 import { sizeProblems } from './assemble-limits.ts';
 import type { Model, Service } from './model.ts';
-import { fleetOf } from './select-guards.ts';
+import { fleetOf } from './select/guards.ts';
 
 /** A bundle before it is written. */
 export interface Assembled {

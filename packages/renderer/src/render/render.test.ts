@@ -1,7 +1,7 @@
 import { resolveNode } from '@sluice/bundle';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { configWith } from './compile/sample.ts';
+import { configWith } from './compile/sample.fixture.ts';
 import type { Json, KubeKind, KubeObject } from './kube.ts';
 import type { RenderInput } from './render.ts';
 import { render } from './render.ts';

@@ -1,6 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import { compareProblems } from '@sluice/bundle';
-import type { Allocation } from './allocation.ts';
+import type { Allocation } from './allocate/allocation.ts';
 import { assemble } from './assemble.ts';
 import type { Config } from './config.ts';
 import type { KubeObject } from './kube.ts';

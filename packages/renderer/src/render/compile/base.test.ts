@@ -2,7 +2,7 @@ import { printRuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
 import { firstRules, lastRules } from './base.ts';
-import { profileWith } from './sample.ts';
+import { profileWith } from './sample.fixture.ts';
 
 const usual = profileWith();
 const withIptables = (rest: Partial<Profile['iptables']>): Profile =>

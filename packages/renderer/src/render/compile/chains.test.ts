@@ -1,11 +1,11 @@
 import { printGuard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { PortOfFamily, ServicePort } from '../model.ts';
-import { fleetOf } from '../select-guards.ts';
+import { fleetOf } from '../select/guards.ts';
 import type { ServiceOptions } from './iptables.ts';
 import { compileService } from './iptables.ts';
 import { chainNames } from './names.ts';
-import { endpoint, portWith, serviceOf } from './sample.ts';
+import { endpoint, portWith, serviceOf } from './sample.fixture.ts';
 
 const one = { endpoints: [endpoint('10.244.1.7:8080', { nodeName: 'node-1' })] };
 const local = { externalTrafficPolicy: 'Local', nodePort: 30_080 } as const;

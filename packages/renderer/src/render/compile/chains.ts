@@ -1,7 +1,7 @@
 import type { GuardedRule } from '@sluice/bundle';
 import { compareText } from '@sluice/bundle';
 import type { Endpoint } from '../model.ts';
-import type { Variant } from '../select-fleet.ts';
+import type { Variant } from '../select/fleet.ts';
 import type { CompiledPort } from './port.ts';
 import {
   addressMatch,

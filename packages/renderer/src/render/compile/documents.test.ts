@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
 import type { Node } from '../model.ts';
 import { clusterText, nodeText, profileText } from './documents.ts';
-import { configWith, node, profileWith } from './sample.ts';
+import { configWith, node, profileWith } from './sample.fixture.ts';
 
 test('cluster.yaml', () => {
   const config = configWith({ serviceCIDRs: { ipv6: 'fd00:10:96::/112', ipv4: '10.96.0.0/12' } });

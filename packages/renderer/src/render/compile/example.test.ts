@@ -4,7 +4,7 @@ import { printSection, resolveNode } from '@sluice/bundle';
 import { assemble } from '../assemble.ts';
 import type { Profile } from '../config.ts';
 import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
-import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from './sample.ts';
+import { configWith, endpoint, inFamily, leaving, node, portWith, profileWith, serviceOf } from './sample.fixture.ts';
 
 /** What kube-proxy writes about one Service that uses nearly everything. */
 const workedExample = `*filter

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assemble } from '../assemble.ts';
 import type { Protocol, ServicePort } from '../model.ts';
-import { configWith, endpoint, inFamily, leaving, node, profileWith, serviceOf } from './sample.ts';
+import { configWith, endpoint, inFamily, leaving, node, profileWith, serviceOf } from './sample.fixture.ts';
 
 const addresses = { ipv4: ['10.244.1.1:80', '10.244.2.2:80'], ipv6: ['[fd00::1]:80', '[fd00::2]:80'] } as const;
 

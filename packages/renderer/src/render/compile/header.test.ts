@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ServicePort } from '../model.ts';
 import { headerOf } from './header.ts';
-import { down, endpoint, leaving, portWith, serviceOf } from './sample.ts';
+import { down, endpoint, leaving, portWith, serviceOf } from './sample.fixture.ts';
 
 const where = { nodeName: 'node-a', zone: 'zone-a' };
 

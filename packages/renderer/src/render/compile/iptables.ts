@@ -1,8 +1,8 @@
 import type { Family, RuleFile, Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
-import { selectForFleet } from '../select-fleet.ts';
-import type { Fleet } from '../select-guards.ts';
+import { selectForFleet } from '../select/fleet.ts';
+import type { Fleet } from '../select/guards.ts';
 import { chainRules, chainsOf } from './chains.ts';
 import { detectorOf } from './detector.ts';
 import { headerOf } from './header.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
 import { hostCidrs, needsRouteLocalnet, nodePortTail } from './nodeports.ts';
-import { profileWith } from './sample.ts';
+import { profileWith } from './sample.fixture.ts';
 import { sysctlText } from './sysctl.ts';
 
 function profile(nodePortAddresses: readonly string[], localhostNodePorts = true): Profile {

@@ -1,7 +1,7 @@
 import type { Guard, GuardedRule } from '@sluice/bundle';
 import type { PortOfFamily, ServicePort } from '../model.ts';
-import type { FleetSelection } from '../select-fleet.ts';
-import { isExternal } from '../select.ts';
+import type { FleetSelection } from '../select/fleet.ts';
+import { isExternal } from '../select/select.ts';
 import type { Detector } from './detector.ts';
 import type { PortChains } from './names.ts';
 

@@ -2,10 +2,10 @@ import type { GuardedRule } from '@sluice/bundle';
 import { printGuard } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { PortOfFamily, ServicePort } from '../model.ts';
-import { fleetOf } from '../select-guards.ts';
+import { fleetOf } from '../select/guards.ts';
 import { compileService } from './iptables.ts';
 import { chainNames } from './names.ts';
-import { endpoint, inFamily, portWith, serviceOf } from './sample.ts';
+import { endpoint, inFamily, portWith, serviceOf } from './sample.fixture.ts';
 
 const some = { endpoints: [endpoint('10.244.1.7:8080', { nodeName: 'node-1' })] };
 const unplaced = { endpoints: [endpoint('10.244.1.7:8080')] };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
-import { profileWith } from './sample.ts';
+import { profileWith } from './sample.fixture.ts';
 import { sysctlText } from './sysctl.ts';
 
 const nothing: Profile['conntrack'] = {

@@ -1,7 +1,7 @@
 import { compareText, familyOfAddress, type Problem } from '@sluice/bundle';
 import type { Allocation } from './allocation.ts';
-import type { Path } from './kube.ts';
-import { type AllocationRequest, portKey, serviceName, type Taken } from './allocate-request.ts';
+import type { Path } from '../kube.ts';
+import { type AllocationRequest, portKey, serviceName, type Taken } from './request.ts';
 
 /** Who holds which number. A number has one holder; the first one to take it keeps it. */
 export interface Ledger {

@@ -1,6 +1,6 @@
 import { compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
-import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, outvoted } from './allocate-ledger.ts';
-import { choose, type Range, type Ranges, rangesOf } from './allocate-range.ts';
+import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, outvoted } from './ledger.ts';
+import { choose, type Range, type Ranges, rangesOf } from './range.ts';
 import {
   type Allocated,
   type AllocationPort,
@@ -9,10 +9,10 @@ import {
   seedOf,
   serviceName,
   type Taken,
-} from './allocate-request.ts';
+} from './request.ts';
 import type { Allocation } from './allocation.ts';
-import type { Config } from './config.ts';
-import type { Path } from './kube.ts';
+import type { Config } from '../config.ts';
+import type { Path } from '../kube.ts';
 
 /**
  * Gives every Service the numbers it lacks. Pure, and independent of the order of its inputs.

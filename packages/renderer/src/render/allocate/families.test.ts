@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { type FamilyWish, wantedFamilies } from './allocate-families.ts';
-import type { Config } from './config.ts';
+import { type FamilyWish, wantedFamilies } from './families.ts';
+import type { Config } from '../config.ts';
 
 type Cluster = Pick<Config, 'serviceCIDRs' | 'primaryFamily'>;
 const single: Cluster = { serviceCIDRs: { ipv4: '10.96.0.0/12' }, primaryFamily: 'ipv4' };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { allocate } from './allocate.ts';
-import type { AllocationRequest, Taken } from './allocate-request.ts';
+import type { AllocationRequest, Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
 const config = {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { parseAddress, parseCidr } from '@sluice/bundle';
-import type { Config } from './config.ts';
-import type { PerFamily } from './model.ts';
+import type { Config } from '../config.ts';
+import type { PerFamily } from '../model.ts';
 
 /** A row of numbers, addresses or ports, that can be given out. */
 export interface Range<T> {

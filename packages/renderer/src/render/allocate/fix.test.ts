@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { fixAllocations } from './allocate-fix.ts';
+import { fixAllocations } from './fix.ts';
 import type { Allocation } from './allocation.ts';
 
 const config = { serviceCIDRs: { ipv4: '10.96.0.0/24' }, nodePortRange: { from: 30000, to: 30200 } };

@@ -1,11 +1,11 @@
 import { printGuard } from '@sluice/bundle';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { endpoint, inFamily, leaving, portWith } from './compile/sample.ts';
-import type { Endpoint } from './model.ts';
-import type { Variant } from './select-fleet.ts';
-import { selectForFleet } from './select-fleet.ts';
-import { fleetOf } from './select-guards.ts';
+import { endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture.ts';
+import type { Endpoint } from '../model.ts';
+import type { Variant } from './fleet.ts';
+import { selectForFleet } from './fleet.ts';
+import { fleetOf } from './guards.ts';
 import type { NodeView } from './select.ts';
 import { selectEndpoints } from './select.ts';
 

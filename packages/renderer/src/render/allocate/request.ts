@@ -1,7 +1,7 @@
 import type { Family, Problem } from '@sluice/bundle';
 import type { Allocation } from './allocation.ts';
-import type { Origin } from './kube.ts';
-import type { Protocol } from './model.ts';
+import type { Origin } from '../kube.ts';
+import type { Protocol } from '../model.ts';
 
 /** What allocation must know about one Service that has a ClusterIP or is to get one (neither headless nor ExternalName). */
 export interface AllocationRequest {

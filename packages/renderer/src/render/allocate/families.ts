@@ -1,5 +1,5 @@
 import type { Family } from '@sluice/bundle';
-import type { Config } from './config.ts';
+import type { Config } from '../config.ts';
 
 export interface FamilyWish {
   readonly ipFamilyPolicy?: 'SingleStack' | 'PreferDualStack' | 'RequireDualStack';

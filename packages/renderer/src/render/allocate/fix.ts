@@ -1,9 +1,9 @@
 import { compareText, familyOfAddress, type Problem } from '@sluice/bundle';
-import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './allocate-ledger.ts';
-import { choose, type Range, type Ranges, rangesOf } from './allocate-range.ts';
-import { seedOf, serviceName, type Taken } from './allocate-request.ts';
+import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './ledger.ts';
+import { choose, type Range, type Ranges, rangesOf } from './range.ts';
+import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
-import type { Config } from './config.ts';
+import type { Config } from '../config.ts';
 
 /** One number that a Service gives up for another. */
 export interface Move {

@@ -1,5 +1,5 @@
 import { compareText } from '@sluice/bundle';
-import type { Endpoint, PortOfFamily, ServicePort } from './model.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
 
 /** What the choice of endpoints knows about a node. */
 export interface NodeView {

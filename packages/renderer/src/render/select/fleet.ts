@@ -1,8 +1,8 @@
 import type { Guard } from '@sluice/bundle';
 import { compareText } from '@sluice/bundle';
-import type { Endpoint, PortOfFamily, ServicePort } from './model.ts';
-import type { Fleet } from './select-guards.ts';
-import { nodeGuards, textFits } from './select-guards.ts';
+import type { Endpoint, PortOfFamily, ServicePort } from '../model.ts';
+import type { Fleet } from './guards.ts';
+import { nodeGuards, textFits } from './guards.ts';
 import { union, usable, usesOf } from './select.ts';
 
 /** A list of endpoints and where it holds; no guard: on every node. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addressRange, choose, portRange } from './allocate-range.ts';
+import { addressRange, choose, portRange } from './range.ts';
 
 test.each([
   ['10.96.0.0/12', 1_048_573n, 256n, '10.96.0.2', '10.111.255.254'],
