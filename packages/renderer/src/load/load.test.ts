@@ -1,6 +1,8 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { load } from './load.ts';
 import type { Source } from './sources.ts';
+import { yamlDocument } from './subset.arbitrary.ts';
 
 const source = (text: string, file = 'in.yaml'): Source => ({ file, text });
 
@@ -14,6 +16,8 @@ function problems(text: string): string[] {
 }
 
 const service = 'apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\n';
+const list =
+  'apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: &n node-a}\n  a: "\\u0007"\n';
 
 test.each([
   ['nothing', '', []],
@@ -80,6 +84,27 @@ test.each(parsers)('%s: an object knows where its values stand', (_title, text) 
   expect(line).toBe(10);
   expect(text.split('\n')[line - 1]?.slice(column - 1)).toMatch(/^80/);
   expect(object?.origin.place(['spec', 'ports', 0, 'protocol'])).toEqual(object?.origin.place(['spec', 'ports', 0]));
+});
+
+test('an object with an ambiguous scalar is handed out, one with a control character is not', () => {
+  const texts = ['a: yes\n', 'a: "\\e"\n'].map((text) => service + text);
+  expect(load([source(texts.join('---\n'))]).objects.map(({ value }) => value['a'])).toEqual(['yes']);
+});
+
+test('no input makes it throw, and no problem is without place', () => {
+  const text = fc.oneof(yamlDocument([service, list]), fc.string({ unit: 'binary' }), fc.json());
+  fc.assert(
+    fc.property(fc.array(text, { maxLength: 3 }), (texts) => {
+      const { objects, problems: found } = load([source(texts.join('\n---\n'))]);
+      for (const { origin } of objects) expect(origin.place(['metadata', 'name']).line).toBeGreaterThan(0);
+      for (const { at, message } of found) {
+        expect(at?.line).toBeGreaterThan(0);
+        expect(at?.column).toBeGreaterThan(0);
+        expect(message).not.toMatch(/\p{Cc}/u);
+      }
+    }),
+    { numRuns: 1000 },
+  );
 });
 
 test('objects of other kinds are counted by kind, in byte order', () => {

@@ -64,11 +64,11 @@ class Loader {
   private sort(found: Found, parsed: ParsedDocument, source: Source): void {
     switch (found.is) {
       case 'object':
-        if (!this.isSound(found.value, found.path, parsed, nameOf(found.kind, found.value))) return;
+        if (!this.isPresentable(found.value, found.path, parsed, nameOf(found.kind, found.value))) return;
         this.objects.push(objectOf(found, this.places.origin(parsed, found.path)));
         return;
       case 'kube-proxy':
-        if (!this.isSound(found.value, found.path, parsed, 'KubeProxyConfiguration')) return;
+        if (!this.isPresentable(found.value, found.path, parsed, 'KubeProxyConfiguration')) return;
         this.kubeProxy.push({ value: found.value, origin: this.places.origin(parsed, found.path), text: source.text });
         return;
       case 'passed-over':
@@ -87,16 +87,22 @@ class Loader {
     this.passedOver.set(kind, (this.passedOver.get(kind) ?? 0) + 1);
   }
 
-  /** Reports what only matters in objects that Sluice reads: doubts of the parser and control characters. */
-  private isSound(value: JsonObject, path: Path, parsed: ParsedDocument, object: string): boolean {
+  /**
+   * Reports what only matters in objects that Sluice reads: doubts of the parser and control characters.
+   *
+   * @returns whether the object may be handed out. One with doubts may, so that its other problems are found in the same run;
+   * one with control characters may not, because its texts would come into messages.
+   */
+  private isPresentable(value: JsonObject, path: Path, parsed: ParsedDocument, object: string): boolean {
     const doubts = parsed.doubts.filter((doubt) => startsWith(doubt.path, path));
     for (const problem of problemsAt(parsed.document, doubts)) this.problems.push({ ...problem, object });
+    // The subset has no escapes, and is not for texts with raw control characters.
     const characters = parsed.parser === 'subset' ? [] : findControlCharacters(value);
     for (const character of characters) {
       const at = this.places.place(parsed, [...path, ...character.path]);
       this.problems.push(controlCharacterProblem(character, at, object));
     }
-    return doubts.length === 0 && characters.length === 0;
+    return characters.length === 0;
   }
 }
 
