@@ -61,7 +61,8 @@ export class DemoNode {
 
   /** `sluiced status -o json`. */
   async status(): Promise<NodeStatus> {
-    return JSON.parse(await this.ask('status', '-o', 'json')) as NodeStatus;
+    const { stdout } = await this.host.exec([sluiced, 'status', '-o', 'json', '-c', this.#config]);
+    return JSON.parse(stdout) as NodeStatus;
   }
 
   /** The nat rules in the kernel, without the counters and the clock of iptables-save. */

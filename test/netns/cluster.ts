@@ -41,6 +41,8 @@ const sysctls: Readonly<Record<string, string>> = {
   'net/ipv4/conf/default/rp_filter': '0',
   'net/ipv4/conf/all/send_redirects': '0',
   'net/ipv4/conf/default/send_redirects': '0',
+  'net/ipv6/conf/all/disable_ipv6': '0',
+  'net/ipv6/conf/default/disable_ipv6': '0',
   'net/ipv6/conf/all/forwarding': '1',
   'net/ipv6/icmp/ratelimit': '0',
   'net/ipv6/conf/all/accept_dad': '0',

@@ -14,3 +14,10 @@ function whyNot(): string {
   const { failed, stderr } = execaSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true'], { reject: false });
   return failed ? `needs the right to create namespaces: ${stderr.trim()}` : '';
 }
+
+/** Skips a test where the kernel or the machine lacks one of the two iptables; newer kernels are built without the legacy tables. */
+export function needBackend(context: TestContext, backend: 'nft' | 'legacy'): void {
+  const list = `mount -t tmpfs tmpfs /run && iptables-${backend} -t nat -S && ip6tables-${backend} -t nat -S`;
+  const { failed, stderr } = execaSync('unshare', ['--net', '--mount', 'sh', '-c', list], { reject: false });
+  if (failed) context.skip(`iptables-${backend} does not work here: ${stderr.trim()}`);
+}

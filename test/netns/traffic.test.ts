@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, openCluster } from './cluster.ts';
-import { needKernel } from './privileges.ts';
+import { needBackend, needKernel } from './privileges.ts';
 import { asLines, trafficExamples } from './traffic-examples.ts';
 import { observe } from './traffic-kernel.ts';
 import { loadNode, programsOf } from './traffic-nodes.ts';
@@ -22,7 +22,8 @@ const runs = trafficExamples().flatMap((example) => {
 });
 
 describe.each(runs)('$name on $backend ($note)', ({ table, spec, render, backend, rows }) => {
-  test('real connections end as the tracer says, and as the table says', async () => {
+  test('real connections end as the tracer says, and as the table says', async (context) => {
+    needBackend(context, backend);
     const bundle = await render();
     const programs = programsOf(bundle);
     await using cluster = await openCluster(spec);
