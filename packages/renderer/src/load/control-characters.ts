@@ -4,12 +4,16 @@ import type { Json, JsonObject, Path } from '../render/kube.ts';
 const control = /\p{Cc}/u;
 const controlInFreeText = /[^\P{Cc}\t\n\r]/u;
 
-/** Texts for people, where tabs and line ends are usual: annotations, who manages what, and conditions of a Node. */
+/**
+ * Texts where tabs and line ends are usual: annotations, who manages what, conditions of a Node; and the data of kube-proxy's
+ * ConfigMap, which is a document of its own.
+ */
 function isFreeText(path: Path): boolean {
   const [first, second] = path;
   return (
     (first === 'metadata' && (second === 'annotations' || second === 'managedFields')) ||
-    (first === 'status' && second === 'conditions')
+    (first === 'status' && second === 'conditions') ||
+    first === 'data'
   );
 }
 
