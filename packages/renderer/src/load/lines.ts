@@ -1,9 +1,10 @@
-import { BAIL } from './subset-scalars.ts';
+import { BAIL, quotedEnd } from './subset-scalars.ts';
 
 const space = 0x20;
 const hash = 0x23;
 const dash = 0x2d;
 const colon = 0x3a;
+const newlineCode = 0x0a;
 
 /** The lines of a document that hold more than spaces and a comment, one at a time. There are no tabs in the text. */
 export class Lines {
@@ -70,8 +71,8 @@ export class Lines {
     const first = text.charCodeAt(start);
     let at = start;
     if (first === 0x22 || first === 0x27) {
-      at = text.indexOf(first === 0x22 ? '"' : "'", start + 1) + 1;
-      return at > 0 && at < end && text.charCodeAt(at) === colon && this.endsWord(at + 1) ? at : -1;
+      at = quotedEnd(text, start);
+      return at < end && text.charCodeAt(at) === colon && this.endsWord(at + 1) ? at : -1;
     }
     for (; at < end; at++) {
       const code = text.charCodeAt(at);
@@ -85,14 +86,37 @@ export class Lines {
     return at === this.end || this.text.charCodeAt(at) === space;
   }
 
+  /** The scalar that began on this line ends at `offset`, maybe on a later one: take that line for the rest of it. */
+  extendTo(offset: number): void {
+    const newline = this.text.indexOf('\n', offset);
+    this.end = newline < 0 ? this.text.length : newline;
+  }
+
   /** The line from `start` without a comment and the spaces before it. */
   untilComment(start: number): string {
-    const { text } = this;
-    const raw = text.slice(start, this.end);
+    const raw = this.text.slice(start, this.end);
     const comment = raw.indexOf(' #');
-    let length = comment < 0 ? raw.length : comment;
-    while (length > 0 && raw.charCodeAt(length - 1) === space) length--;
-    return length === raw.length ? raw : raw.slice(0, length);
+    return trimEnd(comment < 0 ? raw : raw.slice(0, comment));
+  }
+
+  /**
+   * The lines below that go on with the plain scalar from `start`, in a parent at column `indent`, joined by spaces as YAML
+   * folds them (1.2.2, 7.3.3). Comments end it, and blank lines are left for the caller to stumble over.
+   */
+  folded(start: number, indent: number): string {
+    const first = this.untilComment(start);
+    if (this.text.slice(start, this.end).includes(' #')) return first;
+    const pieces = [first];
+    for (let from = this.end + 1; from < this.text.length; from = this.end + 1) {
+      const at = this.skipSpaces(from);
+      const code = this.text.charCodeAt(at);
+      if (at - from <= indent || code === newlineCode || code === hash || at >= this.text.length) break;
+      this.extendTo(at);
+      const piece = this.text.slice(at, this.end);
+      if (piece.includes(' #')) throw BAIL;
+      pieces.push(trimEnd(piece));
+    }
+    return pieces.length === 1 ? first : pieces.join(' ');
   }
 
   /**
@@ -123,4 +147,11 @@ export class Lines {
     this.next();
     return lines.join('\n') + (header === '|' ? '\n' : '');
   }
+}
+
+/** Without the spaces at the end; other blanks are text. */
+function trimEnd(text: string): string {
+  let length = text.length;
+  while (length > 0 && text.charCodeAt(length - 1) === space) length--;
+  return length === text.length ? text : text.slice(0, length);
 }

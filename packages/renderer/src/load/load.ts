@@ -96,8 +96,7 @@ class Loader {
   private isPresentable(value: JsonObject, path: Path, parsed: ParsedDocument, object: string): boolean {
     const doubts = parsed.doubts.filter((doubt) => startsWith(doubt.path, path));
     for (const problem of problemsAt(parsed.document, doubts)) this.problems.push({ ...problem, object });
-    // The subset has no escapes, and is not for texts with raw control characters.
-    const characters = parsed.parser === 'subset' ? [] : findControlCharacters(value);
+    const characters = findControlCharacters(value);
     for (const character of characters) {
       const at = this.places.place(parsed, [...path, ...character.path]);
       this.problems.push(controlCharacterProblem(character, at, object));

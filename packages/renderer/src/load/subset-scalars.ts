@@ -55,18 +55,62 @@ export function emptyFlow(raw: string): Json | undefined {
   return undefined;
 }
 
+/** The offset after the closing quote of the quoted scalar that begins at `start`; -1 if none begins there. */
+export function quotedEnd(text: string, start: number): number {
+  const quote = text.charAt(start);
+  if (quote !== '"' && quote !== "'") return -1;
+  for (let close = text.indexOf(quote, start + 1); close >= 0; close = text.indexOf(quote, close + 1)) {
+    if (quote === '"' && isEscaped(text, close)) continue;
+    if (quote === '"' || text.charAt(close + 1) !== quote) return close + 1;
+    close++;
+  }
+  throw BAIL;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0;
+  while (text.charAt(at - 1 - backslashes) === '\\') backslashes++;
+  return backslashes % 2 === 1;
+}
+
 /**
- * The offset after the closing quote of a quoted scalar that begins at `start` and ends before `end`; -1 if none begins there.
- * @throws BAIL for one that holds escapes or does not end on its line.
+ * A quoted scalar with its quotes, in a parent at column `indent`. Of escapes only JSON's are taken, which are YAML's too, and
+ * in scalars of several lines none; line breaks become spaces (YAML 1.2.2, 7.3).
  */
-export function quotedEnd(text: string, start: number, end: number): number {
-  const quote = text.charCodeAt(start);
-  if (quote !== 0x22 && quote !== 0x27) return -1;
-  const close = text.indexOf(quote === 0x22 ? '"' : "'", start + 1);
-  if (close < 0 || close >= end) throw BAIL;
-  const escaped = quote === 0x27 ? text.charCodeAt(close + 1) === 0x27 : text.slice(start, close).includes('\\');
-  if (escaped) throw BAIL;
-  return close + 1;
+export function unquote(quoted: string, indent: number): string {
+  const inner = quoted.slice(1, -1);
+  const text = inner.includes('\n') ? foldQuoted(inner, indent) : inner;
+  if (quoted.startsWith("'")) return text.replaceAll("''", "'");
+  return text.includes('\\') ? unescape(quoted) : text;
+}
+
+function foldQuoted(inner: string, indent: number): string {
+  const lines = inner.split('\n');
+  const last = lines.length - 1;
+  const pieces = lines.map((line, index) => {
+    const piece = index === 0 ? line : line.slice(indentOf(line, indent));
+    if (piece === '') throw BAIL;
+    return index === last ? piece : piece.replace(/ +$/, '');
+  });
+  if (inner.includes('\\')) throw BAIL;
+  return pieces.join(' ');
+}
+
+/** How many spaces a line begins with: more than its parent, and not all of it. */
+function indentOf(line: string, parent: number): number {
+  const indent = line.search(/[^ ]/);
+  if (indent <= parent) throw BAIL;
+  return indent;
+}
+
+/** Surrogates and the escapes that only YAML has are for the general parser. */
+function unescape(quoted: string): string {
+  if (/\\u[dD][89a-fA-F]/.test(quoted)) throw BAIL;
+  try {
+    return JSON.parse(quoted) as string;
+  } catch {
+    throw BAIL;
+  }
 }
 
 function isLetter(code: number): boolean {

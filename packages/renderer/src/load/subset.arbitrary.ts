@@ -59,18 +59,36 @@ const texts = [
   '   ',
 ];
 
+const parts =
+  `word|word|word|two words|it''s|\\"x\\"|\\\\|\\n|\\u00e9|\\ud83d\\ude00|\\/|- a|-|# no|a #b|a: b|key:|: x||{a|}|"q|'q|x |  x|0|null|---|...|?|é`.split(
+    '|',
+  );
+const indents = fc.constantFrom(2, 2, 2, 2, 2, 1, 0);
+
 /** Lines of a node, the first one without its indentation. */
 type Node = { readonly lines: readonly string[]; readonly inline: boolean };
 
-const { map, list } = fc.letrec<{ node: Node; map: Node; list: Node; leaf: Node; block: Node }>((tie) => ({
+const { map, list } = fc.letrec<{ node: Node; map: Node; list: Node; leaf: Node; lines: Node; block: Node }>((tie) => ({
   node: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
     { weight: 8, arbitrary: tie('leaf') },
     { weight: 3, arbitrary: tie('map') },
     { weight: 3, arbitrary: tie('list') },
     { weight: 1, arbitrary: tie('block') },
+    { weight: 1, arbitrary: tie('lines') },
   ),
   leaf: fc.tuple(scalar, tail).map(([text, end]) => ({ lines: [text + end], inline: true })),
+  lines: fc
+    .tuple(
+      fc.constantFrom('', "'", '"'),
+      fc.array(fc.constantFrom(...parts), { minLength: 1, maxLength: 4 }),
+      indents,
+      tail,
+    )
+    .map(([quote, [first, ...rest], by, end]) => {
+      const lines = [quote + first, ...rest.map((line) => ' '.repeat(by) + line)];
+      return { lines: lines.with(-1, lines.at(-1) + quote + end), inline: true };
+    }),
   block: fc
     .tuple(fc.constantFrom('|', '|', '|', '|-', '|-', '|+', '>', '|2', '| # c'), fc.array(fc.constantFrom(...texts)))
     .map(([header, lines]) => ({
@@ -78,7 +96,7 @@ const { map, list } = fc.letrec<{ node: Node; map: Node; list: Node; leaf: Node;
       inline: true,
     })),
   map: fc
-    .uniqueArray(fc.tuple(key, tie('node'), tail, filler, fc.constantFrom(2, 2, 2, 2, 2, 1, 0)), {
+    .uniqueArray(fc.tuple(key, tie('node'), tail, filler, indents), {
       minLength: 1,
       maxLength: 4,
       selector: ([name]) => name,

@@ -3,7 +3,7 @@ import { contentStart } from './documents.ts';
 import { Lines } from './lines.ts';
 import { loadLimits } from './limits.ts';
 import { Marks } from './marks.ts';
-import { BAIL, emptyFlow, plainScalar, quotedEnd } from './subset-scalars.ts';
+import { BAIL, emptyFlow, plainScalar, quotedEnd, unquote } from './subset-scalars.ts';
 
 export { BAIL };
 
@@ -12,10 +12,10 @@ const unusual = /[^\P{Cc}\n]|[\u2028\u2029\ufeff]/u;
 
 /**
  * Reads one document of the plain block style that `kubectl get -o yaml`, Helm and kustomize write: block maps and lists,
- * scalars on one line, literal blocks, `{}` and `[]`, comments. Thirty times as fast as the general parser.
+ * plain, quoted and literal scalars, `{}` and `[]`, comments. Thirty times as fast as the general parser.
  *
  * Invariant: what it accepts, it reads as YAML 1.2 core does; everything else, right or wrong, is BAIL and is for the general
- * parser to read or refuse. Tabs, anchors, tags, escapes, duplicate keys, multi-line and ambiguous scalars are BAIL.
+ * parser to read or refuse. Tabs, anchors, tags, folded blocks, duplicate keys and ambiguous scalars are BAIL.
  *
  * @param marks is told where each value begins.
  */
@@ -117,10 +117,10 @@ class SubsetReader {
   /** A key between `start` and its colon. Keys that are no plain texts (numbers, `true`, `<<`) are BAIL. */
   private key(start: number, colon: number): string {
     const { text } = this.lines;
-    const quoted = quotedEnd(text, start, colon);
-    const key = quoted > 0 ? text.slice(start + 1, quoted - 1) : text.slice(start, colon);
-    if (key === '__proto__' || key.length > longestKey) throw BAIL;
-    if (quoted < 0 && typeof plainScalar(key) !== 'string') throw BAIL;
+    const quoted = quotedEnd(text, start) > 0;
+    const key = quoted ? unquote(text.slice(start, colon), 0) : text.slice(start, colon);
+    if (key === '__proto__' || colon - start > longestKey) throw BAIL;
+    if (!quoted && typeof plainScalar(key) !== 'string') throw BAIL;
     return key;
   }
 
@@ -136,27 +136,24 @@ class SubsetReader {
     return null;
   }
 
-  /** A scalar, or an empty flow collection, that begins and ends on its line; or a literal block that begins on it. */
+  /** A scalar, an empty flow collection or a literal block that begins on the line. */
   private scalar(key: string | number, start: number, indent: number): Json {
     const { lines, marks } = this;
     marks.leave(marks.enter(key, start));
     const literal = lines.literal(start, indent);
     if (literal !== undefined) return literal;
-    const value = this.inline(start);
+    const value = this.flow(start, indent);
     lines.next();
     return value;
   }
 
-  private inline(start: number): Json {
+  private flow(start: number, indent: number): Json {
     const { lines } = this;
-    const { text } = lines;
-    const quoted = quotedEnd(text, start, lines.end);
-    if (quoted > 0) {
-      if (!lines.isBlankFrom(lines.skipSpaces(quoted)) || text.charCodeAt(quoted) === 0x23) throw BAIL;
-      return text.slice(start + 1, quoted - 1);
-    }
-    const raw = lines.untilComment(start);
-    return emptyFlow(raw) ?? plainScalar(raw);
+    const quoted = quotedEnd(lines.text, start);
+    if (quoted < 0) return emptyFlow(lines.untilComment(start)) ?? plainScalar(lines.folded(start, indent));
+    lines.extendTo(quoted);
+    if (!lines.isBlankFrom(lines.skipSpaces(quoted)) || lines.text.charAt(quoted) === '#') throw BAIL;
+    return unquote(lines.text.slice(start, quoted), indent);
   }
 }
 
