@@ -170,7 +170,10 @@ export class History implements Journal {
     const { open, quarantined } = this.#record;
     if (!open) return;
     const history = this.#and({ what: 'rolled-back', generation: open.from, version: open.version, because });
-    const tries = history.filter((one) => one.version === open.version && one.because === because).length;
+    const since = history.findLastIndex(({ what, version }) => what === 'confirmed' && version === open.version);
+    const tries = history
+      .slice(since + 1)
+      .filter((one) => one.version === open.version && one.because === because).length;
     const isBad = fault === 'bundle' || tries >= limits.interruptedMax;
     const bad = isBad ? { ...quarantined, [open.version]: because } : quarantined;
     this.#save({ ...this.#record, open: null, quarantined: bad, history });

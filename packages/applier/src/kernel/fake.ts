@@ -1,5 +1,6 @@
 import {
   canonicalRule,
+  compareText,
   isRuleError,
   printRule,
   readRule,
@@ -121,8 +122,11 @@ function tablesFrom(family: Family, text: string | undefined): Tables {
 }
 
 function printTable(table: TableName, chains: Chains): string {
-  const declared = [...chains].map(([name, { builtIn }]) => `:${name} ${builtIn ? 'ACCEPT' : '-'} [0:0]\n`);
-  const rules = [...chains.values()].flatMap((chain) => chain.rules.map((rule) => `${rule}\n`));
+  const sorted = [...chains].toSorted(
+    ([a, one], [b, other]) => Number(other.builtIn) - Number(one.builtIn) || (one.builtIn ? 0 : compareText(a, b)),
+  );
+  const declared = sorted.map(([name, { builtIn }]) => `:${name} ${builtIn ? 'ACCEPT' : '-'} [0:0]\n`);
+  const rules = sorted.flatMap(([, chain]) => chain.rules.map((rule) => `${rule}\n`));
   return `*${table}\n${declared.join('')}${rules.join('')}COMMIT\n`;
 }
 

@@ -7,6 +7,7 @@ import { type Plan, plan } from './plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from './ports.ts';
 import {
   carryOut,
+  type Ending,
   type Ground,
   messageOf,
   restore,
@@ -114,16 +115,25 @@ export class Keeper {
    */
   async put(files: BundleFiles, byHand: boolean): Promise<Outcome> {
     const { journal } = this.#ports;
-    if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
+    const left = await this.recover();
+    if (left?.kind === 'held') return left;
     const bundle = admit(files, this.#options, this.#facts(), this.#memory);
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const bad = byHand ? undefined : journal.quarantined(bundle.version);
     if (bad !== undefined) return { kind: 'refused', refusal: quarantined(bundle.version, bad) };
+    const ending = await this.#change(bundle);
+    if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
+    // What the kernel was thought to hold was out of date; now it is what the journal says.
+    this.#settled = undefined;
+    return (await this.#change(bundle)).outcome;
+  }
+
+  async #change(bundle: AdmittedBundle): Promise<Ending> {
     const ground = await this.#ground(bundle, false);
-    if ('problems' in ground) return { kind: 'refused', refusal: ground };
+    if ('problems' in ground) return { outcome: { kind: 'refused', refusal: ground } };
     const ending = await rollout(bundle, ground, this.#ports);
     this.#settled = ending.settled;
-    return ending.outcome;
+    return ending;
   }
 
   /** What `put` would do, without doing it. */

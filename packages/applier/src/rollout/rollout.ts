@@ -21,6 +21,8 @@ export interface Ground {
 export interface Ending {
   readonly outcome: Outcome;
   readonly settled?: NodeState;
+  /** The kernel did not take the change and was not looked at before: somebody else may have changed it since the last look. */
+  readonly stale?: true;
 }
 
 /**
@@ -44,7 +46,11 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   const intent = intentOf(bundle.version, ground.from, goal, now);
   await journal.begin(intent);
   const failure = await attempt(change, goal, before, ports);
-  if (failure !== undefined) return takeBack(failure, ground.from, intent, ports);
+  if (failure?.kind === 'kernel' && !ground.observed) {
+    const ending = await takeBack(failure.because, ground.from, intent, ports, 'process');
+    return { ...ending, stale: true };
+  }
+  if (failure) return takeBack(failure.because, ground.from, intent, ports);
   try {
     const generation = await journal.confirm(bundle.version, bundle.state);
     return { outcome: { kind: 'confirmed', generation, steps: change.steps.length }, settled: goal };
@@ -67,22 +73,28 @@ async function rehearse(bundle: AdmittedBundle, change: Plan, { rehearsal }: Por
   }
 }
 
+interface Failure {
+  readonly kind: 'kernel' | 'health';
+  readonly because: string;
+}
+
 /** Takes every step, then asks the kernel and the probes. Returns why it must be taken back, or undefined. */
 async function attempt(
   change: Plan,
   goal: NodeState,
   before: readonly ProbeResult[],
   ports: Ports,
-): Promise<string | undefined> {
+): Promise<Failure | undefined> {
   try {
     await carryOut(change, ports);
     const difference = await unlike(goal, change, ports.kernel);
-    if (difference !== undefined) return `the kernel does not hold what was loaded: ${difference}`;
-    const after = await ports.probes.patiently();
-    return regression(before, after);
+    if (difference !== undefined)
+      return { kind: 'kernel', because: `the kernel does not hold what was loaded: ${difference}` };
   } catch (error) {
-    return messageOf(error);
+    return { kind: 'kernel', because: messageOf(error) };
   }
+  const because = regression(before, await ports.probes.patiently());
+  return because === undefined ? undefined : { kind: 'health', because };
 }
 
 /** Takes the steps in order. Throws at the first that the kernel does not take. */

@@ -1,0 +1,92 @@
+import type { Journal, Kernel, Step } from '../rollout/ports.ts';
+
+/** For tests only: a process that ends in the middle. Nothing may catch it, so it is no Error that anybody looks for. */
+export class Crash extends Error {
+  override readonly name = 'Crash';
+}
+
+/** When a counted call goes wrong: the calls before it pass. */
+export type Fault = 'before' | 'after';
+
+/** Counts the calls that change something, in the kernel and on disk alike, and ends the process at one of them. */
+export class Countdown {
+  calls = 0;
+  #dead = false;
+  readonly #at: number;
+  readonly #fault: Fault;
+
+  constructor(at: number, fault: Fault) {
+    this.#at = at;
+    this.#fault = fault;
+  }
+
+  /** Does the work unless the process has ended, or ends now. A dead process does nothing any more, whatever it catches. */
+  async through<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#dead) throw new Crash('the process has ended');
+    const now = this.calls++ === this.#at;
+    if (now) this.#dead = true;
+    if (now && this.#fault === 'before') throw new Crash('the process ends before the call');
+    const result = await work();
+    if (now) throw new Crash('the process ends after the call');
+    return result;
+  }
+}
+
+/** The kernel, as a process sees it that ends at one of its calls. */
+export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
+  return {
+    slowWithManyChains: kernel.slowWithManyChains,
+    observe: (families) => kernel.observe(families),
+    observeChains: (family, table, chains) => kernel.observeChains(family, table, chains),
+    apply: (step) => countdown.through(() => kernel.apply(step)),
+    rehearse: (state) => kernel.rehearse(state),
+    readSysctl: (key) => kernel.readSysctl(key),
+    readHashSize: () => kernel.readHashSize(),
+  };
+}
+
+/** The journal, as a process sees it that ends at one of its calls. */
+export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
+  return {
+    get standing() {
+      return journal.standing;
+    },
+    get open() {
+      return journal.open;
+    },
+    get held() {
+      return journal.held;
+    },
+    get originals() {
+      return journal.originals;
+    },
+    quarantined: (version) => journal.quarantined(version),
+    generation: (number) => journal.generation(number),
+    adopt: (state) => countdown.through(() => journal.adopt(state)),
+    begin: (intent) => countdown.through(() => journal.begin(intent)),
+    confirm: (version, state) => countdown.through(() => journal.confirm(version, state)),
+    abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),
+    countRecovery: () => countdown.through(() => journal.countRecovery()),
+    hold: (because) => countdown.through(() => journal.hold(because)),
+    choose: (target) => countdown.through(() => journal.choose(target)),
+    forget: () => countdown.through(() => journal.forget()),
+  };
+}
+
+/** Which applied steps go wrong, counted from 0, and how: not taken at all, or taken although the tool says it was not. */
+export interface StepFaults {
+  readonly fails: (index: number) => boolean;
+  readonly lies: boolean;
+}
+
+/** A kernel that does not take some steps. */
+export function failingKernel(kernel: Kernel, faults: StepFaults): Kernel {
+  let index = 0;
+  const apply = async (step: Step): Promise<void> => {
+    const fails = faults.fails(index++);
+    if (!fails || faults.lies) await kernel.apply(step);
+    if (fails) throw new Error('the tool was killed');
+  };
+  const safe = mortalKernel(kernel, new Countdown(-1, 'before'));
+  return { ...safe, apply };
+}

@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { sysctlKeys } from '@sluice/bundle';
+import { History } from '../history/history.ts';
+import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
+import { sampleNode } from './bundle.ts';
+import { Keeper, type KeeperOptions } from '../rollout/keeper.ts';
+import type { Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
+import { Rehearsal } from '../rollout/rehearsal.ts';
+
+/** For tests only: a node with a fake kernel, a real journal in a directory of its own, and probes that a test decides. */
+export interface Scene {
+  readonly kernel: FakeKernel;
+  readonly directory: string;
+  /** Whether the one probe passes, asked at each try. */
+  health: () => boolean;
+  /** Processes that call themselves kube-proxy. */
+  kubeProxies: readonly number[];
+  readonly events: string[];
+  /** A process that starts: it knows only what is on disk and in the kernel. */
+  start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; history: History }>;
+  end(): void;
+}
+
+/** A node as `start` says, before Sluice. */
+export function scene(start: FakeStart = {}): Scene {
+  const kernel = new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])), ...start });
+  const directory = mkdtempSync(`${tmpdir()}/sluiced-test-`);
+  const self: Scene = {
+    kernel,
+    directory,
+    health: () => true,
+    kubeProxies: [],
+    events: [],
+    start: (options, ports) => startKeeper(self, options ?? {}, ports ?? {}),
+    end: () => rmSync(directory, { recursive: true, force: true }),
+  };
+  return self;
+}
+
+async function startKeeper(
+  self: Scene,
+  options: Partial<KeeperOptions>,
+  others: Partial<Ports>,
+): Promise<{ keeper: Keeper; history: History }> {
+  const history = await History.open(self.directory, sampleNode, () => new Date(0));
+  const kernel: Kernel = others.kernel ?? self.kernel;
+  const probe = async (): Promise<readonly ProbeResult[]> => {
+    const healthy = self.health();
+    return [{ name: 'web', healthy, seen: healthy ? 'status 200' : 'status 500' }];
+  };
+  const ports: Ports = {
+    kernel,
+    rehearsal: new Rehearsal(kernel, true),
+    journal: history,
+    probes: { once: probe, patiently: probe },
+    clock: { sleep: async () => undefined },
+    report: (event) => void self.events.push(event),
+    ...others,
+  };
+  const facts: NodeFacts = {
+    tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
+    addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
+    kubeProxies: () => self.kubeProxies,
+    sysctlTakes: () => true,
+  };
+  const keeper = new Keeper(ports, () => facts, { node: sampleNode, allowPartial: false, takeOver: false, ...options });
+  return { keeper, history };
+}
