@@ -11,6 +11,22 @@ export function parseJson(text: string): Json | undefined {
 }
 
 /**
+ * Where and why a text is no JSON value, in the words of the JSON parser; undefined if it is one. For a wrong token these
+ * words quote the text around it in place of an offset.
+ */
+export function jsonError(text: string): { readonly offset: number; readonly why: string } | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : '';
+    const [, why, position] = /^(.*?)(?: in JSON)? at position (\d+)/s.exec(message) ?? [];
+    if (why !== undefined) return { offset: Number(position), why };
+    return { offset: message.includes('end of JSON') ? text.length : 0, why: message };
+  }
+}
+
+/**
  * Where one JSON value after another begins and ends, as kubectl accepts them in one file. Knows only strings and brackets,
  * so the parts are JSON only if `parseJson` says so.
  */

@@ -127,6 +127,16 @@ test('a file with too many documents is refused as a whole', () => {
   expect(problems('--- x\n'.repeat(100_001))).toEqual(['1:1 INPUT_TOO_LARGE']);
 });
 
+test.each([
+  ['a missing comma', '"c": 1\n"d": 2}', '9:1'],
+  ['a missing end', '"c":', '8:5'],
+  ['an open string', '"c": "x', '8:8'],
+  ['a wrong word', '"c": x}', '1:1'],
+])('a large JSON document with %s says where', (_title, end, place) => {
+  const filler = `{"apiVersion": "v1",\n\n\n\n\n\n"b": "${'x'.repeat(9_000_000)}",\n`;
+  expect(problems(filler + end)).toEqual([`${place} YAML_SYNTAX`]);
+});
+
 test('twenty thousand JSON values in a row are read one by one', () => {
   const count = 20_000;
   const text = '{"apiVersion": "v1", "kind": "Pod"}\n'.repeat(count);

@@ -1,8 +1,9 @@
 import type { Json } from '../render/kube.ts';
 import { contentStart, type SourceDocument } from './documents.ts';
 import type { Finding } from './finding.ts';
-import { markJson, parseJson, splitJson } from './json.ts';
+import { jsonError, markJson, parseJson, splitJson } from './json.ts';
 import { checkJson } from './json-checks.ts';
+import { loadLimits } from './limits.ts';
 import { LineStarts } from './line-starts.ts';
 import { Marks } from './marks.ts';
 import { BAIL, parseSubset } from './subset.ts';
@@ -24,6 +25,10 @@ export function parseDocument(document: SourceDocument): ParsedDocument[] {
 function parseBlock(document: SourceDocument): ParsedDocument {
   const value = parseSubset(document.text);
   if (value !== BAIL) return { document, parser: 'subset', value, errors: [], doubts: [] };
+  return general(document);
+}
+
+function general(document: SourceDocument): ParsedDocument {
   return { document, parser: 'yaml', ...parseYaml(document.text) };
 }
 
@@ -37,12 +42,26 @@ function parseFlow(document: SourceDocument, content: number): ParsedDocument[] 
   // Two values in a row are never YAML, so the first one decides.
   const isStream =
     first !== undefined && others.length > 0 && parseJson(document.text.slice(first.from, first.to)) !== undefined;
-  if (!isStream) return [{ document, parser: 'yaml', ...parseYaml(document.text) }];
+  if (!isStream)
+    return [text.length > loadLimits.generalCharactersMax ? brokenJson(document, content) : general(document)];
   const starts = [first.from, ...others.map((other) => other.from), document.text.length];
   const lines = new LineStarts(document);
   return starts
     .slice(0, -1)
     .flatMap((from, index) => parseFlow(part(document, lines, from, starts[index + 1] ?? from), 0));
+}
+
+/** A large document in flow style is somebody's JSON with an error, not YAML: the general parser could not take it. */
+function brokenJson(document: SourceDocument, content: number): ParsedDocument {
+  const { offset, why } = jsonError(document.text.slice(content)) ?? { offset: 0, why: '' };
+  const error: Finding = {
+    code: 'YAML_SYNTAX',
+    offset: content + offset,
+    path: [],
+    message: `Cannot read the JSON: ${why.charAt(0).toLowerCase()}${why.slice(1)}`,
+    hint: 'Correct the place, or write the document again',
+  };
+  return { document, parser: 'json', errors: [error], doubts: [] };
 }
 
 function parsedJson(document: SourceDocument, value: Json): ParsedDocument {

@@ -86,8 +86,8 @@ const { map, list } = fc.letrec<{ node: Node; map: Node; list: Node; leaf: Node;
       tail,
     )
     .map(([quote, [first, ...rest], by, end]) => {
-      const lines = [quote + first, ...rest.map((line) => ' '.repeat(by) + line)];
-      return { lines: lines.with(-1, lines.at(-1) + quote + end), inline: true };
+      const text = [quote + first, ...rest.map((line) => ' '.repeat(by) + line)].join('\n');
+      return { lines: (text + quote + end).split('\n'), inline: true };
     }),
   block: fc
     .tuple(fc.constantFrom('|', '|', '|', '|-', '|-', '|+', '>', '|2', '| # c'), fc.array(fc.constantFrom(...texts)))

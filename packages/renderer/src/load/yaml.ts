@@ -61,7 +61,7 @@ function bounds(text: string): Finding | undefined {
       offset: 0,
       path: [],
       message: `Cannot read the document: it has ${text.length} characters, and only JSON and plain block style may have more than ${loadLimits.generalCharactersMax}`,
-      hint: 'Write it as JSON, or give each object a document of its own',
+      hint: 'Write it as JSON (kubectl get -o json), or give each object a document of its own',
     };
   }
   const dashes = dashesInARow.exec(text);
