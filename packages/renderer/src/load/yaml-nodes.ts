@@ -128,8 +128,11 @@ export class NodeReader {
         'Write the value out in place of the alias',
       );
     }
+    const before = this.aliasedValues;
     this.aliasedValues += reading.count;
     if (this.aliasedValues > loadLimits.aliasedValuesMax) {
+      // The first alias beyond the limit is reported, and none of those behind it.
+      if (before > loadLimits.aliasedValuesMax) return nothing;
       const message = `Cannot expand the alias *${anchor}: the aliases stand for more than ${loadLimits.aliasedValuesMax} values`;
       return this.refuse('YAML_ALIAS_BOMB', at, message, 'Write the values out, in documents of their own');
     }
@@ -161,10 +164,11 @@ export class NodeReader {
     if (this.errors.length < loadLimits.errorsPerDocumentMax) {
       this.errors.push({ code, offset, path: [...this.path], message, hint });
     }
-    return { value: null, count: 1, depth: 0 };
+    return nothing;
   }
 }
 
+const nothing: Reading = { value: null, count: 1, depth: 0 };
 const coreTags = new Set(
   ['str', 'int', 'float', 'bool', 'null', 'map', 'seq'].map((name) => `tag:yaml.org,2002:${name}`),
 );

@@ -68,8 +68,7 @@ test('an alias bomb is refused before it grows', () => {
         .fill(level > 0 ? `*a${level - 1}` : 'x')
         .join(', ')}]\n`,
   );
-  const [first] = parseYaml(levels.join('')).errors;
-  expect(first?.code).toBe('YAML_ALIAS_BOMB');
+  expect(errors(levels.join(''))).toEqual([expect.stringMatching(/ YAML_ALIAS_BOMB$/)]);
 });
 
 test('one map has at most as many keys as the limits say', () => {
