@@ -1,6 +1,7 @@
 import type { Family } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Kernel, Step } from '../../packages/applier/src/rollout/ports.ts';
+import type { ObservedChain } from '../../packages/applier/src/rollout/state.ts';
 
 /** A kernel to sit the exam, with a way to put foreign rules in. */
 export interface Candidate {
@@ -27,20 +28,18 @@ const sep = (family: Family, chain: string): string =>
  */
 export function kernelContract(name: string, open: () => Promise<Candidate>): void {
   const chains = async (kernel: Kernel, family: Family): Promise<Record<string, readonly string[]>> => {
-    const nat = (await kernel.observe([family]))[family]?.nat.chains ?? new Map();
+    const nat = (await kernel.observe([family]))[family]?.nat.chains ?? new Map<string, ObservedChain>();
     return Object.fromEntries([...nat].filter(([, chain]) => !chain.builtIn).map(([key, chain]) => [key, chain.rules]));
   };
 
   for (const family of ['ipv4', 'ipv6'] as const) {
-    const title = (what: string): string => `${name}, ${family}: ${what}`;
-
-    test(title('a declared chain is made with its rules, and printed as the grammar prints it'), async () => {
+    test(`${name}, ${family}: a declared chain is made with its rules, and printed as the grammar prints it`, async () => {
       const { kernel } = await open();
       await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', sep(family, 'KUBE-SEP-A')));
       expect(await chains(kernel, family)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')] });
     });
 
-    test(title('declaring a chain again empties this chain and no other'), async () => {
+    test(`${name}, ${family}: declaring a chain again empties this chain and no other`, async () => {
       const { kernel } = await open();
       await kernel.apply(
         restore(family, 'nat', ':KUBE-A - [0:0]', ':KUBE-B - [0:0]', '-A KUBE-A -j RETURN', '-A KUBE-B -j RETURN'),
@@ -49,7 +48,7 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       expect(await chains(kernel, family)).toEqual({ 'KUBE-A': [], 'KUBE-B': ['-A KUBE-B -j RETURN'] });
     });
 
-    test(title('foreign chains and rules stay as they are'), async () => {
+    test(`${name}, ${family}: foreign chains and rules stay as they are`, async () => {
       const { kernel, foreign } = await open();
       await foreign(family, '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A OUTPUT -j CNI-X\nCOMMIT\n');
       await kernel.apply(restore(family, 'nat', ':KUBE-A - [0:0]', '-I OUTPUT 1 -j KUBE-A'));
@@ -60,7 +59,7 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       expect(seen?.has('KUBE-A')).toBe(false);
     });
 
-    test(title('jumps are inserted at the position that is named'), async () => {
+    test(`${name}, ${family}: jumps are inserted at the position that is named`, async () => {
       const { kernel, foreign } = await open();
       await foreign(family, '*nat\n-A OUTPUT -j RETURN\nCOMMIT\n');
       await kernel.apply(
@@ -85,14 +84,14 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       expect(await kernel.observe([family])).toEqual(before);
     });
 
-    test(title('single chains are read like the whole table; one that is not there is absent'), async () => {
+    test(`${name}, ${family}: single chains are read like the whole table; one that is not there is absent`, async () => {
       const { kernel } = await open();
       await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', ':KUBE-E - [0:0]', sep(family, 'KUBE-SEP-A')));
       const seen = await kernel.observeChains(family, 'nat', ['KUBE-SEP-A', 'KUBE-E', 'KUBE-NONE']);
       expect(Object.fromEntries(seen)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')], 'KUBE-E': [] });
     });
 
-    test(title('a rehearsal takes good rules, refuses bad ones, and changes nothing'), async () => {
+    test(`${name}, ${family}: a rehearsal takes good rules, refuses bad ones, and changes nothing`, async () => {
       const { kernel } = await open();
       const before = await kernel.observe([family]);
       const empty = { chains: new Map(), jumps: [] };

@@ -1,18 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { execa, execaSync } from 'execa';
-import { afterAll, describe, test } from 'vitest';
+import { afterAll, beforeEach, describe } from 'vitest';
 import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
 import { type Run, runChildren } from '../../packages/applier/src/kernel/run.ts';
 import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
-import { type Backend, detectTools, findTool } from '../../packages/applier/src/kernel/tools.ts';
+import { type Backend, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import { kernelContract } from './kernel.contract.ts';
+import { needBackend, needKernel } from './privileges.ts';
 
 /** The exam on the real kernel, each candidate in a network namespace of its own with a /run of its own. */
 
 const prefix = `slt-${process.pid}-${randomBytes(2).toString('hex')}`;
 const made: string[] = [];
-const root = process.getuid?.() === 0;
-
 afterAll(async () => {
   for (const name of made) await execa('ip', ['netns', 'delete', name], { reject: false });
 });
@@ -34,13 +33,10 @@ function runIn(name: string): Run {
   };
 }
 
-for (const backend of ['nft', 'legacy'] as const satisfies readonly Backend[]) {
-  const missing = findTool(`iptables-${backend}`) === undefined;
-  if (!root || missing) {
-    const why = root ? `iptables-${backend} is not installed` : 'root is needed for network namespaces';
-    describe(`the ${backend} kernel`, () => test.skip(`sits the exam (${why})`, () => undefined));
-    continue;
-  }
+describe.each(['nft', 'legacy'] as const satisfies readonly Backend[])('the %s kernel', (backend) => {
+  beforeEach(needKernel);
+  beforeEach((context) => needBackend(context, backend));
+
   kernelContract(backend, async () => {
     const name = await namespace();
     const run = runIn(name);
@@ -49,16 +45,13 @@ for (const backend of ['nft', 'legacy'] as const satisfies readonly Backend[]) {
     return {
       kernel,
       foreign: async (family, text) => {
-        const { exitCode, why } = await run({
-          file: tools.families[family]?.restore ?? '',
-          args: ['--noflush'],
-          input: text,
-        });
+        const file = tools.families[family]?.restore ?? '';
+        const { exitCode, why } = await run({ file, args: ['--noflush'], input: text });
         if (exitCode !== 0) throw new Error(why);
       },
     };
   });
-}
+});
 
 /** /proc/sys/net shows the namespace of whoever opens it, so a child in the namespace does. */
 function procTunablesOf(name: string): Tunables {

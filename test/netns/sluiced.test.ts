@@ -6,12 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 /** The real program on the real kernel, in a network namespace with a /run of its own. */
 
 const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
-const isRoot = process.getuid?.() === 0;
 const foreign =
   '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';
 const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
@@ -21,17 +21,17 @@ let name: string;
 let directory: string;
 const children: ChildProcess[] = [];
 
+beforeEach(needKernel);
 beforeEach(async () => {
   name = `slt-${process.pid}-${randomBytes(3).toString('hex')}`;
   directory = mkdtempSync(`${tmpdir()}/slt-`);
-  if (!isRoot) return;
   await execa('ip', ['netns', 'add', name]);
   await execa('ip', ['netns', 'exec', name, 'ip', 'link', 'set', 'lo', 'up']);
 });
 
 afterEach(async () => {
   for (const child of children.splice(0)) if (child.exitCode === null && child.signalCode === null) await kill(child);
-  if (isRoot) await execa('ip', ['netns', 'delete', name], { reject: false });
+  await execa('ip', ['netns', 'delete', name], { reject: false });
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -113,7 +113,9 @@ const standing = (): { current?: number; open?: unknown; history?: { what: strin
 };
 
 describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
-  test.skipIf(!isRoot)('applies, repairs, goes back and cleans up; rules of others stay byte for byte', async () => {
+  beforeEach((context) => needBackend(context, backend as 'nft' | 'legacy'));
+
+  test('applies, repairs, goes back and cleans up; rules of others stay byte for byte', async () => {
     writeConfig(backend);
     await tool([`iptables-${backend}-restore`, '--noflush'], foreign);
     const before = await rules(backend);
@@ -135,59 +137,52 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
     expect(await rules(backend)).toBe(before);
   });
 
-  test.skipIf(!isRoot)(
-    'when a probe fails after the change, the old rules are back and the exit code is 4',
-    async () => {
-      writeConfig(
-        backend,
-        `probes:\n  - {name: flag, exec: [/usr/bin/test, -e, ${directory}/healthy], attempts: 2, intervalSeconds: 0.1}\n`,
-      );
-      writeFileSync(`${directory}/healthy`, '');
-      writeBundle(`${directory}/rendered`, web(1, 2));
-      const args = ['apply', `${directory}/rendered`, '-c', `${directory}/sluiced.yaml`];
-      expect((await sluiced(...args)).exitCode).toBe(0);
-      const good = await rules(backend);
-      writeConfig(
-        backend,
-        `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${directory}/healthy"], attempts: 2, intervalSeconds: 0.1}\n`,
-      );
-      writeBundle(`${directory}/rendered`, web(3));
-      expect((await sluiced(...args)).exitCode).toBe(4);
-      expect(await rules(backend)).toBe(good);
-    },
-  );
+  test('when a probe fails after the change, the old rules are back and the exit code is 4', async () => {
+    writeConfig(
+      backend,
+      `probes:\n  - {name: flag, exec: [/usr/bin/test, -e, ${directory}/healthy], attempts: 2, intervalSeconds: 0.1}\n`,
+    );
+    writeFileSync(`${directory}/healthy`, '');
+    writeBundle(`${directory}/rendered`, web(1, 2));
+    const args = ['apply', `${directory}/rendered`, '-c', `${directory}/sluiced.yaml`];
+    expect((await sluiced(...args)).exitCode).toBe(0);
+    const good = await rules(backend);
+    writeConfig(
+      backend,
+      `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${directory}/healthy"], attempts: 2, intervalSeconds: 0.1}\n`,
+    );
+    writeBundle(`${directory}/rendered`, web(3));
+    expect((await sluiced(...args)).exitCode).toBe(4);
+    expect(await rules(backend)).toBe(good);
+  });
 
-  test.skipIf(!isRoot)(
-    'killed at any moment, the next one ends on the old or the new rules',
-    { timeout: 180_000 },
-    async () => {
-      writeConfig(backend);
-      await tool([`iptables-${backend}-restore`, '--noflush'], foreign);
-      const bundles = [web(1, 2), web(2, 3, 4)];
-      const good: string[] = [];
-      for (const files of bundles) {
-        writeBundle(`${directory}/rendered`, files);
-        expect((await sluiced('apply', `${directory}/rendered`, '-c', `${directory}/sluiced.yaml`)).exitCode).toBe(0);
-        good.push(await rules(backend));
-      }
-      const rounds = process.env['SLUICE_SOAK'] ? 200 : 8;
-      for (let round = 0; round < rounds; round++) {
-        const daemon = startDaemon();
-        await until('the daemon starts', async () => (await askStatus()) !== undefined);
-        writeBundle(`${directory}/rendered`, bundles[round % 2] as ReadonlyMap<string, string>);
-        await sleep(40 + ((round * 37) % 160));
-        await kill(daemon);
-        const next = startDaemon();
-        await until('the restart reaches old or new rules', async () => {
-          return (await askStatus()) !== undefined && standing().open === null && good.includes(await rules(backend));
-        });
-        await until('the newest bundle is in', async () => {
-          return standing().open === null && (await rules(backend)) === good[round % 2];
-        });
-        await kill(next);
-      }
-    },
-  );
+  test('killed at any moment, the next one ends on the old or the new rules', { timeout: 180_000 }, async () => {
+    writeConfig(backend);
+    await tool([`iptables-${backend}-restore`, '--noflush'], foreign);
+    const bundles = [web(1, 2), web(2, 3, 4)];
+    const good: string[] = [];
+    for (const files of bundles) {
+      writeBundle(`${directory}/rendered`, files);
+      expect((await sluiced('apply', `${directory}/rendered`, '-c', `${directory}/sluiced.yaml`)).exitCode).toBe(0);
+      good.push(await rules(backend));
+    }
+    const rounds = process.env['SLUICE_SOAK'] ? 200 : 8;
+    for (let round = 0; round < rounds; round++) {
+      const daemon = startDaemon();
+      await until('the daemon starts', async () => (await askStatus()) !== undefined);
+      writeBundle(`${directory}/rendered`, bundles[round % 2] as ReadonlyMap<string, string>);
+      await sleep(40 + ((round * 37) % 160));
+      await kill(daemon);
+      const next = startDaemon();
+      await until('the restart reaches old or new rules', async () => {
+        return (await askStatus()) !== undefined && standing().open === null && good.includes(await rules(backend));
+      });
+      await until('the newest bundle is in', async () => {
+        return standing().open === null && (await rules(backend)) === good[round % 2];
+      });
+      await kill(next);
+    }
+  });
 });
 
 async function askStatus(path = '/status'): Promise<string | undefined> {
@@ -199,40 +194,37 @@ describe('sluiced run', () => {
   const generations = async (): Promise<number> =>
     standing().history?.filter(({ what }) => what === 'confirmed').length ?? 0;
 
-  test.skipIf(!isRoot)(
-    'notices a written bundle, a swapped link whose old target stays, and drift; a vanished directory changes nothing',
-    async () => {
-      writeConfig('nft');
-      const [first, second] = [`${directory}/one`, `${directory}/two`];
-      writeBundle(first, web(1));
-      writeBundle(second, web(2));
-      symlinkSync(first, `${directory}/rendered`);
-      const daemon = startDaemon();
-      await until('the first bundle is in', async () => (await generations()) === 1);
-      symlinkSync(second, `${directory}/next`);
-      renameSync(`${directory}/next`, `${directory}/rendered`);
-      await until('the swapped bundle is in', async () => (await generations()) === 2);
-      const good = await rules('nft');
-      await tool(['iptables-nft', '-t', 'nat', '-F']);
-      await until('the rules are repaired', async () => (await rules('nft')) === good);
-      rmSync(`${directory}/rendered`);
-      const report = await until('the alarm is raised', async () => {
-        const text = await askStatus();
-        return text?.includes('BUNDLE_ABSENT') ? text : undefined;
-      });
-      expect(JSON.parse(report)).toMatchObject({ healthy: true, generation: 2 });
-      expect(await rules('nft')).toBe(good);
-      expect(await askStatus('/metrics')).toContain('sluiced_outcomes_total{outcome="confirmed"} 2');
-      mkdirSync(`${directory}/rendered`);
-      writeBundle(`${directory}/rendered`, web(3));
-      await until('the replaced directory is in', async () => (await generations()) === 3);
-      const ended = new Promise((resolve) => daemon.once('exit', resolve));
-      daemon.kill('SIGTERM');
-      expect(await ended).toBe(0);
-    },
-  );
+  test('notices a written bundle, a swapped link whose old target stays, and drift; a vanished directory changes nothing', async () => {
+    writeConfig('nft');
+    const [first, second] = [`${directory}/one`, `${directory}/two`];
+    writeBundle(first, web(1));
+    writeBundle(second, web(2));
+    symlinkSync(first, `${directory}/rendered`);
+    const daemon = startDaemon();
+    await until('the first bundle is in', async () => (await generations()) === 1);
+    symlinkSync(second, `${directory}/next`);
+    renameSync(`${directory}/next`, `${directory}/rendered`);
+    await until('the swapped bundle is in', async () => (await generations()) === 2);
+    const good = await rules('nft');
+    await tool(['iptables-nft', '-t', 'nat', '-F']);
+    await until('the rules are repaired', async () => (await rules('nft')) === good);
+    rmSync(`${directory}/rendered`);
+    const report = await until('the alarm is raised', async () => {
+      const text = await askStatus();
+      return text?.includes('BUNDLE_ABSENT') ? text : undefined;
+    });
+    expect(JSON.parse(report)).toMatchObject({ healthy: true, generation: 2 });
+    expect(await rules('nft')).toBe(good);
+    expect(await askStatus('/metrics')).toContain('sluiced_outcomes_total{outcome="confirmed"} 2');
+    mkdirSync(`${directory}/rendered`);
+    writeBundle(`${directory}/rendered`, web(3));
+    await until('the replaced directory is in', async () => (await generations()) === 3);
+    const ended = new Promise((resolve) => daemon.once('exit', resolve));
+    daemon.kill('SIGTERM');
+    expect(await ended).toBe(0);
+  });
 
-  test.skipIf(!isRoot)('a second one is refused while the first holds the lock', { timeout: 60_000 }, async () => {
+  test('a second one is refused while the first holds the lock', { timeout: 60_000 }, async () => {
     writeConfig('nft');
     writeBundle(`${directory}/rendered`, web(1));
     startDaemon();

@@ -98,7 +98,8 @@ function isMissingKind(issue: Issue): boolean {
 function problemOf(issue: Issue, place: (path: readonly unknown[]) => Place): Problem {
   const path = (issue.path ?? []).map((item) => item.key);
   const field = path.map(String).join('.');
-  const key = String(path.at(-1) ?? '');
+  const last = path.at(-1);
+  const key = typeof last === 'string' ? last : '';
   const why =
     issue.type === 'strict_object' && issue.expected === 'never'
       ? `there is no field ${field}`

@@ -141,7 +141,7 @@ export class Status {
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'text/plain', 'only GET\n');
     const report = this.report();
     const json = (): string => `${JSON.stringify(report, undefined, 2)}\n`;
-    switch (request.url) {
+    switch (request.url ?? '') {
       case '/livez':
         return send(this.alive ? 200 : 503, 'text/plain', this.alive ? 'ok\n' : 'the loop stands still\n');
       case '/healthz':

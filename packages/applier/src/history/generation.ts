@@ -3,7 +3,6 @@ import {
   type FamilyProgram,
   printProgram,
   printSysctl,
-  type SysctlKey,
   type TableProgram,
 } from '@sluice/bundle';
 import * as v from 'valibot';
@@ -86,7 +85,7 @@ export function readGeneration(path: string, text: string, sums: string): Genera
       ...(families.ipv4 ? { ipv4: familyFrom(families.ipv4) } : {}),
       ...(families.ipv6 ? { ipv6: familyFrom(families.ipv6) } : {}),
     },
-    sysctls: sysctlMap(sysctls as Partial<Record<SysctlKey, number>>),
+    sysctls: sysctlMap(sysctls),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
   };
   return { number, version, state };

@@ -46,7 +46,7 @@ export function runChildren(lockFd?: number): Run {
       ...(input === undefined ? {} : { input }),
     });
     const { exitCode, stdout, stderr } = result;
-    return { exitCode, stdout: String(stdout), stderr: String(stderr), why: whyFailed(result) };
+    return { exitCode, stdout, stderr, why: whyFailed(result) };
   };
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { hash16, sampleBundle } from '../testing/bundle.ts';
-import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.ts';
-import { type Scene, scene } from '../testing/scene.ts';
+import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
+import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 const foreign = `*filter
 :INPUT ACCEPT [0:0]

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { sysctlKeys } from '@sluice/bundle';
 import { History } from '../history/history.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
-import { sampleNode } from './bundle.ts';
+import { sampleNode } from './bundle.fixture.ts';
 import { Keeper, type KeeperOptions } from '../rollout/keeper.ts';
 import type { Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';

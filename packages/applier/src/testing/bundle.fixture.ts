@@ -18,7 +18,9 @@ export const sampleNode = 'node-a';
 
 /** A name of 16 characters from the alphabet of chain hashes. */
 export function hash16(text: string): string {
-  return [...fileDigest(text).slice(0, 16)].map((c) => 'ABCDEFGHIJKLMNOP'[Number.parseInt(c, 16)]).join('');
+  return fileDigest(text)
+    .slice(0, 16)
+    .replaceAll(/./g, (digit) => 'ABCDEFGHIJKLMNOP'.charAt(Number.parseInt(digit, 16)));
 }
 
 /** The files of a bundle for `node-a`: path → text. */
