@@ -48,10 +48,12 @@ export async function openStage(): Promise<Stage> {
   const bundle = join(dir, 'rendered');
   cpSync(example.input, manifests, { recursive: true });
   cpSync(example.config, join(dir, 'sluice.yaml'));
-  const cluster = await openCluster(clusterOf(manifests, readPacketTable(example.packets))).catch((error: unknown) => {
-    remove();
-    throw error;
-  });
+  const cluster = await openCluster(clusterOf(manifests, example.config, readPacketTable(example.packets))).catch(
+    (error: unknown) => {
+      remove();
+      throw error;
+    },
+  );
   const probe = { name: 'api', http: `http://${api.clusterIP}:${api.port}/` };
   const nodes = cluster.spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe));
   return {

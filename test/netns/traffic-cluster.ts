@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import type { ClusterSpec, NodeSpec, PodSpec } from './cluster.ts';
 import type { PacketTable } from './traffic-table.ts';
 
@@ -26,10 +26,15 @@ interface Endpoint {
   readonly targetRef?: { readonly name: string };
 }
 
-/** Builds the machines that the manifests of an example speak of: its Nodes, the pods behind its slices, and the table's clients. */
-export function clusterOf(input: string, table: PacketTable): ClusterSpec {
+/**
+ * Builds the machines that an example speaks of: its Nodes, the pods behind its slices, and the table's clients.
+ * @param input the folder of manifests
+ * @param config its sluice.yaml, which may name nodes as well
+ */
+export function clusterOf(input: string, config: string | undefined, table: PacketTable): ClusterSpec {
   const manifests = readManifests(input);
-  const nodes = manifests.filter(({ kind }) => kind === 'Node').map(nodeOf);
+  const configured = config === undefined ? [] : nodesOfConfig(config);
+  const nodes = [...manifests.filter(({ kind }) => kind === 'Node').map(nodeOf), ...configured];
   const pods = new Map<string, EndpointPod>();
   for (const slice of manifests.filter(({ kind }) => kind === 'EndpointSlice')) {
     const ports = (slice.ports ?? []).map(({ port, protocol = 'TCP' }) => `${port}/${protocol.toLowerCase()}`);
@@ -60,6 +65,11 @@ function readManifests(dir: string): readonly Manifest[] {
     const documents = parseAllDocuments(readFileSync(join(dir, file), 'utf8'));
     return [...documents].map((document) => document.toJS() as Manifest);
   });
+}
+
+function nodesOfConfig(file: string): readonly NodeSpec[] {
+  const { nodes } = parse(readFileSync(file, 'utf8')) as { readonly nodes?: readonly NodeSpec[] };
+  return (nodes ?? []).map(({ name, addresses, podCIDRs }) => ({ name, addresses, podCIDRs }));
 }
 
 function nodeOf({ metadata, spec, status }: Manifest): NodeSpec {

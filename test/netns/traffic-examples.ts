@@ -27,7 +27,7 @@ export function trafficExamples(): readonly TrafficExample[] {
   return listExamples().flatMap((example) => {
     if (example.packets === undefined) return [];
     const table = readPacketTable(example.packets);
-    const spec = clusterOf(example.input, table);
+    const spec = clusterOf(example.input, example.config, table);
     return [{ name: example.name, table, spec, render: renderOnce(example, join(scratch, example.name)) }];
   });
 }

@@ -30,7 +30,8 @@ export async function observe(cluster: Cluster, table: PacketTable, row: Row): P
     const causes = causesOf(cluster.spec, table, row, await cluster.host(row.from).connect(wanted));
     const verdict = causes.find((cause) => row.expect.includes(cause)) ?? causes.join(' or ');
     seen.add(verdict);
-    const done = row.stays || row.expect.every((expected) => seen.has(expected)) || !row.expect.includes(verdict);
+    if (!row.expect.includes(verdict)) break;
+    const done = row.stays || row.expect.every((expected) => seen.has(expected));
     if (done && attempt + 1 >= attemptsMin) break;
   }
   // Affinity lets one client meet one endpoint only, whichever it is.

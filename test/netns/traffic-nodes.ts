@@ -30,19 +30,29 @@ function programsOfNode(files: ReadonlyMap<string, string>, node: string): Progr
   return programs;
 }
 
+const shown = new Map<string, Promise<string>>();
+
+/** The output of `sluice show`, asked for once: the same text is loaded by both backends. */
+function show(bundle: string, node: string, tool: string): Promise<string> {
+  const key = JSON.stringify([bundle, node, tool]);
+  const started =
+    shown.get(key) ??
+    execa(sluice, ['show', bundle, '--node', node, '--tool', tool]).then(({ stdout }) => `${stdout}\n`);
+  shown.set(key, started);
+  return started;
+}
+
 /**
  * Loads a node's rules and sysctls as a person would in an emergency: `sluice show | iptables-restore`.
  * @param backend which of the two iptables
  */
 export async function loadNode(bundle: string, node: Host, backend: 'nft' | 'legacy'): Promise<void> {
-  const show = async (tool: string): Promise<string> => {
-    const { stdout } = await execa(sluice, ['show', bundle, '--node', node.name, '--tool', tool]);
-    return `${stdout}\n`;
-  };
   for (const tool of ['iptables', 'ip6tables'] as const) {
-    await node.run([`${tool}-${backend}-restore`, '--noflush'], { input: await show(tool) });
+    await node.run([`${tool}-${backend}-restore`, '--noflush'], { input: await show(bundle, node.name, tool) });
   }
-  const lines = (await show('sysctl')).split('\n').filter((line) => line.startsWith('net.ipv4.conf.'));
+  const lines = (await show(bundle, node.name, 'sysctl'))
+    .split('\n')
+    .filter((line) => line.startsWith('net.ipv4.conf.'));
   const values = lines.map((line) => line.split(' = ') as [string, string]);
   await node.sysctl(Object.fromEntries(values.map(([key, value]) => [key.replaceAll('.', '/'), value])));
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, openCluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -34,6 +35,30 @@ describe.each(runs)('$name on $backend ($note)', ({ table, spec, render, backend
     expect(observed).toEqual(asLines(rows, (row) => predict(spec, programs, row)));
     expect(observed).toEqual(asLines(rows));
   });
+});
+
+test('a kernel that has lost one chain is found out', async () => {
+  const [example] = trafficExamples();
+  if (!example) throw new Error('There are no examples');
+  const { table, spec, render } = example;
+  const bundle = await render();
+  await using cluster = await openCluster(spec);
+  await Promise.all(spec.nodes.map((node) => loadNode(bundle, cluster.host(node.name), 'nft')));
+  for (const node of spec.nodes)
+    await cluster.host(node.name).run(['iptables-nft', '-t', 'nat', '-F', 'KUBE-SERVICES']);
+  const seen = await observeAll(cluster, table, table.packets);
+  const wrong = table.packets.filter(
+    (row) =>
+      !isDeepStrictEqual(
+        asLines([row], (r) => seen.get(r) ?? []),
+        asLines([row]),
+      ),
+  );
+  expect(wrong.map(({ title }) => title)).toEqual([
+    'a pod reaches the Service',
+    'a pod of the Service may reach itself',
+    'a node reaches the Service',
+  ]);
 });
 
 /** What answers besides the pods. */
