@@ -37,7 +37,7 @@ function readExample(name: string): Example {
   };
 }
 
-/** The arguments with which `sluice` renders an example, relative to its folder where a person would type them so. */
+/** The arguments with which `sluice` renders an example. */
 export function renderArguments(example: Example, output = example.output): readonly string[] {
   const config = example.config === undefined ? [] : ['-c', example.config];
   return ['render', '-f', example.input, '-R', ...config, '-o', output];

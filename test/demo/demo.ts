@@ -5,8 +5,8 @@ import type { DemoNode } from './node.ts';
 import { waitFor } from './wait.ts';
 
 /** Bounds for what sluiced does by itself. */
-const applyMs = 20_000;
-const rollBackMs = 30_000;
+const applyMs = 30_000;
+const rollBackMs = 40_000;
 /** Two scans of the bundle directory: time enough for a mistake to show. */
 const quarantineMs = 2_000;
 
