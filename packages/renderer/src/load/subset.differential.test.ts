@@ -8,7 +8,7 @@ import type { Json, Path } from '../render/kube.ts';
 import { splitDocuments } from './documents.ts';
 import { Marks } from './marks.ts';
 import { BAIL, parseSubset } from './subset.ts';
-import { yamlDocument } from './subset.arbitrary.ts';
+import { yamlDocument } from './subset.fixture.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Thirty times as many with SLUICE_SOAK=1. A failure prints its seed; set SLUICE_SEED to it to repeat the run. */
