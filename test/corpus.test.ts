@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Problem } from '@sluice/bundle';
 import { expect, test } from 'vitest';
-import { readConfig } from '../packages/renderer/src/load/config.ts';
+import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import { load } from '../packages/renderer/src/load/load.ts';
 import { render } from '../packages/renderer/src/render/render.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { readConfig } from '../packages/renderer/src/load/config.ts';
+import { readConfig } from '../packages/renderer/src/load/config/config.ts';
 import { load } from '../packages/renderer/src/load/load.ts';
 import { listTree } from '../packages/renderer/src/load/tree.ts';
 import { render } from '../packages/renderer/src/render/render.ts';

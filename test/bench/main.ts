@@ -73,7 +73,7 @@ async function readYaml(shape: Shape): Promise<void> {
   const runs = await interleave(rounds, {
     ours: () =>
       read(
-        `const { loadFiles } = await import(${load}); const { problems } = await loadFiles([${JSON.stringify(input)}], {}); if (problems.length) throw new Error(problems[0].message)`,
+        `const { load } = await import(${load}); const { readFileSync } = await import('node:fs'); const { problems } = load([{ file: 'all.yaml', text: readFileSync(${JSON.stringify(input)}, 'utf8') }]); if (problems.length) throw new Error(problems[0].message)`,
       ),
     render: () => renderInto(input),
     library: () =>

@@ -1,5 +1,5 @@
 import { parseDocument } from 'yaml';
-import { splitDocuments } from '../../packages/renderer/src/load/documents.ts';
+import { splitDocuments } from '../../packages/renderer/src/load/parse/documents.ts';
 import { load } from '../../packages/renderer/src/load/load.ts';
 
 /**

@@ -4,7 +4,7 @@ import { countProblems, printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath, printAllocation, readAllocations } from '../load/allocations.ts';
 import { allocationsAsManifests } from '../load/allocations-manifests.ts';
-import { readConfig } from '../load/config.ts';
+import { readConfig } from '../load/config/config.ts';
 import { readAllocationsAt } from '../load/git.ts';
 import { fixAllocations } from '../render/allocate/fix.ts';
 import { render } from '../render/render.ts';

@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path';
 import { initConfig } from '../emit/init.ts';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
-import { readKubeProxy } from '../load/kubeproxy.ts';
+import { readKubeProxy } from '../load/config/kubeproxy.ts';
 import { load } from '../load/load.ts';
-import { printSluiceSchema } from '../load/schema-sluice.ts';
+import { printSluiceSchema } from '../load/schema/sluice.ts';
 import { readSources } from '../load/sources.ts';
 import { isStopped } from './render.ts';
 

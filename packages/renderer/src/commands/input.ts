@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Problem } from '@sluice/bundle';
 import { readAllocations } from '../load/allocations.ts';
-import { readConfig } from '../load/config.ts';
+import { readConfig } from '../load/config/config.ts';
 import { load } from '../load/load.ts';
 import { readSources } from '../load/sources.ts';
 import type { RenderInput } from '../render/render.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { readConfig } from '../load/config.ts';
-import { readText } from '../load/config-text.ts';
-import type { KubeProxyInput } from '../load/kubeproxy.ts';
+import { readConfig } from '../load/config/config.ts';
+import { readText } from '../load/config/text.ts';
+import type { KubeProxyInput } from '../load/config/kubeproxy.ts';
 import type { JsonObject } from '../render/kube.ts';
 import { initConfig } from './init.ts';
 

@@ -1,9 +1,9 @@
 import { stringify } from 'yaml';
-import type { SettingName, Settings } from '../load/config-settings.ts';
-import { type KubeProxyInput, readKubeProxy } from '../load/kubeproxy.ts';
-import type { Schema } from '../load/schema.ts';
-import { printGoDuration } from '../load/schema-duration.ts';
-import { sluiceSchema } from '../load/schema-sluice.ts';
+import type { SettingName, Settings } from '../load/config/settings.ts';
+import { type KubeProxyInput, readKubeProxy } from '../load/config/kubeproxy.ts';
+import type { Schema } from '../load/schema/schema.ts';
+import { printGoDuration } from '../load/schema/duration.ts';
+import { sluiceSchema } from '../load/schema/sluice.ts';
 import type { Json } from '../render/kube.ts';
 
 /**

@@ -2,10 +2,10 @@ import { type Dirent, readdirSync, readFileSync } from 'node:fs';
 import { compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/bundle';
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
-import { findingProblem } from './config-problems.ts';
-import { readText, type TextOrigin } from './config-text.ts';
-import { checkSchema, type Schema } from './schema.ts';
-import { fields, integer, text } from './schema-proxy.ts';
+import { findingProblem } from './config/problems.ts';
+import { readText, type TextOrigin } from './config/text.ts';
+import { checkSchema, type Schema } from './schema/schema.ts';
+import { fields, integer, text } from './schema/proxy.ts';
 
 export interface ReadAllocations {
   /** By `namespace/name`. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { load } from './load.ts';
 import type { Source } from './sources.ts';
-import { yamlDocument } from './subset.fixture.ts';
+import { yamlDocument } from './parse/subset.fixture.ts';
 
 const source = (text: string, file = 'in.yaml'): Source => ({ file, text });
 

@@ -1,12 +1,12 @@
 import { compareProblems, compareText, type Problem } from '@sluice/bundle';
 import type { JsonObject, KubeObject, Origin, Path } from '../render/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
-import { splitDocuments } from './documents.ts';
-import type { KubeProxyInput } from './kubeproxy.ts';
+import { splitDocuments } from './parse/documents.ts';
+import type { KubeProxyInput } from './config/kubeproxy.ts';
 import { loadLimits } from './limits.ts';
 import { type Found, findObjects } from './objects.ts';
 import { Places } from './origin.ts';
-import { type ParsedDocument, parseDocument } from './parse.ts';
+import { type ParsedDocument, parseDocument } from './parse/parse.ts';
 import { controlCharacterProblem, nameOf, printable, problemsAt, refusal, tooManyDocuments } from './problems.ts';
 import type { Source } from './sources.ts';
 

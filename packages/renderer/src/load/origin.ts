@@ -1,8 +1,8 @@
 import type { Place } from '@sluice/bundle';
 import type { Origin, Path } from '../render/kube.ts';
-import { LineStarts } from './line-starts.ts';
-import type { Marks } from './marks.ts';
-import { marksOf, type ParsedDocument } from './parse.ts';
+import { LineStarts } from './parse/line-starts.ts';
+import type { Marks } from './parse/marks.ts';
+import { marksOf, type ParsedDocument } from './parse/parse.ts';
 
 /** Looks places up, and remembers enough to do so often. One for each load. */
 export class Places {

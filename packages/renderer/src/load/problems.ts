@@ -1,10 +1,10 @@
 import type { Place, Problem } from '@sluice/bundle';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { ControlCharacter } from './control-characters.ts';
-import type { SourceDocument } from './documents.ts';
-import type { Finding } from './finding.ts';
+import type { SourceDocument } from './parse/documents.ts';
+import type { Finding } from './parse/finding.ts';
 import { loadLimits } from './limits.ts';
-import { LineStarts } from './line-starts.ts';
+import { LineStarts } from './parse/line-starts.ts';
 import type { Found } from './objects.ts';
 
 /** Text from the input for a message: control and format characters, which can rewrite what a terminal shows, become escapes. */

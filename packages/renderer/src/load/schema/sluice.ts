@@ -12,7 +12,7 @@ import {
   masqueradeBit,
   nodePortAddresses,
   text,
-} from './schema-proxy.ts';
+} from './proxy.ts';
 
 const list = (description: string, items: Schema, more: Partial<Schema> = {}): Schema => ({
   description,

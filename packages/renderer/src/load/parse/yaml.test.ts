@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from '../limits.ts';
 import { parseYaml } from './yaml.ts';
 
 /** `offset CODE` of each error. */

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
 import { checkSchema, printPath } from './schema.ts';
-import { parseGoDuration, printGoDuration } from './schema-duration.ts';
-import { kubeProxySchema } from './schema-kubeproxy.ts';
-import { nearest } from './schema-nearest.ts';
-import { printSluiceSchema, sluiceSchema } from './schema-sluice.ts';
+import { parseGoDuration, printGoDuration } from './duration.ts';
+import { kubeProxySchema } from './kubeproxy.ts';
+import { nearest } from './nearest.ts';
+import { printSluiceSchema, sluiceSchema } from './sluice.ts';
 import type { Schema } from './schema.ts';
 
 test('the schema that editors read is the one that is enforced', async () => {
   // `vitest -u` writes it again.
-  await expect(printSluiceSchema()).toMatchFileSnapshot('../../../../docs/schema/sluiceconfig.schema.json');
+  await expect(printSluiceSchema()).toMatchFileSnapshot('../../../../../docs/schema/sluiceconfig.schema.json');
 });
 
 /** Every schema below one, with its path. */

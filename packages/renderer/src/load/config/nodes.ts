@@ -1,7 +1,7 @@
 import { compareText, parseAddress, parseCidr, type Problem } from '@sluice/bundle';
-import type { ConfigNode } from '../render/config.ts';
-import { configProblem } from './config-problems.ts';
-import { entriesOf, isWrong, type SluiceText, sluiceObject } from './config-sluice.ts';
+import type { ConfigNode } from '../../render/config.ts';
+import { configProblem } from './problems.ts';
+import { entriesOf, isWrong, type SluiceText, sluiceObject } from './sluice.ts';
 
 /** The shape of an entry of `nodes` once the schema has allowed it. */
 interface NodeText {

@@ -1,9 +1,9 @@
-import type { Json } from '../render/kube.ts';
+import type { Json } from '../../render/kube.ts';
 import { contentStart, type SourceDocument } from './documents.ts';
 import type { Finding } from './finding.ts';
 import { jsonError, markJson, parseJson, splitJson } from './json.ts';
 import { checkJson } from './json-checks.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from '../limits.ts';
 import { LineStarts } from './line-starts.ts';
 import { Marks } from './marks.ts';
 import { BAIL, parseSubset } from './subset.ts';

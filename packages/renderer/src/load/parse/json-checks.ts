@@ -1,7 +1,7 @@
-import type { Json, Path } from '../render/kube.ts';
+import type { Json, Path } from '../../render/kube.ts';
 import type { Finding } from './finding.ts';
 import { countJsonKeys, markJson } from './json.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from '../limits.ts';
 import { Marks } from './marks.ts';
 
 /**

@@ -1,17 +1,10 @@
 import { checkSysctl, compareText, type Place, parseCidr, type Problem } from '@sluice/bundle';
-import type { LabelSelector, Profile } from '../render/config.ts';
-import type { Json, Path } from '../render/kube.ts';
-import type { PerFamily } from '../render/model.ts';
-import { configProblem } from './config-problems.ts';
-import {
-  type Defaults,
-  defaults,
-  type Setting,
-  type SettingName,
-  type Settings,
-  settingNames,
-} from './config-settings.ts';
-import { unsupportedMode } from './schema-formats.ts';
+import type { LabelSelector, Profile } from '../../render/config.ts';
+import type { Json, Path } from '../../render/kube.ts';
+import type { PerFamily } from '../../render/model.ts';
+import { configProblem } from './problems.ts';
+import { type Defaults, defaults, type Setting, type SettingName, type Settings, settingNames } from './settings.ts';
+import { unsupportedMode } from '../schema/formats.ts';
 
 /** A profile before it is merged: what it is called, whom it fits, what sluice.yaml sets. */
 export interface ProfileDraft {

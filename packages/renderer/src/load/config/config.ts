@@ -1,13 +1,13 @@
 import { type Family, parseCidr, type Problem } from '@sluice/bundle';
-import type { Config } from '../render/config.ts';
-import { draftProfiles } from './config-drafts.ts';
-import { readNodes } from './config-nodes.ts';
-import { findingProblem } from './config-problems.ts';
-import { byFamily, makeProfile } from './config-profiles.ts';
-import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './config-sluice.ts';
+import type { Config } from '../../render/config.ts';
+import { draftProfiles } from './drafts.ts';
+import { readNodes } from './nodes.ts';
+import { findingProblem } from './problems.ts';
+import { byFamily, makeProfile } from './profiles.ts';
+import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './sluice.ts';
 import { type KubeProxyInput, readKubeProxy } from './kubeproxy.ts';
-import type { Finding } from './schema.ts';
-import { parsePortRange } from './schema-formats.ts';
+import type { Finding } from '../schema/schema.ts';
+import { parsePortRange } from '../schema/formats.ts';
 
 export interface ConfigInput {
   /** `sluice.yaml`; absent: everything by default. */

@@ -1,4 +1,4 @@
-import type { Json, Path } from '../render/kube.ts';
+import type { Json, Path } from '../../render/kube.ts';
 import type { Marks } from './marks.ts';
 
 /** The value of a JSON text; undefined for everything that is not exactly one JSON value. */

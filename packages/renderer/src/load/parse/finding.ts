@@ -1,5 +1,5 @@
 import type { ProblemCode } from '@sluice/bundle';
-import type { Path } from '../render/kube.ts';
+import type { Path } from '../../render/kube.ts';
 
 /** Something wrong at an offset of a document's text; `parse.ts` makes a problem with a place of it. */
 export interface Finding {

@@ -10,9 +10,9 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
-import type { Json } from '../render/kube.ts';
+import type { Json } from '../../render/kube.ts';
 import type { Finding } from './finding.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from '../limits.ts';
 import type { Marks } from './marks.ts';
 import { isAmbiguous } from './scalars.ts';
 

@@ -1,12 +1,12 @@
 import { compareText, type Problem } from '@sluice/bundle';
-import type { Json, JsonObject, Origin, Path } from '../render/kube.ts';
-import { configProblem, findingProblem } from './config-problems.ts';
-import { childOf, type Settings, settingsOf } from './config-settings.ts';
-import { type Locate, readText, type TextOrigin } from './config-text.ts';
+import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
+import { configProblem, findingProblem } from './problems.ts';
+import { childOf, type Settings, settingsOf } from './settings.ts';
+import { type Locate, readText, type TextOrigin } from './text.ts';
 import { locateInside } from './kubeproxy-place.ts';
-import { checkSchema } from './schema.ts';
-import { parseGoDuration } from './schema-duration.ts';
-import { kubeProxySchema } from './schema-kubeproxy.ts';
+import { checkSchema } from '../schema/schema.ts';
+import { parseGoDuration } from '../schema/duration.ts';
+import { kubeProxySchema } from '../schema/kubeproxy.ts';
 
 /** A KubeProxyConfiguration, or the ConfigMap that kubeadm keeps it in. */
 export interface KubeProxyInput {

@@ -1,6 +1,6 @@
 import { canonicalCidr, type Family, type Place } from '@sluice/bundle';
-import type { Json, JsonObject, Origin, Path } from '../render/kube.ts';
-import { parseGoDuration } from './schema-duration.ts';
+import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
+import { parseGoDuration } from '../schema/duration.ts';
 
 /**
  * What may be set for a profile, by path, each with what holds where neither file says anything. Defaults are kube-proxy's

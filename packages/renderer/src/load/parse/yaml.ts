@@ -1,7 +1,7 @@
 import { type Document, Lexer, parseDocument, type YAMLError } from 'yaml';
-import type { Json } from '../render/kube.ts';
+import type { Json } from '../../render/kube.ts';
 import type { Finding } from './finding.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from '../limits.ts';
 import type { Marks } from './marks.ts';
 import { NodeReader } from './yaml-nodes.ts';
 

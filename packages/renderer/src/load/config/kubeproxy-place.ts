@@ -1,5 +1,5 @@
 import type { Place } from '@sluice/bundle';
-import type { Locate } from './config-text.ts';
+import type { Locate } from './text.ts';
 
 /**
  * Turns positions inside a string of a YAML file into positions of that file.

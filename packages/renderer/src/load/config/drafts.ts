@@ -1,10 +1,10 @@
 import type { Problem } from '@sluice/bundle';
-import type { LabelSelector } from '../render/config.ts';
-import type { Path } from '../render/kube.ts';
-import { configProblem } from './config-problems.ts';
-import type { ProfileDraft } from './config-profiles.ts';
-import { settingsOf } from './config-settings.ts';
-import { entriesOf, isWrong, type SluiceText, sluiceObject } from './config-sluice.ts';
+import type { LabelSelector } from '../../render/config.ts';
+import type { Path } from '../../render/kube.ts';
+import { configProblem } from './problems.ts';
+import type { ProfileDraft } from './profiles.ts';
+import { settingsOf } from './settings.ts';
+import { entriesOf, isWrong, type SluiceText, sluiceObject } from './sluice.ts';
 
 /**
  * The profiles of sluice.yaml in their order, closed by one that matches every node.

@@ -1,10 +1,10 @@
 import type { Place, Problem } from '@sluice/bundle';
-import type { Json, JsonObject, Path } from '../render/kube.ts';
-import { findingProblem } from './config-problems.ts';
-import { readText, type TextOrigin } from './config-text.ts';
-import { checkSchema, type Finding, type Schema } from './schema.ts';
-import { kubeProxySchema } from './schema-kubeproxy.ts';
-import { sluiceSchema } from './schema-sluice.ts';
+import type { Json, JsonObject, Path } from '../../render/kube.ts';
+import { findingProblem } from './problems.ts';
+import { readText, type TextOrigin } from './text.ts';
+import { checkSchema, type Finding, type Schema } from '../schema/schema.ts';
+import { kubeProxySchema } from '../schema/kubeproxy.ts';
+import { sluiceSchema } from '../schema/sluice.ts';
 
 /** sluice.yaml as it was read, with what its schema does not allow. */
 export interface SluiceText {

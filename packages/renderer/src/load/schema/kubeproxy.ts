@@ -13,7 +13,7 @@ import {
   masqueradeBit,
   nodePortAddresses,
   text,
-} from './schema-proxy.ts';
+} from './proxy.ts';
 
 const free = (description: string, value: Schema): Schema => ({
   description,

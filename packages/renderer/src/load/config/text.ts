@@ -1,6 +1,6 @@
 import { type Place, type Problem, type ProblemCode } from '@sluice/bundle';
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type Range } from 'yaml';
-import type { Json, Origin, Path } from '../render/kube.ts';
+import type { Json, Origin, Path } from '../../render/kube.ts';
 
 /** Where the text of a document stands in a file that a person can open. */
 export type Locate = (line: number, column: number) => Place;

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { readConfig } from './config.ts';
-import { readText } from './config-text.ts';
+import { readText } from './text.ts';
 import type { KubeProxyInput } from './kubeproxy.ts';
-import type { JsonObject } from '../render/kube.ts';
+import type { JsonObject } from '../../render/kube.ts';
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
 

@@ -1,6 +1,6 @@
-import type { Json, Path, JsonObject } from '../render/kube.ts';
-import { checkFormat, type Format } from './schema-formats.ts';
-import { nearest } from './schema-nearest.ts';
+import type { Json, Path, JsonObject } from '../../render/kube.ts';
+import { checkFormat, type Format } from './formats.ts';
+import { nearest } from './nearest.ts';
 
 type TypeName = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
 

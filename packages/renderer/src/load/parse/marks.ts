@@ -1,4 +1,4 @@
-import type { Path } from '../render/kube.ts';
+import type { Path } from '../../render/kube.ts';
 
 /**
  * Where every value of one document begins: the values in the order of the text, each with its key and the number of the

@@ -1,7 +1,7 @@
-import type { Json } from '../render/kube.ts';
+import type { Json } from '../../render/kube.ts';
 import { contentStart } from './documents.ts';
 import { Lines } from './lines.ts';
-import { loadLimits } from './limits.ts';
+import { loadLimits } from '../limits.ts';
 import { Marks } from './marks.ts';
 import { BAIL, emptyFlow, plainScalar, quotedEnd, unquote } from './subset-scalars.ts';
 

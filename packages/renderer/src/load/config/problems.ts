@@ -1,7 +1,7 @@
 import type { Level, Place, Problem, ProblemCode } from '@sluice/bundle';
-import type { Path } from '../render/kube.ts';
-import type { TextOrigin } from './config-text.ts';
-import { type Finding, printPath } from './schema.ts';
+import type { Path } from '../../render/kube.ts';
+import type { TextOrigin } from './text.ts';
+import { type Finding, printPath } from '../schema/schema.ts';
 
 const codes = {
   type: 'CONFIG_INVALID',

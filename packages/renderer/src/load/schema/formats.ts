@@ -1,5 +1,5 @@
 import { parseAddress, parseCidr } from '@sluice/bundle';
-import { parseGoDuration } from './schema-duration.ts';
+import { parseGoDuration } from './duration.ts';
 
 interface Wrong {
   readonly kind: 'value' | 'address' | 'unsupported';

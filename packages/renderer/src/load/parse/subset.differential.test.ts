@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseDocument, type Tags } from 'yaml';
-import type { Json, Path } from '../render/kube.ts';
+import type { Json, Path } from '../../render/kube.ts';
 import { splitDocuments } from './documents.ts';
 import { Marks } from './marks.ts';
 import { BAIL, parseSubset } from './subset.ts';
@@ -15,7 +15,7 @@ import { parseYaml } from './yaml.ts';
 const numRuns = process.env['SLUICE_SOAK'] ? 300_000 : 10_000;
 const seed = process.env['SLUICE_SEED'] ? { seed: Number(process.env['SLUICE_SEED']) } : {};
 
-const corpus = join(import.meta.dirname, '../../../../test/corpus');
+const corpus = join(import.meta.dirname, '../../../../../test/corpus');
 const documents = readdirSync(corpus, { recursive: true, encoding: 'utf8' })
   .filter((name) => /\.ya?ml$/.test(name))
   .toSorted()

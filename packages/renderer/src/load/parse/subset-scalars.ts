@@ -1,4 +1,4 @@
-import type { Json } from '../render/kube.ts';
+import type { Json } from '../../render/kube.ts';
 import { isAmbiguous } from './scalars.ts';
 
 /** The text is not of the subset. Thrown inside the parser, returned by it. */
