@@ -20,21 +20,30 @@ export interface TrafficExample {
   readonly render: () => Promise<string>;
 }
 
-/** Every example that has a `packets.yaml`. The bundles are removed after the last test of the file that asks. */
+/** Every example that has a `packets.yaml`. To be called once, outside all tests: the bundles are removed after the last one. */
 export function trafficExamples(): readonly TrafficExample[] {
-  const scratch = mkdtempSync(join(tmpdir(), 'sluice-traffic-'));
-  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+  // Made when the first bundle is: a run in which every test is left out calls no hook that could remove it.
+  let scratch: string | undefined;
+  const bundleDir = (name: string): string => join((scratch ??= mkdtempSync(join(tmpdir(), 'sluice-traffic-'))), name);
+  afterAll(() => {
+    if (scratch !== undefined) rmSync(scratch, { recursive: true, force: true });
+  });
   return listExamples().flatMap((example) => {
     if (example.packets === undefined) return [];
     const table = readPacketTable(example.packets);
     const spec = clusterOf(example.input, example.config, table);
-    return [{ name: example.name, table, spec, render: renderOnce(example, join(scratch, example.name)) }];
+    return [{ name: example.name, table, spec, render: renderOnce(example, () => bundleDir(example.name)) }];
   });
 }
 
-function renderOnce(example: Example, bundle: string): () => Promise<string> {
+function renderOnce(example: Example, bundleDir: () => string): () => Promise<string> {
   let rendered: Promise<string> | undefined;
-  return () => (rendered ??= execa(sluice, renderArguments(example, bundle)).then(() => bundle));
+  const render = async (): Promise<string> => {
+    const bundle = bundleDir();
+    await execa(sluice, renderArguments(example, bundle));
+    return bundle;
+  };
+  return () => (rendered ??= render());
 }
 
 /** One line per row with what became of it, so that a difference reads like the table itself. */

@@ -14,7 +14,9 @@ beforeEach(needKernel);
 const onLegacyToo = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '09-profiles']);
 const soak = process.env['SLUICE_SOAK'] === '1';
 
-const runs = trafficExamples().flatMap((example) => {
+const examples = trafficExamples();
+
+const runs = examples.flatMap((example) => {
   const backends = soak || onLegacyToo.has(example.name) ? (['nft', 'legacy'] as const) : (['nft'] as const);
   const rows = example.table.packets.filter((row) => row.to.protocol !== 'sctp');
   const traced = example.table.packets.length - rows.length;
@@ -38,7 +40,7 @@ describe.each(runs)('$name on $backend ($note)', ({ table, spec, render, backend
 });
 
 test('a kernel that has lost one chain is found out', async () => {
-  const [example] = trafficExamples();
+  const [example] = examples;
   if (!example) throw new Error('There are no examples');
   const { table, spec, render } = example;
   const bundle = await render();
