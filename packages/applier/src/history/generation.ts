@@ -1,11 +1,7 @@
-import {
-  fileDigest,
-  type FamilyProgram,
-  printProgram,
-  printSysctl,
-  type TableProgram,
-} from '@sluice/bundle';
+import { fileDigest, type FamilyProgram, printSysctl, type TableProgram } from '@sluice/bundle';
 import * as v from 'valibot';
+import { limits } from '../limits.ts';
+import { printStaged } from '../rollout/stages.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { StateError, sysctlMap } from './record.ts';
@@ -36,7 +32,7 @@ export function printGeneration(generation: Generation): Readonly<Record<string,
   const { state } = generation;
   for (const name of familiesOf(state)) {
     const rules = state.families[name];
-    if (rules) files[fileOf[name]] = printProgram(rules);
+    if (rules) files[fileOf[name]] = printStaged(rules, limits.chainsPerPayloadMax);
   }
   files['sysctl.conf'] = [...state.sysctls].map(([key, value]) => `${printSysctl({ key, value })}\n`).join('');
   files['program.json'] = programText(generation);

@@ -1,4 +1,5 @@
 import { printProgram } from '@sluice/bundle';
+import { printStaged } from '../rollout/stages.ts';
 import { KernelError } from '../rollout/ports.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { limits } from '../limits.ts';
@@ -14,8 +15,9 @@ export async function rehearse(state: NodeState, tools: Tools, run: Run): Promis
     const program = state.families[family];
     const restore = tools.families[family]?.restore;
     if (!program || restore === undefined) continue;
+    const text = tools.backend === 'nft' ? printStaged(program, limits.chainsPerPayloadMax) : printProgram(program);
     const args = [restore, '--noflush', '-w', String(limits.xtablesLockSeconds)];
-    await inScratchNamespace(`${restore} in a scratch namespace`, args, printProgram(program), run);
+    await inScratchNamespace(`${restore} in a scratch namespace`, args, text, run);
   }
 }
 

@@ -1,4 +1,11 @@
-import { type TableProgram, targetOf } from '@sluice/bundle';
+import {
+  type FamilyProgram,
+  printChange,
+  type TableName,
+  type TableProgram,
+  tableNames,
+  targetOf,
+} from '@sluice/bundle';
 
 /**
  * The states that lie between two states of a table, the last one included, so that no single payload makes or deletes more
@@ -31,6 +38,26 @@ export function stages(from: TableProgram, to: TableProgram, most: number): read
     states.push(shrinking);
   }
   return [...states.slice(0, -1), to];
+}
+
+/**
+ * A whole program as text for `iptables-restore --noflush`, in sections of at most `most` new chains. 3,000 Services with 5 endpoints
+ * load in 1 s so, and in 37 s as one section per table (iptables-nft 1.8.9).
+ */
+export function printStaged(program: FamilyProgram, most: number): string {
+  const section = (table: TableName, names: readonly string[], insert: readonly string[]): string => {
+    const write = new Map(names.map((name) => [name, program[table].chains.get(name) ?? []]));
+    return printChange(table, { write, drop: [], remove: [], insert });
+  };
+  return tableNames
+    .map((table) => {
+      const { chains, jumps } = program[table];
+      if (chains.size <= most) return section(table, [...chains.keys()], jumps);
+      const order = calleesFirst(program[table], new Set(chains.keys()));
+      const parts = [...batches(order, most)];
+      return parts.map((names, at) => section(table, names, at === parts.length - 1 ? jumps : [])).join('');
+    })
+    .join('');
 }
 
 function keep(table: TableProgram, names: readonly string[]): [string, readonly string[]][] {
