@@ -1,6 +1,8 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
 import { type Place, type Problem } from './problem.ts';
 import type { Family } from './rulefile.ts';
+import { parseCidr } from './rules/cidr.ts';
+import { areValues } from './variables.ts';
 
 type Value = string | number | readonly string[];
 /** Values of variables: common ones, and those of a family under its name. */
@@ -42,7 +44,8 @@ export type Need = keyof typeof needs;
 type Check<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
 
 const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
-const texts = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
+const networks = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string' && parseCidr(item) !== undefined);
 const oneOf =
   (...options: readonly unknown[]) =>
   (value: unknown): boolean =>
@@ -50,33 +53,35 @@ const oneOf =
 const allOf =
   (...options: readonly unknown[]) =>
   (value: unknown): boolean =>
-    Array.isArray(value) && value.every((item) => options.includes(item));
+    Array.isArray(value) && new Set(value).size === value.length && value.every((item) => options.includes(item));
+const oneOrMoreOf =
+  (...options: readonly unknown[]) =>
+  (value: unknown): boolean =>
+    allOf(...options)(value) && (value as readonly unknown[]).length > 0;
 const optional =
   (check: (value: unknown) => boolean) =>
   (value: unknown): boolean =>
     value === undefined || check(value);
 
-const leaf = (value: unknown): boolean => ['string', 'number'].includes(typeof value) || texts(value);
-const values = (value: unknown): boolean =>
-  isObject(value) &&
-  Object.entries(value).every(([key, item]) =>
-    key === 'ipv4' || key === 'ipv6' ? isObject(item) && Object.values(item).every(leaf) : leaf(item),
-  );
-
 const clusterChecks: Check<ClusterFile> = {
   format: oneOf(1),
   name: text,
   complete: oneOf(true, false),
-  serviceCIDRs: texts,
+  serviceCIDRs: networks,
 };
 const profileChecks: Check<ProfileFile> = {
   mode: oneOf('iptables'),
-  families: allOf('ipv4', 'ipv6'),
+  // Without a family a node would have no rules, and would lose those that it has.
+  families: oneOrMoreOf('ipv4', 'ipv6'),
   needs: allOf(...Object.keys(needs)),
-  nodePortAddresses: texts,
-  values,
+  nodePortAddresses: networks,
+  values: (value) => areValues('profile', value),
 };
-const nodeChecks: Check<NodeFile> = { profile: text, zone: optional(text), values };
+const nodeChecks: Check<NodeFile> = {
+  profile: text,
+  zone: optional(text),
+  values: (value) => areValues('node', value),
+};
 
 export const readCluster = (path: string, body: string): ClusterFile | Problem =>
   read(path, body, 'Cluster', clusterChecks);
@@ -101,15 +106,17 @@ function read<T>(path: string, body: string, kind: string, checks: Check<T>): T 
   if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
   const value = plainValue(document);
   if (!isObject(value)) return invalid(place(0), 'it holds no mapping, or one with aliases');
-  const all: Check<unknown> = { apiVersion: oneOf('sluice.dev/v1alpha1'), kind: oneOf(kind), ...checks };
+  const all: Readonly<Record<string, (value: unknown) => boolean>> = {
+    apiVersion: oneOf('sluice.dev/v1alpha1'),
+    kind: oneOf(kind),
+    ...checks,
+  };
   const at = (key: string): Place =>
     place((document.get(key, true) as { range?: readonly number[] } | undefined)?.range?.[0] ?? 0);
   const unknown = Object.keys(value).find((key) => !Object.hasOwn(all, key));
   if (unknown !== undefined)
     return invalid(at(unknown), `${kind} has no key ${JSON.stringify(unknown)} in this format`);
-  const bad = Object.entries(all as Record<string, (value: unknown) => boolean>).find(
-    ([key, check]) => !check(value[key]),
-  );
+  const bad = Object.entries(all).find(([key, check]) => !check(value[key]));
   if (bad)
     return invalid(
       at(bad[0]),

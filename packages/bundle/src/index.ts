@@ -1,6 +1,8 @@
 export * from './link/program.ts';
 export * from './problem.ts';
 export * from './rulefile.ts';
+export * from './read-rulefile.ts';
+export * from './limits.ts';
 export * from './documents.ts';
 export * from './node.ts';
 export * from './resolve.ts';
@@ -13,6 +15,7 @@ export * from './rules/rule.ts';
 export * from './rules/read.ts';
 export * from './rules/print.ts';
 export * from './link/shared.ts';
+export * from './link/chains.ts';
 export * from './link/flat.ts';
 export * from './link/change.ts';
 export * from './link/text.ts';

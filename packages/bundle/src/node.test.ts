@@ -113,7 +113,7 @@ test('a cache gives every node its own rules, and follows a change', () => {
     expect(resolved(name, files, cache)).toEqual(resolved(name));
   const changed = new Map(files).set(...service('web', '-A KUBE-SERVICES -d 10.96.0.9 -j RETURN'));
   expect(resolved('node-a', changed, cache)).toEqual(resolved('node-a', changed));
-  const other = new Map(files).set(...profile('default', '  x: 1\n'));
+  const other = new Map(files).set(...profile('default', '  bridgeInterface: br0\n'));
   expect(resolved('node-a', other, cache)).toEqual(resolved('node-a', other));
 });
 

@@ -7,10 +7,9 @@ import {
   readCluster,
   readNode,
   readProfile,
-  type Values,
 } from './documents.ts';
 import type { ResolvedRules } from './link/program.ts';
-import { compareText, type Problem } from './problem.ts';
+import { compareText, type Place, type Problem } from './problem.ts';
 import {
   fillVariables,
   isSameEverywhere,
@@ -20,8 +19,11 @@ import {
   type Scope,
   valueOf,
 } from './resolve.ts';
-import { type Family, familyOf, readRuleFile, type RuleFile, type TableName, type Tool } from './rulefile.ts';
+import { reachProblems } from './reach.ts';
+import { readRuleFile } from './read-rulefile.ts';
+import { type Family, familyOf, type RuleFile, type TableName, type Tool } from './rulefile.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath, sysctlFile } from './tree.ts';
+import { unknownVariable } from './variables.ts';
 
 /** The files of a bundle: path → text. Only those that a node needs have to be there. */
 export type BundleFiles = ReadonlyMap<string, string>;
@@ -103,8 +105,8 @@ export function resolveNode(
     }
     rules[family] = collected.rules;
   }
+  const sysctls = sysctlLines(sysctlFile(profileName), files, head, node, problems);
   if (problems.length > 0) return problems;
-  const sysctls = sysctlLines(files.get(sysctlFile(profileName)) ?? '', head, node);
   if (sysctls.length > 0)
     digests.push(`${hash('sha256', sysctls.map((line) => `${line}\n`).join(''), 'hex')}  base/sysctl.conf\n`);
   const hashSize = valueOf(head.nodeFile.values, undefined, 'conntrackHashSize');
@@ -176,7 +178,10 @@ function resolveCached(
   if (!('file' in cached)) return cached;
   const key = scopeKey(scope, cached.sameEverywhere);
   if (cached.resolved?.scope !== key) {
-    const sections = resolveFile(cached.file, scope, readPath(path)?.kind === 'base');
+    const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
+    const sections = resolveFile(cached.file, scope, kind === 'base');
+    const problems = reachProblems(path, kind, cached.file, sections);
+    if (problems.length > 0) return problems;
     cached.resolved = { scope: key, sections, digest: resolvedDigest(sections) };
   }
   return cached.resolved;
@@ -221,13 +226,27 @@ function collector(): { rules: ResolvedRules; add(sections: readonly ResolvedSec
   return { rules, add };
 }
 
-function sysctlLines(text: string, head: Head, node: string): readonly string[] {
-  const nodeValues: Values = head.nodeFile.values;
-  const scope = { node, nodeValues, profileValues: head.profile.values };
-  return text
-    .split('\n')
-    .filter((line) => line !== '' && !line.startsWith('#'))
-    .flatMap((line) => fillVariables(line, scope));
+function sysctlLines(
+  path: string,
+  files: BundleFiles,
+  head: Head,
+  node: string,
+  problems: Problem[],
+): readonly string[] {
+  const scope = { node, nodeValues: head.nodeFile.values, profileValues: head.profile.values };
+  const lines: string[] = [];
+  for (const [index, line] of (files.get(path) ?? '').split('\n').entries()) {
+    if (line === '' || line.startsWith('#')) continue;
+    const stray = unknownVariable(line);
+    if (stray === undefined) lines.push(...fillVariables(line, scope));
+    else problems.push(strayVariable({ file: path, line: index + 1, column: 1 }, stray));
+  }
+  return lines;
+}
+
+function strayVariable(at: Place, text: string): Problem {
+  const hint = 'Files of a bundle are written by `sluice render`; render again rather than edit them';
+  return { code: 'BUNDLE_INVALID', level: 'error', at, message: `Cannot read sysctls: ${text} is no variable`, hint };
 }
 
 function unknownNode(files: BundleFiles, node: string): Problem {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { fillHost, fillVariables, resolveFile, type Scope } from './resolve.ts';
-import { readRuleFile, type RuleFile } from './rulefile.ts';
+import { readRuleFile } from './read-rulefile.ts';
+import type { RuleFile } from './rulefile.ts';
 
 const scope: Scope = {
   family: 'ipv4',
@@ -12,7 +13,7 @@ const scope: Scope = {
     ipv4: { address: '192.0.2.11' },
     ipv6: { address: 'fd00::11' },
   },
-  profileValues: { ipv4: { clusterCIDR: '10.244.0.0/16' }, empty: '' },
+  profileValues: { ipv4: { clusterCIDR: '10.244.0.0/16' }, empty: '', dollars: '$& $1 $$' },
 };
 const elsewhere: Scope = { ...scope, node: 'node-b', zone: undefined, nodeValues: {} };
 
@@ -70,6 +71,21 @@ test('a node without one has neither, nor the endpoint chain that only it led to
   ]);
 });
 
+test('a chain of chains as long as a file allows is followed to its end', () => {
+  const names = Array.from({ length: 100_000 }, (_, index) => `KUBE-X-${index}`);
+  const jumps = names.map((name, index) => `-A ${index === 0 ? 'KUBE-SERVICES' : names[index - 1]} -j ${name}`);
+  const file: RuleFile = {
+    header: [],
+    sections: [{ table: 'nat', chains: names, rules: jumps.map((text) => ({ text })) }],
+  };
+  expect(resolveFile(file, scope)[0]?.chains).toHaveLength(names.length);
+});
+
+test('a chain that is only gone to is referred to as well', () => {
+  const rules = ['-A KUBE-SERVICES -g KUBE-SEP-A', '-A KUBE-SEP-A -j RETURN'];
+  expect(resolveFile(nat(['KUBE-SEP-A'], ...rules), scope)[0]).toMatchObject({ chains: ['KUBE-SEP-A'], rules });
+});
+
 test('base chains stay though nothing refers to them', () => {
   expect(resolveFile(nat(['KUBE-SERVICES'], '-A KUBE-SERVICES -j RETURN'), scope, true)[0]?.chains).toEqual([
     'KUBE-SERVICES',
@@ -86,6 +102,7 @@ test.each([
   ['inherited names are no values', '-A X -s ${node.constructor}', []],
   ['the same variable twice is filled in twice', '${node.cores} ${node.cores}', ['8 8']],
   ['two variables are filled in', '${profile.clusterCIDR} ${node.cores}', ['10.244.0.0/16 8']],
+  ['a value is taken letter by letter', '${profile.dollars}', ['$& $1 $$']],
   ['${host.*} is left for the machine', '-d ${host.nodePortAddresses}', ['-d ${host.nodePortAddresses}']],
 ])('%s', (_title, text, lines) => {
   expect(fillVariables(text, scope)).toEqual(lines);

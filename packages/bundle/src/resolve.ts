@@ -80,8 +80,11 @@ export function chainOf(rule: string): string {
   return end < 0 ? rule.slice(3) : rule.slice(3, end);
 }
 
-/** The target that a rule jumps or goes to; undefined when it has none. Comments never hold ` -j ` (the grammar forbids it). */
-export function targetOf(rule: string): string | undefined {
+/**
+ * The target that a rule jumps or goes to; undefined when it has none. A target ends its line (`readRule` sees to that), so
+ * the last one is it, whatever a comment before it holds.
+ */
+export function leadsTo(rule: string): string | undefined {
   const start = Math.max(rule.lastIndexOf(' -j '), rule.lastIndexOf(' -g '));
   if (start < 0) return undefined;
   const end = rule.indexOf(' ', start + 4);
@@ -91,17 +94,18 @@ export function targetOf(rule: string): string | undefined {
 /** Leaves out the file's own chains that no remaining rule refers to, until every one left is referred to. */
 function withoutUnreferenced(table: TableName, chains: readonly string[], rules: readonly string[]): ResolvedSection {
   const own = new Set(chains);
-  const wanted = new Set<string>();
   const rulesOf = Map.groupBy(rules, chainOf);
-  const visit = (from: readonly string[]): void => {
-    for (const rule of from) {
-      const target = targetOf(rule);
+  const wanted = new Set<string>();
+  // The list grows while it is walked: a chain of chains as long as a file allows must not exhaust the stack.
+  const waiting = [...rulesOf].filter(([chain]) => !own.has(chain)).map(([, list]) => list);
+  for (const list of waiting) {
+    for (const rule of list) {
+      const target = leadsTo(rule);
       if (target === undefined || !own.has(target) || wanted.has(target)) continue;
       wanted.add(target);
-      visit(rulesOf.get(target) ?? []);
+      waiting.push(rulesOf.get(target) ?? []);
     }
-  };
-  for (const [chain, list] of rulesOf) if (!own.has(chain)) visit(list);
+  }
   if (wanted.size === own.size) return { table, chains, rules };
   const stays = (chain: string): boolean => !own.has(chain) || wanted.has(chain);
   return { table, chains: chains.filter(stays), rules: rules.filter((rule) => stays(chainOf(rule))) };
@@ -137,7 +141,8 @@ function fillFrom(
     const value = look(owner, name);
     const list =
       value === undefined || value === '' ? [] : Array.isArray(value) ? (value as string[]) : [String(value)];
-    lines = lines.flatMap((line) => list.map((item) => line.replaceAll(whole, item)));
+    // A function, because a text would have its `$&` filled in too.
+    lines = lines.flatMap((line) => list.map((item) => line.replaceAll(whole, () => item)));
   }
   return lines;
 }

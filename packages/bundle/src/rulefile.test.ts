@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Problem } from './problem.ts';
-import { printRuleFile, readRuleFile, type RuleFile } from './rulefile.ts';
+import { readRuleFile } from './read-rulefile.ts';
+import { printRuleFile, type RuleFile } from './rulefile.ts';
 
 const file: RuleFile = {
   header: ['shop/web ClusterIP', '', 'endpoint http 10.244.1.5:8080 node-a zone-a'],
@@ -49,6 +50,21 @@ test.each([
   ['a guard that nobody knows', '*nat\n@moon=full -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['two guards', '*nat\n@zone=a @node=b -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a negation where there is none', '*nat\n@local!=KUBE-SVL-A -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a guard that asks about a chain of nobody', '*nat\n@local=KUBE-SVL-A -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a guard without value', '*nat\n@zone= -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a guard with an empty value', '*nat\n@zone=,a -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a zone that is no label', '*nat\n@zone=a" -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a node that is no name', '*nat\n@node=Node_A -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a network that is none', '*nat\n@ip-in=10.0.0.0/33 -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['values out of order', '*nat\n@zone=b,a -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a value twice', '*nat\n@zone=a,a -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a guard that is not followed by a rule', '*nat\n@zone=a -F KUBE-A\nCOMMIT\n', 2],
+  ['a variable that there is not', '*nat\n-A KUBE-A -s ${node.adress} -j DROP\nCOMMIT\n', 2],
+  ['a rule of 1,001 bytes', `*nat\n-A KUBE-A ${'x'.repeat(991)}\nCOMMIT\n`, 2],
+  ['a line of more than 64 KiB', `# ${'x'.repeat(65_535)}\n*nat\nCOMMIT\n`, 1],
+  ['a terminal sequence in a comment', '# \u001b[2J\n*nat\nCOMMIT\n', 1],
+  ['a carriage return', '*nat\r\nCOMMIT\n', 1],
+  ['a NUL byte', '*nat\n-A KUBE-A -j DROP\u0000\nCOMMIT\n', 2],
 ])('%s is refused with its line', (_title, text, line) => {
   const problems = readRuleFile('a.iptables', text);
   expect((problems as readonly Problem[])[0]).toMatchObject({

@@ -140,8 +140,8 @@ test('the path names the rules that decided, table by table', () => {
 
 test('what comes back from -g does not go on in the chain that it left', () => {
   const nat = {
-    chains: ['KUBE-SERVICES', 'KUBE-ROOT-A'],
-    rules: ['-A KUBE-SERVICES -g KUBE-ROOT-A', '-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:1'],
+    chains: ['KUBE-SERVICES', 'KUBE-NODEPORTS'],
+    rules: ['-A KUBE-SERVICES -g KUBE-NODEPORTS', '-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:1'],
   };
   const program = link({ filter: { chains: [], rules: [] }, nat });
   expect(summarise(trace(program, { ...pod, ...cluster }, world))).toBe('pass');

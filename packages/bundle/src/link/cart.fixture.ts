@@ -1,4 +1,5 @@
-import { readRuleFile, type TableName } from '../rulefile.ts';
+import { readRuleFile } from '../read-rulefile.ts';
+import type { TableName } from '../rulefile.ts';
 import type { ResolvedRules } from './program.ts';
 
 /**

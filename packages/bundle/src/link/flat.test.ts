@@ -5,6 +5,7 @@ import { cart, cartIPv6 } from './cart.fixture.ts';
 import { linkFlat } from './flat.ts';
 import type { ResolvedRules } from './program.ts';
 
+const [x, y, z] = ['X', 'Y', 'Z'].map((letter) => `KUBE-SVC-${letter.repeat(16)}`) as [string, string, string];
 const nothing = { chains: [], rules: [] };
 
 function filterOf(chains: readonly string[], ...rules: readonly string[]): ResolvedRules {
@@ -75,42 +76,38 @@ test('IPv6 rules link like IPv4 rules', () => {
 });
 
 test.each<[string, ResolvedRules, string]>([
-  ['a rule outside the grammar', natOf(['KUBE-X'], '-A KUBE-X -M /bin/sh -j ACCEPT'), 'option -M'],
-  ['a rule in a chain that is not declared', natOf([], '-A KUBE-X -j ACCEPT'), 'chain KUBE-X is not declared'],
+  ['a rule outside the grammar', natOf([x], `-A ${x} -M /bin/sh -j ACCEPT`), 'option -M'],
+  ['a rule in a chain that is not declared', natOf([], `-A ${x} -j ACCEPT`), `chain ${x} is not declared`],
   ['a rule in a built-in chain', natOf([], '-A PREROUTING -j ACCEPT'), 'chain PREROUTING is not declared'],
-  ['a built-in chain that is declared', filterOf(['INPUT']), 'does not start with KUBE-'],
-  ['a foreign chain', natOf(['cali-PREROUTING']), 'others than letters'],
-  ['a chain of 29 characters', natOf([`KUBE-${'X'.repeat(24)}`]), 'longer than 28'],
-  ['a chain that is declared twice', natOf(['KUBE-X', 'KUBE-X']), 'declared twice'],
-  [
-    'a jump to a chain that is not declared',
-    natOf(['KUBE-X'], '-A KUBE-X -j KUBE-Y'),
-    'chain KUBE-Y, which is not declared',
-  ],
-  [
-    'a goto to a chain that is not declared',
-    natOf(['KUBE-X'], '-A KUBE-X -g KUBE-Y'),
-    'chain KUBE-Y, which is not declared',
-  ],
-  ['a drop in nat', natOf(['KUBE-X'], '-A KUBE-X -j DROP'), 'into the filter table'],
-  ['a reject in nat', natOf(['KUBE-X'], '-A KUBE-X -j REJECT'), 'into the filter table'],
-  ['a masquerade in filter', filterOf(['KUBE-X'], '-A KUBE-X -j MASQUERADE'), 'into the nat table'],
+  ['a built-in chain that is declared', filterOf(['INPUT']), 'kube-proxy has no chain'],
+  ['a foreign chain', natOf(['cali-PREROUTING']), 'kube-proxy has no chain'],
+  ["a network policy controller's chain", filterOf(['KUBE-ROUTER-INPUT']), 'kube-proxy has no chain'],
+  ["the kubelet's chain", natOf(['KUBE-KUBELET-CANARY']), 'kube-proxy has no chain'],
+  ["a Service's chain in filter", filterOf([`KUBE-SVC-${'X'.repeat(16)}`]), 'no chain of this name in filter'],
+  ['a base chain in the other table', natOf(['KUBE-FORWARD']), 'no chain of this name in nat'],
+  ['a chain of 29 characters', natOf([`KUBE-SVC-${'X'.repeat(20)}`]), 'kube-proxy has no chain'],
+  ['a chain that is declared twice', natOf([x, x]), 'declared twice'],
+  ['a jump to a chain that is not declared', natOf([x], `-A ${x} -j ${y}`), `chain ${y}, which is not declared`],
+  ['a goto to a chain that is not declared', natOf([x], `-A ${x} -g ${y}`), `chain ${y}, which is not declared`],
+  ['a drop in nat', natOf([x], `-A ${x} -j DROP`), 'into the filter table'],
+  ['a reject in nat', natOf([x], `-A ${x} -j REJECT`), 'into the filter table'],
+  ['a masquerade in filter', filterOf(['KUBE-SERVICES'], '-A KUBE-SERVICES -j MASQUERADE'), 'into the nat table'],
   [
     'a translation in filter',
-    filterOf(['KUBE-X'], '-A KUBE-X -p tcp -j DNAT --to-destination 10.0.0.1:80'),
+    filterOf(['KUBE-SERVICES'], '-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:80'),
     'into the nat table',
   ],
   [
     'a variable that nobody filled in',
-    natOf(['KUBE-X'], '-A KUBE-X -d ${host.nodePortAddresses} -j ACCEPT'),
+    natOf([x], `-A ${x} -d \${host.nodePortAddresses} -j ACCEPT`),
     'neither an address',
   ],
-  ['a rule of the other family', natOf(['KUBE-X'], '-A KUBE-X -d fd00::1 -j ACCEPT'), 'does not go with ipv4'],
-  ['a chain that leads to itself', natOf(['KUBE-X'], '-A KUBE-X -j KUBE-X'), 'in a circle (KUBE-X)'],
+  ['a rule of the other family', natOf([x], `-A ${x} -d fd00::1 -j ACCEPT`), 'does not go with ipv4'],
+  ['a chain that leads to itself', natOf([x], `-A ${x} -j ${x}`), `in a circle (${x})`],
   [
     'chains that lead in a circle',
-    natOf(['KUBE-X', 'KUBE-Y', 'KUBE-Z'], '-A KUBE-X -j KUBE-Y', '-A KUBE-X -j KUBE-Z', '-A KUBE-Y -g KUBE-X'),
-    'in a circle (KUBE-X, KUBE-Y)',
+    natOf([x, y, z], `-A ${x} -j ${y}`, `-A ${x} -j ${z}`, `-A ${y} -g ${x}`),
+    `in a circle (${x}, ${y})`,
   ],
 ])('refuses %s', (_title, rules, reason) => {
   const { problems } = linkFlat(rules, 'ipv4');
@@ -119,7 +116,7 @@ test.each<[string, ResolvedRules, string]>([
 });
 
 test('all problems are listed at once', () => {
-  const rules = natOf(['KUBE-X', 'KUBE-X'], '-A KUBE-Y -j ACCEPT', '-A KUBE-X -j DROP', '-F');
+  const rules = natOf([x, x], `-A ${y} -j ACCEPT`, `-A ${x} -j DROP`, '-F');
   expect(linkFlat(rules, 'ipv4').problems).toHaveLength(4);
 });
 
@@ -127,18 +124,30 @@ test.each([
   [1_000, true],
   [1_001, false],
 ])('with %i endpoints the comments of endpoint rules stay: %s', (count, stays) => {
-  const endpoints = Array.from({ length: count }, (_, index) => `KUBE-SEP-${index}`);
+  const endpoints = Array.from({ length: count }, (_, index) => endpointChain(index));
+  const first = endpointChain(0);
   const rules = natOf(
-    ['KUBE-SVC-X', 'KUBE-MARK-MASQ', ...endpoints],
-    '-A KUBE-SVC-X -m comment --comment "shop/web cluster IP" ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ',
-    '-A KUBE-SVC-X -m comment --comment "shop/web -> \\"10.0.0.1:80" -j KUBE-SEP-0',
-    '-A KUBE-SEP-0 -m comment --comment shop/web -s 10.0.0.1 -j KUBE-MARK-MASQ',
+    [x, 'KUBE-MARK-MASQ', ...endpoints],
+    `-A ${x} -m comment --comment "shop/web cluster IP" ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ`,
+    `-A ${x} -m comment --comment "shop/web -> \\"10.0.0.1:80" -j ${first}`,
+    `-A ${first} -m comment --comment shop/web -s 10.0.0.1 -j KUBE-MARK-MASQ`,
   );
-  const { chains } = linkFlat(rules, 'ipv4').program.nat;
+  const { program, problems } = linkFlat(rules, 'ipv4');
   const comment = (text: string): string => (stays ? ` -m comment --comment ${text}` : '');
-  expect(chains.get('KUBE-SVC-X')).toEqual([
-    '-A KUBE-SVC-X ! -s 10.244.0.0/16 -m comment --comment "shop/web cluster IP" -j KUBE-MARK-MASQ',
-    `-A KUBE-SVC-X${comment('"shop/web -> \\"10.0.0.1:80"')} -j KUBE-SEP-0`,
+  expect(problems).toEqual([]);
+  expect(program.nat.chains.get(x)).toEqual([
+    `-A ${x} ! -s 10.244.0.0/16 -m comment --comment "shop/web cluster IP" -j KUBE-MARK-MASQ`,
+    `-A ${x}${comment('"shop/web -> \\"10.0.0.1:80"')} -j ${first}`,
   ]);
-  expect(chains.get('KUBE-SEP-0')).toEqual([`-A KUBE-SEP-0 -s 10.0.0.1/32${comment('"shop/web"')} -j KUBE-MARK-MASQ`]);
+  expect(program.nat.chains.get(first)).toEqual([
+    `-A ${first} -s 10.0.0.1/32${comment('"shop/web"')} -j KUBE-MARK-MASQ`,
+  ]);
 });
+
+/** A name from the alphabet of chain hashes for each number. */
+function endpointChain(index: number): string {
+  return `KUBE-SEP-${index
+    .toString(8)
+    .padStart(16, 'A')
+    .replaceAll(/[01]/g, (digit) => 'YZ'[Number(digit)] ?? '')}`;
+}

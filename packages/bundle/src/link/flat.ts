@@ -1,10 +1,10 @@
 import type { Problem } from '../problem.ts';
 import type { Family, TableName } from '../rulefile.ts';
-import { isChainName } from '../rules/parts.ts';
 import { printRule } from '../rules/print.ts';
 import { readRule } from '../rules/read.ts';
 import { isRuleError, type Rule, type RuleError, type Target } from '../rules/rule.ts';
 import { targetOf } from '../rules/words.ts';
+import { baseChains, isServiceChain } from './chains.ts';
 import { chainsInCircle } from './circle.ts';
 import { flatJumps } from './jumps.ts';
 import { type FamilyProgram, type ResolvedRules, type TableProgram, tableNames } from './program.ts';
@@ -16,7 +16,10 @@ export interface Linked {
   readonly problems: readonly Problem[];
 }
 
-/** From how many endpoints on kube-proxy leaves comments out of the rules that it has one of per endpoint. */
+/**
+ * Above how many endpoints kube-proxy leaves comments out of the rules that it has one of per endpoint. It also counts
+ * endpoints that this node does not use (not ready, kept away by hints), which the rules do not show. Comments are all that differs.
+ */
 const largeCluster = 1_000;
 
 /**
@@ -26,8 +29,8 @@ const largeCluster = 1_000;
  * Rules are spelled as iptables-save prints them, not as the files have them: so a kernel's rules are compared with the
  * program text by text, and only where these differ by meaning.
  *
- * Every line is read by the closed grammar first; every chain that is named must be declared, and must have kube-proxy's
- * prefix. With more than 1,000 endpoints the comments of endpoint rules are left out, as kube-proxy does
+ * Every line is read by the closed grammar first; every chain that is named must be declared, and must be one of
+ * kube-proxy's. With more than 1,000 endpoints the comments of endpoint rules are left out, as kube-proxy does
  * (`largeClusterEndpointsThreshold`).
  *
  * @param read `readLine`, or one that remembers what it said to the same text and family
@@ -72,7 +75,7 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
   const chains = new Map<string, string[]>();
   const targets = new Map<string, string[]>();
   for (const chain of resolved.chains) {
-    const error = chains.has(chain) ? 'it is declared twice' : refuseChain(chain);
+    const error = chains.has(chain) ? 'it is declared twice' : refuseChain(table, chain);
     if (error === undefined) {
       chains.set(chain, []);
       targets.set(chain, []);
@@ -93,9 +96,10 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
   return { chains, jumps: flatJumps[table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
 }
 
-function refuseChain(chain: string): string | undefined {
-  if (!isChainName(chain)) return 'the name is longer than 28 characters or has others than letters, digits and dashes';
-  return chain.startsWith('KUBE-') ? undefined : 'the name does not start with KUBE-';
+/** Other controllers have chains whose names start with KUBE- too. A program that held one of them would overwrite it. */
+function refuseChain(table: TableName, chain: string): string | undefined {
+  const known = baseChains[table].has(chain) || (table === 'nat' && isServiceChain(chain));
+  return known ? undefined : `kube-proxy has no chain of this name in ${table}`;
 }
 
 function refuseRule(

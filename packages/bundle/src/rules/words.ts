@@ -1,3 +1,4 @@
+import { bundleLimits } from '../limits.ts';
 import type { RuleError } from './rule.ts';
 
 /** One word of a rule line. */
@@ -6,9 +7,7 @@ export interface Word {
   readonly quoted: boolean;
 }
 
-/** The longest line that is read; iptables itself takes 10,240 bytes. */
-export const lineBytesMax = 1_000;
-
+const { ruleBytesMax } = bundleLimits;
 const plainLine = /^[\x20-\x7e]*$/;
 const plainWord = /^[^"'\\]+$/;
 
@@ -18,7 +17,7 @@ const plainWord = /^[^"'\\]+$/;
  * iptables-restore read on into the next line; a NUL byte makes it forget the rest of the line.)
  */
 export function splitWords(line: string): readonly Word[] | RuleError {
-  if (line.length > lineBytesMax) return { error: `the line has more than ${lineBytesMax} bytes` };
+  if (line.length > ruleBytesMax) return { error: `the line has more than ${ruleBytesMax} bytes` };
   if (!plainLine.test(line)) return { error: 'the line has a character that is not printable ASCII' };
   const words: Word[] = [];
   for (let at = 0; at <= line.length; ) {

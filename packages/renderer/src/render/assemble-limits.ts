@@ -1,10 +1,6 @@
-import type { Problem } from '@sluice/bundle';
+import { bundleLimits, type Problem } from '@sluice/bundle';
 
-/** What a reader of bundles accepts: packages/bundle/README.md, "Limits". */
-const fileBytesMax = 8 * 1024 * 1024;
-const lineBytesMax = 64 * 1024;
-const filesMax = 200_000;
-const treeBytesMax = 512 * 1024 * 1024;
+const { fileBytesMax, lineBytesMax, filesMax, treeBytesMax } = bundleLimits;
 
 /** `INPUT_TOO_LARGE` for everything in a bundle that no node would read. All texts are ASCII, so that characters are bytes. */
 export function sizeProblems(files: readonly (readonly [path: string, text: string])[]): readonly Problem[] {

@@ -1,0 +1,112 @@
+import { bundleLimits } from './limits.ts';
+import type { Problem } from './problem.ts';
+import { readGuard } from './read-guard.ts';
+import type { GuardedRule, RuleFile, TableName } from './rulefile.ts';
+import { unknownVariable } from './variables.ts';
+
+const declaration = /^:([A-Z0-9][A-Za-z0-9-]{0,27}) - \[0:0\]$/;
+const plainLine = /^[\x20-\x7e]*$/;
+
+interface OpenSection {
+  readonly table: TableName;
+  readonly chains: Set<string>;
+  readonly rules: GuardedRule[];
+}
+
+/** A rule file that is being read. */
+interface Reading {
+  readonly header: string[];
+  readonly sections: OpenSection[];
+  open: OpenSection | undefined;
+  /** The chains that guards ask about, with the index of the first line that does. */
+  readonly asked: Map<string, number>;
+}
+
+/**
+ * Reads the text of a rule file.
+ * @param path named in problems; lines count from 1
+ * @returns the file, or every problem in it (`BUNDLE_INVALID`). The rules' own grammar is checked by `readRule`, not here.
+ */
+export function readRuleFile(path: string, text: string): RuleFile | readonly Problem[] {
+  const problems: Problem[] = [];
+  const reading: Reading = { header: [], sections: [], open: undefined, asked: new Map() };
+  const lines = text.split('\n');
+  const complain = (index: number, message: string): void => void problems.push(problem(path, index, message));
+  const last = lines.pop();
+  if (last !== '') complain(lines.push(last ?? '') - 1, 'the last line has no end');
+  for (const [index, line] of lines.entries()) {
+    const wrong = readLine(reading, line, index);
+    if (wrong !== undefined) complain(index, wrong);
+  }
+  if (reading.open) complain(lines.length - 1, `section *${reading.open.table} has no COMMIT`);
+  const declared = reading.sections.find((section) => section.table === 'nat')?.chains;
+  for (const [chain, index] of reading.asked) {
+    if (!declared?.has(chain))
+      complain(index, `a guard asks about chain ${chain}, which the nat section does not declare`);
+  }
+  if (problems.length > 0) return problems;
+  const sections = reading.sections.map(({ table, chains, rules }) => ({ table, chains: [...chains], rules }));
+  return { header: reading.header, sections };
+}
+
+/** Takes one line in. @returns what is wrong with it */
+function readLine(reading: Reading, line: string, index: number): string | undefined {
+  if (line.length > bundleLimits.lineBytesMax) return `a line has more than ${bundleLimits.lineBytesMax} bytes`;
+  if (!plainLine.test(line)) return 'a line has a character that is not printable ASCII';
+  const { open, sections } = reading;
+  if (line.startsWith('#')) {
+    if (sections.length === 0) reading.header.push(line.slice(line.startsWith('# ') ? 2 : 1));
+    return undefined;
+  }
+  if (line === '*filter' || line === '*nat') return openSection(reading, line === '*nat' ? 'nat' : 'filter');
+  if (!open) return 'a line stands outside a section';
+  if (line === 'COMMIT') {
+    reading.open = undefined;
+    return undefined;
+  }
+  return line.startsWith(':') ? readDeclaration(open, line) : readGuardedRule(reading, open, line, index);
+}
+
+function openSection(reading: Reading, table: TableName): string | undefined {
+  const { open, sections } = reading;
+  const misplaced = open || sections.some((section) => section.table === table || section.table === 'nat');
+  sections.push((reading.open = { table, chains: new Set(), rules: [] }));
+  return misplaced ? `section *${table} is out of place` : undefined;
+}
+
+function readDeclaration(open: OpenSection, line: string): string | undefined {
+  const name = declaration.exec(line)?.[1];
+  if (name === undefined) return 'a chain declaration is not of the form `:NAME - [0:0]`';
+  if (open.rules.length > 0) return 'a chain is declared after a rule';
+  if (open.chains.has(name)) return `chain ${name} is declared twice`;
+  open.chains.add(name);
+  return undefined;
+}
+
+function readGuardedRule(reading: Reading, open: OpenSection, line: string, index: number): string | undefined {
+  const end = line.startsWith('@') ? line.indexOf(' ') : -1;
+  const text = line.slice(end + 1);
+  if (!text.startsWith('-A ')) return 'a line is neither a rule, a guarded rule nor COMMIT';
+  if (text.length > bundleLimits.ruleBytesMax) return `a rule has more than ${bundleLimits.ruleBytesMax} bytes`;
+  const stray = unknownVariable(text);
+  if (stray !== undefined) return `${stray} is no variable`;
+  if (end < 0) {
+    open.rules.push({ text });
+    return undefined;
+  }
+  const guard = readGuard(line.slice(0, end));
+  if (typeof guard === 'string') return guard;
+  if (guard.kind === 'local' && !reading.asked.has(guard.chain)) reading.asked.set(guard.chain, index);
+  open.rules.push({ guard, text });
+  return undefined;
+}
+
+function problem(path: string, index: number, message: string): Problem {
+  return {
+    code: 'BUNDLE_INVALID',
+    level: 'error',
+    at: { file: path, line: index + 1, column: 1 },
+    message: `Cannot read rule file: ${message}`,
+    hint: 'Rule files are written by `sluice render`; render again rather than edit them',
+  };
+}
