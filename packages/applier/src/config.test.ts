@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { defaultConfig, readConfig } from './config.ts';
+
+const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n';
+
+test('docs/sluiced.yaml is accepted, and shows the defaults', () => {
+  const text = readFileSync(new URL('../../../docs/sluiced.yaml', import.meta.url), 'utf8');
+  const config = readConfig('sluiced.yaml', text);
+  const { probes, ...rest } = config as ReturnType<typeof defaultConfig>;
+  const { probes: _none, ...defaults } = defaultConfig('node-a');
+  expect(rest).toEqual(defaults);
+  expect(probes.map(({ name }) => name)).toEqual(['web', 'dns', 'api']);
+});
+
+test.each([
+  [
+    'an unknown field',
+    'node: a\nallowpartial: true\n',
+    '4:',
+    'there is no field allowpartial',
+    'Did you mean allowPartial?',
+  ],
+  ['a missing node', 'listen: 127.0.0.1:1\n', '1:', 'node', 'docs/sluiced.yaml'],
+  ['a relative path', 'node: a\nbundle: rendered\n', '4:9', 'bundle: it is no absolute path', 'docs/sluiced.yaml'],
+  ['an unknown backend', 'node: a\nbackend: ipvs\n', '4:10', 'backend', 'docs/sluiced.yaml'],
+  ['a listen address with a name', 'node: a\nlisten: localhost:1\n', '4:9', 'address:port', 'docs/sluiced.yaml'],
+  [
+    'a probe of two kinds',
+    'node: a\nprobes: [{name: x, tcp: "10.0.0.1:80", http: "http://a"}]\n',
+    '4:',
+    'probes.0',
+    'docs/sluiced.yaml',
+  ],
+  [
+    'a probe without a path for its command',
+    'node: a\nprobes: [{name: x, exec: [curl]}]\n',
+    '4:',
+    'it is no absolute path',
+    'docs/sluiced.yaml',
+  ],
+  [
+    'two probes of one name',
+    'node: a\nprobes: [{name: x, tcp: "10.0.0.1:80"}, {name: x, tcp: "10.0.0.2:80"}]\n',
+    '4:',
+    'two probes',
+    'docs/sluiced.yaml',
+  ],
+  ['a key that stands twice', 'node: a\nnode: b\n', '4:1', 'unique', 'docs/sluiced.yaml'],
+])('%s is a problem with its place', (_title, text, at, message, hint) => {
+  const read = readConfig('sluiced.yaml', head + text);
+  const problem = 'problems' in read ? read.problems[0] : undefined;
+  expect(problem).toMatchObject({
+    code: 'NODE_CONFIG_INVALID',
+    message: expect.stringContaining(message),
+    hint: expect.stringContaining(hint),
+  });
+  expect(`${problem?.at?.line}:${problem?.at?.column}`).toMatch(new RegExp(`^${at}`));
+});
