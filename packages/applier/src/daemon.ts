@@ -20,6 +20,8 @@ export interface DaemonParts {
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
   readonly log: Log;
+  /** What of the machine itself goes into the rules: its addresses. Another value asks for the bundle to be put in again. */
+  readonly machine: () => string;
   readonly monotonicMs: () => number;
   readonly scanIntervalMs: number;
   /** Called once, when the kernel holds the confirmed rules or is known not to. */
@@ -34,8 +36,9 @@ export class Daemon {
   readonly #parts: DaemonParts;
   #wake = Promise.withResolvers<'event' | 'stop'>();
   #stopping = false;
-  /** The tree that was dealt with last; it is not dealt with again while it gives the same answer. */
-  #done: Tree | undefined;
+  /** What the kernel holds: nothing is to be done while both are the same. */
+  #done: { readonly tree: Tree; readonly machine: string } | undefined;
+  #said = '';
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
@@ -106,7 +109,7 @@ export class Daemon {
   }
 
   async #look(): Promise<void> {
-    const { inbox, status, log, journal } = this.#parts;
+    const { inbox, status, journal } = this.#parts;
     const arrival = await inbox.look();
     if (arrival.kind === 'absent') {
       status.raise('BUNDLE_ABSENT', 'the bundle directory is not there; the rules stay as they are');
@@ -115,13 +118,19 @@ export class Daemon {
     status.clear('BUNDLE_ABSENT');
     if (arrival.kind === 'refused') {
       status.refused(arrival.problems);
-      for (const problem of arrival.problems) log.warn({ code: problem.code, hint: problem.hint }, problem.message);
+      this.#sayOnce(
+        'warn',
+        { problems: arrival.problems.map(printProblem) },
+        'the bundle directory holds no complete bundle',
+      );
       return;
     }
-    if (arrival.tree === this.#done || journal.held !== undefined) return;
+    const machine = this.#parts.machine();
+    if (journal.held !== undefined || (arrival.tree === this.#done?.tree && machine === this.#done.machine)) return;
     const outcome = await this.#put(arrival.tree);
-    // A refusal may be for reasons that go away by themselves, such as a kube-proxy that still runs.
-    this.#done = outcome && outcome.kind !== 'refused' ? arrival.tree : undefined;
+    // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
+    const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
+    this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
   }
 
   async #put(tree: Tree): Promise<Outcome | undefined> {
@@ -141,7 +150,7 @@ export class Daemon {
   }
 
   #say(outcome: Outcome): void {
-    const { status, log } = this.#parts;
+    const { status } = this.#parts;
     switch (outcome.kind) {
       case 'refused':
         status.refused(outcome.refusal.problems);
@@ -157,6 +166,13 @@ export class Daemon {
         status.clearBundle();
     }
     const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems.map(printProblem) } : {};
-    log[rating[outcome.kind].level]({ outcome: outcome.kind, ...problems }, describe(outcome));
+    this.#sayOnce(rating[outcome.kind].level, { outcome: outcome.kind, ...problems }, describe(outcome));
+  }
+
+  /** A state that lasts is logged when it begins, not at every scan. */
+  #sayOnce(level: keyof Log, details: object, message: string): void {
+    const said = JSON.stringify([message, details]);
+    if (said !== this.#said) this.#parts.log[level](details, message);
+    this.#said = said;
   }
 }

@@ -2,6 +2,7 @@ import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { watchBundle } from '../inbox/watch.ts';
+import { interfaceAddresses } from '../kernel/facts.ts';
 import { limits } from '../limits.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
@@ -41,6 +42,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     inbox: new Inbox(config.bundle, config.node, Date.now),
     status,
     log,
+    machine: () => JSON.stringify(interfaceAddresses()),
     monotonicMs,
     scanIntervalMs,
     ready: notifier.ready,

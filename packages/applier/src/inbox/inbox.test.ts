@@ -137,7 +137,7 @@ describe('a Git work tree', () => {
   });
 
   test('a folder of a larger work tree is read from HEAD too, until sluice render has written there', async () => {
-    const inbox = inboxOf(`${bundle}`);
+    const inbox = inboxOf();
     rmSync(`${bundle}/.sluice-complete`);
     renameSync(bundle, `${directory}/all`);
     renameSync(`${directory}/all/.git`, `${directory}/.git`);

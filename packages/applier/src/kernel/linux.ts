@@ -16,6 +16,7 @@ export class LinuxKernel implements Kernel {
   readonly #tools: Tools;
   readonly #run: Run;
   readonly #tunables: Tunables;
+  #hashSizeFixed = false;
 
   constructor(tools: Tools, run: Run, tunables: Tunables) {
     this.#tools = tools;
@@ -64,10 +65,16 @@ export class LinuxKernel implements Kernel {
       case 'set-sysctl':
         return this.#write(`sysctl ${step.key}=${step.value}`, () => this.#tunables.write(step.key, step.value));
       case 'raise-hashsize':
-        // Some kernels and all containers do not let it be written; a smaller table is slower and nothing else.
-        if ((this.#tunables.readHashSize() ?? step.value) < step.value) {
-          return this.#write(`conntrack hash size ${step.value}`, () => this.#tunables.writeHashSize(step.value));
-        }
+        return this.#raiseHashSize(step.value);
+    }
+  }
+
+  /** Only the host's own network namespace may raise it. A smaller table is slower and nothing else, so that is no failure. */
+  #raiseHashSize(value: number): void {
+    try {
+      this.#tunables.writeHashSize(value);
+    } catch {
+      this.#hashSizeFixed = true;
     }
   }
 
@@ -80,7 +87,7 @@ export class LinuxKernel implements Kernel {
   }
 
   async readHashSize(): Promise<number | undefined> {
-    return this.#tunables.readHashSize();
+    return this.#hashSizeFixed ? undefined : this.#tunables.readHashSize();
   }
 
   #toolsOf(family: Family): FamilyTools {

@@ -113,9 +113,9 @@ function sysctlSteps(now: NodeState, goal: NodeState): { before: Step[]; after: 
 }
 
 function hashSizeSteps(now: NodeState, goal: NodeState): Step[] {
-  const value = goal.conntrackHashSize;
-  if (value === undefined || (now.conntrackHashSize ?? 0) >= value) return [];
-  return [{ kind: 'raise-hashsize', value, because: `it is ${now.conntrackHashSize ?? 'unknown'}` }];
+  const [size, value] = [now.conntrackHashSize, goal.conntrackHashSize];
+  if (value === undefined || size === undefined || size >= value) return [];
+  return [{ kind: 'raise-hashsize', value, because: `it is ${size}` }];
 }
 
 /** One line for people: what a step does and why. */

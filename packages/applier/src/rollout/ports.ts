@@ -35,7 +35,7 @@ export interface Kernel {
   rehearse(state: NodeState): Promise<void>;
   /** The value now; undefined when this kernel has no such key. */
   readSysctl(key: SysctlKey): Promise<number | undefined>;
-  /** The size of the conntrack hash table; undefined when it cannot be read. */
+  /** The size of the conntrack hash table; undefined when it cannot be read or raised here, and then nothing is planned for it. */
   readHashSize(): Promise<number | undefined>;
 }
 

@@ -22,7 +22,7 @@ const program: fc.Arbitrary<TableProgram> = fc
       const to = later[(picks[at] ?? 0) % (later.length + 1)];
       chains.set(
         `KUBE-N-${number}`,
-        to === undefined ? ['-A KUBE-N-' + `${number} -j RETURN`] : [`-A KUBE-N-${number} -j KUBE-N-${to}`],
+        to === undefined ? [`-A KUBE-N-${number} -j RETURN`] : [`-A KUBE-N-${number} -j KUBE-N-${to}`],
       );
       if ((picks[at] ?? 0) % 2 === 0) chains.get('KUBE-SERVICES')?.push(`-A KUBE-SERVICES -j KUBE-N-${number}`);
     }

@@ -1,0 +1,106 @@
+import type { Problem } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { Daemon } from './daemon.ts';
+import type { Tree } from './inbox/files.ts';
+import type { Arrival } from './inbox/inbox.ts';
+import type { Outcome } from './rollout/outcome.ts';
+import type { Generation } from './rollout/ports.ts';
+import { Status } from './status.ts';
+
+const generation: Generation = { number: 1, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
+const problem: Problem = { code: 'NODE_CHAINS_NOT_OURS', level: 'error', message: 'not ours', hint: 'stop it' };
+const tree = (digest: string): Tree => ({ files: new Map(), digest });
+
+/**
+ * Runs the loop over what the inbox says, one entry a look, and tells what the keeper was asked.
+ * @param answers of `put`, in order; the last one for ever
+ */
+async function watch(
+  looks: readonly Arrival[],
+  answers: readonly (Outcome | Error)[],
+  machines: readonly string[] = ['a'],
+) {
+  const asked: string[] = [];
+  const said: string[] = [];
+  const status = new Status('node-a', () => 0, 1000);
+  let look = 0;
+  let put = 0;
+  const say = (level: string) => (_details: object, message: string) =>
+    void said.push(`${level} ${message.split(':')[0]}`);
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => {
+        asked.push('recover');
+        return undefined;
+      },
+      settle: async () => (asked.push('settle'), 0),
+      put: async (files) => {
+        asked.push(
+          `put ${[...looks].flatMap((one) => (one.kind === 'bundle' && one.tree.files === files ? [one.tree.digest] : []))[0]}`,
+        );
+        const answer = answers[Math.min(put++, answers.length - 1)] ?? confirmed;
+        if (answer instanceof Error) throw answer;
+        return answer;
+      },
+    },
+    journal: { standing: generation, held: undefined },
+    inbox: {
+      look: async () => {
+        const arrival = looks[look++] as Arrival;
+        if (look === looks.length) daemon.stop();
+        else daemon.poke();
+        return arrival;
+      },
+    },
+    status,
+    log: { info: say('info'), warn: say('warn'), error: say('error'), fatal: say('fatal') },
+    machine: () => machines[Math.min(look - 1, machines.length - 1)] ?? '',
+    monotonicMs: () => 0,
+    scanIntervalMs: 1000,
+    ready: () => void asked.push('ready'),
+  });
+  await daemon.run();
+  return { asked, said, report: status.report() };
+}
+
+const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
+const [a, b] = [tree('a'), tree('b')];
+
+test('what a crash left is finished first, then the confirmed rules, then the bundle', async () => {
+  expect((await watch([bundle(a)], [confirmed])).asked).toEqual(['recover', 'settle', 'ready', 'put a']);
+});
+
+test.each([
+  ['an unchanged tree is not put in again', [bundle(a), bundle(a), bundle(b)], ['a'], ['put a', 'put b']],
+  ['an address that comes puts the same tree in again', [bundle(a), bundle(a)], ['x', 'y'], ['put a', 'put a']],
+  ['a directory that vanishes changes nothing', [bundle(a), { kind: 'absent' }], ['a'], ['put a']],
+  ['an incomplete directory changes nothing', [bundle(a), { kind: 'refused', problems: [problem] }], ['a'], ['put a']],
+] as const)('%s', async (_title, looks, machines, puts) => {
+  const { asked } = await watch(looks, [confirmed], machines);
+  expect(asked.filter((one) => one.startsWith('put'))).toEqual(puts);
+});
+
+test('a refusal is tried again at every look, said once, and its alarm clears when the bundle is taken', async () => {
+  const refused: Outcome = { kind: 'refused', refusal: { problems: [problem] } };
+  const { asked, said, report } = await watch([bundle(a), bundle(a), bundle(a)], [refused, refused, confirmed]);
+  expect(asked.filter((one) => one === 'put a')).toHaveLength(3);
+  expect(said).toEqual(['warn refused', 'info confirmed']);
+  expect(report).toMatchObject({ healthy: true, alarms: {} });
+});
+
+test.each([
+  [
+    'a refusal leaves the node healthy',
+    { kind: 'refused', refusal: { problems: [problem] } },
+    true,
+    ['NODE_CHAINS_NOT_OURS'],
+  ],
+  ['a way back leaves the node healthy', { kind: 'rolled-back', because: 'health' }, true, ['ROLLED_BACK']],
+  ['a node that is held is not healthy', { kind: 'held', because: 'x', rollback: 'y' }, false, ['NODE_HELD']],
+  ['a kernel that cannot be asked is not healthy', new Error('no iptables'), false, ['KERNEL']],
+] as const)('%s', async (_title, outcome, healthy, alarms) => {
+  const { report } = await watch([bundle(a)], [outcome]);
+  expect(report.healthy).toBe(healthy);
+  expect(Object.keys(report.alarms)).toEqual(alarms);
+});
