@@ -87,6 +87,7 @@ async function attempt(
 ): Promise<Failure | undefined> {
   try {
     await carryOut(change, ports);
+    ports.report('in-kernel', { steps: change.steps.length });
     const difference = await unlike(goal, change, ports.kernel);
     if (difference !== undefined)
       return { kind: 'kernel', because: `the kernel does not hold what was loaded: ${difference}` };
