@@ -28,6 +28,7 @@ export interface Problem {
 export const problemCodes = {
   // bytes and documents
   INPUT_UNREADABLE: 'a file or directory cannot be read',
+  INPUT_EMPTY: 'the input holds nothing that the command can use',
   INPUT_TOO_LARGE: 'a file, document, list or nesting is beyond the limits',
   YAML_SYNTAX: 'the text is neither YAML nor JSON',
   YAML_DUPLICATE_KEY: 'one mapping has a key twice',
@@ -63,6 +64,7 @@ export const problemCodes = {
   CONFIG_OVERRIDES: 'SluiceConfig and KubeProxyConfiguration differ; SluiceConfig wins',
   CONFIG_UNSUPPORTED: 'an option asks for what Sluice does not do',
   SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
+  DETECTOR_MISSING: 'a profile cannot tell traffic of pods from other traffic in a family',
   // allocation
   ALLOCATION_INVALID: 'an allocation file does not hold what it should',
   ALLOCATION_CONFLICT: 'two allocation files hold one address or port',
@@ -73,7 +75,9 @@ export const problemCodes = {
   BUNDLE_UNKNOWN_NODE: 'the bundle has no such node',
   RULE_REFUSED: 'a rule line is outside the strict grammar',
   OUTPUT_NOT_A_BUNDLE: 'the output directory holds something else',
+  OUTPUT_UNWRITABLE: 'a file or directory cannot be written',
   OUTPUT_STALE: 'the output directory is not what would be written',
+  INTERNAL: 'the program met a state that it should never reach',
   // the node
   NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',
   NODE_TOOL_MISSING: 'a tool that the bundle needs is not on the node',

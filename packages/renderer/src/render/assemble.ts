@@ -18,6 +18,7 @@ import { compileService } from './compile/iptables.ts';
 import { chainNames } from './compile/names.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { Config, Profile } from './config.ts';
+import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems } from './assemble-limits.ts';
 import type { Model, Service } from './model.ts';
 import { fleetOf } from './select/guards.ts';
@@ -26,7 +27,7 @@ import { fleetOf } from './select/guards.ts';
 export interface Assembled {
   /** Path → text, by path in byte order. */
   readonly files: ReadonlyMap<string, string>;
-  /** `CHAIN_COLLISION`, `INPUT_TOO_LARGE`. */
+  /** `CHAIN_COLLISION`, `INPUT_TOO_LARGE`, `DETECTOR_MISSING`. */
   readonly problems: readonly Problem[];
 }
 
@@ -45,7 +46,10 @@ export function assemble(model: Model, config: Config, complete: boolean, names 
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
   for (const node of model.nodes) files.push([nodeFile(node.name), nodeText(node, byName.get(node.profile)!)]);
   files.sort(([a], [b]) => compareText(a, b));
-  return { files: new Map(files), problems: [...names.collisions(), ...sizeProblems(files)] };
+  return {
+    files: new Map(files),
+    problems: [...names.collisions(), ...sizeProblems(files), ...detectorGaps(model, profiles)],
+  };
 }
 
 function profilesInUse(model: Model, config: Config): readonly Profile[] {

@@ -81,8 +81,18 @@ test.each<[string, string[], boolean, string[]]>([
     ['127.0.0.0/8', '192.0.2.0/24'],
   ],
   ['no loopback without them', ['127.0.0.0/8', '192.0.2.0/24'], noLocalhost, ['192.0.2.0/24']],
+  ['no part of loopback without them', ['127.0.1.0/24'], noLocalhost, []],
+  ['what lies around loopback without them', ['124.0.0.0/6'], noLocalhost, ['124.0.0.0/7', '126.0.0.0/8']],
+  ['loopback in the midst with them', ['124.0.0.0/6'], localhost, ['124.0.0.0/6']],
 ])('the machine looks for addresses in: %s', (_title, addresses, localhostNodePorts, expected) => {
   expect(hostCidrs(profile(addresses, localhostNodePorts), 'ipv4')).toEqual(expected);
+});
+
+test.each([
+  [['::/126'], ['::2/127', '::/128']],
+  [['2001:db8::/64'], ['2001:db8::/64']],
+])('IPv6 has no node ports on loopback: of %j the machine looks in %j', (addresses, expected) => {
+  expect(hostCidrs(profile(addresses), 'ipv6')).toEqual(expected);
 });
 
 test.each<[string, Profile, boolean]>([

@@ -1,5 +1,4 @@
-import type { Address, Family } from '@sluice/bundle';
-import { isInCidr, parseAddress, parseCidr } from '@sluice/bundle';
+import { type Cidr, cidrContains, type Family, parseCidr, printWords } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 
 /** On which of a node's addresses node ports are open in one family. `any` may or may not hold the loopback addresses. */
@@ -27,14 +26,14 @@ export function nodePortScope(profile: Profile, family: Family): NodePortScope {
 }
 
 /**
- * The CIDRs that choose `${host.nodePortAddresses}` in a family, without those that hold only loopback addresses where node
- * ports on these cannot work.
+ * The CIDRs that choose `${host.nodePortAddresses}` in a family, without the loopback addresses where node ports on these
+ * cannot work: kube-proxy passes over such an address of the host, whichever CIDR it lies in.
  */
 export function hostCidrs(profile: Profile, family: Family): readonly string[] {
   const scope = nodePortScope(profile, family);
   if (scope.kind !== 'cidrs') return [];
   if (hasLocalhostNodePorts(profile, family)) return scope.cidrs;
-  return scope.cidrs.filter((text) => !liesInLoopback(text));
+  return scope.cidrs.flatMap((text) => without(parseCidr(text)!, loopback[family]));
 }
 
 /** Whether node ports are to answer on 127.0.0.1, for which the kernel must route what it calls martian. */
@@ -42,7 +41,7 @@ export function needsRouteLocalnet(profile: Profile): boolean {
   if (!profile.families.includes('ipv4') || !hasLocalhostNodePorts(profile, 'ipv4')) return false;
   const scope = nodePortScope(profile, 'ipv4');
   if (scope.kind !== 'cidrs') return scope.kind === 'any';
-  return scope.cidrs.some((text) => liesInLoopback(text) || isInCidr(loopback, parseCidr(text)!));
+  return scope.cidrs.some((text) => overlap(parseCidr(text)!, loopback.ipv4));
 }
 
 /** The last rules of `KUBE-SERVICES`: what is for the node itself may be for a node port. */
@@ -63,8 +62,21 @@ export function nodePortTail(profile: Profile, family: Family): readonly string[
   }
 }
 
-const loopback = parseAddress('127.0.0.1') as Address;
+const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
 
-function liesInLoopback(text: string): boolean {
-  return text === '::1/128' || (text.startsWith('127.') && (parseCidr(text)?.prefix ?? 0) >= 8);
+function overlap(a: Cidr, b: Cidr): boolean {
+  const [wide, narrow] = a.prefix <= b.prefix ? [a, b] : [b, a];
+  return cidrContains(wide.text, printWords(narrow.words));
+}
+
+/** What a network holds apart from another one: itself, nothing, or a network for each bit by which the other is narrower. */
+function without(cidr: Cidr, hole: Cidr): readonly string[] {
+  if (!overlap(cidr, hole)) return [cidr.text];
+  const parts: string[] = [];
+  for (let prefix = cidr.prefix + 1; prefix <= hole.prefix; prefix++) {
+    const [word, bit] = [(prefix - 1) >> 4, 0x8000 >> ((prefix - 1) & 15)];
+    const beside = hole.words.map((bits, index) => (index === word ? bits ^ bit : bits));
+    parts.push(parseCidr(`${printWords(beside)}/${prefix}`)!.text);
+  }
+  return parts;
 }

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.fixture.ts';
+import type { Profile } from './config.ts';
+import { detectorGaps } from './detector-gaps.ts';
+import type { PerFamily } from './model.ts';
+
+const here = { ipv4: inFamily(), ipv6: inFamily({ clusterIP: 'fd00:96::7' }) };
+const v4 = { ipv4: '10.244.0.0/16' };
+const both = { ...v4, ipv6: 'fd00:10:244::/56' };
+
+/** `family: what is said to be missing`, for Services of some families on two nodes. */
+function gaps(rest: Partial<Profile>, podCIDR: PerFamily<string> = {}, families: PerFamily<unknown> = here): string[] {
+  const served = Object.fromEntries(Object.keys(families).map((family) => [family, here[family as 'ipv4']]));
+  const model = {
+    nodes: [node('node-2', { podCIDR }), node('node-1', { podCIDR }), node('other', { profile: 'other' })],
+    services: [serviceOf([portWith({}, { families: served })])],
+  };
+  const found = detectorGaps(model, [profileWith({ clusterCIDR: {}, ...rest })]);
+  expect(found.every(({ code, level }) => code === 'DETECTOR_MISSING' && level === 'note')).toBe(true);
+  return found.map(({ message }) => /Cannot tell (\w+) traffic.*: (.*);/.exec(message)!.slice(1).join(': '));
+}
+const clusterCIDR = 'clusterCIDR has no network of this family';
+const podCIDR = 'no pod CIDR of this family is known of node-1, node-2';
+const nodeCIDR = { detectLocalMode: 'NodeCIDR' } as const;
+
+test.each<[string, string[], string[]]>([
+  ['no clusterCIDR', gaps({}), [`ipv4: ${clusterCIDR}`, `ipv6: ${clusterCIDR}`]],
+  ['a clusterCIDR of one family', gaps({ clusterCIDR: v4 }), [`ipv6: ${clusterCIDR}`]],
+  ['a clusterCIDR of both', gaps({ clusterCIDR: both }), []],
+  ['a family that no Service has', gaps({ clusterCIDR: v4 }, {}, v4), []],
+  ['a family that the profile has not', gaps({ clusterCIDR: v4, families: ['ipv4'] }), []],
+  ['nodes without pod CIDRs', gaps(nodeCIDR), [`ipv4: ${podCIDR}`, `ipv6: ${podCIDR}`]],
+  ['nodes with pod CIDRs of one family', gaps(nodeCIDR, v4), [`ipv6: ${podCIDR}`]],
+  ['nodes with pod CIDRs of both', gaps(nodeCIDR, both), []],
+  ['a bridge', gaps({ detectLocalMode: 'BridgeInterface' }), []],
+  ['an interface prefix', gaps({ detectLocalMode: 'InterfaceNamePrefix' }), []],
+])('%s', (_title, found, expected) => {
+  expect(found).toEqual(expected);
+});
+
+test('of many nodes only some are named', () => {
+  const nodes = Array.from({ length: 7 }, (_, n) => node(`node-${n}`));
+  const model = { nodes, services: [serviceOf([portWith({})])] };
+  const [found] = detectorGaps(model, [profileWith({ ...nodeCIDR, families: ['ipv4'] })]);
+  expect(found?.message).toContain('of node-0, node-1, node-2, node-3, node-4 and 2 more;');
+});
