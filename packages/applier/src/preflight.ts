@@ -92,7 +92,7 @@ async function storeFindings(tools: Tools, run: Run): Promise<Finding[]> {
   ];
 }
 
-/** One rule per extension that kube-proxy's rules use; kube-proxy-iptables.md. */
+/** One rule per extension that kube-proxy's rules use (pkg/proxy/iptables/proxier.go). */
 const extensions: readonly (readonly [name: string, table: string, rule: string])[] = [
   ['comment', 'nat', '-A T -m comment --comment x'],
   ['conntrack', 'filter', '-A T -m conntrack --ctstate NEW -j ACCEPT'],
@@ -171,13 +171,11 @@ function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): F
   const problems: readonly Problem[] = 'problems' in bundle ? bundle.problems : [];
   const refused = problems.map((problem) => bad('bundle', problem.message, problem.hint));
   const clashes = addressClashes(config, files, facts);
-  const clash = clashes.map((address) =>
-    bad(
-      `address ${address}`,
-      'is a Service address and on an interface of this node',
-      'remove it from the interface, or give the Service another address',
-    ),
-  );
+  const clash = clashes.map(({ address, cluster }) => {
+    const [what, seen] = [`address ${address}`, 'is a Service address and on an interface of this node'];
+    if (cluster) return bad(what, seen, 'remove it from the interface, or give the Service another cluster IP');
+    return note(what, seen, "right for an external IP that is the node's own; else remove it from the interface");
+  });
   return [
     ...refused,
     ...clash,
@@ -185,19 +183,27 @@ function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): F
   ];
 }
 
+interface Clash {
+  readonly address: string;
+  readonly cluster: boolean;
+}
+
 /** Addresses of Services that are also on an interface: the node would answer for them itself, or lose its own. */
-function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): readonly string[] {
+function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): readonly Clash[] {
   const resolved = resolveNode(files, config.node);
   if (!('version' in resolved)) return [];
   const own = new Set([...facts.addresses.ipv4, ...facts.addresses.ipv6]);
-  const found = new Set<string>();
+  const found = new Map<string, Clash>();
   for (const family of familyNames) {
     for (const text of resolved.rules[family]?.nat.rules ?? []) {
       const rule = readRule(text, family);
-      const value = isRuleError(rule) || rule.chain !== 'KUBE-SERVICES' ? undefined : rule.destination?.value;
-      const address = value?.replace(/\/(32|128)$/, '');
-      if (address !== undefined && own.has(address)) found.add(address);
+      if (isRuleError(rule) || rule.chain !== 'KUBE-SERVICES') continue;
+      const address = rule.destination?.value.replace(/\/(32|128)$/, '');
+      if (address === undefined || !own.has(address)) continue;
+      // kube-proxy's comments say of which kind an address is.
+      const cluster = rule.matches.some((match) => match.kind === 'comment' && match.text.endsWith(' cluster IP'));
+      found.set(address, { address, cluster: cluster || found.get(address)?.cluster === true });
     }
   }
-  return [...found];
+  return [...found.values()];
 }

@@ -26,7 +26,7 @@ import {
  * is neither read further nor written.
  */
 
-/** The chains into which built-in chains jump. kube-proxy-iptables.md, section 4. */
+/** The chains into which built-in chains jump (`iptablesJumpChains` in kube-proxy's `pkg/proxy/iptables/proxier.go`). */
 const entryChains: ReadonlySet<string> = new Set([
   'KUBE-SERVICES',
   'KUBE-EXTERNAL-SERVICES',

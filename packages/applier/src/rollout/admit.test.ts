@@ -1,0 +1,97 @@
+import { describe, expect, test } from 'vitest';
+import { sampleBundle, type SampleOptions, sampleNode } from '../testing/bundle.fixture.ts';
+import { admit, AdmitMemory, isAtLeast } from './admit.ts';
+import type { NodeFacts } from './ports.ts';
+
+const able: NodeFacts = {
+  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
+  addresses: { ipv4: ['127.0.0.1', '192.0.2.11', '198.51.100.11'], ipv6: [] },
+  kubeProxies: () => [],
+  sysctlTakes: () => true,
+};
+
+/** The codes and hints of what is wrong with a bundle on a node. */
+function refusalOf(options: SampleOptions, facts: Partial<NodeFacts> = {}, node = sampleNode): string {
+  const result = admit(sampleBundle(options), { node, allowPartial: false }, { ...able, ...facts }, new AdmitMemory());
+  return 'problems' in result
+    ? result.problems.map(({ code, message, hint }) => `${code} ${message} ${hint}`).join('\n')
+    : 'admitted';
+}
+
+test.each([
+  ['a good bundle', {}, {}, 'admitted'],
+  ['partial input', { complete: false }, {}, 'BUNDLE_PARTIAL'],
+  [
+    'a family without tools, with the option to change',
+    { families: ['ipv4', 'ipv6'] },
+    { tools: { ipv4: '1.8.9' } },
+    'families: [ipv4]',
+  ],
+  ['tools for a family that the profile does not have', {}, { tools: { ipv4: '1.8.9' } }, 'admitted'],
+  [
+    'an iptables without --random-fully, with the option to change',
+    {},
+    { tools: { ipv4: '1.6.1' } },
+    'iptables.randomFully: false',
+  ],
+  ['a sysctl outside the list', { sysctls: ['kernel.ostype = 1'] }, {}, 'SYSCTL_NOT_ALLOWED'],
+  ['a sysctl by a path', { sysctls: ['net.ipv4.../../kernel/ostype = 1'] }, {}, 'SYSCTL_NOT_ALLOWED'],
+  ['a sysctl out of range', { sysctls: ['net.ipv4.ip_forward = 2'] }, {}, 'SYSCTL_NOT_ALLOWED'],
+  [
+    'a sysctl that cannot be written here',
+    { sysctls: ['net.netfilter.nf_conntrack_max = 131072'] },
+    { sysctlTakes: () => false },
+    'conntrack.maxPerCore: 0',
+  ],
+] as const)('%s', (_title, options, facts, expected) => {
+  expect(refusalOf(options as SampleOptions, facts)).toContain(expected);
+});
+
+test('a node that the bundle does not know', () => {
+  expect(refusalOf({}, {}, 'node-z')).toContain('BUNDLE_UNKNOWN_NODE');
+});
+
+describe('a rule file never reaches a tool with', () => {
+  const dangerous = [
+    ['a program to run', '-A KUBE-SERVICES -M /tmp/evil -j RETURN'],
+    ['a newline in a comment', '-A KUBE-SERVICES -m comment --comment "x\n-A INPUT -j ACCEPT" -j RETURN'],
+    ['a NUL byte', '-A KUBE-SERVICES -j RETURN\0 -j DROP'],
+    ['a rule in a built-in chain', '-A INPUT -j ACCEPT'],
+    ['a rule in a foreign chain', '-A DOCKER -j RETURN'],
+    ['a jump to a foreign chain', '-A KUBE-SERVICES -j DOCKER'],
+    ['a policy', '-P INPUT DROP'],
+    ['a flush', '-F'],
+    ['another table', '*mangle'],
+    ['a table option', '-A KUBE-SERVICES -t filter -j RETURN'],
+    ['a host name', '-A KUBE-SERVICES -d example.com -j RETURN'],
+    ['a foreign extension', '-A KUBE-SERVICES -m bpf --bytecode "1,6 0 0 1" -j RETURN'],
+    ['a line of more than 1,000 bytes', `-A KUBE-SERVICES -m comment --comment "${'x'.repeat(1100)}" -j RETURN`],
+  ] as const;
+
+  test.each(dangerous)('%s', (_title, line) => {
+    expect(refusalOf({ extraNat: [line] })).toMatch(/RULE_REFUSED|BUNDLE_INVALID/);
+  });
+});
+
+test('the addresses of the machine fill the node-port rules, and only those in the networks of the profile', () => {
+  const files = sampleBundle({
+    extraNat: [':KUBE-NODEPORTS - [0:0]', '-A KUBE-SERVICES -d ${host.nodePortAddresses} -j KUBE-NODEPORTS'],
+  });
+  const path = 'profiles/default/profile.yaml';
+  files.set(path, (files.get(path) ?? '').replace('nodePortAddresses: []', 'nodePortAddresses: [192.0.2.0/24]'));
+  const result = admit(files, { node: sampleNode, allowPartial: false }, able, new AdmitMemory());
+  const rules = 'state' in result ? result.state.families.ipv4?.nat.chains.get('KUBE-SERVICES') : [];
+  expect(rules?.filter((rule) => rule.endsWith('-j KUBE-NODEPORTS'))).toEqual([
+    '-A KUBE-SERVICES -d 192.0.2.11/32 -j KUBE-NODEPORTS',
+  ]);
+});
+
+test.each([
+  ['1.6.2', true],
+  ['1.6.1', false],
+  ['1.8', true],
+  ['2.0', true],
+  ['1.10.0', true],
+] as const)('version %s is new enough: %s', (version, enough) => {
+  expect(isAtLeast(version, [1, 6, 2])).toBe(enough);
+});
