@@ -105,6 +105,18 @@ test('more names than a line holds are spread over several guards', () => {
   expect(cluster.flatMap(({ guard }) => (guard?.kind === 'node' ? guard.values : [])).toSorted()).toEqual(names);
 });
 
+test('more zones than one guard holds become the names of their nodes', () => {
+  const long = (n: number): string => `zone-${String(n).padStart(55, '0')}`;
+  const many = Array.from({ length: 2_400 }, (_, n) => ({ name: `node-${n}`, zone: long(n % 1_200) }));
+  const endpoints = Array.from({ length: 1_200 }, (_, n) => at(n + 1, zones(long(n))));
+  const { cluster } = selectForFleet(portWith({}), inFamily({ endpoints }), fleetOf(many));
+  expect(cluster).toHaveLength(1_200);
+  for (const { guard, endpoints: held } of cluster) {
+    expect(held).toHaveLength(1);
+    expect(printGuard(guard!)).toBe(`@zone=${held[0]!.hintZones[0]}`);
+  }
+});
+
 /** Whether a list holds on a node, told from the guard alone as a reader of the format does. */
 function holds({ guard }: Variant, node: NodeView): boolean {
   if (!guard) return true;
