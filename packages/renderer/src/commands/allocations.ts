@@ -1,14 +1,15 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { writeAllocations } from '../emit/allocations.ts';
 import { countProblems, printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
-import { allocationPath, printAllocation, readAllocations } from '../load/allocations.ts';
+import { allocationPath, readAllocations } from '../load/allocations.ts';
 import { allocationsAsManifests } from '../load/allocations-manifests.ts';
 import { readConfig } from '../load/config/config.ts';
 import { readAllocationsAt } from '../load/git.ts';
 import { fixAllocations } from '../render/allocate/fix.ts';
 import { render } from '../render/render.ts';
+import { writing } from './failure.ts';
 import { type InputOptions, readConfigFile, readInput, siblingAllocations } from './input.ts';
+import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';
 
 /** `sluice allocations fix`: where two files hold one number, the one that the base branch does not have moves. */
@@ -22,28 +23,28 @@ export function fixCommand(options: { readonly config: string; readonly baseBran
     ? undefined
     : fixAllocations(current.allocations, base.allocations, config.config);
   const problems = [...read, ...(fixed?.problems ?? [])];
-  process.stderr.write(printProblems(problems));
-  for (const allocation of fixed?.moved ?? [])
-    writeFileSync(join(dir, allocationPath(allocation)), printAllocation(allocation));
-  for (const move of fixed?.moves ?? []) process.stdout.write(`${move.service}: ${move.from} → ${move.to}\n`);
-  if (fixed?.moves.length === 0) process.stderr.write(`No two files in ${dir} hold one number\n`);
+  say(printProblems(problems));
+  writing(dir, () => writeAllocations(dir, fixed?.moved ?? []));
+  for (const move of fixed?.moves ?? []) print(`${move.service}: ${move.from} → ${move.to}\n`);
+  if (fixed?.moves.length === 0) say(`No two files in ${dir} hold one number\n`);
   return isStopped(problems, false) ? exitCodes.problem : exitCodes.done;
 }
 
 /** `sluice allocations manifests`: the Services with every number that Sluice gave, for an API server to adopt. */
 export async function manifestsCommand(options: InputOptions): Promise<number> {
+  progress('reading');
   const { input, problems } = await readInput(options);
   const rendered = render(input);
   const found = [...problems, ...rendered.problems];
-  process.stderr.write(printProblems(found));
+  say(printProblems(found));
   if (isStopped(found, options.strict)) {
-    process.stderr.write(`Nothing was printed: ${countProblems(found)}\n`);
+    say(`Nothing was printed: ${countProblems(found)}\n`);
     return exitCodes.problem;
   }
   const services = input.change.filter(({ kind }) => kind === 'Service');
   const held = new Map(
     [...input.allocations, ...rendered.created].map((allocation) => [allocationPath(allocation), allocation]),
   );
-  process.stdout.write(allocationsAsManifests(services, held.values()));
+  print(allocationsAsManifests(services, held.values()));
   return exitCodes.done;
 }

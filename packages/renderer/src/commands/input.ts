@@ -4,16 +4,18 @@ import type { Problem } from '@sluice/bundle';
 import { readAllocations } from '../load/allocations.ts';
 import { readConfig } from '../load/config/config.ts';
 import { load } from '../load/load.ts';
-import { readSources } from '../load/sources.ts';
+import { type ReadSources, readSources } from '../load/sources.ts';
 import type { RenderInput } from '../render/render.ts';
+import { emptyInput } from './empty.ts';
+import { reading, Stopped } from './failure.ts';
 
 /** The options of every command that reads manifests. */
 export interface InputOptions {
   readonly filename: readonly string[];
-  readonly recursive: boolean;
-  readonly base: readonly string[];
+  readonly recursive?: boolean;
+  readonly base?: readonly string[];
   readonly config?: string;
-  readonly strict: boolean;
+  readonly strict?: boolean;
   /** Where the bundle goes, in commands that write one. */
   readonly output?: string;
 }
@@ -31,19 +33,18 @@ export interface Input {
 /**
  * Reads the config, the manifests, the base and the allocation files.
  * @returns all that could be read, and every problem: with one of level `error` nothing may be written
+ * @throws Stopped when the config cannot be read, or when two layers want standard input
  */
 export async function readInput(options: InputOptions): Promise<Input> {
-  const how = { recursive: options.recursive, stdin: process.stdin };
-  const change = await readSources(options.filename, how);
-  const base = await readSources(options.base, how);
+  const { change, base } = await readLayers(options);
   const changed = load(change.sources);
-  const based = load(base.sources);
+  const based = load(base?.sources ?? []);
   const config = readConfig({
     ...readConfigFile(options.config),
     kubeProxy: [...based.kubeProxy, ...changed.kubeProxy],
   });
   const allocationsDir = siblingAllocations(options.config ?? options.output ?? 'sluice.yaml');
-  const hasBase = options.base.length > 0;
+  const hasBase = base !== undefined;
   const allocations = readAllocations(allocationsDir);
   return {
     input: {
@@ -54,13 +55,29 @@ export async function readInput(options: InputOptions): Promise<Input> {
       // With a base the API server has the last word on addresses: two allocators would give out the same ones.
       allocate: !hasBase,
       snapshot: hasBase,
-      strict: options.strict,
+      strict: options.strict ?? false,
     },
     passedOver: changed.passedOver,
     allocationsDir,
-    problems: [change, base, changed, based, config, allocations].flatMap((part) => part.problems),
+    problems: [change, base, changed, based, config, allocations].flatMap((part) => part?.problems ?? []),
   };
 }
+
+/** What `-f` and `--base` name, with a problem for each of them that holds nothing. */
+async function readLayers(options: InputOptions): Promise<{ change: ReadSources; base: ReadSources | undefined }> {
+  if (options.filename.includes('-') && options.base?.includes('-')) throw new Stopped(stdinTwice);
+  const how = { recursive: options.recursive ?? false, stdin: process.stdin };
+  const change = await readSources(options.filename, how);
+  const base = options.base && (await readSources(options.base, how));
+  return { change: emptyInput(change, '-f', how.recursive), base: base && emptyInput(base, '--base', how.recursive) };
+}
+
+const stdinTwice: Problem = {
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: 'Cannot read standard input twice: -f and --base both name it',
+  hint: 'Write one of the two to a file first',
+};
 
 /** Where the allocation files of a config are: beside it. Without a config, beside the output. */
 export function siblingAllocations(path: string): string {
@@ -69,5 +86,5 @@ export function siblingAllocations(path: string): string {
 
 /** The config's text for `readConfig`; nothing without a file. */
 export function readConfigFile(file: string | undefined): { sluice?: { file: string; text: string } } {
-  return file === undefined ? {} : { sluice: { file, text: readFileSync(file, 'utf8') } };
+  return file === undefined ? {} : { sluice: { file, text: reading(file, () => readFileSync(file, 'utf8')) } };
 }

@@ -2,7 +2,9 @@ import { compareText, nodesOf, type Problem, ResolveCache, resolveNode } from '@
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
-import { defaultBundleDir } from './defaults.ts';
+import { incomplete } from './complete.ts';
+import { reading } from './failure.ts';
+import { print, progress, say } from './progress.ts';
 
 interface Row {
   readonly node: string;
@@ -12,19 +14,21 @@ interface Row {
 }
 
 /** `sluice ls`: profiles, nodes and the version of each. */
-export function lsCommand(dir: string = defaultBundleDir, options: { readonly output: 'text' | 'json' }): number {
+export function lsCommand(dir: string, options: { readonly output: 'text' | 'json' }): number {
+  progress(`reading ${dir}`);
   const listed = list(dir);
   if ('problems' in listed) {
-    process.stderr.write(printProblems(listed.problems));
+    say(printProblems(listed.problems));
     return exitCodes.problem;
   }
-  process.stdout.write(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
+  print(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
   return exitCodes.done;
 }
 
 function list(dir: string): { cluster: string; rows: readonly Row[] } | { problems: readonly Problem[] } {
-  const files = readTree(dir);
+  const files = reading(dir, () => readTree(dir));
   if (!(files instanceof Map)) return { problems: [files as Problem] };
+  say(printProblems(incomplete(dir, files)));
   const cache = new ResolveCache();
   const problems: Problem[] = [];
   const rows: Row[] = [];

@@ -1,4 +1,30 @@
-/** Says on one line of a terminal what is being done; an empty text clears the line. Silent where nobody watches. */
+// What is being done stands on one line of a terminal, which every other text clears first. It is said before each stage:
+// the stages are synchronous, so no timer could say it later.
+
+let isShown = false;
+
+/** Says on one line of a terminal what is being done, until something else is printed. Silent where nobody watches. */
 export function progress(what: string): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r\u001B[K${what}${what === '' ? '' : ' …'}`);
+  if (!process.stderr.isTTY) return;
+  clearProgress();
+  process.stderr.write(`${what} …`);
+  isShown = true;
+}
+
+/** Leaves a clean line. */
+export function clearProgress(): void {
+  if (isShown) process.stderr.write('\r\u001B[K');
+  isShown = false;
+}
+
+/** Prints for people: problems, summaries, hints. */
+export function say(text: string): void {
+  clearProgress();
+  if (text !== '') process.stderr.write(text);
+}
+
+/** Prints what the command was asked for. */
+export function print(text: string): void {
+  clearProgress();
+  if (text !== '') process.stdout.write(text);
 }

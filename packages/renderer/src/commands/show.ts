@@ -21,7 +21,9 @@ import {
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
-import { defaultBundleDir } from './defaults.ts';
+import { incomplete } from './complete.ts';
+import { reading } from './failure.ts';
+import { print, say } from './progress.ts';
 
 export interface ShowOptions {
   readonly node: string;
@@ -30,19 +32,22 @@ export interface ShowOptions {
 }
 
 /** `sluice show`: what a node loads, resolved, as native text. */
-export function showCommand(dir: string = defaultBundleDir, options: ShowOptions): number {
+export function showCommand(dir: string, options: ShowOptions): number {
   const shown = show(dir, options);
   if (typeof shown === 'string') {
-    process.stdout.write(shown);
+    print(shown);
     return exitCodes.done;
   }
-  process.stderr.write(printProblems(shown));
+  say(printProblems(shown));
   return exitCodes.problem;
 }
 
 function show(dir: string, options: ShowOptions): string | readonly Problem[] {
-  const files = readTree(dir, wanted(options));
-  if (!(files instanceof Map)) return [files as Problem];
+  const all = reading(dir, () => readTree(dir));
+  if (!(all instanceof Map)) return [all as Problem];
+  say(printProblems(incomplete(dir, all)));
+  const isWanted = wanted(options);
+  const files = new Map([...(all as BundleFiles)].filter(([path]) => isWanted(path)));
   const node = resolveNode(files, options.node);
   if (!('version' in node)) return node;
   if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
@@ -64,7 +69,7 @@ const loaders = {
   sysctl: 'sysctl -p -',
 } as const;
 
-/** Only the files that are needed: a bundle may have tens of thousands. */
+/** Only the files that are needed: a mistake in another Service does not hide this one. */
 function wanted({ node, service }: ShowOptions): (path: string) => boolean {
   return (path) => {
     if (path === clusterFile || path === nodeFile(node) || path.endsWith('/profile.yaml')) return true;
@@ -85,7 +90,7 @@ function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string
   if (options.service !== undefined) {
     const sections = tableNames.map((table) => ({ table, ...filled[table] }));
     return sections
-      .filter(({ chains, rules }) => chains.length + rules.length > 0)
+      .filter((section) => section.chains.length + section.rules.length > 0)
       .map(printSection)
       .join('');
   }

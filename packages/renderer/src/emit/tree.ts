@@ -1,7 +1,8 @@
-import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { compareText, completeFile, completeText, fileDigest, type Problem, readPath } from '@sluice/bundle';
 import { listTree, readText } from '../load/tree.ts';
+import { makeFolder } from './folder.ts';
 
 /** What is to be done with a directory so that it holds exactly a bundle's files. Paths are sorted. */
 export interface TreePlan {
@@ -37,14 +38,14 @@ export function planTree(dir: string, files: ReadonlyMap<string, string>): TreeP
  */
 export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan: TreePlan): void {
   if (plan.complete.isThere && plan.write.length === 0 && plan.remove.length === 0) return;
-  mkdirSync(dir, { recursive: true });
+  makeFolder(dir);
   rmSync(join(dir, completeFile), { force: true });
   for (const path of plan.remove) removeWithEmptyFolders(dir, path);
   let made = '';
   for (const path of plan.write) {
     const parent = dirname(path);
     // Paths are sorted, so the files of one folder follow each other.
-    if (parent !== made) mkdirSync(join(dir, (made = parent)), { recursive: true });
+    if (parent !== made) makeFolder(join(dir, (made = parent)));
     writeFileSync(join(dir, path), files.get(path) as string);
   }
   writeFileSync(join(dir, completeFile), plan.complete.text, { flush: true });

@@ -1,0 +1,20 @@
+import { renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { allocationPath, printAllocation } from '../load/allocations.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
+import { makeFolder } from './folder.ts';
+
+/**
+ * Writes `<dir>/<namespace>/<name>.yaml` for each allocation, each whole or not at all: a file cut short would hold no number,
+ * and the Service would get another one.
+ * @throws what the file system throws
+ */
+export function writeAllocations(dir: string, allocations: readonly Allocation[]): void {
+  for (const allocation of allocations) {
+    const file = join(dir, allocationPath(allocation));
+    makeFolder(dirname(file));
+    const unfinished = join(dirname(file), `.${allocation.name}.unfinished`);
+    writeFileSync(unfinished, printAllocation(allocation), { flush: true });
+    renameSync(unfinished, file);
+  }
+}
