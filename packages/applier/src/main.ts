@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import type { Terminal } from './commands/terminal.ts';
 import { exitCodes } from './rollout/outcome.ts';
 
@@ -62,7 +62,7 @@ function build(): Command {
   for (const name of ['status', 'history'] as const) {
     shared(program.command(name))
       .description(name === 'status' ? 'say what stands, and how the daemon is' : 'say what happened on this node')
-      .option('-o, --output <format>', 'json')
+      .addOption(new Option('-o, --output <format>', 'for programs').choices(['json']))
       .action((options) => finish(async () => (await import('./commands/inspect.ts'))[name](options, terminal)));
   }
   shared(program.command('rollback [generation]'))

@@ -39,7 +39,8 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse),
       journal: history,
-      probes: configuredProbes(config.probes, clock, run),
+      // Not with the lock: what a probe leaves running must not keep a successor out.
+      probes: configuredProbes(config.probes, clock, runChildren()),
       clock,
       report,
     };

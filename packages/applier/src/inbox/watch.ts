@@ -1,5 +1,5 @@
 import { lstatSync, realpathSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
 import { limits } from '../limits.ts';
 
@@ -16,7 +16,8 @@ export interface Watcher {
  * chokidar alone says nothing when a link is swapped and its old target stays. So the link, and the directory that it stands in, are
  * watched without following, and the target is watched afresh whenever it is another one.
  */
-export async function watchBundle(directory: string, onEvent: () => void): Promise<Watcher> {
+export async function watchBundle(path: string, onEvent: () => void): Promise<Watcher> {
+  const directory = resolve(path);
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
   let target: { readonly key: string; readonly watcher: FSWatcher } | undefined;
@@ -42,7 +43,7 @@ export async function watchBundle(directory: string, onEvent: () => void): Promi
     ignoreInitial: true,
     depth: 0,
     followSymlinks: false,
-    ignored: (path) => path !== directory && path !== dirname(directory),
+    ignored: (other) => other !== directory && other !== dirname(directory),
   });
   outside.on('all', () => {
     poke();
@@ -73,7 +74,7 @@ function identity(path: string): { key: string; path: string } | undefined {
 }
 
 function ready(watcher: FSWatcher): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  watcher.once('ready', () => resolve());
+  const { promise, resolve: done } = Promise.withResolvers<void>();
+  watcher.once('ready', () => done());
   return promise;
 }

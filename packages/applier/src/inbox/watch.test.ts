@@ -1,0 +1,88 @@
+import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type Watcher, watchBundle } from './watch.ts';
+
+let directory: string;
+let bundle: string;
+let events: number;
+let watcher: Watcher | undefined;
+beforeEach(() => {
+  directory = mkdtempSync(`${tmpdir()}/sluiced-watch-`);
+  bundle = `${directory}/rendered`;
+  events = 0;
+});
+afterEach(async () => {
+  await watcher?.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const begin = async (path = bundle): Promise<void> => {
+  watcher = await watchBundle(path, () => void events++);
+};
+const swap = (target: string): void => {
+  symlinkSync(target, `${directory}/next`);
+  renameSync(`${directory}/next`, bundle);
+};
+
+/** Waits until the count of events has grown, and until it rests. */
+async function noticed(): Promise<boolean> {
+  const before = events;
+  const grown = (): boolean => events > before;
+  for (let tries = 0; tries < 60 && !grown(); tries++) await sleep(50);
+  await sleep(150);
+  return grown();
+}
+
+test('a file written at the top is noticed, also when the path ends in a slash', async () => {
+  mkdirSync(bundle);
+  await begin(`${bundle}/`);
+  writeFileSync(`${bundle}/.sluice-complete`, 'x');
+  expect(await noticed()).toBe(true);
+});
+
+test('a link is noticed at every swap though its old target stays, and so is a change behind it', async () => {
+  for (const name of ['one', 'two', 'three']) mkdirSync(`${directory}/${name}`);
+  symlinkSync(`${directory}/one`, bundle);
+  await begin();
+  for (const name of ['two', 'three', 'one', 'two']) {
+    swap(`${directory}/${name}`);
+    expect(await noticed()).toBe(true);
+  }
+  writeFileSync(`${directory}/two/SHA256SUMS`, 'x');
+  expect(await noticed()).toBe(true);
+});
+
+test('a directory that is replaced is watched afresh', async () => {
+  mkdirSync(bundle);
+  await begin();
+  mkdirSync(`${directory}/other`);
+  renameSync(bundle, `${directory}/old`);
+  renameSync(`${directory}/other`, bundle);
+  expect(await noticed()).toBe(true);
+  writeFileSync(`${bundle}/.sluice-complete`, 'x');
+  expect(await noticed()).toBe(true);
+});
+
+test('a directory that comes later is noticed', async () => {
+  await begin();
+  mkdirSync(bundle);
+  expect(await noticed()).toBe(true);
+});
+
+test('a commit in a work tree of its own is noticed', async () => {
+  mkdirSync(`${bundle}/.git`, { recursive: true });
+  writeFileSync(`${bundle}/.git/HEAD`, 'a');
+  await begin();
+  appendFileSync(`${bundle}/.git/HEAD`, 'b');
+  expect(await noticed()).toBe(true);
+});
+
+test('what happens beside the directory is none of our business', async () => {
+  mkdirSync(bundle);
+  await begin();
+  writeFileSync(`${directory}/neighbour`, 'x');
+  await sleep(300);
+  expect(events).toBe(0);
+});
