@@ -1,5 +1,4 @@
 import { parseCidr } from './rules/cidr.ts';
-import { isChainName } from './rules/parts.ts';
 import type { Guard } from './rulefile.ts';
 
 const guardForm = /^@(zone|node|local|nolocal|ip-in|ip-not-in)(!?=)(\S+)$/;
@@ -26,7 +25,7 @@ export function readGuard(text: string): Guard | string {
   if (word === 'zone' || word === 'node') return readList(word, negated, value);
   if (negated) return `guard @${word} has no form with !=`;
   if (word === 'ip-in' || word === 'ip-not-in') return readList('ip-in', word === 'ip-not-in', value);
-  if (!isChainName(value)) return `guard @${word} names no chain`;
+  // That the chain is declared, and so has the form of a name, shows only at the end of the file.
   return { kind: 'local', negated: word === 'nolocal', chain: value };
 }
 

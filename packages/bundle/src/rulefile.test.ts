@@ -49,7 +49,7 @@ test.each([
   ['a command that is not -A', '*nat\n-F KUBE-A\nCOMMIT\n', 2],
   ['a guard that nobody knows', '*nat\n@moon=full -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['two guards', '*nat\n@zone=a @node=b -A KUBE-A -j DROP\nCOMMIT\n', 2],
-  ['a negation where there is none', '*nat\n@local!=KUBE-SVL-A -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['a negation where there is none', '*nat\n:KUBE-A - [0:0]\n@local!=KUBE-A -A KUBE-A -j DROP\nCOMMIT\n', 3],
   ['a guard that asks about a chain of nobody', '*nat\n@local=KUBE-SVL-A -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a guard without value', '*nat\n@zone= -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a guard with an empty value', '*nat\n@zone=,a -A KUBE-A -j DROP\nCOMMIT\n', 2],

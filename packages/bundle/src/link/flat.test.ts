@@ -84,6 +84,7 @@ test.each<[string, ResolvedRules, string]>([
   ["a network policy controller's chain", filterOf(['KUBE-ROUTER-INPUT']), 'kube-proxy has no chain'],
   ["the kubelet's chain", natOf(['KUBE-KUBELET-CANARY']), 'kube-proxy has no chain'],
   ["a Service's chain in filter", filterOf([`KUBE-SVC-${'X'.repeat(16)}`]), 'no chain of this name in filter'],
+  ["a Service's chain with a short hash", natOf([`KUBE-SVC-${'X'.repeat(15)}`]), 'kube-proxy has no chain'],
   ['a base chain in the other table', natOf(['KUBE-FORWARD']), 'no chain of this name in nat'],
   ['a chain of 29 characters', natOf([`KUBE-SVC-${'X'.repeat(20)}`]), 'kube-proxy has no chain'],
   ['a chain that is declared twice', natOf([x, x]), 'declared twice'],

@@ -70,26 +70,31 @@ interface Linking {
   readonly problems: Problem[];
 }
 
+/** A chain that is being filled. */
+interface Filling {
+  readonly rules: string[];
+  /** The chains that its rules lead to. */
+  readonly targets: string[];
+}
+
 function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: Linking): TableProgram {
   const { family, bare, problems, read } = linking;
-  const chains = new Map<string, string[]>();
-  const targets = new Map<string, string[]>();
+  const filling = new Map<string, Filling>();
   for (const chain of resolved.chains) {
-    const error = chains.has(chain) ? 'it is declared twice' : refuseChain(table, chain);
-    if (error === undefined) {
-      chains.set(chain, []);
-      targets.set(chain, []);
-    } else problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
+    const error = filling.has(chain) ? 'it is declared twice' : refuseChain(table, chain);
+    if (error === undefined) filling.set(chain, { rules: [], targets: [] });
+    else problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
   }
   for (const text of resolved.rules) {
     const rule = read(text, family);
-    const error = 'error' in rule ? rule.error : refuseRule(rule, table, chains);
-    if (error !== undefined || 'error' in rule) {
-      problems.push(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
-    } else {
-      if (rule.target && 'chain' in rule.target) targets.get(rule.chain)?.push(rule.target.chain);
-      chains.get(rule.chain)?.push(bare ? rule.bare : rule.text);
-    }
+    const error = 'error' in rule ? rule.error : append(rule, bare ? rule.bare : rule.text, table, filling);
+    if (error !== undefined) problems.push(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
+  }
+  const chains = new Map<string, readonly string[]>();
+  const targets = new Map<string, readonly string[]>();
+  for (const [chain, filled] of filling) {
+    chains.set(chain, filled.rules);
+    targets.set(chain, filled.targets);
   }
   const circle = chainsInCircle(targets).slice(0, 3).join(', ');
   if (circle !== '') problems.push(refusal(`Cannot link ${family} ${table}: chains lead in a circle (${circle})`));
@@ -102,19 +107,26 @@ function refuseChain(table: TableName, chain: string): string | undefined {
   return known ? undefined : `kube-proxy has no chain of this name in ${table}`;
 }
 
-function refuseRule(
-  rule: Pick<Rule, 'chain' | 'target'>,
+/** Puts a rule into its chain, or tells why it has no place there. */
+function append(
+  { chain, target }: LinkRule,
+  text: string,
   table: TableName,
-  chains: ReadonlyMap<string, unknown>,
+  filling: ReadonlyMap<string, Filling>,
 ): string | undefined {
-  const { chain, target } = rule;
-  if (!chains.has(chain)) return `chain ${chain} is not declared in this table`;
-  if (!target) return undefined;
-  if ((target.kind === 'jump' || target.kind === 'goto') && !chains.has(target.chain)) {
-    return `it leads to chain ${target.chain}, which is not declared in this table`;
+  const own = filling.get(chain);
+  if (!own) return `chain ${chain} is not declared in this table`;
+  if (target) {
+    const leads = 'chain' in target;
+    if (leads && !filling.has(target.chain)) {
+      return `it leads to chain ${target.chain}, which is not declared in this table`;
+    }
+    const tables: readonly TableName[] = tablesOf[target.kind];
+    if (!tables.includes(table)) return `its target belongs into the ${tables.join(' or ')} table`;
+    if (leads) own.targets.push(target.chain);
   }
-  const tables: readonly TableName[] = tablesOf[target.kind];
-  return tables.includes(table) ? undefined : `its target belongs into the ${tables.join(' or ')} table`;
+  own.rules.push(text);
+  return undefined;
 }
 
 /** Where the kernel takes a target; DROP in nat is refused by it, since not every packet of a connection passes there. */
