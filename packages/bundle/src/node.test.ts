@@ -137,6 +137,12 @@ test.each([
   ],
   ['a key that nobody knows', 'node-a', new Map(files).set(...profile('default', 'extra: 1\n')), 'BUNDLE_INVALID'],
   [
+    'a sysctl with a variable that there is not',
+    'node-a',
+    new Map(files).set('profiles/default/base/sysctl.conf', 'net.netfilter.nf_conntrack_max = ${node.max}\n'),
+    'BUNDLE_INVALID',
+  ],
+  [
     'a rule file that is cut short',
     'node-a',
     new Map(files).set('profiles/default/services/shop/web.iptables', '*nat\n'),

@@ -31,6 +31,14 @@ test('a file that was printed reads back as it was', () => {
   expect(readRuleFile('a.iptables', printRuleFile(file))).toEqual(file);
 });
 
+test('a rule may have 1,000 bytes; comments between and behind sections belong to no header', () => {
+  const text = `-A KUBE-A ${'x'.repeat(990)}`;
+  expect(readRuleFile('a.iptables', `# top\n*nat\n# within\n${text}\nCOMMIT\n# behind\n`)).toEqual({
+    header: ['top'],
+    sections: [{ table: 'nat', chains: [], rules: [{ text }] }],
+  });
+});
+
 test('sections without chains and rules are not written', () => {
   expect(printRuleFile({ header: [], sections: [{ table: 'nat', chains: [], rules: [] }] })).toBe('');
 });
@@ -38,6 +46,7 @@ test('sections without chains and rules are not written', () => {
 test.each([
   ['a line outside a section', '-A KUBE-SERVICES -j DROP\n', 1],
   ['nat before filter', '*nat\nCOMMIT\n*filter\nCOMMIT\n', 3],
+  ['a section within another', '*filter\n*nat\nCOMMIT\n', 2],
   ['one table twice', '*nat\nCOMMIT\n*nat\nCOMMIT\n', 3],
   ['another table', '*mangle\nCOMMIT\n', 1],
   ['a section without its COMMIT', '*nat\n-A KUBE-SERVICES -j DROP\n', 2],

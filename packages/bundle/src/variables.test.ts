@@ -46,7 +46,9 @@ test('the documents are read with their own values', () => {
   expect(readProfile('p', `${head}${profile}families: [ipv4]\nvalues: { cores: 8 }\n`)).toHaveProperty('code');
   expect(readProfile('p', `${head}${profile}families: []\nvalues: {}\n`)).toHaveProperty('code');
   expect(readProfile('p', `${head}${profile}families: [ipv4, ipv4]\nvalues: {}\n`)).toHaveProperty('code');
-  expect(readProfile('p', `${head}${profile}families: [ipv4]\nvalues: {}\n`)).not.toHaveProperty('code');
+  const whole = `${head}${profile}families: [ipv4]\nvalues: {}\n`;
+  expect(readProfile('p', whole)).not.toHaveProperty('code');
+  expect(readProfile('p', whole.replace('Addresses: []', 'Addresses: [primary]'))).toHaveProperty('code');
 });
 
 test.each([

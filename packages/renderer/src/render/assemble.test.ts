@@ -90,3 +90,9 @@ test('two ports of one chain hash anywhere in the bundle are a problem', () => {
   expect(new Set(codes)).toEqual(new Set(['CHAIN_COLLISION']));
   expect(assemble(model, configWith(), false).problems).toEqual([]);
 });
+
+test('a profile that cannot tell pods from others is noted', () => {
+  const model = { nodes: [], services: [serviceOf([portWith({})])] };
+  const { problems } = assemble(model, configWith({ profiles: [profileWith({ clusterCIDR: {} })] }), true);
+  expect(problems.map(({ code, level }) => `${level} ${code}`)).toEqual(['note DETECTOR_MISSING']);
+});

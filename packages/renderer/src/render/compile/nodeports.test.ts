@@ -101,6 +101,7 @@ test.each<[string, Profile, boolean]>([
   ['node ports on loopback addresses', profile(['127.0.0.0/8']), true],
   ['node ports on one loopback address', profile(['127.0.0.1/32']), true],
   ['node ports on loopback addresses apart from 127.0.0.1', profile(['127.0.1.0/24']), true],
+  ['node ports on loopback addresses among others', profile(['127.0.0.0/8', '192.0.2.0/24']), true],
   ['node ports on half of all addresses', profile(['0.0.0.0/1']), true],
   ['node ports on IPv6 addresses, which leaves IPv4 open', profile(['2001:db8::/64']), true],
   ['node ports on other addresses', profile(['192.0.2.0/24']), false],
