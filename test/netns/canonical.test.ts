@@ -59,11 +59,11 @@ const bothFamilies: readonly string[] = [
   ),
 ];
 
-/** The Service and every other form, linked. */
+/** The Service and every other form, linked; the forms stand in a chain that the Service leaves empty. */
 function everything(family: Family): FamilyProgram {
   const rules = family === 'ipv4' ? cart() : cartIPv6();
-  const forms = [...bothFamilies, ...otherForms[family]].map((rest) => `-A KUBE-FORWARD-FORMS ${rest}`);
-  const filter = { chains: [...rules.filter.chains, 'KUBE-FORWARD-FORMS'], rules: [...rules.filter.rules, ...forms] };
+  const forms = [...bothFamilies, ...otherForms[family]].map((rest) => `-A KUBE-EXTERNAL-SERVICES ${rest}`);
+  const filter = { chains: rules.filter.chains, rules: [...rules.filter.rules, ...forms] };
   const { program, problems } = linkFlat({ ...rules, filter }, family);
   expect(problems).toEqual([]);
   return program;
