@@ -23,7 +23,7 @@ export interface Problem {
 
 /**
  * Every code there is, with what it means in one line. Codes are public contract: a code is never reused and never changes
- * its meaning. The README of the repository lists them from here.
+ * its meaning. docs/problems.md lists them from here.
  */
 export const problemCodes = {
   // bytes and documents
@@ -67,6 +67,7 @@ export const problemCodes = {
   DETECTOR_MISSING: 'a profile cannot tell traffic of pods from other traffic in a family',
   // allocation
   ALLOCATION_INVALID: 'an allocation file does not hold what it should',
+  ALLOCATION_MISSING: 'a Service has numbers that no allocation file keeps yet',
   ALLOCATION_CONFLICT: 'two allocation files hold one address or port',
   ALLOCATION_EXHAUSTED: 'a range has no free address or port left',
   // bundle directories

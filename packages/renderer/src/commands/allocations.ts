@@ -1,10 +1,12 @@
 import { writeAllocations } from '../emit/allocations.ts';
+import type { Problem } from '@sluice/bundle';
 import { countProblems, printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath, readAllocations } from '../load/allocations.ts';
 import { allocationsAsManifests } from '../load/allocations-manifests.ts';
 import { readConfig } from '../load/config/config.ts';
 import { readAllocationsAt } from '../load/git.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
 import { fixAllocations } from '../render/allocate/fix.ts';
 import { render } from '../render/render.ts';
 import { writing } from './failure.ts';
@@ -41,10 +43,22 @@ export async function manifestsCommand(options: InputOptions): Promise<number> {
     say(`Nothing was printed: ${countProblems(found)}\n`);
     return exitCodes.problem;
   }
+  if (rendered.created.length > 0) say(printProblems(rendered.created.map(notKept)));
   const services = input.change.filter(({ kind }) => kind === 'Service');
   const held = new Map(
     [...input.allocations, ...rendered.created].map((allocation) => [allocationPath(allocation), allocation]),
   );
   print(allocationsAsManifests(services, held.values()));
   return exitCodes.done;
+}
+
+/** Numbers that no file keeps yet could go to another Service before this one is applied. */
+function notKept(allocation: Allocation): Problem {
+  return {
+    code: 'ALLOCATION_MISSING',
+    level: 'warning',
+    object: `Service ${allocation.namespace}/${allocation.name}`,
+    message: 'Cannot promise the numbers that are printed: no allocation file keeps them yet',
+    hint: 'Run `sluice render` with the same input first, and commit allocations/',
+  };
 }

@@ -6,7 +6,7 @@ import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
 import { render, type Rendered } from '../render/render.ts';
-import { reading, writing } from './failure.ts';
+import { writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
 
@@ -25,7 +25,7 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   if (isStopped(found, options.strict)) return refuse(found, options.output);
   say(printProblems(found));
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
-  const plan = reading(options.output, () => planTree(options.output, rendered.files));
+  const plan = writing(options.output, () => planTree(options.output, rendered.files));
   if ('code' in plan) return refuse([plan], options.output);
   if (options.check) return check(options.output, rendered, plan, allocationsDir);
   progress(`writing ${plan.write.length} files`);

@@ -1,0 +1,39 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { problemCodes } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+
+const page = join(import.meta.dirname, '..', 'docs', 'problems.md');
+
+/** The page of all codes: what every `[CODE]` in a message means. */
+const text = `# Problems
+
+Both programs print a problem as one line and a hint below it; \`sluice validate --report json\` gives the same as a document.
+
+\`\`\`
+shop/web.yaml:9:17: error: Service shop/web: Cannot … [FIELD_VALUE]
+    what to do next
+\`\`\`
+
+Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; a **guess** (Sluice took what was most likely) and a **note** stop nothing.
+A code never changes its meaning and is never used again for another one.
+
+| code | means |
+|---|---|
+${Object.entries(problemCodes)
+  .map(([code, meaning]) => `| \`${code}\` | ${meaning} |\n`)
+  .join('')}`;
+
+/** UPDATE_DOCS=1 writes the page anew. */
+if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
+
+test('docs/problems.md lists every code there is, as it is', () => {
+  expect(readFileSync(page, 'utf8')).toBe(text);
+});
+
+test('codes are words in capitals, and meanings are sentences without an end', () => {
+  for (const [code, meaning] of Object.entries(problemCodes)) {
+    expect(code).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
+    expect(meaning).toMatch(/^[a-z].*[^.]$|^sluice/i);
+  }
+});

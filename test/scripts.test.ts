@@ -1,0 +1,67 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { layOut, matches, type Ran, readScript, rewrite, runStep, type Script, type Step } from './scripts/script.ts';
+
+const folder = join(import.meta.dirname, 'scripts');
+const texts = readdirSync(folder)
+  .filter((name) => name.endsWith('.txt'))
+  .map((name) => ({ name, text: readFileSync(join(folder, name), 'utf8') }));
+
+/** With UPDATE_SCRIPTS=1 every script is rewritten with what its commands print: the diff is for a person to read. */
+const updates = process.env['UPDATE_SCRIPTS'] === '1';
+
+describe.concurrent('terminal scripts', () => {
+  test.each(texts.map(({ name, text }) => ({ name, text, script: readScript(text) })))(
+    '$script.title ($name)',
+    { timeout: 60_000 },
+    async ({ name, text, script }) => {
+      const wrong = new Map<Step, Ran>();
+      await runScript(script, (step, ran) => {
+        const where = `${name}:${step.line}: $ ${step.command}`;
+        expect(ran.exit === 0 ? ran.before : ran.after, `${where} failed, and left something behind`).toEqual(
+          ran.before,
+        );
+        if (!updates) expectListed(where, step, ran);
+        else if (!isListed(step, ran)) wrong.set(step, ran);
+      });
+      if (wrong.size > 0) writeFileSync(join(folder, name), rewrite(text, wrong));
+    },
+  );
+});
+
+async function runScript(script: Script, check: (step: Step, ran: Ran) => void): Promise<void> {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-script-'));
+  try {
+    layOut(script, dir);
+    for (const step of script.steps) check(step, await runStep(step, dir));
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+}
+
+function isListed(step: Step, { stdout, stderr, exit }: Ran): boolean {
+  return matches(stdout, step.stdout) && matches(stderr, step.stderr) && exit === step.exit;
+}
+
+/** Fails with a diff of what was listed and what came. */
+function expectListed(where: string, step: Step, ran: Ran): void {
+  const listed = { where, stdout: step.stdout, stderr: step.stderr, exit: step.exit };
+  const { stdout, stderr, exit } = ran;
+  const actual = { where, stdout: stdout.split('\n'), stderr: stderr.split('\n'), exit };
+  expect(isListed(step, ran) ? listed : actual).toEqual(listed);
+}
+
+test.each([
+  ['one line', 'a\n', ['a'], true],
+  ['another line', 'a\n', ['b'], false],
+  ['a line more than listed', 'a\nb\n', ['a'], false],
+  ['a line less than listed', 'a\n', ['a', 'b'], false],
+  ['text left open', 'at 12 ms\n', ['at … ms'], true],
+  ['lines left open', 'a\nb\nc\n', ['a', '…'], true],
+  ['lines left open before a wrong one', 'a\nb\nc\n', ['…', 'b'], false],
+  ['nothing', '', [], true],
+])('a script compares %s', (_title, text, lines, equal) => {
+  expect(matches(text, lines)).toBe(equal);
+});
