@@ -52,7 +52,8 @@ interface Cached {
   resolved?: {
     readonly scope: string;
     readonly sections: readonly ResolvedSection[];
-    readonly digest: string | undefined;
+    /** `<digest>  <file>`, as a node's version counts it; empty when the file resolves to nothing. */
+    readonly digestLine: string;
   };
 }
 
@@ -84,26 +85,54 @@ export function resolveNode(
   node: string,
   cache = new ResolveCache(),
 ): ResolvedNode | readonly Problem[] {
+  const parts = resolveParts(files, node, cache);
+  if (!('version' in parts)) return parts;
+  const { sections, ...summary } = parts;
+  const rules: { [F in Family]?: ResolvedRules } = {};
+  for (const [family, ofFamily] of sections) rules[family] = collect(ofFamily);
+  return { ...summary, rules };
+}
+
+/**
+ * A node without its rules. Where a thousand nodes are listed, putting their rules together would take most of the time.
+ * @returns what `resolveNode` would say, or its problems
+ */
+export function summariseNode(
+  files: BundleFiles,
+  node: string,
+  cache = new ResolveCache(),
+): Omit<ResolvedNode, 'rules'> | readonly Problem[] {
+  const parts = resolveParts(files, node, cache);
+  if (!('version' in parts)) return parts;
+  const { sections: _sections, ...summary } = parts;
+  return summary;
+}
+
+interface Parts extends Omit<ResolvedNode, 'rules'> {
+  /** The sections of each file, in the order of loading. */
+  readonly sections: ReadonlyMap<Family, readonly (readonly ResolvedSection[])[]>;
+}
+
+function resolveParts(files: BundleFiles, node: string, cache: ResolveCache): Parts | readonly Problem[] {
   const head = readHead(files, node);
   if (!('cluster' in head)) return head;
   const { profileName, profile } = head;
   const problems: Problem[] = [];
-  const rules: { [F in Family]?: ResolvedRules } = {};
+  const sections = new Map<Family, (readonly ResolvedSection[])[]>();
   const digests: string[] = [];
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
     const scope = scopeOf(head, node, family);
-    const collected = collector();
+    const ofFamily: (readonly ResolvedSection[])[] = [];
     for (const path of ruleFiles(files, profileName, tool)) {
-      const sections = resolveCached(cache, path, files.get(path) as string, scope);
-      if (!('sections' in sections)) problems.push(...sections);
+      const resolved = resolveCached(cache, path, files.get(path) as string, scope);
+      if (!('sections' in resolved)) problems.push(...resolved);
       else {
-        collected.add(sections.sections);
-        if (sections.digest !== undefined)
-          digests.push(`${sections.digest}  ${path.slice(`profiles/${profileName}/`.length)}\n`);
+        ofFamily.push(resolved.sections);
+        digests.push(resolved.digestLine);
       }
     }
-    rules[family] = collected.rules;
+    sections.set(family, ofFamily);
   }
   const sysctls = sysctlLines(sysctlFile(profileName), files, head, node, problems);
   if (problems.length > 0) return problems;
@@ -114,7 +143,7 @@ export function resolveNode(
     node,
     ...head,
     version: hash('sha256', digests.join(''), 'hex').slice(0, 16),
-    rules,
+    sections,
     sysctls,
     ...(typeof hashSize === 'number' ? { conntrackHashSize: hashSize } : {}),
   };
@@ -182,7 +211,7 @@ function resolveCached(
     const sections = resolveFile(cached.file, scope, kind === 'base');
     const problems = reachProblems(path, kind, cached.file, sections);
     if (problems.length > 0) return problems;
-    cached.resolved = { scope: key, sections, digest: resolvedDigest(sections) };
+    cached.resolved = { scope: key, sections, digestLine: digestLine(path, sections) };
   }
   return cached.resolved;
 }
@@ -210,20 +239,24 @@ function scopeOf(head: Head, node: string, family: Family): Scope {
   };
 }
 
-/** Puts sections behind each other, table by table. */
-function collector(): { rules: ResolvedRules; add(sections: readonly ResolvedSection[]): void } {
+function digestLine(path: string, sections: readonly ResolvedSection[]): string {
+  const digest = resolvedDigest(sections);
+  const belowProfile = path.split('/').slice(2).join('/');
+  return digest === undefined ? '' : `${digest}  ${belowProfile}\n`;
+}
+
+/** Puts the sections of files behind each other, table by table. */
+function collect(files: readonly (readonly ResolvedSection[])[]): ResolvedRules {
   const rules: Record<TableName, { chains: string[]; rules: string[] }> = {
     filter: { chains: [], rules: [] },
     nat: { chains: [], rules: [] },
   };
-  const add = (sections: readonly ResolvedSection[]): void => {
-    for (const section of sections) {
-      const table = rules[section.table];
-      for (const chain of section.chains) table.chains.push(chain);
-      for (const rule of section.rules) table.rules.push(rule);
-    }
-  };
-  return { rules, add };
+  for (const section of files.flat()) {
+    const table = rules[section.table];
+    for (const chain of section.chains) table.chains.push(chain);
+    for (const rule of section.rules) table.rules.push(rule);
+  }
+  return rules;
 }
 
 function sysctlLines(

@@ -1,4 +1,4 @@
-import { compareText, nodesOf, type Problem, ResolveCache, resolveNode } from '@sluice/bundle';
+import { compareText, nodesOf, type Problem, ResolveCache, summariseNode } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
@@ -29,12 +29,14 @@ function list(dir: string): { cluster: string; rows: readonly Row[] } | { proble
   const files = reading(dir, () => readTree(dir));
   if (!(files instanceof Map)) return { problems: [files as Problem] };
   say(printProblems(incomplete(dir, files)));
+  const names = nodesOf(files);
+  progress(`resolving ${names.length} nodes`);
   const cache = new ResolveCache();
   const problems: Problem[] = [];
   const rows: Row[] = [];
   let cluster = '';
-  for (const name of nodesOf(files)) {
-    const node = resolveNode(files, name, cache);
+  for (const name of names) {
+    const node = summariseNode(files, name, cache);
     if (!('version' in node)) {
       problems.push(...node);
       break; // what is wrong with one node's profile is wrong with all of them
