@@ -55,7 +55,7 @@ const reasons: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory, where a file is needed',
   EACCES: 'permission denied',
   EPERM: 'the operation is not permitted',
-  EEXIST: 'it is there already',
+  EEXIST: 'a file of this name is there already',
   EROFS: 'the file system is read-only',
   ENOSPC: 'no space is left on the device',
   EDQUOT: 'the disk quota is used up',

@@ -1,0 +1,32 @@
+import { join } from 'node:path';
+import { execaSync } from 'execa';
+import { beforeEach, expect, test } from 'vitest';
+import { listExamples } from '../../tools/examples.ts';
+import { needKernel } from './privileges.ts';
+import { feed, inScratchNamespace } from './scratch.ts';
+
+beforeEach(needKernel);
+
+const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+
+/** What a command printed, as a shell would hand it on. */
+function print(args: readonly string[]): string {
+  return execaSync(sluice, args, { stripFinalNewline: false }).stdout;
+}
+
+const nodes = listExamples().flatMap(({ name, output }) => {
+  const { nodes: listed } = JSON.parse(print(['ls', output, '-o', 'json'])) as { nodes: readonly { node: string }[] };
+  return listed.slice(0, 1).map(({ node }) => ({ name, output, node }));
+});
+
+/** Chains of both tables that a text declares or a kernel holds. */
+const chainsOf = (text: string): readonly string[] => [...new Set(text.match(/^:(?:KUBE|SLU)-\S+/gm))].toSorted();
+
+test.each(nodes)('what show prints for $node of $name is loaded by hand', ({ output, node }) => {
+  for (const tool of ['iptables', 'ip6tables']) {
+    const text = print(['show', output, '--node', node, '--tool', tool]);
+    const saved = inScratchNamespace(`${feed(`${tool}-restore --noflush`, text)}\n${tool}-save\n`);
+    expect(chainsOf(saved)).toEqual(chainsOf(text));
+    expect(saved.match(/^-A KUBE-/gm)?.length).toBe(text.match(/^-A KUBE-/gm)?.length);
+  }
+});
