@@ -1,5 +1,6 @@
 import { printProblem, type Problem } from '@sluice/bundle';
 import { exitCodes } from '../exit.ts';
+import { reasonOf } from '../load/reason.ts';
 import { say } from './progress.ts';
 
 /** A problem outside the input that ends a command: a file system that does not give or take a file. */
@@ -43,26 +44,10 @@ function attempt<T>(call: () => T, problem: (why: string) => Problem): T {
   try {
     return call();
   } catch (error) {
-    const code = error instanceof Error && 'syscall' in error && 'code' in error ? String(error.code) : undefined;
-    if (code === undefined) throw error;
-    throw new Stopped(problem(reasons[code] ?? code));
+    if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error;
+    throw new Stopped(problem(reasonOf(error)));
   }
 }
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file or directory',
-  ENOTDIR: 'a part of the path is a file, where a directory is needed',
-  EISDIR: 'it is a directory, where a file is needed',
-  EACCES: 'permission denied',
-  EPERM: 'the operation is not permitted',
-  EEXIST: 'a file of this name is there already',
-  EROFS: 'the file system is read-only',
-  ENOSPC: 'no space is left on the device',
-  EDQUOT: 'the disk quota is used up',
-  ELOOP: 'its symbolic links form a loop',
-  ENAMETOOLONG: 'the name is too long',
-  EMFILE: 'too many files are open',
-};
 
 /** Says why a command could not end as it should. Returns the exit code. */
 export function tellFailure(error: unknown): number {

@@ -121,3 +121,18 @@ test('one bad file does not hide the others', () => {
 test('a directory that is not there holds nothing', () => {
   expect(readAllocations('/nowhere/at/all')).toEqual({ allocations: [], problems: [] });
 });
+
+test('problems of a file that is no YAML, or no directory, speak of allocations', () => {
+  const broken = readAllocation('allocations/shop/web.yaml', 'clusterIPs: [10.0.0.1');
+  expect('problems' in broken && broken.problems[0]?.message).toMatch(/^Cannot read the allocation: /);
+  const place = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));
+  onTestFinished(() => rmSync(place, { recursive: true }));
+  const notADirectory = join(place, 'file');
+  writeFileSync(notADirectory, '');
+  expect(readAllocations(notADirectory).problems).toMatchObject([
+    {
+      code: 'INPUT_UNREADABLE',
+      message: `Cannot read the allocations in ${notADirectory}: a part of the path is a file, where a directory is needed`,
+    },
+  ]);
+});

@@ -3,7 +3,8 @@ import { compareText, familyOfAddress, parseAddress, type Problem } from '@sluic
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
-import { readText, type TextOrigin } from './config/text.ts';
+import { readText, type TextOrigin, type TextSubject } from './config/text.ts';
+import { reasonOf } from './reason.ts';
 import { checkSchema, type Schema } from './schema/schema.ts';
 import { fields, integer, text } from './schema/proxy.ts';
 
@@ -49,6 +50,11 @@ function entriesOf(directory: string): Dirent[] {
   }
 }
 
+const subject: TextSubject = {
+  name: 'allocation',
+  hint: 'Take the file as it is in Git; an allocation is a few lines long',
+};
+
 const isYaml = (name: string): boolean => name.endsWith('.yaml') && !name.startsWith('.');
 const pathForm = /(?:^|\/)([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)\.yaml$/;
 
@@ -77,7 +83,7 @@ const schema: Schema = {
 export function readAllocation(file: string, content: string): Allocation | { readonly problems: readonly Problem[] } {
   const [, namespace, name] = pathForm.exec(file) ?? [];
   if (namespace === undefined || name === undefined) return { problems: [misplaced(file)] };
-  const { value, origin, problems } = readText(file, content);
+  const { value, origin, problems } = readText(file, content, subject);
   if (value === undefined) return { problems };
   const object = `Service ${namespace}/${name}`;
   const findings = checkSchema(schema, value, { nullIsUnset: false });
@@ -160,12 +166,10 @@ function misplaced(file: string): Problem {
 }
 
 function unreadable(directory: string, error: unknown): Problem {
-  const why = error instanceof Error ? error.message : String(error);
   return {
     code: 'INPUT_UNREADABLE',
     level: 'error',
-    at: { file: directory, line: 1, column: 1 },
-    message: `Cannot read the allocations: ${why}`,
+    message: `Cannot read the allocations in ${directory}: ${reasonOf(error)}`,
     hint: 'Make the directory and its files readable',
   };
 }

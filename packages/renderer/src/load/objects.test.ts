@@ -94,3 +94,10 @@ test.each<[string, Json, string[]]>([
 ])('%s', (_title, value, expected) => {
   expect(found(value)).toEqual(expected);
 });
+
+test('a JSON Schema, such as the one beside sluice.yaml, is passed over; a map without any kind is not', () => {
+  expect(findObjects({ $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'object' })).toEqual([
+    { is: 'passed-over', kind: 'JSON Schema', path: [] },
+  ]);
+  expect(findObjects({ type: 'object' })).toMatchObject([{ is: 'malformed' }]);
+});

@@ -42,6 +42,10 @@ export function findObjects(value: Json, path: Path = [], listType?: ListType): 
   if (!isObject(value)) return [{ is: 'malformed', why: 'it is no map', path }];
   const kind = textOf(value, 'kind') ?? listType?.kind;
   const apiVersion = textOf(value, 'apiVersion') ?? listType?.apiVersion;
+  // `sluice init` puts the config's schema beside the config, so it lies in directories that are given to -f.
+  if (kind === undefined && textOf(value, '$schema') !== undefined) {
+    return [{ is: 'passed-over', kind: 'JSON Schema', path }];
+  }
   if (kind === undefined) return [{ is: 'malformed', why: 'it has no kind', path }];
   if (apiVersion === undefined) return [{ is: 'malformed', why: `the ${kind} has no apiVersion`, path }];
   const items = value['items'];

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { compareText, type Problem } from '@sluice/bundle';
 import { decode } from './decode.ts';
 import { loadLimits } from './limits.ts';
+import { reasonOf } from './reason.ts';
 
 /** One file of the input, read. */
 export interface Source {
@@ -124,19 +125,11 @@ function tooLarge(file: string): Problem {
   };
 }
 
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file or directory',
-  EACCES: 'permission denied',
-  ELOOP: 'its symbolic links form a loop',
-  EISDIR: 'it is a directory',
-};
-
 function unreadable(path: string, error: unknown): Problem {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return {
     code: 'INPUT_UNREADABLE',
     level: 'error',
-    message: `Cannot read ${path}: ${reasons[code] ?? (code || String(error))}`,
+    message: `Cannot read ${path}: ${reasonOf(error)}`,
     hint: 'Check the path and who may read it',
   };
 }

@@ -64,7 +64,7 @@ function unpack(input: KubeProxyInput): { value?: JsonObject; origin: TextOrigin
   }
   const place = input.origin.place(path);
   const locate: Locate = locateInside(place, input.text);
-  const read = readText(place.file, inner, locate);
+  const read = readText(place.file, inner, undefined, locate);
   if (read.value === undefined) return { origin: read.origin, problems: read.problems };
   if (typeof read.value === 'object' && read.value !== null && !Array.isArray(read.value)) {
     return { value: read.value as JsonObject, origin: read.origin, problems: [] };

@@ -1,5 +1,15 @@
 import { type Place, type Problem, type ProblemCode } from '@sluice/bundle';
-import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type Range } from 'yaml';
+import {
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  LineCounter,
+  parseDocument,
+  type Range,
+  type YAMLParseError,
+} from 'yaml';
 import type { Json, Origin, Path } from '../../render/kube.ts';
 
 /** Where the text of a document stands in a file that a person can open. */
@@ -18,7 +28,17 @@ export interface ReadText {
   readonly problems: readonly Problem[];
 }
 
-/** A config is written by hand; what is larger is something else. */
+/** What a text is for: how problems name it, and what to do when it is something else altogether. */
+export interface TextSubject {
+  /** As in `Cannot read the config`. */
+  readonly name: string;
+  /** For a text that is too large or too deep to be what it should be. */
+  readonly hint: string;
+}
+
+const config: TextSubject = { name: 'config', hint: 'Give the config file itself with -c' };
+
+/** What people write by hand is shorter; what is larger is something else. */
 const bytesMax = 1024 * 1024;
 const aliasesMax = 100;
 /** After so many the reader has lost the thread, and so has the person. */
@@ -26,12 +46,14 @@ const errorsMax = 20;
 
 /**
  * Reads one YAML 1.2 document (JSON is YAML too) and remembers where everything stands.
+ * @param subject what the text is for
  * @param locate turns a position in `text` into one in the file, where `text` is only a part of it
  * @returns the value, or every problem that keeps the text from being one
  */
 export function readText(
   file: string,
   text: string,
+  subject: TextSubject = config,
   locate: Locate = (line, column) => ({ file, line, column }),
 ): ReadText {
   const lines = new LineCounter();
@@ -40,19 +62,17 @@ export function readText(
     return locate(Math.max(1, line), Math.max(1, col));
   };
   if (text.length > bytesMax) {
-    const message = `Cannot read the config: it is longer than ${bytesMax} characters`;
-    return nothing(locate, { code: 'INPUT_TOO_LARGE', message, hint: 'Give the config file itself with -c' });
+    const message = `Cannot read the ${subject.name}: it is longer than ${bytesMax} characters`;
+    return nothing(locate, { code: 'INPUT_TOO_LARGE', message, hint: subject.hint });
   }
   try {
     const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
     const origin = originOf(document, at);
-    const problems = document.errors
-      .slice(0, errorsMax)
-      .map((error) => yamlProblem(error.code, error.message, at(error.pos[0])));
+    const problems = document.errors.slice(0, errorsMax).map((error) => yamlProblem(subject, error, at(error.pos[0])));
     if (problems.length > 0) return { origin, problems };
     return { value: document.toJS({ maxAliasCount: aliasesMax }) as Json, origin, problems };
   } catch (error) {
-    return nothing(locate, explain(error));
+    return nothing(locate, explain(subject, error));
   }
 }
 
@@ -65,37 +85,37 @@ function nothing(locate: Locate, words: Words): ReadText {
 }
 
 /** `yaml` throws for aliases that expand too far, and runs out of stack on very deep nesting. */
-function explain(error: unknown): Words {
+function explain(subject: TextSubject, error: unknown): Words {
   if (error instanceof RangeError) {
     return {
       code: 'INPUT_TOO_LARGE',
-      message: 'Cannot read the config: it is nested too deeply',
-      hint: 'Give the config file itself with -c',
+      message: `Cannot read the ${subject.name}: it is nested too deeply`,
+      hint: subject.hint,
     };
   }
   return {
     code: 'YAML_ALIAS_BOMB',
-    message: `Cannot read the config: ${error instanceof Error ? error.message : String(error)}`,
+    message: `Cannot read the ${subject.name}: ${error instanceof Error ? error.message : String(error)}`,
     hint: 'Write the values out instead of using aliases',
   };
 }
 
-function yamlProblem(code: string, message: string, at: Place): Problem {
+function yamlProblem(subject: TextSubject, error: YAMLParseError, at: Place): Problem {
   const codes: Readonly<Record<string, ProblemCode>> = {
     DUPLICATE_KEY: 'YAML_DUPLICATE_KEY',
     RESOURCE_EXHAUSTION: 'INPUT_TOO_LARGE',
   };
   const hints: Readonly<Record<string, string>> = {
     DUPLICATE_KEY: 'Keep one of the two keys',
-    RESOURCE_EXHAUSTION: 'Give the config file itself with -c; this is nested too deeply for one',
+    RESOURCE_EXHAUSTION: `${subject.hint}; this is nested too deeply for one`,
     MULTIPLE_DOCS: 'Keep one document; give others in files of their own',
   };
   return {
-    code: codes[code] ?? 'YAML_SYNTAX',
+    code: codes[error.code] ?? 'YAML_SYNTAX',
     level: 'error',
     at,
-    message: `Cannot read the config: ${message.split('\n')[0]}`,
-    hint: hints[code] ?? 'Mend the YAML at this place',
+    message: `Cannot read the ${subject.name}: ${error.message.split('\n')[0]}`,
+    hint: hints[error.code] ?? 'Mend the YAML at this place',
   };
 }
 
