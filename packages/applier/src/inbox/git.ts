@@ -9,8 +9,11 @@ import { InboxError } from './read.ts';
 /**
  * The tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
  *
- * git reads objects and nothing else: no replacement objects, no fetching from promisors, no config of the machine or a user.
- * It refuses a repository that belongs to another user (`safe.directory`), and so do we.
+ * git runs as root on a directory whose config others may have written, so it must start nothing that this config names. The three
+ * commands used here (rev-parse, ls-tree, cat-file) read objects: they run no hook, no filter, no fsmonitor and no pager. One way is
+ * left: an object that a partial clone lacks is fetched, with the remote's `uploadpack` or `core.sshCommand`. git 2.44 knows
+ * GIT_NO_LAZY_FETCH; before it, forbidding every protocol stops the fetch before anything is started. No config of the machine or a
+ * user is read, so no `safe.directory` opens a repository that belongs to somebody else: git refuses it, and so do we.
  */
 const gitEnvironment = {
   ...toolEnvironment,
@@ -18,10 +21,16 @@ const gitEnvironment = {
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_NO_REPLACE_OBJECTS: '1',
   GIT_NO_LAZY_FETCH: '1',
+  GIT_ALLOW_PROTOCOL: 'none',
   GIT_OPTIONAL_LOCKS: '0',
   GIT_TERMINAL_PROMPT: '0',
   HOME: '/nonexistent',
 };
+
+/** Wins over what the repository's config says. */
+const gitOptions = ['core.fsmonitor=false', 'core.hooksPath=/dev/null', 'safe.bareRepository=explicit'].flatMap(
+  (setting) => ['-c', setting],
+);
 
 export class GitTree {
   readonly #node: string;
@@ -128,7 +137,7 @@ interface Said {
 async function git(directory: string, args: readonly string[], input?: string): Promise<Said> {
   const file = findTool('git');
   if (file === undefined) return { exitCode: 127, stdout: Buffer.alloc(0), stderr: 'git is not installed' };
-  const result = await execa(file, ['-C', directory, ...args], {
+  const result = await execa(file, ['--no-pager', ...gitOptions, '-C', directory, ...args], {
     env: gitEnvironment,
     extendEnv: false,
     reject: false,
