@@ -1,0 +1,28 @@
+import { type Command, Option } from 'commander';
+import { examples, notEmpty, run } from './options.ts';
+
+/** What a bundle holds. */
+export function inspectCommands(program: Command): void {
+  examples(program.command('show'), [
+    'sluice show --node node-a',
+    'sluice show rendered --node node-a --service shop/web',
+    'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
+  ])
+    .summary('print what a node loads, in the native syntax of the tool')
+    .description('Prints the resolved text of one node, which a person can load by hand.')
+    .argument('[DIR]', 'the bundle directory', 'rendered')
+    .requiredOption('--node <NAME>', 'the node', notEmpty)
+    .option('--service <NS/NAME>', 'only the lines of one Service', notEmpty)
+    .addOption(new Option('--tool <TOOL>', 'only the text for one tool').choices(['iptables', 'ip6tables', 'sysctl']))
+    .action(run(async (options, dir) => (await import('../commands/show.ts')).showCommand(dir, options)));
+
+  examples(program.command('ls'), [
+    'sluice ls',
+    "sluice ls rendered -o json | jq -r '.nodes[].version' | sort | uniq -c",
+  ])
+    .summary('list profiles, nodes and the version of each')
+    .description('Lists profiles and nodes with the version of each. Nodes with one version have the same rules.')
+    .argument('[DIR]', 'the bundle directory', 'rendered')
+    .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json']).default('text'))
+    .action(run(async (options, dir) => (await import('../commands/ls.ts')).lsCommand(dir, options)));
+}

@@ -1,0 +1,33 @@
+import { Command } from 'commander';
+import { version } from '../version.ts';
+import { allocationsCommands } from './allocations.ts';
+import { inspectCommands } from './inspect.ts';
+import { examples } from './options.ts';
+import { renderCommands } from './render.ts';
+
+/**
+ * Every command of `sluice` with its options and help, ready to parse. Each command's own code is loaded when it is called:
+ * `sluice --version` must not wait for parsers that it does not use.
+ */
+export function buildProgram(): Command {
+  const program = new Command('sluice')
+    .description('Renders Kubernetes Services into versioned rule bundles, one per node.')
+    .version(version)
+    .configureHelp({ sortSubcommands: false })
+    .exitOverride();
+
+  examples(
+    program,
+    [
+      'sluice render -f manifests/ -o rendered',
+      'kustomize build . | sluice render -f - --base snapshot.yaml -c sluice.yaml -o rendered',
+      'sluice render -f manifests/ -c sluice.yaml -o rendered --check',
+      'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
+    ],
+    'Exit codes: 0 done or same, 1 different or stale, 2 problem in the input or usage.',
+  );
+  renderCommands(program);
+  inspectCommands(program);
+  allocationsCommands(program);
+  return program;
+}

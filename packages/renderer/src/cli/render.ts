@@ -1,0 +1,37 @@
+import { type Command, Option } from 'commander';
+import { examples, notEmpty, run, withInput } from './options.ts';
+
+/** From manifests to a bundle, and what prepares it. */
+export function renderCommands(program: Command): void {
+  examples(withInput(program.command('render')), [
+    'sluice render -f manifests/ -o rendered',
+    'sluice render -f manifests/ -R -c sluice.yaml -o rendered --check     # in CI: exit code 1 when it is stale',
+    'kubectl get services,endpointslices,nodes -A -o yaml > snapshot.yaml',
+    'kustomize build . | sluice render -f - --base snapshot.yaml -c sluice.yaml -o rendered',
+  ])
+    .summary('write the rules of every node into a directory')
+    .description('Reads Services, endpoints and Nodes and writes the rules of every node into a bundle directory.')
+    .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
+    .option('--check', 'write nothing; say whether DIR is what would be written, and show what is stale')
+    .action(run(async (options) => (await import('../commands/render.ts')).renderCommand(options)));
+
+  examples(withInput(program.command('validate')), [
+    'sluice validate -f manifests/ --strict',
+    'helm template shop ./chart | sluice validate -f - --report json',
+  ])
+    .summary('read and report without writing')
+    .description('Reads everything that `render` reads and reports every problem, without writing.')
+    .addOption(new Option('--report <FORMAT>', 'how to print the problems').choices(['text', 'json']).default('text'))
+    .action(run(async (options) => (await import('../commands/validate.ts')).validateCommand(options)));
+
+  examples(program.command('init'), [
+    'sluice init',
+    'kubectl get configmap kube-proxy -n kube-system -o yaml | sluice init -f -',
+  ])
+    .summary('write a commented sluice.yaml')
+    .description("Writes a commented config, with kube-proxy's own settings when its ConfigMap is given.")
+    .argument('[FILE]', 'the config', 'sluice.yaml')
+    .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration", notEmpty)
+    .option('--force', 'overwrite a file that is there')
+    .action(run(async (options, file) => (await import('../commands/init.ts')).initCommand(file, options)));
+}
