@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '..');
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: [],
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit'],
-  'renderer/cli': ['renderer/commands', 'renderer/version'],
+  'renderer/cli': ['renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
   'renderer/commands': ['renderer/load', 'renderer/render', 'renderer/emit', 'renderer/exit', 'bundle'],
   'renderer/load': ['renderer/render', 'bundle'],
   'renderer/render': ['bundle'],

@@ -4,6 +4,7 @@ import { allocationsCommands } from './allocations.ts';
 import { inspectCommands } from './inspect.ts';
 import { examples } from './options.ts';
 import { renderCommands } from './render.ts';
+import { shellCommands } from './shell.ts';
 
 /**
  * Every command of `sluice` with its options and help, ready to parse. Each command's own code is loaded when it is called:
@@ -29,5 +30,6 @@ export function buildProgram(): Command {
   renderCommands(program);
   inspectCommands(program);
   allocationsCommands(program);
+  shellCommands(program);
   return program;
 }
