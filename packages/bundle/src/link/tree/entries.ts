@@ -36,7 +36,7 @@ export function trialEntries(
   return entries;
 }
 
-/** Every name of a chain that layout `tree` makes: entry chains and fixtures (`SLUICE-…`), tagged chains (with a dot). */
+/** Whether a name is that of a chain that layout `tree` makes: entry chains and fixtures (`SLUICE-…`), tagged chains (with a dot). */
 export function isTreeChain(name: string): boolean {
   return name.startsWith('SLUICE-') || name.startsWith('SLU-');
 }

@@ -1,0 +1,58 @@
+import type { TableName } from '../../rulefile.ts';
+import { flatJumps } from '../jumps.ts';
+
+/** The base chains that lead to Services: one entry chain each, behind the switch. nat KUBE-NODEPORTS is reached from the other only. */
+export const entryChains = {
+  filter: ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL'],
+  nat: ['KUBE-SERVICES'],
+} as const satisfies Record<TableName, readonly string[]>;
+
+/** The base chains whose rules every packet meets, whatever the switch says. */
+export const fixtureChains = {
+  filter: ['KUBE-FORWARD', 'KUBE-FIREWALL'],
+  nat: ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'],
+} as const satisfies Record<TableName, readonly string[]>;
+
+/** The name of an entry chain or a fixture in layout `tree`: `KUBE-SERVICES` → `SLUICE-SERVICES`. */
+export function fixtureName(base: string): string {
+  return base.replace(/^KUBE-/, 'SLUICE-');
+}
+
+/** Chains of kube-proxy that CNI plugins jump to, and that nobody else provides on a node without it. */
+export const providedChains = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'] as const;
+
+/**
+ * The rules of the fixtures.
+ * @param rules of base chains, each without `-A <name> `
+ * @param provide also under kube-proxy's names what CNI plugins jump to: marking, and masquerading what is marked
+ */
+export function fixturesOf(
+  table: TableName,
+  rules: ReadonlyMap<string, readonly string[]>,
+  provide: boolean,
+): ReadonlyMap<string, readonly string[]> {
+  const fixtures = new Map<string, readonly string[]>();
+  const write = (name: string, base: string): void => {
+    const own = rules.get(base);
+    if (own)
+      fixtures.set(
+        name,
+        own.map((rule) => `-A ${name} ${rule}`),
+      );
+  };
+  for (const base of fixtureChains[table]) write(fixtureName(base), base);
+  if (provide && table === 'nat') for (const base of providedChains) write(base, base);
+  return fixtures;
+}
+
+/** The jumps from built-in chains to entry chains and to those fixtures that there are. */
+export function treeJumps(table: TableName, fixtures: ReadonlyMap<string, unknown>): readonly string[] {
+  const entries = new Set(entryChains[table].map(fixtureName));
+  const ours = flatJumps[table].map((jump) => jump.replace(/(?<= -j )KUBE-/, 'SLUICE-'));
+  const provided = flatJumps[table].filter((jump) => fixtures.has(targetName(jump)));
+  return [...ours.filter((jump) => entries.has(targetName(jump)) || fixtures.has(targetName(jump))), ...provided];
+}
+
+function targetName(jump: string): string {
+  return jump.slice(jump.lastIndexOf(' ') + 1);
+}

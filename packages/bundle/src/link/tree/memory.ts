@@ -1,0 +1,30 @@
+import type { HostValues, ResolvedSection } from '../../resolve.ts';
+import { linkUnits, type Units, type UnitScope } from './unit.ts';
+
+/**
+ * Remembers how files were linked, by the identity of what they resolved to: `ResolveCache` gives the same sections for a
+ * file that did not change. One for each caller that links again and again; it forgets a file when nobody else knows it.
+ */
+export class TreeMemory {
+  readonly #known = new WeakMap<readonly ResolvedSection[], { readonly key: string; readonly units: Units }>();
+
+  /** The file linked, with the first choice of names. */
+  units(sections: readonly ResolvedSection[], scope: UnitScope): Units {
+    const known = this.#known.get(sections);
+    const key = known && known.key === scope.family ? scope.family : keyOf(sections, scope);
+    if (known?.key === key) return known.units;
+    const units = linkUnits(sections, scope);
+    this.#known.set(sections, { key, units });
+    return units;
+  }
+}
+
+/** What of the scope the result depends on. */
+function keyOf(sections: readonly ResolvedSection[], { family, host }: UnitScope): string {
+  const asksHost = sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
+  return asksHost ? `${family} ${printHost(host)}` : family;
+}
+
+function printHost(host: HostValues): string {
+  return JSON.stringify(Object.entries(host).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,131 @@
+import { hash } from 'node:crypto';
+import type { TreeChain } from './program.ts';
+
+/** Two characters of a-z and 0-9. */
+const tags = 36 * 36;
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/**
+ * What a chain is: 128 bits of the SHA-256 of its stem and its rules.
+ * @param stem the name without what the content decides: `SLU-SVC-NPX46M4PTMTKRN6Y`, or `SLUICE-T` for chains without a
+ *   logical name
+ * @param rules each as iptables-save prints it behind `-A <name> `, and a line feed
+ */
+export function digestOf(stem: string, rules: string): string {
+  return hash('sha256', `${stem}\n${rules}`, 'hex').slice(0, 32);
+}
+
+/** The stem of a tagged chain by its name; undefined for other names. */
+export function stemOf(name: string): string | undefined {
+  const match = /^(SLUICE-[RT]|SLU-GRP|SLU-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})(-[A-Z2-7]{16})?\.[0-9a-z]{2}$/.exec(
+    name,
+  );
+  const hasHash = match?.[2] !== undefined;
+  return match?.[1] !== undefined && hasHash === isNameless(match[1]) ? match[1] : undefined;
+}
+
+/** Chains without a logical name have 80 bits of their content instead. */
+function isNameless(stem: string): boolean {
+  return stem.startsWith('SLUICE-') || stem === 'SLU-GRP';
+}
+
+/** The name that a content asks for first. */
+export function naturalName(stem: string, digest: string): string {
+  return nameAt(stem, digest, 0);
+}
+
+function nameAt(stem: string, digest: string, step: number): string {
+  const tag = (Number.parseInt(digest.slice(0, 8), 16) + step) % tags;
+  const body = isNameless(stem) ? `${stem}-${hash16(digest)}` : stem;
+  return `${body}.${tag.toString(36).padStart(2, '0')}`;
+}
+
+/** 20 hex digits as 16 characters of base 32. */
+function hash16(digest: string): string {
+  let text = '';
+  for (let at = 8; at < 28; at += 5) {
+    const bits = Number.parseInt(digest.slice(at, at + 5), 16);
+    for (const shift of [15, 10, 5, 0]) text += alphabet[(bits >> shift) & 31];
+  }
+  return text;
+}
+
+/** No name is left for a chain: each of its 1,296 belongs to another content. */
+export class NamesExhausted extends Error {
+  override readonly name = 'NamesExhausted';
+}
+
+const noNames: ReadonlyMap<string, string> = new Map();
+const strays = new WeakMap<ReadonlyMap<string, string>, ReadonlyMap<string, string>>();
+
+/**
+ * The chains of one table while it is being linked. It gives each content a name that no other content has, neither in this
+ * program nor in the kernel.
+ *
+ * A tag has 1,296 values, so about one change in a thousand meets a name that is in use for the content before it. Then the
+ * next tag is taken, and so on. A content that the kernel holds already keeps the name that it has there, whichever it is: so
+ * a program that is linked again is the program that was loaded.
+ */
+export class Shelf {
+  readonly chains = new Map<string, TreeChain>();
+  readonly #taken: ReadonlyMap<string, string>;
+  readonly #strays: ReadonlyMap<string, string>;
+
+  /** @param taken the names in the kernel with their digests; must not change afterwards */
+  constructor(taken = noNames) {
+    this.#taken = taken;
+    this.#strays = straysOf(taken);
+  }
+
+  /**
+   * Adds a chain.
+   * @param rules each without `-A <name> `
+   * @param height see `TreeChain`
+   */
+  add(stem: string, rules: readonly string[], height: number): TreeChain {
+    const body = rules.map((rule) => `${rule}\n`).join('');
+    const digest = digestOf(stem, body);
+    const name = this.#nameOf(stem, digest);
+    const known = this.chains.get(name);
+    if (known) return known;
+    const chain = { name, digest, text: rules.map((rule) => `-A ${name} ${rule}\n`).join(''), height };
+    this.chains.set(name, chain);
+    return chain;
+  }
+
+  /** Adds chains that were made without knowing what names are taken. False, and nothing is added, when one needs another name. */
+  adopt(chains: readonly TreeChain[]): boolean {
+    for (const { name, digest } of chains) if (!this.#isFree(name, digest) || this.#strays.has(digest)) return false;
+    for (const chain of chains) this.chains.set(chain.name, chain);
+    return true;
+  }
+
+  #nameOf(stem: string, digest: string): string {
+    const stray = this.#strays.get(digest);
+    if (stray !== undefined) return stray;
+    for (let step = 0; step < tags; step++) {
+      const name = nameAt(stem, digest, step);
+      if (this.#isFree(name, digest)) return name;
+    }
+    throw new NamesExhausted(`${stem} has no tag left`);
+  }
+
+  #isFree(name: string, digest: string): boolean {
+    const own = this.chains.get(name)?.digest ?? digest;
+    return own === digest && (this.#taken.get(name) ?? digest) === digest;
+  }
+}
+
+/** By digest, the names in the kernel that are not the first choice of what they hold. */
+function straysOf(taken: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  const known = strays.get(taken);
+  if (known) return known;
+  const found = new Map<string, string>();
+  for (const [name, digest] of taken) {
+    const tag = Number.parseInt(digest.slice(0, 8), 16) % tags;
+    if (Number.parseInt(name.slice(-2), 36) !== tag) found.set(digest, name);
+  }
+  strays.set(taken, found);
+  return found;
+}

@@ -1,0 +1,223 @@
+import type { Problem } from '../../problem.ts';
+import { fillHost, type HostValues, type ResolvedSection } from '../../resolve.ts';
+import type { Family, TableName } from '../../rulefile.ts';
+import { printRule } from '../../rules/print.ts';
+import { readRule } from '../../rules/read.ts';
+import { certain, isRuleError, type Match, type Rule } from '../../rules/rule.ts';
+import { dispatchChains, isServiceChain } from '../chains.ts';
+import { hasOptionalComment, refusal, refuseChain, tablesOf, withoutComment } from '../check.ts';
+import { calleesFirst } from '../circle.ts';
+import { tableNames } from '../program.ts';
+import { type Body, groupEndpoints } from './groups.ts';
+import { type Place, placeOf } from './keys.ts';
+import { fixtureChains, fixtureName } from './fixtures.ts';
+import { NamesExhausted, Shelf } from './names.ts';
+import type { TreeChain } from './program.ts';
+
+/** A rule that stands in a base chain. */
+export interface BaseRule {
+  readonly chain: string;
+  readonly body: Body;
+  readonly place: Place;
+  /** The base chain that it leads to; `body` ends where its name has to stand. */
+  readonly calls?: string;
+  /** Its target decides about the packet for good. */
+  readonly ends: boolean;
+}
+
+/** One table of one rule file, linked by itself. */
+export interface Unit {
+  /** Logical names of the chains that the file declares. */
+  readonly declared: readonly string[];
+  /** Tagged chains, each behind those that it leads to. */
+  readonly chains: readonly TreeChain[];
+  readonly base: readonly BaseRule[];
+  /** The base chains that its rules stand in or lead to. */
+  readonly named: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+export type Units = Readonly<Record<TableName, Unit>>;
+
+/** Where a file is linked. */
+export interface UnitScope {
+  readonly family: Family;
+  readonly host: HostValues;
+}
+
+/**
+ * Links one file as far as that goes without the others: it reads every line by the closed grammar, gives the file's own
+ * chains their names and puts its other rules in place. No file leads into another one's chains, so this is most of the work,
+ * and it stays done while the file does not change.
+ * @param shelves where the names come from; left out: each chain gets its first choice
+ */
+export function linkUnits(
+  sections: readonly ResolvedSection[],
+  scope: UnitScope,
+  shelves: Readonly<Record<TableName, Shelf>> = { filter: new Shelf(), nat: new Shelf() },
+): Units {
+  const units = {} as Record<TableName, Unit>;
+  for (const table of tableNames) {
+    const ofTable = sections.filter((section) => section.table === table);
+    units[table] = ofTable.length === 0 ? nothing : new Linking(table, ofTable, scope, shelves[table]).run();
+  }
+  return units;
+}
+
+const nothing: Unit = { declared: [], chains: [], base: [], named: [], problems: [] };
+
+/** A rule that was read. */
+interface Read {
+  readonly rule: Rule;
+  /** Without `-A <chain> `, and without the name of the chain that it leads to. */
+  readonly head: string;
+  readonly leadsTo?: string;
+}
+
+class Linking {
+  readonly #table: TableName;
+  readonly #sections: readonly ResolvedSection[];
+  readonly #scope: UnitScope;
+  readonly #shelf: Shelf;
+  readonly #problems: Problem[] = [];
+  readonly #own = new Map<string, Read[]>();
+  readonly #linked = new Map<string, TreeChain>();
+  readonly #chains: TreeChain[] = [];
+  readonly #named = new Set<string>();
+
+  constructor(table: TableName, sections: readonly ResolvedSection[], scope: UnitScope, shelf: Shelf) {
+    this.#table = table;
+    this.#sections = sections;
+    this.#scope = scope;
+    this.#shelf = shelf;
+  }
+
+  run(): Unit {
+    const declared = this.#sections.flatMap(({ chains }) => chains);
+    for (const chain of declared) this.#declare(chain);
+    const base: Read[] = [];
+    for (const { rules } of this.#sections) {
+      for (const written of rules) {
+        for (const text of fillHost(written, this.#scope.host)) this.#read(text, base);
+      }
+    }
+    this.#linkOwn();
+    const ready = base.map((read) => this.#baseRule(read));
+    return { declared, chains: this.#chains, base: ready, named: [...this.#named], problems: this.#problems };
+  }
+
+  #declare(chain: string): void {
+    const error = this.#own.has(chain) ? 'it is declared twice' : refuseChain(this.#table, chain);
+    if (error !== undefined) this.#refuse(`chain ${chain}`, error);
+    else if (isServiceChain(chain)) this.#own.set(chain, []);
+  }
+
+  #read(text: string, base: Read[]): void {
+    const { family } = this.#scope;
+    const rule = readRule(text, family);
+    const error = isRuleError(rule) ? rule.error : this.#place(rule, base);
+    if (error !== undefined) this.#refuse(`rule "${text}"`, error);
+  }
+
+  /** Puts a rule with its chain, or tells why it has no place there. */
+  #place(rule: Rule, base: Read[]): string | undefined {
+    const { chain, target } = rule;
+    const tables: readonly TableName[] = target ? tablesOf[target.kind] : tableNames;
+    if (!tables.includes(this.#table)) return `its target belongs into the ${tables.join(' or ')} table`;
+    const text = printRule(hasOptionalComment(rule) ? withoutComment(rule) : rule, this.#scope.family);
+    const leadsTo = target && 'chain' in target ? target.chain : undefined;
+    const head = text.slice(4 + chain.length, leadsTo === undefined ? undefined : -leadsTo.length);
+    const read: Read = { rule, head, ...(leadsTo === undefined ? {} : { leadsTo }) };
+    const own = this.#own.get(chain);
+    if (leadsTo !== undefined && !this.#own.has(leadsTo)) {
+      const why = refuseChain(this.#table, leadsTo);
+      if (why !== undefined || isServiceChain(leadsTo))
+        return `it leads to chain ${leadsTo}, which is not declared in this table`;
+      const isFixed = (fixtureChains[this.#table] as readonly string[]).includes(leadsTo);
+      if (!isFixed && !dispatchChains[this.#table].has(chain)) return `only a dispatch chain leads to ${leadsTo}`;
+      this.#named.add(leadsTo);
+    }
+    if (own) own.push(read);
+    else if (isServiceChain(chain) || refuseChain(this.#table, chain) !== undefined) {
+      return `chain ${chain} is not declared in this table`;
+    } else {
+      this.#named.add(chain);
+      base.push(read);
+    }
+    return undefined;
+  }
+
+  #linkOwn(): void {
+    const targets = new Map<string, readonly string[]>();
+    for (const [chain, reads] of this.#own) {
+      targets.set(
+        chain,
+        reads.flatMap(({ leadsTo }) => (leadsTo !== undefined && this.#own.has(leadsTo) ? [leadsTo] : [])),
+      );
+    }
+    const order = calleesFirst(targets);
+    for (const chain of order) this.#link(chain, this.#own.get(chain) ?? []);
+    if (order.length === this.#own.size) return;
+    const circle = [...this.#own.keys()].filter((chain) => !this.#linked.has(chain)).slice(0, 3);
+    this.#refuse(`${this.#table} of ${this.#scope.family}`, `chains lead in a circle (${circle.join(', ')})`);
+  }
+
+  #link(chain: string, reads: readonly Read[]): void {
+    try {
+      const bodies = groupEndpoints(
+        reads.map((read) => this.#bodyOf(read)),
+        (rules, height) => this.#keep(this.#shelf.add('SLU-GRP', rules, height)),
+      );
+      const texts = bodies.map(({ text }) => text);
+      const height = 1 + Math.max(0, ...bodies.map((body) => body.height));
+      this.#linked.set(chain, this.#keep(this.#shelf.add(`SLU-${chain.slice('KUBE-'.length)}`, texts, height)));
+    } catch (error) {
+      if (!(error instanceof NamesExhausted)) throw error;
+      this.#refuse(`chain ${chain}`, error.message);
+    }
+  }
+
+  #keep(chain: TreeChain): TreeChain {
+    this.#chains.push(chain);
+    return chain;
+  }
+
+  #bodyOf({ rule, head, leadsTo }: Read): Body {
+    if (leadsTo === undefined) return { text: head, height: 0 };
+    const callee = this.#linked.get(leadsTo);
+    if (!callee) return { text: `${head}${fixtureName(leadsTo)}`, height: 1 };
+    const chance = leadsTo.startsWith('KUBE-SEP-') ? plainChance(rule.matches) : undefined;
+    const text = `${head}${callee.name}`;
+    if (chance === undefined || rule.source || rule.destination || rule.in || rule.out || rule.protocol) {
+      return { text, height: callee.height };
+    }
+    return { text, height: callee.height, endpoint: { logical: leadsTo, name: callee.name, chance } };
+  }
+
+  #baseRule(read: Read): BaseRule {
+    const { rule, head, leadsTo } = read;
+    const ends = rule.target !== undefined && finalTargets.has(rule.target.kind);
+    const calls = leadsTo !== undefined && dispatchChains[this.#table].has(leadsTo) ? leadsTo : undefined;
+    const body = calls === undefined ? this.#bodyOf(read) : { text: head, height: 0 };
+    return { chain: rule.chain, body, place: placeOf(rule), ends, ...(calls === undefined ? {} : { calls }) };
+  }
+
+  #refuse(what: string, why: string): void {
+    const message = what.startsWith(this.#table)
+      ? `Cannot link ${what}: ${why}`
+      : `Cannot link ${what} of ${this.#scope.family} ${this.#table}: ${why}`;
+    this.#problems.push(refusal(message));
+  }
+}
+
+const finalTargets: ReadonlySet<string> = new Set(['accept', 'drop', 'reject', 'dnat', 'masquerade']);
+
+/** The chance of a rule that asks for nothing but chance; undefined when it asks for more. */
+function plainChance(matches: readonly Match[]): number | undefined {
+  let chance = certain;
+  for (const match of matches) {
+    if (match.kind === 'statistic') chance = match.chance;
+    else if (match.kind !== 'comment') return undefined;
+  }
+  return chance;
+}
