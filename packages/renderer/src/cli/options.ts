@@ -1,8 +1,16 @@
 import { type Command, InvalidArgumentError } from 'commander';
 
+const texts = new WeakMap<Command, { readonly examples: readonly string[]; readonly before?: string }>();
+
+/** What `examples` was told of a command; none where it was told nothing. For man pages, which show the same as the help. */
+export function examplesOf(command: Command): { readonly examples: readonly string[]; readonly before?: string } {
+  return texts.get(command) ?? { examples: [] };
+}
+
 /** Ends the help of a command with examples, and its usage errors with where the help is. */
 export function examples(command: Command, lines: readonly string[], before?: string): Command {
   const head = before === undefined ? '' : `\n${before}\n`;
+  texts.set(command, { examples: lines, ...(before === undefined ? {} : { before }) });
   return command
     .showHelpAfterError(`    ${fullName(command)} --help shows what there is`)
     .addHelpText('after', `${head}\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);

@@ -1,0 +1,42 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { examplesOf } from '../packages/renderer/src/cli/options.ts';
+import { buildProgram } from '../packages/renderer/src/cli/program.ts';
+import { manPage } from '../tools/man.ts';
+
+const root = join(import.meta.dirname, '..');
+const directory = join(root, 'docs', 'man');
+
+/** The rows of the README's one table of exit codes. */
+const exitCodes = [...readFileSync(join(root, 'README.md'), 'utf8').matchAll(/^\| (\d) \| (.+) \|$/gm)].map(
+  ([, code, meaning]) => [Number(code), (meaning as string).replaceAll('`', '')] as const,
+);
+
+const pages = {
+  'sluice.1': manPage(buildProgram(), {
+    section: 1,
+    examplesOf,
+    exitCodes: exitCodes.filter(([code]) => code <= 2),
+    seeAlso: ['sluiced (8)', 'iptables-restore (8)', 'git (1)'],
+  }),
+};
+
+/** UPDATE_DOCS=1 writes the pages anew. */
+if (process.env['UPDATE_DOCS'] === '1') {
+  mkdirSync(directory, { recursive: true });
+  for (const [name, text] of Object.entries(pages)) writeFileSync(join(directory, name), text);
+}
+
+test.each(Object.entries(pages))('docs/man/%s says what --help says', (name, text) => {
+  expect(readFileSync(join(directory, name), 'utf8')).toBe(text);
+});
+
+test.skipIf(!existsSync('/usr/bin/groff')).each(Object.entries(pages))(
+  'groff sets %s without a warning (needs groff)',
+  (_name, text) => {
+    const script = 'exec groff -man -Tascii -ww -z 2>&1';
+    expect(execFileSync('/bin/sh', ['-c', script], { input: text, encoding: 'utf8' })).toBe('');
+  },
+);
