@@ -5,6 +5,7 @@ export * from './read-rulefile.ts';
 export * from './limits.ts';
 export * from './documents.ts';
 export * from './node.ts';
+export * from './reach.ts';
 export * from './resolve.ts';
 export * from './seal.ts';
 export * from './tree.ts';
