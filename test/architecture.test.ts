@@ -12,10 +12,18 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: [],
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit'],
   'renderer/cli': ['renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
-  'renderer/commands': ['renderer/load', 'renderer/render', 'renderer/emit', 'renderer/exit', 'bundle'],
+  'renderer/commands': [
+    'renderer/load',
+    'renderer/render',
+    'renderer/review',
+    'renderer/emit',
+    'renderer/exit',
+    'bundle',
+  ],
   'renderer/load': ['renderer/render', 'bundle'],
   'renderer/render': ['bundle'],
-  'renderer/emit': ['renderer/load', 'renderer/render', 'bundle'],
+  'renderer/review': ['bundle'],
+  'renderer/emit': ['renderer/load', 'renderer/render', 'renderer/review', 'bundle'],
   'renderer/exit': [],
   'renderer/version': [],
   'applier/main': ['applier/commands', 'applier/rollout'],
@@ -49,6 +57,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 const pure: Readonly<Record<string, readonly string[]>> = {
   bundle: ['node:crypto', 'yaml'],
   'renderer/render': ['node:crypto', 'yaml'],
+  'renderer/review': ['diff'],
   'applier/rollout': [],
 };
 

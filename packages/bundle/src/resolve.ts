@@ -56,7 +56,8 @@ export function printSection(section: ResolvedSection): string {
   return `*${section.table}\n${chains}${section.rules.map((rule) => `${rule}\n`).join('')}COMMIT\n`;
 }
 
-function guardHolds(guard: Exclude<Guard, { kind: 'local' }>, scope: Scope): boolean {
+/** Whether a line with this guard stands on the node. */
+export function guardHolds(guard: Exclude<Guard, { kind: 'local' }>, scope: Scope): boolean {
   switch (guard.kind) {
     case 'zone':
       return (scope.zone !== undefined && guard.values.includes(scope.zone)) !== guard.negated;

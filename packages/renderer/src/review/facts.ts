@@ -1,0 +1,78 @@
+import { compareText, type Family, type RuleFile, type TransportProtocol } from '@sluice/bundle';
+import { type HeaderNote, notesOf } from './header.ts';
+import { portsOf } from './rules.ts';
+
+/**
+ * What a bundle says of one Service in one family, on all nodes together. Rules are the truth; the comment block above them
+ * gives only what no rule can hold: the type, and where endpoints are.
+ */
+export interface ServiceFacts {
+  /** `shop/web` */
+  readonly service: string;
+  readonly family: Family;
+  /** `ClusterIP`, `NodePort` or `LoadBalancer`; absent when the comment block does not say. */
+  readonly type?: string;
+  /** By key. */
+  readonly ports: readonly PortFacts[];
+}
+
+export interface PortFacts {
+  /** `shop/web:http 80/TCP`: what rules call the port, and what clients ask for. */
+  readonly key: string;
+  readonly protocol: TransportProtocol;
+  /** In byte order of text. */
+  readonly addresses: readonly AddressFacts[];
+  /** 0: none. */
+  readonly nodePort: number;
+  /** By text; those that some node uses. */
+  readonly endpoints: readonly EndpointFacts[];
+  readonly internalPolicy: Policy;
+  readonly externalPolicy: Policy;
+  /** Seconds; absent: no affinity. Several where rules disagree. */
+  readonly affinity?: readonly number[];
+  /** CIDRs that the load-balancer addresses are open to; empty: to all. */
+  readonly sourceRanges: readonly string[];
+  /** 0: none. */
+  readonly healthCheckPort: number;
+}
+
+export interface AddressFacts {
+  readonly kind: 'cluster' | 'external' | 'load-balancer';
+  /** `10.96.0.10:80` */
+  readonly text: string;
+}
+
+export interface EndpointFacts {
+  /** `10.244.1.5:8080` */
+  readonly text: string;
+  readonly node?: string;
+  readonly zone?: string;
+}
+
+export type Policy = 'Cluster' | 'Local';
+
+/**
+ * Reads the facts of a Service file.
+ * @param service `shop/web`, from the file's path
+ */
+export function factsOf(service: string, family: Family, file: RuleFile): ServiceFacts {
+  const notes = notesOf(file.header);
+  const ports = portsOf(file, family).map(
+    ({ targets, ...port }): PortFacts => ({
+      ...port,
+      internalPolicy: port.internalPolicy ?? notes.internalPolicy,
+      externalPolicy: port.externalPolicy ?? notes.externalPolicy,
+      endpoints: targets.toSorted(compareText).map((text) => endpointOf(text, notes.endpoints)),
+    }),
+  );
+  return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
+}
+
+function endpointOf(text: string, notes: readonly HeaderNote[]): EndpointFacts {
+  const note = notes.find((one) => one.text === text);
+  return {
+    text,
+    ...(note?.node === undefined ? {} : { node: note.node }),
+    ...(note?.zone === undefined ? {} : { zone: note.zone }),
+  };
+}

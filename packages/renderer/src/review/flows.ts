@@ -1,0 +1,164 @@
+import { compareText, type Family, type FamilyProgram, type Packet, type Problem, TraceError } from '@sluice/bundle';
+import { addressOf, destinationsOf, keyOf } from './destinations.ts';
+import type { Destination, Flow, FlowOutcome, NodeGroup, Source } from './flow.ts';
+import { groupNodes, type Slice } from './groups.ts';
+import { outcomeOf } from './outcome.ts';
+import { factOf, nodeOf, programOf, ReviewStopped } from './program.ts';
+import { sourcesOf } from './sources.ts';
+import type { View } from './view.ts';
+
+/** Flows to one set of destinations, in one bundle or side by side in both. */
+export interface FlowRow extends Omit<Flow, 'outcome'> {
+  /** One for each bundle. */
+  readonly outcomes: readonly FlowOutcome[];
+}
+
+/** Whose flows are asked for. */
+export interface FlowQuestion {
+  readonly profile: string;
+  readonly family: Family;
+  readonly destinations: readonly Destination[];
+  /** Nodes that have this profile in every bundle. */
+  readonly nodes: readonly string[];
+}
+
+/**
+ * Every flow to some destinations, node group by node group, as the tracer finds it in the rules that nodes would run.
+ * Only the Service files that a packet can meet are linked (`ReachIndex.relevant`), so the work grows with the destinations
+ * and not with the bundle.
+ * @param views one bundle, or both that are compared
+ * @throws ReviewStopped when nodes would refuse the rules, or the tracer does not understand them
+ */
+export function* flowRows(views: readonly View[], question: FlowQuestion): Generator<FlowRow> {
+  for (const [, unit] of unitsOf(views, question)) {
+    const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
+    for (const nodes of groupNodes(unit.nodes, question.profile, question.family, slices)) {
+      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations);
+    }
+  }
+}
+
+/** All flows of a bundle, or those to the destinations of some files. */
+export function flowsOf(view: View, profile: string, family: Family, paths?: readonly string[]): readonly Flow[] {
+  const index = view.index(profile, family);
+  const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
+  const question = { profile, family, destinations, nodes: nodesOfProfile(view, profile) };
+  return [...flowRows([view], question)].map(({ outcomes, ...row }) => ({ ...row, outcome: outcomes[0]! }));
+}
+
+/** The nodes of a profile, in byte order. */
+export function nodesOfProfile(view: View, profile: string): readonly string[] {
+  return [...view.nodes].flatMap(([name, file]) => (file.profile === profile ? [name] : []));
+}
+
+/** Destinations whose packets meet the same files, and so can be asked of one program. */
+interface Unit {
+  /** For each view. */
+  readonly paths: readonly (readonly string[])[];
+  readonly destinations: Destination[];
+  readonly nodes: readonly string[];
+}
+
+function unitsOf(views: readonly View[], { profile, family, destinations, nodes }: FlowQuestion): Map<string, Unit> {
+  const units = new Map<string, Unit>();
+  const add = (destination: Destination, address: string, members: readonly string[], tag: string): void => {
+    const paths = views.map((view) => view.index(profile, family).relevant(keyOf(destination, address)));
+    const key = `${tag}\n${paths.map((list) => list.join(' ')).join('\n')}`;
+    const unit = units.get(key) ?? { paths, destinations: [], nodes: members };
+    unit.destinations.push(destination);
+    units.set(key, unit);
+  };
+  // A Service may claim the address of a node; there the node's own ports meet its rules too.
+  const claimed = claimedAddresses(views, profile, family);
+  const special = nodes.filter((name) => claimed.has(addressIn(views, name, family) ?? ''));
+  const plain = nodes.filter((name) => !special.includes(name));
+  for (const destination of destinations) {
+    if (destination.kind !== 'node-port') add(destination, addressOf(destination, family, undefined)!, nodes, '');
+    else {
+      if (plain.length > 0) add(destination, 'node', plain, special.length > 0 ? 'plain' : '');
+      for (const name of special) add(destination, addressIn(views, name, family)!, [name], name);
+    }
+  }
+  return units;
+}
+
+function addressIn(views: readonly View[], name: string, family: Family): string | undefined {
+  return factOf(nodeOf(views[0]!, name), family, 'address');
+}
+
+/** Node addresses that are Services' addresses as well, such as an external IP. */
+function claimedAddresses(views: readonly View[], profile: string, family: Family): ReadonlySet<string> {
+  const own = new Set(views.flatMap((view) => [...view.nodes.keys()].map((name) => addressIn([view], name, family))));
+  return new Set(
+    views.flatMap((view) => [...view.index(profile, family).addresses].filter((address) => own.has(address))),
+  );
+}
+
+function* rowsOfGroup(
+  slices: readonly Slice[],
+  nodes: NodeGroup,
+  family: Family,
+  destinations: readonly Destination[],
+): Generator<FlowRow> {
+  const name = nodes.nodes[0]!;
+  const programs = slices.map(({ view, paths }) => programOf(view, nodeOf(view, name), family, paths));
+  const { view } = slices.at(-1)!;
+  const node = nodeOf(view, name);
+  const own = factOf(node, family, 'address');
+  const sources = sourcesOf(view, node, family, programs);
+  for (const destination of destinations) {
+    const address = addressOf(destination, family, own);
+    if (address === undefined) continue;
+    for (const source of reaching(destination, address, sources)) {
+      const packet = packetOf(source, destination, address, family);
+      const outcomes = slices.map((slice, at) => {
+        const local = factOf(nodeOf(slice.view, name), family, 'address');
+        return traced(programs[at]!, packet, local, name);
+      });
+      yield { nodes, family, source, destination, packet, outcomes };
+    }
+  }
+}
+
+/** The loopback address is reached by the node alone, from itself. */
+function reaching(destination: Destination, address: string, sources: readonly Source[]): readonly Source[] {
+  return destination.kind === 'localhost' ? [{ class: 'node', address }] : sources;
+}
+
+function packetOf(source: Source, { protocol, port }: Destination, address: string, family: Family): Packet {
+  const from = { family, source: source.address, destination: address, protocol, port } as const;
+  return source.in === undefined ? from : { ...from, in: source.in };
+}
+
+function traced(program: FamilyProgram, packet: Packet, local: string | undefined, node: string): FlowOutcome {
+  try {
+    return outcomeOf(program, packet, { localAddresses: local === undefined ? [] : [local] });
+  } catch (error) {
+    if (error instanceof TraceError) throw new ReviewStopped([untraceable(error.message, node)]);
+    throw error;
+  }
+}
+
+function untraceable(message: string, node: string): Problem {
+  return {
+    code: 'RULE_REFUSED',
+    level: 'error',
+    object: `Node ${node}`,
+    message,
+    hint: 'The behaviour of these rules is not known, so nothing is said about them; render again rather than edit them',
+  };
+}
+
+/** By destination, nodes, then source, so that what belongs together stands together. */
+export function compareRows(a: Omit<Flow, 'outcome'>, b: Omit<Flow, 'outcome'>): number {
+  return (
+    compareText(a.destination.services.join(), b.destination.services.join()) ||
+    compareText(a.nodes.profile, b.nodes.profile) ||
+    compareText(a.family, b.family) ||
+    compareText(a.destination.kind, b.destination.kind) ||
+    compareText(a.destination.address, b.destination.address) ||
+    a.destination.port - b.destination.port ||
+    compareText(a.destination.protocol, b.destination.protocol) ||
+    compareText(a.nodes.nodes[0]!, b.nodes.nodes[0]!)
+  );
+}

@@ -1,0 +1,119 @@
+import {
+  cidrContains,
+  compareText,
+  type Family,
+  type Guard,
+  guardHolds,
+  isInCidr,
+  parseAddress,
+  parseCidr,
+  type RuleFile,
+} from '@sluice/bundle';
+import type { NodeGroup } from './flow.ts';
+import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './program.ts';
+import type { View } from './view.ts';
+
+/** Some Service files of one bundle, as far as they tell nodes apart. */
+export interface Slice {
+  readonly view: View;
+  readonly paths: readonly string[];
+}
+
+/**
+ * Parts the nodes of a profile into groups that the files treat alike: the same guards hold, and their own addresses lie in the
+ * same of the networks that rules name. What differs within a group is only which address is whose.
+ * @param slices the files of one bundle, or of both that are compared; a node must be there in each
+ */
+export function groupNodes(
+  names: readonly string[],
+  profile: string,
+  family: Family,
+  slices: readonly Slice[],
+): readonly NodeGroup[] {
+  const questions = slices.map((slice) => questionsOf(slice));
+  const groups = Map.groupBy(names, (name) =>
+    slices.map(({ view }, at) => answersOf(nodeOf(view, name), family, questions[at]!)).join('\n'),
+  );
+  return [...groups.values()].map((nodes) => ({ profile, nodes: nodes.toSorted(compareText) }));
+}
+
+/** What is asked of a node. */
+interface Questions {
+  readonly guards: readonly Exclude<Guard, { kind: 'local' }>[];
+  /** Networks that rules name; not those of endpoints, which are alike whichever node they are on. */
+  readonly networks: readonly string[];
+}
+
+function questionsOf({ view, paths }: Slice): Questions {
+  const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
+  const networks = new Set<string>();
+  for (const path of paths) {
+    const { guards: own, networks: named } = questionsOfFile(fileOf(view, path));
+    for (const [key, guard] of own) guards.set(key, guard);
+    for (const network of named) networks.add(network);
+  }
+  return { guards: [...guards.values()], networks: [...networks] };
+}
+
+interface FileQuestions {
+  readonly guards: ReadonlyMap<string, Exclude<Guard, { kind: 'local' }>>;
+  readonly networks: ReadonlySet<string>;
+}
+
+const asked = new WeakMap<RuleFile, FileQuestions>();
+
+function questionsOfFile(file: RuleFile): FileQuestions {
+  const done = asked.get(file);
+  if (done) return done;
+  const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
+  const networks = new Set<string>();
+  const targets = new Set<string>();
+  for (const { guard, text } of file.sections.flatMap(({ rules }) => rules)) {
+    if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
+    const bare = text.replaceAll(/"[^"]*"/g, '""');
+    for (const [, network] of bare.matchAll(/ -[sd] ([0-9a-f.:/]+)/g) as Iterable<[string, string]>)
+      networks.add(network);
+    const target = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/.exec(bare)?.[1];
+    if (target !== undefined) targets.add(target);
+  }
+  const questions = { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
+  asked.set(file, questions);
+  return questions;
+}
+
+function fileOf(view: View, path: string): RuleFile {
+  const file = view.memory.file(path, view.files.get(path)!);
+  if ('sections' in file) return file;
+  throw new ReviewStopped(file);
+}
+
+/** The answers of a node as a text: equal texts, same treatment. */
+function answersOf(node: NodeOf, family: Family, { guards, networks }: Questions): string {
+  const scope = scopeOf(node, family);
+  const address = factOf(node, family, 'address');
+  const pods = factOf(node, family, 'podCIDR');
+  const held = guards.map((guard) => (guardHolds(guard, scope) ? '1' : '0')).join('');
+  const placed = networks.map((network) => relation(network, address, pods)).join('');
+  const known = `${address === undefined ? '-' : 'a'}${pods === undefined ? '-' : 'p'}`;
+  return `${known} ${isOpen(node, address)} ${held} ${placed}`;
+}
+
+/** How a network lies to a node's own address and pods. */
+function relation(network: string, address: string | undefined, pods: string | undefined): string {
+  if (!network.includes('/')) {
+    if (network === address) return 'n';
+    return pods !== undefined && cidrContains(pods, network) ? 'p' : '.';
+  }
+  const cidr = parseCidr(network);
+  const podCIDR = parseCidr(pods ?? '');
+  const first = podCIDR && parseAddress(podCIDR.text.slice(0, podCIDR.text.indexOf('/')));
+  const own = cidr && parseAddress(address ?? '');
+  const inside = cidr && first && isInCidr(first, cidr) && cidr.prefix <= podCIDR.prefix;
+  const within = cidr && podCIDR && !inside && cidrContains(podCIDR.text, cidr.text.slice(0, cidr.text.indexOf('/')));
+  return `${own && isInCidr(own, cidr) ? 'n' : '.'}${inside ? 'P' : within ? 'p' : '.'}`;
+}
+
+/** Whether node ports are open on the node's address, where the profile chooses addresses. */
+function isOpen({ profile }: NodeOf, address: string | undefined): boolean {
+  return address !== undefined && profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
+}

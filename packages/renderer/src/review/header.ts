@@ -1,0 +1,102 @@
+import type { TransportProtocol } from '@sluice/bundle';
+import type { Policy } from './facts.ts';
+
+/** An endpoint as the comment block has it. */
+export interface HeaderNote {
+  /** The name of the port; empty for a port without one. */
+  readonly port: string;
+  readonly text: string;
+  readonly node?: string;
+  readonly zone?: string;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+}
+
+/** A port as the comment block has it. */
+export interface PortNote {
+  readonly name: string;
+  readonly clusterIP: string;
+  readonly port: number;
+  readonly protocol: TransportProtocol;
+  /** 0: none. */
+  readonly nodePort: number;
+}
+
+/** What the comment block above the rules of a Service says: `compile/header.ts` writes it. */
+export interface HeaderNotes {
+  readonly type?: string;
+  readonly ports: readonly PortNote[];
+  readonly externalAddresses: readonly string[];
+  readonly loadBalancerAddresses: readonly string[];
+  readonly sourceRanges: readonly string[];
+  readonly internalPolicy: Policy;
+  readonly externalPolicy: Policy;
+  readonly healthCheckPort: number;
+  readonly affinitySeconds?: number;
+  readonly endpoints: readonly HeaderNote[];
+}
+
+const portForm = /^(\S+): (?:(\S+) )?(\d+)\/(TCP|UDP|SCTP)(?: node port (\d+))?$/;
+const endpointForm = /^endpoint (?:([a-z0-9-]+) )?(\[[0-9a-f:]+\]:\d+|[0-9.]+:\d+)(?: (.*))?$/;
+
+/** Reads a comment block. Lines of another form say nothing. */
+export function notesOf(header: readonly string[]): HeaderNotes {
+  const after = (prefix: string): readonly string[] =>
+    header.flatMap((line) => (line.startsWith(`${prefix} `) ? [line.slice(prefix.length + 1)] : []));
+  const type = /^\S+\/\S+ (ClusterIP|NodePort|LoadBalancer)$/.exec(header[0] ?? '')?.[1];
+  const seconds = /^ClientIP (\d+) s$/.exec(after('session affinity')[0] ?? '')?.[1];
+  return {
+    ...(type === undefined ? {} : { type }),
+    ports: header.flatMap(portOf),
+    externalAddresses: after('external address'),
+    loadBalancerAddresses: after('load-balancer address'),
+    sourceRanges: after('load-balancer source range'),
+    internalPolicy: header.includes('internalTrafficPolicy Local') ? 'Local' : 'Cluster',
+    externalPolicy: header.includes('externalTrafficPolicy Local') ? 'Local' : 'Cluster',
+    healthCheckPort: Number(after('health-check node port')[0] ?? 0),
+    ...(seconds === undefined ? {} : { affinitySeconds: Number(seconds) }),
+    endpoints: header.flatMap(endpointOf),
+  };
+}
+
+function portOf(line: string): readonly PortNote[] {
+  const match = portForm.exec(line);
+  if (!match) return [];
+  const [, clusterIP = '', name = '', port = '', protocol = '', nodePort = '0'] = match;
+  return [
+    {
+      name,
+      clusterIP,
+      port: Number(port),
+      protocol: protocol.toLowerCase() as TransportProtocol,
+      nodePort: Number(nodePort),
+    },
+  ];
+}
+
+const states = /(?:^| )(not ready)?(?:(?:^| )(terminating)(, not serving)?)?$/;
+
+function endpointOf(line: string): readonly HeaderNote[] {
+  const match = endpointForm.exec(line);
+  if (!match) return [];
+  const [, port = '', text = '', rest = ''] = match;
+  const state = states.exec(rest);
+  const [node, zone] = rest
+    .slice(0, state?.index ?? rest.length)
+    .split(' ')
+    .filter(Boolean);
+  const terminating = state?.[2] !== undefined;
+  return [
+    {
+      port,
+      text,
+      ...(node === undefined || node === '-' ? {} : { node }),
+      ...(zone === undefined ? {} : { zone }),
+      ready: state?.[1] === undefined,
+      // Only of an endpoint that ends does the block say whether it still serves.
+      serving: state?.[3] === undefined,
+      terminating,
+    },
+  ];
+}

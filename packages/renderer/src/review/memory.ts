@@ -1,0 +1,55 @@
+import {
+  type Family,
+  type LinkRule,
+  type NodeFile,
+  type Problem,
+  readLine,
+  readRuleFile,
+  readNode,
+  type RuleError,
+  type RuleFile,
+} from '@sluice/bundle';
+import { type FileReach, reachOf } from './reach.ts';
+
+/**
+ * Remembers what texts were read as. Two bundles that differ in a hundred of ten thousand files share one memory, so
+ * that what is the same in both is read once.
+ */
+export class Memory {
+  readonly #files = new Map<string, RuleFile | readonly Problem[]>();
+  readonly #reaches = new Map<string, FileReach>();
+  readonly #nodes = new Map<string, NodeFile | Problem>();
+  readonly #lines: Record<Family, Map<string, LinkRule | RuleError>> = { ipv4: new Map(), ipv6: new Map() };
+
+  /** A rule file, or its problems, which name `path`. */
+  file(path: string, text: string): RuleFile | readonly Problem[] {
+    const known = this.#files.get(text);
+    if (known) return known;
+    const file = readRuleFile(path, text);
+    if ('sections' in file) this.#files.set(text, file);
+    return file;
+  }
+
+  /** Which packets the rules of a file can meet. */
+  reach(text: string, family: Family): FileReach {
+    const key = `${family}\n${text}`;
+    const known = this.#reaches.get(key) ?? reachOf(text, family);
+    this.#reaches.set(key, known);
+    return known;
+  }
+
+  node(path: string, text: string): NodeFile | Problem {
+    const known = this.#nodes.get(text) ?? readNode(path, text);
+    if (!('code' in known)) this.#nodes.set(text, known);
+    return known;
+  }
+
+  /** Keeps what the lines of base files say: every slice has them. */
+  learn(lines: readonly string[], family: Family): void {
+    for (const text of lines) this.#lines[family].set(text, this.line(text, family));
+  }
+
+  line(text: string, family: Family): LinkRule | RuleError {
+    return this.#lines[family].get(text) ?? readLine(text, family);
+  }
+}

@@ -1,0 +1,110 @@
+import {
+  compareText,
+  type FamilyProgram,
+  isRuleError,
+  type Outcome,
+  type Packet,
+  readRule,
+  type RuleHit,
+  trace,
+  type World,
+} from '@sluice/bundle';
+import type { Affinity, Branch, FlowOutcome } from './flow.ts';
+
+/**
+ * What becomes of the connections that start with a packet: every branch with its share, and what affinity makes of a client
+ * that comes again.
+ * @throws TraceError for rules that the tracer does not understand
+ */
+export function outcomeOf(program: FamilyProgram, packet: Packet, world: World): FlowOutcome {
+  const outcomes = trace(program, packet, world);
+  const branches = branchesOf(outcomes);
+  const affinity = affinityOf(program, packet, world, outcomes);
+  const key = keyOf(branches);
+  return affinity === undefined ? { key, branches } : { key: `${key}; affinity ${affinity}`, branches, affinity };
+}
+
+function branchesOf(outcomes: readonly Outcome[]): readonly Branch[] {
+  return outcomes
+    .map(({ verdict, to, masquerade, probability, path }): Branch => {
+      const reject = verdict === 'reject' ? rejection(path) : undefined;
+      return {
+        verdict,
+        ...(to === undefined ? {} : { to }),
+        masquerade,
+        share: probability,
+        ...(reject === undefined ? {} : { reject }),
+      };
+    })
+    .toSorted((a, b) => compareText(a.to ?? '', b.to ?? '') || compareText(labelOf(a), labelOf(b)));
+}
+
+/** Shares to seven digits: rules give probabilities to ten, of which the kernel keeps 31 bits. */
+function keyOf(branches: readonly Branch[]): string {
+  return branches.map((branch) => `${labelOf(branch)} ${branch.to ?? ''} ${branch.share.toFixed(7)}`).join(' | ');
+}
+
+const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
+  [masquerade ? 'masquerade' : '', verdict, reject ?? ''].filter(Boolean).join(' ');
+
+function rejection(path: readonly RuleHit[]): string | undefined {
+  const rule = readRule(path.at(-1)?.rule ?? '');
+  return !isRuleError(rule) && rule.target?.kind === 'reject' ? rule.target.with : undefined;
+}
+
+/**
+ * What affinity does for a new client of each endpoint when it comes again.
+ * @returns `10800 s` when every endpoint keeps its clients for so long; otherwise a clause per endpoint; undefined without affinity
+ */
+function affinityOf(
+  program: FamilyProgram,
+  packet: Packet,
+  world: World,
+  outcomes: readonly Outcome[],
+): Affinity | undefined {
+  const clauses = new Map(
+    outcomes.flatMap((outcome) => {
+      const names = recentNames(outcome.path, 'set');
+      const kept = names.map((name) => stay(outcome, trace(program, { ...packet, remembers: name }, world), name));
+      return outcome.verdict === 'dnat' || kept.length > 0
+        ? [[outcome.to ?? outcome.verdict, kept.join(' and ') || none] as const]
+        : [];
+    }),
+  );
+  const [first, ...others] = new Set(clauses.values());
+  if (others.length === 0) return first === none ? undefined : first;
+  return [...clauses]
+    .map(([to, clause]) => `${to} ${clause}`)
+    .toSorted(compareText)
+    .join(', ');
+}
+
+const none = 'not kept';
+
+/** How long a client that got one outcome keeps it. @param again what becomes of it when it is remembered under `name` */
+function stay(outcome: Outcome, again: readonly Outcome[], name: string): string {
+  const asked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
+  if (!asked) return none;
+  const seconds = Math.min(...again.flatMap(({ path }) => recentSeconds(path, name)));
+  const wait = Number.isFinite(seconds) ? `${seconds} s` : 'for good';
+  const kept = again.length === 1 && again[0]?.to === outcome.to && again[0]?.masquerade === outcome.masquerade;
+  return kept ? wait : `${wait} to ${keyOf(branchesOf(again))}`;
+}
+
+function recentNames(path: readonly RuleHit[], action: 'set' | 'rcheck'): readonly string[] {
+  return recentMatches(path).flatMap((match) => (match.action === action ? [match.name] : []));
+}
+
+function recentSeconds(path: readonly RuleHit[], name: string): readonly number[] {
+  return recentMatches(path).flatMap((match) =>
+    match.action === 'rcheck' && match.name === name && match.seconds !== undefined ? [match.seconds] : [],
+  );
+}
+
+function recentMatches(path: readonly RuleHit[]): readonly { action: string; name: string; seconds?: number }[] {
+  return path.flatMap(({ rule: text }) => {
+    if (!text.includes(' -m recent ')) return [];
+    const rule = readRule(text);
+    return isRuleError(rule) ? [] : rule.matches.filter((match) => match.kind === 'recent');
+  });
+}

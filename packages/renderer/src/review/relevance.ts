@@ -1,0 +1,71 @@
+import { type BundleFiles, type Family, ruleFiles } from '@sluice/bundle';
+import type { Memory } from './memory.ts';
+import type { FileReach } from './reach.ts';
+import { toolOf } from './tools.ts';
+
+/** The Service files of one profile and family by what they reach. */
+export interface ReachIndex {
+  /** In the order of loading. */
+  readonly paths: readonly string[];
+  reach(path: string): FileReach;
+  /** The addresses that rules name as destinations. */
+  readonly addresses: ReadonlySet<string>;
+  /**
+   * The files whose rules a packet to this destination can meet, before or after it is translated, in the order of loading.
+   * All others can be left out without any difference.
+   * @param exact `tcp 10.96.0.10 80`
+   */
+  relevant(exact: string): readonly string[];
+  /** The files that translate to a destination (`tcp 10.244.1.5 8080`, or `tcp 8080` for every address). */
+  translatingTo(key: string): readonly string[];
+}
+
+/** Reads the reach of every Service file of a profile. */
+export function indexReach(files: BundleFiles, profile: string, family: Family, memory: Memory): ReachIndex {
+  const paths = ruleFiles(files, profile, toolOf[family]).filter((path) => path.includes('/services/'));
+  const order = new Map(paths.map((path, at) => [path, at]));
+  const byKey = new Map<string, string[]>();
+  const byTarget = new Map<string, string[]>();
+  const wide: string[] = [];
+  const addresses = new Set<string>();
+  const reach = (path: string): FileReach => memory.reach(files.get(path) ?? '', family);
+  for (const path of paths) {
+    const { exact, ports, wide: rules, targets } = reach(path);
+    for (const key of exact) {
+      put(byKey, key, path);
+      addresses.add(key.slice(key.indexOf(' ') + 1, key.lastIndexOf(' ')));
+    }
+    for (const key of ports) put(byKey, key, path);
+    for (const key of targets) put(byTarget, key, path);
+    if (rules.length > 0) wide.push(path);
+  }
+  const meeting = (key: string): readonly string[] => [
+    ...wide,
+    ...(byKey.get(key) ?? []),
+    ...(byKey.get(withoutAddress(key)) ?? []),
+  ];
+  return {
+    paths,
+    reach,
+    addresses,
+    translatingTo: (key) => byTarget.get(key) ?? [],
+    relevant(exact) {
+      const first = new Set(meeting(exact));
+      const then = [...first].flatMap((path) => [...reach(path).targets].filter(isWhole).flatMap(meeting));
+      return [...new Set([...first, ...then])].toSorted((a, b) => order.get(a)! - order.get(b)!);
+    },
+  };
+}
+
+/** `tcp 80` of `tcp 10.96.0.10 80`. */
+function withoutAddress(key: string): string {
+  return `${key.slice(0, key.indexOf(' '))} ${key.slice(key.lastIndexOf(' ') + 1)}`;
+}
+
+const isWhole = (key: string): boolean => key.indexOf(' ') !== key.lastIndexOf(' ');
+
+function put(map: Map<string, string[]>, key: string, path: string): void {
+  const list = map.get(key);
+  if (list) list.push(path);
+  else map.set(key, [path]);
+}

@@ -1,0 +1,191 @@
+import {
+  type Address,
+  type Cidr,
+  cidrContains,
+  compareText,
+  type Family,
+  type FamilyProgram,
+  isInCidr,
+  parseAddress,
+  parseCidr,
+  printWords,
+  valueOf,
+} from '@sluice/bundle';
+import type { Source } from './flow.ts';
+import { factOf, type NodeOf } from './program.ts';
+import type { View } from './view.ts';
+
+/**
+ * The classes of sources that rules can tell apart on a node. Networks either hold each other or have nothing in common, so one
+ * address from each of them, taken outside of the narrower ones, and one from outside of all stand for all addresses.
+ * @param programs the rules of the node, in one bundle or in both that are compared
+ * @returns each class once: first the node and its pods, then others by network
+ */
+export function sourcesOf(
+  view: View,
+  node: NodeOf,
+  family: Family,
+  programs: readonly FamilyProgram[],
+): readonly Source[] {
+  const asked = askedOf(programs, family);
+  const place = placesOf(view, node, family);
+  const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : hostCidr(place.address)];
+  const networks = new Map([...own, ...asked.networks].flatMap(known).map((cidr) => [cidr.text, cidr]));
+  const outside = representative(anywhere[family], [...networks.values()], usual[family]);
+  const sources = [...networks.values()].flatMap((network) => {
+    const address = representative(network, [...networks.values()]);
+    return address === undefined ? [] : [classify(address, network, place, asked)];
+  });
+  const all = [
+    ...(place.address === undefined ? [] : [{ class: 'node', address: place.address } as const]),
+    ...(place.podCIDR === undefined ? podsWithoutNetwork(place, networks, family) : []),
+    ...sources,
+    ...(outside === undefined ? [] : [classify(outside, undefined, place, asked)]),
+  ];
+  const others = [...asked.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
+  return [...unique(all), ...others.flatMap((name) => (outside === undefined ? [] : [strange(outside, name)]))];
+}
+
+/** A packet that comes in by an interface which some rule asks for, though no pod is behind it. */
+const strange = (address: string, name: string): Source => ({
+  class: 'outside',
+  network: `by ${name}`,
+  address,
+  in: name,
+});
+
+interface Asked {
+  readonly networks: readonly (Cidr | undefined)[];
+  readonly interfaces: ReadonlySet<string>;
+  readonly endpoints: ReadonlySet<string>;
+}
+
+const sourceMatch = / -s (\S+)/;
+const interfaceMatch = / -i (\S+)/;
+const translation = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/;
+
+/** The networks, interfaces and endpoints that rules name. */
+function askedOf(programs: readonly FamilyProgram[], family: Family): Asked {
+  const networks = new Set<string>();
+  const interfaces = new Set<string>();
+  const endpoints = new Set<string>();
+  for (const program of programs) {
+    for (const lines of [...program.nat.chains.values(), ...program.filter.chains.values()]) {
+      for (const line of lines) {
+        const text = line.includes('"') ? line.replaceAll(/"[^"]*"/g, '""') : line;
+        const network = sourceMatch.exec(text)?.[1];
+        if (network !== undefined) networks.add(network);
+        const name = interfaceMatch.exec(text)?.[1];
+        if (name !== undefined) interfaces.add(name.replace(/\+$/, '0'));
+        const endpoint = translation.exec(text)?.[1];
+        if (endpoint !== undefined) endpoints.add(endpoint);
+      }
+    }
+  }
+  const cidrs = [...networks].toSorted(compareText).map((text) => parseCidr(text) ?? hostCidr(text));
+  // No packet from the loopback network comes in by an interface: the kernel takes it for a martian.
+  const possible = cidrs.filter((cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]));
+  return { networks: possible, interfaces, endpoints };
+}
+
+interface Places {
+  readonly address: string | undefined;
+  readonly podCIDR: Cidr | undefined;
+  readonly clusterCIDR: Cidr | undefined;
+  readonly podNetworks: readonly string[];
+  /** By which a pod of the node sends. */
+  readonly podInterface: string;
+}
+
+const podNetworksOf = new WeakMap<View, Record<Family, readonly string[]>>();
+
+function placesOf(view: View, node: NodeOf, family: Family): Places {
+  const { values } = node.profile;
+  const bridge = valueOf(values, undefined, 'bridgeInterface');
+  const prefix = valueOf(values, undefined, 'interfaceNamePrefix');
+  const cluster = valueOf(values, family, 'clusterCIDR');
+  const networks = podNetworksOf.get(view) ?? { ipv4: podNetworks(view, 'ipv4'), ipv6: podNetworks(view, 'ipv6') };
+  podNetworksOf.set(view, networks);
+  return {
+    address: factOf(node, family, 'address'),
+    podCIDR: parseCidr(factOf(node, family, 'podCIDR') ?? ''),
+    clusterCIDR: typeof cluster === 'string' ? parseCidr(cluster) : undefined,
+    podNetworks: networks[family],
+    podInterface: typeof bridge === 'string' ? bridge : typeof prefix === 'string' ? `${prefix}0` : 'pod0',
+  };
+}
+
+function podNetworks(view: View, family: Family): readonly string[] {
+  const found = [...view.nodes].flatMap(([, { values }]) => {
+    const value = valueOf(values, family, 'podCIDR');
+    return typeof value === 'string' ? [value] : [];
+  });
+  return [...new Set(found)];
+}
+
+function classify(address: string, network: Cidr | undefined, place: Places, asked: Asked): Source {
+  const named = [undefined, place.podCIDR?.text, place.clusterCIDR?.text].includes(network?.text);
+  const label = named || network === undefined ? {} : { network: network.text };
+  const isHere = place.podCIDR !== undefined && cidrContains(place.podCIDR.text, address);
+  const incoming = isHere ? place.podInterface : 'eth0';
+  if (address === place.address) return { class: 'node', address };
+  if (asked.endpoints.has(address)) return { class: 'endpoint', network: address, address, in: incoming };
+  if (isHere) return { class: 'pod-here', ...label, address, in: incoming };
+  const isPod =
+    (place.clusterCIDR !== undefined && cidrContains(place.clusterCIDR.text, address)) ||
+    (network !== undefined && place.podNetworks.some((cidr) => cidrContains(cidr, address)));
+  return { class: isPod ? 'pod-elsewhere' : 'outside', ...label, address, in: incoming };
+}
+
+/** Where a node's pod network is not known, its pods show by their interface alone. */
+function podsWithoutNetwork(place: Places, networks: ReadonlyMap<string, Cidr>, family: Family): readonly Source[] {
+  const within = place.clusterCIDR ?? anywhere[family];
+  const address = representative(within, [...networks.values()], [podFallback[family]]);
+  return address === undefined ? [] : [{ class: 'pod-here', address, in: place.podInterface }];
+}
+
+/** The same address twice is the same source, unless it comes in elsewhere. */
+function unique(sources: readonly Source[]): readonly Source[] {
+  return [...new Map(sources.map((source) => [`${source.address} ${source.in ?? ''}`, source])).values()];
+}
+
+const known = (cidr: Cidr | undefined): readonly Cidr[] => (cidr ? [cidr] : []);
+const anywhere = { ipv4: parseCidr('0.0.0.0/0')!, ipv6: parseCidr('::/0')! } as const;
+const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
+/** Addresses that stand for the outside: from the ranges for documentation. */
+const usual = {
+  ipv4: ['198.51.100.7', '203.0.113.7', '192.0.2.7'],
+  ipv6: ['2001:db8:ffff::7', '3fff::7'],
+} as const satisfies Record<Family, readonly string[]>;
+const podFallback = { ipv4: '100.64.0.7', ipv6: 'fd64::7' } as const satisfies Record<Family, string>;
+
+function hostCidr(text: string): Cidr | undefined {
+  return parseCidr(`${text}/${text.includes(':') ? 128 : 32}`);
+}
+
+/**
+ * An address that a network has and none of the narrower ones. If there is any, then one that follows a narrower network, or the
+ * first: so few have to be tried.
+ */
+function representative(network: Cidr, all: readonly Cidr[], preferred: readonly string[] = []): string | undefined {
+  const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(firstOf(cidr), network));
+  const free = (address: Address | undefined): boolean =>
+    address !== undefined && isInCidr(address, network) && !narrower.some((cidr) => isInCidr(address, cidr));
+  const first = numberOf(network);
+  const tries = [first + 10n, first + 1n, first, ...narrower.map((cidr) => numberOf(cidr) + sizeOf(cidr))];
+  const named = preferred.find((text) => free(parseAddress(text)));
+  if (named !== undefined) return named;
+  for (const number of tries) {
+    const address = parseAddress(printWords(wordsOf(number, network.words.length)));
+    if (free(address)) return address?.text;
+  }
+  return undefined;
+}
+
+const firstOf = ({ family, words, text }: Cidr): Address => ({ family, words, text });
+const numberOf = ({ words }: Cidr): bigint => words.reduce((sum, word) => sum * 65_536n + BigInt(word), 0n);
+const sizeOf = ({ words, prefix }: Cidr): bigint => 1n << BigInt(words.length * 16 - prefix);
+
+function wordsOf(number: bigint, count: number): readonly number[] {
+  return Array.from({ length: count }, (_, n) => Number((number >> BigInt(16 * (count - 1 - n))) & 0xffffn));
+}

@@ -1,0 +1,92 @@
+import {
+  baseFile,
+  type BundleFiles,
+  type ClusterFile,
+  clusterFile,
+  compareText,
+  type Family,
+  isProblem,
+  type NodeFile,
+  type Problem,
+  type ProfileFile,
+  profileFile,
+  readCluster,
+  readPath,
+  readProfile,
+} from '@sluice/bundle';
+import { Memory } from './memory.ts';
+import { indexReach, type ReachIndex } from './relevance.ts';
+import { toolOf } from './tools.ts';
+
+/** A bundle made ready for questions about its behaviour. */
+export interface View {
+  readonly files: BundleFiles;
+  readonly memory: Memory;
+  readonly cluster: ClusterFile;
+  readonly profiles: ReadonlyMap<string, ProfileFile>;
+  /** By name, in byte order. */
+  readonly nodes: ReadonlyMap<string, NodeFile>;
+  /** The Service files of a profile by what they reach; made when it is asked for. */
+  index(profile: string, family: Family): ReachIndex;
+}
+
+/**
+ * @param memory shared between bundles that are compared
+ * @returns the view, or what is wrong with the bundle's YAML files (`BUNDLE_INVALID`)
+ */
+export function viewOf(files: BundleFiles, memory = new Memory()): View | readonly Problem[] {
+  const problems: Problem[] = [];
+  const keep = <T extends object>(read: T | Problem): T | undefined => {
+    if (!isProblem(read)) return read;
+    problems.push(read);
+    return undefined;
+  };
+  const cluster = keep(readCluster(clusterFile, files.get(clusterFile) ?? ''));
+  const profiles = new Map<string, ProfileFile>();
+  const nodes: [string, NodeFile][] = [];
+  for (const [path, text] of files) {
+    const what = readPath(path);
+    if (what?.kind === 'profile') {
+      const profile = keep(readProfile(path, text));
+      if (profile) profiles.set(what.profile, profile);
+    } else if (what?.kind === 'node') {
+      const node = keep(memory.node(path, text));
+      if (node) nodes.push([what.node, node]);
+    }
+  }
+  for (const [name, node] of nodes) {
+    if (!files.has(profileFile(node.profile))) problems.push(noProfile(name, node.profile));
+  }
+  if (!cluster || problems.length > 0) return problems;
+  nodes.sort(([a], [b]) => compareText(a, b));
+  const indexes = new Map<string, ReachIndex>();
+  return {
+    files,
+    memory,
+    cluster,
+    profiles,
+    nodes: new Map(nodes),
+    index(profile, family) {
+      const key = `${profile} ${family}`;
+      const index = indexes.get(key) ?? indexReach(files, profile, family, memory);
+      indexes.set(key, index);
+      return index;
+    },
+  };
+}
+
+/** Whether a profile's base files are there for a family. */
+export function hasFamily(view: View, profile: string, family: Family): boolean {
+  const known = view.profiles.get(profile)?.families.includes(family) ?? false;
+  return known && view.files.has(baseFile(profile, 'first', toolOf[family]));
+}
+
+function noProfile(node: string, profile: string): Problem {
+  return {
+    code: 'BUNDLE_INVALID',
+    level: 'error',
+    object: `Node ${node}`,
+    message: `Cannot review the bundle: the node's profile ${profile} is not there`,
+    hint: 'Bundles are written by `sluice render`; render again rather than edit them',
+  };
+}
