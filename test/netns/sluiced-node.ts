@@ -1,0 +1,146 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { execa } from 'execa';
+import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+
+const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
+
+/** What a command said and how it ended. */
+export interface Said {
+  readonly exitCode?: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The parts of state.json that tests look at. */
+export interface Journal {
+  readonly current?: number;
+  readonly open?: unknown;
+  readonly history?: readonly { readonly what: string; readonly version: string }[];
+}
+
+/**
+ * The real program on the real kernel: a network namespace with a /run of its own, and a directory with `sluiced.yaml`, `state` and
+ * the bundle `rendered`.
+ */
+export class SluicedNode {
+  readonly name = `slt-${process.pid}-${randomBytes(3).toString('hex')}`;
+  readonly directory = mkdtempSync(`${tmpdir()}/slt-`);
+  readonly #children: ChildProcess[] = [];
+
+  /** Makes the namespace. The caller ends it with `remove`. */
+  static async make(): Promise<SluicedNode> {
+    const node = new SluicedNode();
+    await execa('ip', ['netns', 'add', node.name]);
+    await execa('ip', ['netns', 'exec', node.name, 'ip', 'link', 'set', 'lo', 'up']);
+    return node;
+  }
+
+  async remove(): Promise<void> {
+    for (const child of this.#children.splice(0))
+      if (child.exitCode === null && child.signalCode === null) await this.kill(child);
+    await execa('ip', ['netns', 'delete', this.name], { reject: false });
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /**
+   * A command line that runs inside the namespace. `exec` all the way: the process that is started is the program itself.
+   * @param before shell text to run first, in the same mount namespace
+   */
+  #inside(command: readonly string[], before = ''): [string, string[]] {
+    const script = `mount -t tmpfs tmpfs /run && ${before} exec "$@"`;
+    return ['ip', ['netns', 'exec', this.name, 'unshare', '-m', 'sh', '-c', script, 'sh', ...command]];
+  }
+
+  /** Runs a tool and gives what it printed. */
+  async tool(command: readonly string[], input = ''): Promise<string> {
+    const [file, args] = this.#inside(command);
+    return (await execa(file, args, { input })).stdout;
+  }
+
+  /** Runs `sluiced` with the node's config. */
+  async sluiced(...args: readonly string[]): Promise<Said> {
+    return this.sluicedAfter('', ...args);
+  }
+
+  /** Runs `sluiced` after a shell text that prepares the place it runs in, such as `mount … &&`. */
+  async sluicedAfter(before: string, ...args: readonly string[]): Promise<Said> {
+    const config = ['-c', `${this.directory}/sluiced.yaml`];
+    const [file, rest] = this.#inside([process.execPath, main, ...args, ...config], before);
+    return execa(file, rest, { reject: false });
+  }
+
+  /** `sluiced apply` of the bundle `rendered`. */
+  async apply(...more: readonly string[]): Promise<Said> {
+    return this.sluiced('apply', `${this.directory}/rendered`, ...more);
+  }
+
+  /** Starts `sluiced run`; `remove` ends it if nobody else does. */
+  start(before = ''): ChildProcess {
+    const [file, args] = this.#inside([process.execPath, main, 'run', '-c', `${this.directory}/sluiced.yaml`], before);
+    const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    child.stdout?.resume();
+    this.#children.push(child);
+    return child;
+  }
+
+  async kill(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<number | null> {
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    child.kill(signal);
+    return ended;
+  }
+
+  writeConfig(backend: string, more = ''): void {
+    const fields = [
+      `node: ${sampleNode}`,
+      `bundle: ${this.directory}/rendered`,
+      `state: ${this.directory}/state`,
+      `backend: ${backend}`,
+    ];
+    writeFileSync(
+      `${this.directory}/sluiced.yaml`,
+      `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${fields.join('\n')}\nscanIntervalSeconds: 1\n${more}`,
+    );
+  }
+
+  /** The rules of all tables and both families and the KUBE-* chains, without counters and dates. */
+  async rules(backend: string): Promise<string> {
+    const save = async (name: string): Promise<string> => {
+      const text = await this.tool([name]);
+      return text
+        .split('\n')
+        .filter((line) => /^(-A|:KUBE)/.test(line))
+        .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
+        .join('\n');
+    };
+    return `${await save(`iptables-${backend}-save`)}\n${await save(`ip6tables-${backend}-save`)}`;
+  }
+
+  /** state.json; empty before there is one. */
+  journal(): Journal {
+    try {
+      return JSON.parse(readFileSync(`${this.directory}/state/state.json`, 'utf8')) as Journal;
+    } catch {
+      return {};
+    }
+  }
+
+  /** What the daemon answers; undefined when it does not. */
+  async ask(path = '/status'): Promise<string | undefined> {
+    return this.tool(['curl', '-s', '-m', '2', `http://127.0.0.1:10276${path}`]).catch(() => undefined);
+  }
+}
+
+/** Looks until something is so. Throws after ten seconds. */
+export async function until<T>(what: string, look: () => Promise<T | undefined | false>): Promise<T> {
+  for (let tries = 0; tries < 200; tries++) {
+    const seen = await look();
+    if (seen) return seen;
+    await sleep(50);
+  }
+  throw new Error(`${what} did not happen`);
+}
