@@ -15,10 +15,10 @@ export interface FlowRow extends Omit<Flow, 'outcome'> {
 
 /** Whose flows are asked for. */
 export interface FlowQuestion {
-  readonly profile: string;
+  /** The profile of the nodes in each bundle. */
+  readonly profiles: readonly string[];
   readonly family: Family;
   readonly destinations: readonly Destination[];
-  /** Nodes that have this profile in every bundle. */
   readonly nodes: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export interface FlowQuestion {
 export function* flowRows(views: readonly View[], question: FlowQuestion): Generator<FlowRow> {
   for (const [, unit] of unitsOf(views, question)) {
     const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
-    for (const nodes of groupNodes(unit.nodes, question.profile, question.family, slices)) {
+    for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices)) {
       yield* rowsOfGroup(slices, nodes, question.family, unit.destinations);
     }
   }
@@ -42,7 +42,7 @@ export function* flowRows(views: readonly View[], question: FlowQuestion): Gener
 export function flowsOf(view: View, profile: string, family: Family, paths?: readonly string[]): readonly Flow[] {
   const index = view.index(profile, family);
   const destinations = destinationsOf(family, [{ index, paths: paths ?? index.paths }]);
-  const question = { profile, family, destinations, nodes: nodesOfProfile(view, profile) };
+  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
   return [...flowRows([view], question)].map(({ outcomes, ...row }) => ({ ...row, outcome: outcomes[0]! }));
 }
 
@@ -59,17 +59,17 @@ interface Unit {
   readonly nodes: readonly string[];
 }
 
-function unitsOf(views: readonly View[], { profile, family, destinations, nodes }: FlowQuestion): Map<string, Unit> {
+function unitsOf(views: readonly View[], { profiles, family, destinations, nodes }: FlowQuestion): Map<string, Unit> {
   const units = new Map<string, Unit>();
   const add = (destination: Destination, address: string, members: readonly string[], tag: string): void => {
-    const paths = views.map((view) => view.index(profile, family).relevant(keyOf(destination, address)));
+    const paths = views.map((view, at) => view.index(profiles[at]!, family).relevant(keyOf(destination, address)));
     const key = `${tag}\n${paths.map((list) => list.join(' ')).join('\n')}`;
     const unit = units.get(key) ?? { paths, destinations: [], nodes: members };
     unit.destinations.push(destination);
     units.set(key, unit);
   };
   // A Service may claim the address of a node; there the node's own ports meet its rules too.
-  const claimed = claimedAddresses(views, profile, family);
+  const claimed = claimedAddresses(views, profiles, family);
   const special = nodes.filter((name) => claimed.has(addressIn(views, name, family) ?? ''));
   const plain = nodes.filter((name) => !special.includes(name));
   for (const destination of destinations) {
@@ -87,10 +87,10 @@ function addressIn(views: readonly View[], name: string, family: Family): string
 }
 
 /** Node addresses that are Services' addresses as well, such as an external IP. */
-function claimedAddresses(views: readonly View[], profile: string, family: Family): ReadonlySet<string> {
+function claimedAddresses(views: readonly View[], profiles: readonly string[], family: Family): ReadonlySet<string> {
   const own = new Set(views.flatMap((view) => [...view.nodes.keys()].map((name) => addressIn([view], name, family))));
   return new Set(
-    views.flatMap((view) => [...view.index(profile, family).addresses].filter((address) => own.has(address))),
+    views.flatMap((view, at) => [...view.index(profiles[at]!, family).addresses].filter((address) => own.has(address))),
   );
 }
 

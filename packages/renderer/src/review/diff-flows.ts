@@ -1,0 +1,131 @@
+import { baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
+import { destinationsOf } from './destinations.ts';
+import type { Destination, FlowChange, FlowOutcome, Source } from './flow.ts';
+import { compareRows, flowRows, type FlowRow } from './flows.ts';
+import { toolOf } from './tools.ts';
+import { hasFamily, type View } from './view.ts';
+
+/** A changed flow, and the other sources to which the same happens. */
+export interface ChangedFlow extends FlowChange {
+  readonly alsoFrom: readonly Source[];
+}
+
+/**
+ * The flows that two bundles treat differently, on nodes that both have. Only destinations that changed files can have
+ * something to do with are asked for.
+ * @param changed the paths of files whose text differs
+ */
+export function changedFlows(before: View, after: View, changed: ReadonlySet<string>): readonly ChangedFlow[] {
+  const found: FlowChange[] = [];
+  for (const [, names] of sharedNodes(before, after)) {
+    const profiles = [before, after].map((view) => view.nodes.get(names[0]!)!.profile);
+    for (const family of ['ipv4', 'ipv6'] as const) {
+      if (!hasFamily(before, profiles[0]!, family) || !hasFamily(after, profiles[1]!, family)) continue;
+      const pair: Pair = { views: [before, after], profiles, family, changed };
+      const moved = isBaseChanged(pair) ? names : names.filter((name) => changed.has(nodeFile(name)));
+      const rest = names.filter((name) => !moved.includes(name));
+      for (const [nodes, destinations] of [
+        [moved, moved.length > 0 ? allDestinations(pair) : []],
+        [rest, rest.length > 0 ? affectedDestinations(pair) : []],
+      ] as const) {
+        if (destinations.length === 0) continue;
+        for (const row of flowRows(pair.views, { profiles, family, destinations, nodes })) {
+          const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
+          if (old.key !== fresh.key) found.push(changeOf(row, old, fresh));
+        }
+      }
+    }
+  }
+  return foldFlows(found.toSorted(compareRows));
+}
+
+interface Pair {
+  readonly views: readonly [View, View];
+  readonly profiles: readonly string[];
+  readonly family: Family;
+  readonly changed: ReadonlySet<string>;
+}
+
+/** Nodes that both bundles have, by their profiles in both. */
+function sharedNodes(before: View, after: View): ReadonlyMap<string, readonly string[]> {
+  const shared = [...after.nodes.keys()].filter((name) => before.nodes.has(name));
+  return Map.groupBy(shared, (name) => `${before.nodes.get(name)!.profile} ${after.nodes.get(name)!.profile}`);
+}
+
+/** Whether what all Services share differs. */
+function isBaseChanged({ profiles, family, changed }: Pair): boolean {
+  const [old, fresh] = profiles as [string, string];
+  if (old !== fresh) return true;
+  const tool = toolOf[family];
+  return [profileFile(old), baseFile(old, 'first', tool), baseFile(old, 'last', tool)].some((path) =>
+    changed.has(path),
+  );
+}
+
+function allDestinations({ views, profiles, family }: Pair): readonly Destination[] {
+  const sides = views.map((view, at) => view.index(profiles[at]!, family));
+  return destinationsOf(
+    family,
+    sides.map((index) => ({ index, paths: index.paths })),
+  );
+}
+
+/**
+ * The destinations of changed files, and those whose packets a changed file meets after they are translated. A file with a rule
+ * that any packet can meet concerns all of them.
+ */
+function affectedDestinations(pair: Pair): readonly Destination[] {
+  const { views, profiles, family, changed } = pair;
+  const sides = views.map((view, at) => view.index(profiles[at]!, family));
+  const own = sides.map((index) => index.paths.filter((path) => changed.has(path)));
+  if (own.every((paths) => paths.length === 0)) return [];
+  const reaches = sides.flatMap((index, at) => own[at]!.map((path) => index.reach(path)));
+  if (reaches.some(({ wide }) => wide.length > 0)) return allDestinations(pair);
+  const keys = new Set(reaches.flatMap(({ exact, ports }) => [...exact, ...ports]));
+  return destinationsOf(
+    family,
+    sides.map((index, at) => ({
+      index,
+      paths: new Set([...own[at]!, ...[...keys].flatMap((key) => index.translatingTo(key))]),
+    })),
+  );
+}
+
+function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fresh: FlowOutcome): FlowChange {
+  return { ...row, old, new: fresh };
+}
+
+/**
+ * Puts flows together that change alike, and leaves out endpoints that meet their own Service when nothing happens to them that does not
+ * happen to every pod: that an endpoint is masqueraded when it meets itself is no change.
+ */
+function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
+  const places = Map.groupBy(changes, ({ nodes, family, destination }) =>
+    JSON.stringify([nodes.profile, nodes.nodes[0], family, destination]),
+  );
+  return [...places.values()].flatMap((rows) => {
+    const common = rows.filter(({ source }) => source.class.startsWith('pod-'));
+    const own = rows.filter(
+      (row) => row.source.class !== 'endpoint' || !common.some((other) => isSameButSelf(row, other)),
+    );
+    const alike = Map.groupBy(own, (row) => JSON.stringify([row.old.key, row.new.key]));
+    return [...alike.values()].map(([first, ...others]) => ({
+      ...first!,
+      alsoFrom: others.map(({ source }) => source),
+    }));
+  });
+}
+
+function isSameButSelf(row: FlowChange, other: FlowChange): boolean {
+  const { address } = row.source;
+  return (['old', 'new'] as const).every((side) => withoutSelf(row[side], address) === withoutSelf(other[side], address));
+}
+
+/** An outcome as a text in which the endpoint's way to itself is never masqueraded. */
+function withoutSelf({ branches, affinity }: FlowOutcome, address: string): string {
+  const texts = branches.map(({ to, verdict, masquerade, share }) => {
+    const isSelf = to?.slice(0, to.lastIndexOf(':')).replaceAll(/[[\]]/g, '') === address;
+    return `${verdict} ${to ?? ''} ${masquerade && !isSelf} ${share.toFixed(7)}`;
+  });
+  return `${texts.toSorted(compareText).join(' | ')} ${affinity ?? ''}`;
+}

@@ -1,0 +1,161 @@
+import { type BundleFiles, compareText, type Family, type Problem, readPath, sysctlFile } from '@sluice/bundle';
+import { changedFlows, type ChangedFlow } from './diff-flows.ts';
+import { type FactChange, factChanges } from './fact-changes.ts';
+import { factsOf, type ServiceFacts } from './facts.ts';
+import { nodesOfProfile } from './flows.ts';
+import { Memory } from './memory.ts';
+import { ReviewStopped } from './program.ts';
+import { type View, viewOf } from './view.ts';
+import { tools } from './tools.ts';
+
+/** What two bundles say and do differently. */
+export interface BundleDiff {
+  /** By name, then family. */
+  readonly services: readonly ServiceChange[];
+  /** Behaviour that changed. */
+  readonly flows: readonly ChangedFlow[];
+  /** Lines of `sysctl.conf`, values of `node.yaml`, `profile.yaml` and `cluster.yaml`, rules of base files. */
+  readonly settings: readonly SettingChange[];
+  readonly nodes: { readonly added: readonly string[]; readonly removed: readonly string[]; readonly all: number };
+  /** Lines of rules, guarded ones counted once. */
+  readonly rules: { readonly old: number; readonly new: number };
+}
+
+export interface ServiceChange {
+  readonly service: string;
+  readonly family: Family;
+  /** The profiles in which it changes so. */
+  readonly profiles: readonly string[];
+  readonly kind: 'added' | 'removed' | 'changed';
+  readonly changes: readonly FactChange[];
+  /** The ports that had endpoints and have none now. */
+  readonly emptied: readonly string[];
+  /** How many nodes have these profiles. */
+  readonly nodes: number;
+}
+
+export interface SettingChange {
+  /** The file, with alike nodes put together: `nodes/node-a/node.yaml`. */
+  readonly file: string;
+  readonly old: readonly string[];
+  readonly new: readonly string[];
+}
+
+/**
+ * Compares what two bundles do to traffic. Rules that only stand in another order make no difference.
+ * @returns the differences, or why a bundle cannot be reviewed: nodes would refuse it
+ */
+export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | readonly Problem[] {
+  const memory = new Memory();
+  const [before, after] = [viewOf(old, memory), viewOf(fresh, memory)];
+  if (!('index' in before)) return before;
+  if (!('index' in after)) return after;
+  const changed = changedPaths(old, fresh);
+  try {
+    return {
+      services: serviceChanges(before, after, changed),
+      flows: changedFlows(before, after, changed),
+      settings: settingChanges(before, after, changed),
+      nodes: nodeChanges(before, after),
+      rules: { old: countRules(old), new: countRules(fresh) },
+    };
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+/** Whether the bundles say and do the same. */
+export function isSame({ services, flows, settings, nodes }: BundleDiff): boolean {
+  return services.length + flows.length + settings.length + nodes.added.length + nodes.removed.length === 0;
+}
+
+function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlySet<string> {
+  const changed = new Set<string>();
+  for (const [path, text] of fresh) if (old.get(path) !== text) changed.add(path);
+  for (const path of old.keys()) if (!fresh.has(path)) changed.add(path);
+  return changed;
+}
+
+function serviceChanges(before: View, after: View, changed: ReadonlySet<string>): readonly ServiceChange[] {
+  const merged = new Map<string, Omit<ServiceChange, 'nodes'>>();
+  for (const path of [...changed].toSorted(compareText)) {
+    const what = readPath(path);
+    if (what?.kind !== 'service') continue;
+    const family = tools.find(([tool]) => tool === what.tool)?.[1];
+    if (family === undefined) continue;
+    const service = `${what.namespace}/${what.name}`;
+    const old = factsAt(before, path, service, family);
+    const fresh = factsAt(after, path, service, family);
+    const changes = factChanges(old, fresh);
+    if (changes.length === 0) continue;
+    const kind = old === undefined ? 'added' : fresh === undefined ? 'removed' : 'changed';
+    const key = JSON.stringify([service, family, kind, changes]);
+    const profiles = [...(merged.get(key)?.profiles ?? []), what.profile];
+    merged.set(key, { service, family, profiles, kind, changes, emptied: emptiedPorts(old, fresh) });
+  }
+  const nodesIn = (profile: string): number => nodesOfProfile(after, profile).length;
+  return [...merged.values()].map((change) => ({
+    ...change,
+    nodes: change.profiles.reduce((sum, profile) => sum + nodesIn(profile), 0),
+  }));
+}
+
+function factsAt(view: View, path: string, service: string, family: Family): ServiceFacts | undefined {
+  const text = view.files.get(path);
+  if (text === undefined) return undefined;
+  const file = view.memory.file(path, text);
+  if (!('sections' in file)) throw new ReviewStopped(file);
+  return factsOf(service, family, file);
+}
+
+function emptiedPorts(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly string[] {
+  const served = (facts: ServiceFacts | undefined): readonly string[] =>
+    (facts?.ports ?? []).flatMap(({ key, endpoints }) => (endpoints.length > 0 ? [key] : []));
+  if (!fresh) return [];
+  const now = served(fresh);
+  return served(old).filter((key) => !now.includes(key) && fresh.ports.some((port) => port.key === key));
+}
+
+/** Lines that only one of two files has, whatever their order; nodes with the same changes are one. */
+function settingChanges(before: View, after: View, changed: ReadonlySet<string>): readonly SettingChange[] {
+  const found = new Map<string, SettingChange>();
+  for (const path of [...changed].toSorted(compareText)) {
+    const what = readPath(path);
+    if (!what || what.kind === 'service' || what.kind === 'git') continue;
+    // Nodes that come and go are counted apart.
+    if (what.kind === 'node' && !(before.files.has(path) && after.files.has(path))) continue;
+    const [old, fresh] = [linesOf(before.files.get(path)), linesOf(after.files.get(path))];
+    const change = {
+      file: path,
+      old: old.filter((line) => !fresh.includes(line)),
+      new: fresh.filter((line) => !old.includes(line)),
+    };
+    if (change.old.length + change.new.length === 0) continue;
+    found.set(what.kind === 'node' ? JSON.stringify([change.old, change.new]) : path, change);
+  }
+  return [...found.values()];
+}
+
+const linesOf = (text = ''): readonly string[] =>
+  text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+
+function nodeChanges(before: View, after: View): BundleDiff['nodes'] {
+  return {
+    added: [...after.nodes.keys()].filter((name) => !before.nodes.has(name)),
+    removed: [...before.nodes.keys()].filter((name) => !after.nodes.has(name)),
+    all: after.nodes.size,
+  };
+}
+
+function countRules(files: BundleFiles): number {
+  let count = 0;
+  for (const [path, text] of files) {
+    if (!path.startsWith('profiles/') || path === sysctlFile(path.split('/')[1] ?? '')) continue;
+    for (let at = 0; at >= 0; at = text.indexOf('\n', at + 1)) {
+      const first = text.charCodeAt(at === 0 ? 0 : at + 1);
+      if (first === 0x2d || first === 0x40) count++;
+    }
+  }
+  return count;
+}

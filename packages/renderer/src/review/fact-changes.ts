@@ -1,0 +1,106 @@
+import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
+
+/** One thing about a Service that two bundles say differently. */
+export interface FactChange {
+  readonly what:
+    | 'type'
+    | 'port'
+    | 'address'
+    | 'node-port'
+    | 'endpoint'
+    | 'internal-policy'
+    | 'external-policy'
+    | 'affinity'
+    | 'source-range'
+    | 'health-check-port';
+  /** The port that it is about, `shop/web:http 80/TCP`; absent for the Service as a whole. */
+  readonly port?: string;
+  /** Absent: it was not there. */
+  readonly old?: string;
+  /** Absent: it is gone. */
+  readonly new?: string;
+}
+
+/** What changes about a Service; nothing when both say the same. @param old absent: the Service is new */
+export function factChanges(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly FactChange[] {
+  const keys = [...new Set([...(old?.ports ?? []), ...(fresh?.ports ?? [])].map(({ key }) => key))].toSorted();
+  const find = (facts: ServiceFacts | undefined, key: string): PortFacts | undefined =>
+    facts?.ports.find((port) => port.key === key);
+  return [
+    ...(old && fresh ? scalar('type', undefined, old.type, fresh.type) : []),
+    ...keys.flatMap((key) => portChanges(key, find(old, key), find(fresh, key))),
+  ];
+}
+
+function portChanges(key: string, old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] {
+  const whole = old && fresh ? [] : [change('port', undefined, old?.key, fresh?.key)];
+  const both = old !== undefined && fresh !== undefined;
+  return [
+    ...whole,
+    ...lists('address', key, old?.addresses.map(addressText), fresh?.addresses.map(addressText)),
+    ...scalar('node-port', key, portText(old?.nodePort), portText(fresh?.nodePort)),
+    ...endpointChanges(key, old?.endpoints ?? [], fresh?.endpoints ?? []),
+    ...(both ? scalar('internal-policy', key, old.internalPolicy, fresh.internalPolicy) : []),
+    ...(both ? scalar('external-policy', key, old.externalPolicy, fresh.externalPolicy) : []),
+    ...scalar('affinity', key, affinityText(old), affinityText(fresh)),
+    ...lists('source-range', key, old?.sourceRanges, fresh?.sourceRanges),
+    ...scalar('health-check-port', key, portText(old?.healthCheckPort), portText(fresh?.healthCheckPort)),
+  ];
+}
+
+/** An endpoint that moves to another node is one change, not two. */
+function endpointChanges(
+  port: string,
+  old: readonly EndpointFacts[],
+  fresh: readonly EndpointFacts[],
+): readonly FactChange[] {
+  const before = new Map(old.map((endpoint) => [endpoint.text, endpointText(endpoint)]));
+  const after = new Map(fresh.map((endpoint) => [endpoint.text, endpointText(endpoint)]));
+  const texts = [...new Set([...before.keys(), ...after.keys()])].toSorted();
+  return texts.flatMap((text) => scalar('endpoint', port, before.get(text), after.get(text)));
+}
+
+/** `10.244.1.5:8080 on node-a in zone-a` */
+export function endpointText({ text, node, zone }: EndpointFacts): string {
+  return `${text}${node === undefined ? '' : ` on ${node}`}${zone === undefined ? '' : ` in ${zone}`}`;
+}
+
+const addressText = ({ kind, text }: AddressFacts): string => `${kind} ${text}`;
+const portText = (port: number | undefined): string | undefined => (port ? String(port) : undefined);
+const affinityText = (port: PortFacts | undefined): string | undefined =>
+  port?.affinity?.map((seconds) => `${seconds} s`).join(', ');
+
+function lists(
+  what: FactChange['what'],
+  port: string,
+  old: readonly string[] = [],
+  fresh: readonly string[] = [],
+): readonly FactChange[] {
+  return [
+    ...old.filter((text) => !fresh.includes(text)).map((text) => change(what, port, text, undefined)),
+    ...fresh.filter((text) => !old.includes(text)).map((text) => change(what, port, undefined, text)),
+  ];
+}
+
+function scalar(
+  what: FactChange['what'],
+  port: string | undefined,
+  old: string | undefined,
+  fresh: string | undefined,
+): readonly FactChange[] {
+  return old === fresh ? [] : [change(what, port, old, fresh)];
+}
+
+function change(
+  what: FactChange['what'],
+  port: string | undefined,
+  old: string | undefined,
+  fresh: string | undefined,
+): FactChange {
+  return {
+    what,
+    ...(port === undefined ? {} : { port }),
+    ...(old === undefined ? {} : { old }),
+    ...(fresh === undefined ? {} : { new: fresh }),
+  };
+}
