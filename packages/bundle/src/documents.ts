@@ -2,6 +2,7 @@ import { type Document, LineCounter, parseDocument } from 'yaml';
 import { type Place, type Problem } from './problem.ts';
 import type { Family } from './rulefile.ts';
 import { parseCidr } from './rules/cidr.ts';
+import { type Scheduler, schedulers } from './virtual/values.ts';
 import { areValues } from './variables.ts';
 
 type Value = string | number | readonly string[];
@@ -16,9 +17,24 @@ export interface ClusterFile {
   readonly serviceCIDRs: readonly string[];
 }
 
+/** How a node leads packets to endpoints. */
+export type Mode = 'iptables' | 'ipvs';
+
+/** What a profile says about mode ipvs. */
+export interface IpvsOptions {
+  /** Of virtual servers whose Service does not choose another one. For people: each line of the bundle names its own. */
+  readonly scheduler: Scheduler;
+  /** Virtual servers with addresses in one of these are somebody else's. */
+  readonly excludeCIDRs: readonly string[];
+  /** For people: its sysctls stand in `sysctl.conf`. */
+  readonly strictARP: boolean;
+}
+
 /** `profile.yaml`. */
 export interface ProfileFile {
-  readonly mode: 'iptables';
+  readonly mode: Mode;
+  /** In mode ipvs. */
+  readonly ipvs?: IpvsOptions;
   readonly families: readonly Family[];
   readonly needs: readonly Need[];
   readonly nodePortAddresses: readonly string[];
@@ -63,6 +79,14 @@ const optional =
   (value: unknown): boolean =>
     value === undefined || check(value);
 
+const ipvsKeys: readonly string[] = ['scheduler', 'excludeCIDRs', 'strictARP'];
+const isIpvs = (value: unknown): boolean =>
+  isObject(value) &&
+  Object.keys(value).length === ipvsKeys.length &&
+  (schedulers as readonly unknown[]).includes(value['scheduler']) &&
+  networks(value['excludeCIDRs']) &&
+  typeof value['strictARP'] === 'boolean';
+
 const clusterChecks: Check<ClusterFile> = {
   format: oneOf(1),
   name: text,
@@ -70,7 +94,8 @@ const clusterChecks: Check<ClusterFile> = {
   serviceCIDRs: networks,
 };
 const profileChecks: Check<ProfileFile> = {
-  mode: oneOf('iptables'),
+  mode: oneOf('iptables', 'ipvs'),
+  ipvs: optional(isIpvs),
   // Without a family a node would have no rules, and would lose those that it has.
   families: oneOrMoreOf('ipv4', 'ipv6'),
   needs: allOf(...Object.keys(needs)),
@@ -85,8 +110,11 @@ const nodeChecks: Check<NodeFile> = {
 
 export const readCluster = (path: string, body: string): ClusterFile | Problem =>
   read(path, body, 'Cluster', clusterChecks);
-export const readProfile = (path: string, body: string): ProfileFile | Problem =>
-  read(path, body, 'Profile', profileChecks);
+export function readProfile(path: string, body: string): ProfileFile | Problem {
+  const profile = read(path, body, 'Profile', profileChecks);
+  if (isProblem(profile) || (profile.mode === 'ipvs') === (profile.ipvs !== undefined)) return profile;
+  return invalid({ file: path, line: 1, column: 1 }, 'mode ipvs and the key ipvs go together');
+}
 export const readNode = (path: string, body: string): NodeFile | Problem => read(path, body, 'Node', nodeChecks);
 
 /** Tells what `readCluster`, `readProfile` and `readNode` gave. */

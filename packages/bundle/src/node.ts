@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import {
   type ClusterFile,
   isProblem,
+  type Mode,
   type NodeFile,
   type ProfileFile,
   readCluster,
@@ -21,9 +22,12 @@ import {
 } from './resolve.ts';
 import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
-import { type Family, familyOf, type RuleFile, type TableName, type Tool } from './rulefile.ts';
+import { type Family, familyOf, type RuleFile, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath, sysctlFile } from './tree.ts';
+import { readKernelLine } from './rules/kernel.ts';
 import { unknownVariable } from './variables.ts';
+import { VirtualCache, virtualScope } from './virtual/cache.ts';
+import type { ResolvedFile, ResolvedVirtual } from './virtual/resolve.ts';
 
 /** The files of a bundle: path → text. Only those that a node needs have to be there. */
 export type BundleFiles = ReadonlyMap<string, string>;
@@ -39,7 +43,9 @@ export interface ResolvedNode {
   readonly version: string;
   /** Per family of the profile. */
   readonly rules: { readonly [F in Family]?: ResolvedRules };
-  /** Lines `key = value`, not yet checked against the allow-list. */
+  /** In mode ipvs: the lines of its other files. `readIpvs` reads them. */
+  readonly ipvs?: ResolvedVirtual;
+  /** Lines `key = value`, perhaps with a guard `@kernel=`, not yet checked against the allow-list. */
   readonly sysctls: readonly string[];
   /** A floor for the hash table's size. */
   readonly conntrackHashSize?: number;
@@ -63,6 +69,8 @@ interface Cached {
  */
 export class ResolveCache {
   readonly #files = new Map<string, Cached>();
+  /** What `.ipset` and `.ipvs` files resolved to. */
+  readonly virtual = new VirtualCache();
 
   /** The file read and checked, or its problems. */
   read(path: string, text: string): Cached | readonly Problem[] {
@@ -85,7 +93,7 @@ export function resolveNode(
   node: string,
   cache = new ResolveCache(),
 ): ResolvedNode | readonly Problem[] {
-  const parts = resolveParts(files, node, cache);
+  const parts = resolveSections(files, node, cache);
   if (!('version' in parts)) return parts;
   const { sections, ...summary } = parts;
   const rules: { [F in Family]?: ResolvedRules } = {};
@@ -102,18 +110,27 @@ export function summariseNode(
   node: string,
   cache = new ResolveCache(),
 ): Omit<ResolvedNode, 'rules'> | readonly Problem[] {
-  const parts = resolveParts(files, node, cache);
+  const parts = resolveSections(files, node, cache);
   if (!('version' in parts)) return parts;
   const { sections: _sections, ...summary } = parts;
   return summary;
 }
 
-interface Parts extends Omit<ResolvedNode, 'rules'> {
-  /** The sections of each file, in the order of loading. */
+/** A node with its rules file by file. */
+export interface ResolvedFiles extends Omit<ResolvedNode, 'rules'> {
+  /** The sections of each file, in the order of loading; the same objects as before for a file that did not change. */
   readonly sections: ReadonlyMap<Family, readonly (readonly ResolvedSection[])[]>;
 }
 
-function resolveParts(files: BundleFiles, node: string, cache: ResolveCache): Parts | readonly Problem[] {
+/**
+ * A node with its rules file by file, as `linkTree` takes them.
+ * @returns what `resolveNode` would say, or its problems
+ */
+export function resolveSections(
+  files: BundleFiles,
+  node: string,
+  cache = new ResolveCache(),
+): ResolvedFiles | readonly Problem[] {
   const head = readHead(files, node);
   if (!('cluster' in head)) return head;
   const { profileName, profile } = head;
@@ -125,7 +142,7 @@ function resolveParts(files: BundleFiles, node: string, cache: ResolveCache): Pa
     const scope = scopeOf(head, node, family);
     const ofFamily: (readonly ResolvedSection[])[] = [];
     for (const path of ruleFiles(files, profileName, tool)) {
-      const resolved = resolveCached(cache, path, files.get(path) as string, scope);
+      const resolved = resolveCached(cache, path, files.get(path) as string, scope, profile.mode);
       if (!('sections' in resolved)) problems.push(...resolved);
       else {
         ofFamily.push(resolved.sections);
@@ -134,6 +151,7 @@ function resolveParts(files: BundleFiles, node: string, cache: ResolveCache): Pa
     }
     sections.set(family, ofFamily);
   }
+  const virtual = resolveVirtualFiles(files, head, node, cache, digests, problems);
   const sysctls = sysctlLines(sysctlFile(profileName), files, head, node, problems);
   if (problems.length > 0) return problems;
   if (sysctls.length > 0)
@@ -144,9 +162,35 @@ function resolveParts(files: BundleFiles, node: string, cache: ResolveCache): Pa
     ...head,
     version: hash('sha256', digests.join(''), 'hex').slice(0, 16),
     sections,
+    ...(virtual ? { ipvs: virtual } : {}),
     sysctls,
     ...(typeof hashSize === 'number' ? { conntrackHashSize: hashSize } : {}),
   };
+}
+
+/** The `.ipset` and `.ipvs` files of a node; undefined in mode iptables, which must have none. */
+function resolveVirtualFiles(
+  files: BundleFiles,
+  head: Head,
+  node: string,
+  cache: ResolveCache,
+  digests: string[],
+  problems: Problem[],
+): ResolvedVirtual | undefined {
+  const { profile, profileName, nodeFile: own } = head;
+  const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
+  const resolve = (tool: VirtualTool): readonly ResolvedFile[] =>
+    ruleFiles(files, profileName, tool).flatMap((path) => {
+      const done = cache.virtual.resolve(path, files.get(path) as string, scope);
+      if (!('file' in done)) {
+        problems.push(...done);
+        return [];
+      }
+      digests.push(done.digestLine);
+      return [done.file];
+    });
+  const virtual = { ipset: resolve('ipset'), ipvs: resolve('ipvs') };
+  return profile.mode === 'ipvs' ? virtual : undefined;
 }
 
 type Head = Pick<ResolvedNode, 'cluster' | 'profile' | 'profileName' | 'nodeFile'>;
@@ -177,7 +221,7 @@ export function nodesOf(files: BundleFiles): readonly string[] {
 const orders = new WeakMap<BundleFiles, Map<string, readonly string[]>>();
 
 /** The paths of a profile's rule files of one tool, in the order of loading. Sorted once for each `files`, which must not change. */
-export function ruleFiles(files: BundleFiles, profile: string, tool: Tool): readonly string[] {
+export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
   const known = orders.get(files) ?? new Map<string, readonly string[]>();
   orders.set(files, known);
   const key = `${profile}.${tool}`;
@@ -186,7 +230,7 @@ export function ruleFiles(files: BundleFiles, profile: string, tool: Tool): read
   return order;
 }
 
-function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool): readonly string[] {
+function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
   const prefix = `profiles/${profile}/services/`;
   const services = [...files.keys()].filter((path) => path.startsWith(prefix) && path.endsWith(`.${tool}`));
   // Without the ending, so that `a/b` stands before `a/b-c`: `.` sorts after `-`.
@@ -202,14 +246,15 @@ function resolveCached(
   path: string,
   text: string,
   scope: Scope,
+  mode: Mode,
 ): NonNullable<Cached['resolved']> | readonly Problem[] {
   const cached = cache.read(path, text);
   if (!('file' in cached)) return cached;
-  const key = scopeKey(scope, cached.sameEverywhere);
+  const key = `${mode} ${scopeKey(scope, cached.sameEverywhere)}`;
   if (cached.resolved?.scope !== key) {
     const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
     const sections = resolveFile(cached.file, scope, kind === 'base');
-    const problems = reachProblems(path, kind, cached.file, sections);
+    const problems = reachProblems(path, kind, cached.file, sections, mode);
     if (problems.length > 0) return problems;
     cached.resolved = { scope: key, sections, digestLine: digestLine(path, sections) };
   }
@@ -271,15 +316,18 @@ function sysctlLines(
   for (const [index, line] of (files.get(path) ?? '').split('\n').entries()) {
     if (line === '' || line.startsWith('#')) continue;
     const stray = unknownVariable(line);
-    if (stray === undefined) lines.push(...fillVariables(line, scope));
-    else problems.push(strayVariable({ file: path, line: index + 1, column: 1 }, stray));
+    const at = { file: path, line: index + 1, column: 1 };
+    if (stray !== undefined) problems.push(strayVariable(at, `${stray} is no variable`));
+    else if (line.startsWith('@') && readKernelLine(line) === undefined)
+      problems.push(strayVariable(at, `${line.split(' ', 1)[0]} is no guard of sysctls`));
+    else lines.push(...fillVariables(line, scope));
   }
   return lines;
 }
 
 function strayVariable(at: Place, text: string): Problem {
   const hint = 'Files of a bundle are written by `sluice render`; render again rather than edit them';
-  return { code: 'BUNDLE_INVALID', level: 'error', at, message: `Cannot read sysctls: ${text} is no variable`, hint };
+  return { code: 'BUNDLE_INVALID', level: 'error', at, message: `Cannot read sysctls: ${text}`, hint };
 }
 
 function unknownNode(files: BundleFiles, node: string): Problem {

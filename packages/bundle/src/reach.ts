@@ -1,4 +1,5 @@
-import { baseChains, calledChains, dispatchChains, isServiceChain } from './link/chains.ts';
+import type { Mode } from './documents.ts';
+import { chainsOfMode, isServiceChain } from './link/chains.ts';
 import type { Problem } from './problem.ts';
 import type { RuleFile, TableName } from './rulefile.ts';
 import { chainOf, leadsTo, type ResolvedSection } from './resolve.ts';
@@ -15,27 +16,38 @@ export function reachProblems(
   kind: Kind,
   file: RuleFile,
   resolved: readonly ResolvedSection[],
+  mode: Mode = 'iptables',
 ): readonly Problem[] {
   const declared = file.sections.flatMap(({ table, chains }) =>
-    chains.flatMap((chain) => refuse(path, `chain ${chain}`, refuseChain(kind, table, chain))),
+    chains.flatMap((chain) => refuse(path, `chain ${chain}`, refuseChain(mode, kind, table, chain))),
   );
   const rules = resolved.flatMap((section) => {
     const own = new Set(section.chains);
-    return section.rules.flatMap((rule) => refuse(path, `rule "${rule}"`, refuseRule(kind, section.table, own, rule)));
+    return section.rules.flatMap((rule) =>
+      refuse(path, `rule "${rule}"`, refuseRule({ mode, kind, table: section.table, own }, rule)),
+    );
   });
   return [...declared, ...rules];
 }
 
 type Kind = 'base' | 'service';
 
-function refuseChain(kind: Kind, table: TableName, chain: string): string | undefined {
-  if (kind === 'base') return baseChains[table].has(chain) ? undefined : `it is no base chain of ${table}`;
-  return table === 'nat' && isServiceChain(chain) ? undefined : 'it is no chain of a Service';
+function refuseChain(mode: Mode, kind: Kind, table: TableName, chain: string): string | undefined {
+  if (kind === 'base') return chainsOfMode[mode].base[table].has(chain) ? undefined : `it is no base chain of ${table}`;
+  return mode === 'iptables' && table === 'nat' && isServiceChain(chain) ? undefined : 'it is no chain of a Service';
 }
 
-function refuseRule(kind: Kind, table: TableName, own: ReadonlySet<string>, rule: string): string | undefined {
+interface Whose {
+  readonly mode: Mode;
+  readonly kind: Kind;
+  readonly table: TableName;
+  readonly own: ReadonlySet<string>;
+}
+
+function refuseRule({ mode, kind, table, own }: Whose, rule: string): string | undefined {
   const chain = chainOf(rule);
-  const [open, called] = kind === 'base' ? [baseChains, baseChains] : [dispatchChains, calledChains];
+  const { base, dispatch, called: callable } = chainsOfMode[mode];
+  const [open, called] = kind === 'base' ? [base, base] : [dispatch, callable];
   if (!own.has(chain) && !open[table].has(chain)) return `a ${kind} file must not append to ${table} chain ${chain}`;
   const target = leadsTo(rule);
   if (target === undefined || own.has(target) || called[table].has(target) || plainTarget.test(target))

@@ -5,6 +5,10 @@ export type TableName = 'filter' | 'nat';
 export const familyOf = { iptables: 'ipv4', ip6tables: 'ipv6' } as const satisfies Record<string, Family>;
 export type Tool = keyof typeof familyOf;
 
+/** The tools whose files a bundle has in mode ipvs besides, each for both families, in the order of loading. */
+export const virtualTools = ['ipset', 'ipvs'] as const;
+export type VirtualTool = (typeof virtualTools)[number];
+
 /** On which nodes a rule stands. README.md, "Guards". */
 export type Guard =
   | { readonly kind: 'zone' | 'node'; readonly negated: boolean; readonly values: readonly string[] }

@@ -6,6 +6,7 @@ import { cidrContains } from './rules/cidr.ts';
 import { printEndpoint } from './rules/rule.ts';
 import type { Flow, HookName } from './trace/flow.ts';
 import { type Outcome, type Packet, TraceError, type World } from './trace/packet.ts';
+import { schedule } from './trace/ipvs.ts';
 import { walkHook } from './trace/walk.ts';
 
 /**
@@ -18,34 +19,64 @@ import { walkHook } from './trace/walk.ts';
  */
 export function trace(program: FamilyProgram, packet: Packet, world: World): readonly Outcome[] {
   const isLocal = localTest(world);
+  const switches = new Set(world.switches);
+  const sets = world.ipvs?.sets;
   const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] =>
     flows.flatMap((flow) => {
-      if (flow.verdict === 'drop' || flow.verdict === 'reject') return [flow];
+      if (ended(flow)) return [flow];
       const { verdict: _ended, ...fresh } = flow;
       const { family, protocol, remembers } = packet;
-      return walkHook(program[table], [fresh], { table, name, family, protocol, remembers, isLocal, in: incoming });
+      return walkHook(program[table], [fresh], {
+        table,
+        name,
+        family,
+        protocol,
+        remembers,
+        isLocal,
+        sets,
+        switches,
+        in: incoming,
+      });
     });
   const ends = [firstFlow(packet)];
-  const done = packet.in === undefined ? fromNode(ends, pass, isLocal) : fromOutside(ends, packet.in, pass, isLocal);
+  const handOn = (flow: Flow): readonly Flow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
+  const at: At = { pass, isLocal, handOn };
+  const done = packet.in === undefined ? fromNode(ends, at) : fromOutside(ends, packet.in, at);
   return merge(done);
 }
 
 type Pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string) => readonly Flow[];
 
-function fromOutside(
-  flows: readonly Flow[],
-  incoming: string,
-  pass: Pass,
-  isLocal: (address: Address) => boolean,
-): readonly Flow[] {
+/** A node on which flows are led: hook by hook, and through its virtual servers. */
+interface At {
+  readonly pass: Pass;
+  readonly isLocal: (address: Address) => boolean;
+  readonly handOn: (flow: Flow) => readonly Flow[];
+}
+
+const ended = ({ verdict }: Flow): boolean => verdict === 'drop' || verdict === 'reject';
+
+/**
+ * What virtual servers hand on leaves by OUTPUT and POSTROUTING, never by FORWARD; what they hand to the node itself is there
+ * (`ip_vs_nat_xmit` in `net/netfilter/ipvs/ip_vs_xmit.c`). In nat OUTPUT nothing happens to it, as its destination is chosen.
+ */
+function fromOutside(flows: readonly Flow[], incoming: string, { pass, isLocal, handOn }: At): readonly Flow[] {
   return pass(flows, 'nat', 'PREROUTING', incoming).flatMap((flow) => {
-    if (isLocal(flow.destination)) return pass([flow], 'filter', 'INPUT', incoming);
+    if (isLocal(flow.destination)) {
+      return pass([flow], 'filter', 'INPUT', incoming)
+        .flatMap(handOn)
+        .flatMap((handed) => {
+          if (handed.by === undefined || isLocal(handed.destination)) return [handed];
+          return pass(pass([handed], 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', '');
+        });
+    }
     return pass(pass([flow], 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', '');
   });
 }
 
-function fromNode(flows: readonly Flow[], pass: Pass, isLocal: (address: Address) => boolean): readonly Flow[] {
-  const sent = pass(pass(flows, 'nat', 'OUTPUT', ''), 'filter', 'OUTPUT', '');
+/** Virtual servers come between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */
+function fromNode(flows: readonly Flow[], { pass, isLocal, handOn }: At): readonly Flow[] {
+  const sent = pass(pass(flows, 'nat', 'OUTPUT', '').flatMap(handOn), 'filter', 'OUTPUT', '');
   return pass(sent, 'nat', 'POSTROUTING', '').flatMap((flow) =>
     isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow],
   );
@@ -72,7 +103,8 @@ function addressOf(text: string, family: Family): Address {
 }
 
 function localTest(world: World): (address: Address) => boolean {
-  const own = new Set(world.localAddresses.map((text) => parseAddress(text)?.text));
+  const bound = world.ipvs ? [...world.ipvs.addresses.ipv4, ...world.ipvs.addresses.ipv6] : [];
+  const own = new Set([...world.localAddresses, ...bound].map((text) => parseAddress(text)?.text));
   return ({ text }) => own.has(text) || text === '::1' || cidrContains('127.0.0.0/8', text);
 }
 

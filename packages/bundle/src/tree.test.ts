@@ -16,6 +16,11 @@ test.each([
     'profiles/default/services/build/7.iptables',
     { kind: 'service', profile: 'default', namespace: 'build', name: '7', tool: 'iptables' },
   ],
+  [
+    'profiles/default/services/shop/web.ipvs',
+    { kind: 'service', profile: 'default', namespace: 'shop', name: 'web', tool: 'ipvs' },
+  ],
+  ['profiles/default/base/first.ipset', { kind: 'base', profile: 'default', where: 'first', tool: 'ipset' }],
   ['nodes/node-a.example.org/node.yaml', { kind: 'node', node: 'node-a.example.org' }],
 ])('%s has a meaning', (path, meaning) => {
   expect(readPath(path)).toEqual(meaning);
@@ -23,7 +28,8 @@ test.each([
 
 test.each([
   'README.md',
-  'profiles/default/services/shop/web.ipvs',
+  'profiles/default/services/shop/web.nft',
+  'profiles/default/base/last.ipset',
   'profiles/default/services/shop/../web.iptables',
   'profiles/../profile.yaml',
   'profiles/Default/profile.yaml',

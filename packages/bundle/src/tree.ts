@@ -1,16 +1,21 @@
-import type { Tool } from './rulefile.ts';
+import type { Tool, VirtualTool } from './rulefile.ts';
 
 /** What a path inside a bundle is for. */
 export type BundlePath =
   | { readonly kind: 'cluster' | 'git' }
   | { readonly kind: 'profile' | 'sysctl'; readonly profile: string }
-  | { readonly kind: 'base'; readonly profile: string; readonly where: 'first' | 'last'; readonly tool: Tool }
+  | {
+      readonly kind: 'base';
+      readonly profile: string;
+      readonly where: 'first' | 'last';
+      readonly tool: Tool | VirtualTool;
+    }
   | {
       readonly kind: 'service';
       readonly profile: string;
       readonly namespace: string;
       readonly name: string;
-      readonly tool: Tool;
+      readonly tool: Tool | VirtualTool;
     }
   | { readonly kind: 'node'; readonly node: string };
 
@@ -18,9 +23,9 @@ export const completeFile = '.sluice-complete';
 export const clusterFile = 'cluster.yaml';
 export const profileFile = (profile: string): string => `profiles/${profile}/profile.yaml`;
 export const sysctlFile = (profile: string): string => `profiles/${profile}/base/sysctl.conf`;
-export const baseFile = (profile: string, where: 'first' | 'last', tool: Tool): string =>
+export const baseFile = (profile: string, where: 'first' | 'last', tool: Tool | VirtualTool): string =>
   `profiles/${profile}/base/${where}.${tool}`;
-export const serviceFile = (profile: string, namespace: string, name: string, tool: Tool): string =>
+export const serviceFile = (profile: string, namespace: string, name: string, tool: Tool | VirtualTool): string =>
   `profiles/${profile}/services/${namespace}/${name}.${tool}`;
 export const nodeFile = (node: string): string => `nodes/${node}/node.yaml`;
 
@@ -35,8 +40,8 @@ const subdomain = `${label}(?:\\.${label})*`;
 const forms = {
   profile: new RegExp(`^profiles/(${subdomain})/profile\\.yaml$`),
   sysctl: new RegExp(`^profiles/(${subdomain})/base/sysctl\\.conf$`),
-  base: new RegExp(`^profiles/(${subdomain})/base/(first|last)\\.(ip6?tables)$`),
-  service: new RegExp(`^profiles/(${subdomain})/services/(${label})/(${label})\\.(ip6?tables)$`),
+  base: new RegExp(`^profiles/(${subdomain})/base/(first\\.(?:ip6?tables|ipset|ipvs)|last\\.ip6?tables)$`),
+  service: new RegExp(`^profiles/(${subdomain})/services/(${label})/(${label})\\.(ip6?tables|ipset|ipvs)$`),
   node: new RegExp(`^nodes/(${subdomain})/node\\.yaml$`),
 };
 
@@ -46,14 +51,15 @@ export function readPath(path: string): BundlePath | undefined {
   if (Object.hasOwn(gitFiles, path)) return { kind: 'git' };
   let match: RegExpExecArray | null;
   if ((match = forms.service.exec(path))) {
-    const [, profile, namespace, name, tool] = match as unknown as [string, string, string, string, Tool];
+    const [, profile, namespace, name, tool] = match as unknown as [string, string, string, string, Tool | VirtualTool];
     return { kind: 'service', profile, namespace, name, tool };
   }
   if ((match = forms.node.exec(path))) return { kind: 'node', node: match[1] as string };
   if ((match = forms.profile.exec(path))) return { kind: 'profile', profile: match[1] as string };
   if ((match = forms.sysctl.exec(path))) return { kind: 'sysctl', profile: match[1] as string };
   if ((match = forms.base.exec(path))) {
-    const [, profile, where, tool] = match as unknown as [string, string, 'first' | 'last', Tool];
+    const [, profile, file] = match as unknown as [string, string, string];
+    const [where, tool] = file.split('.') as ['first' | 'last', Tool | VirtualTool];
     return { kind: 'base', profile, where, tool };
   }
   return undefined;

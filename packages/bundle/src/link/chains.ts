@@ -1,3 +1,4 @@
+import type { Mode } from '../documents.ts';
 import type { TableName } from '../rulefile.ts';
 
 type Names = Readonly<Record<TableName, ReadonlySet<string>>>;
@@ -27,6 +28,30 @@ export const dispatchChains: Names = {
 
 /** The base chains that the file of a Service may jump to. */
 export const calledChains: Names = { filter: new Set(), nat: new Set(['KUBE-MARK-MASQ']) };
+
+/** The base chains of mode ipvs (`iptablesChains` in `pkg/proxy/ipvs/proxier.go`). */
+const ipvsChains: Names = {
+  filter: new Set([
+    'KUBE-FORWARD',
+    'KUBE-NODE-PORT',
+    'KUBE-PROXY-FIREWALL',
+    'KUBE-SOURCE-RANGES-FIREWALL',
+    'KUBE-IPVS-FILTER',
+    'KUBE-IPVS-OUT-FILTER',
+  ]),
+  nat: new Set(['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-MARK-MASQ']),
+};
+
+/** By mode: what base files may declare, what the file of a Service may append to, and what it may jump to. */
+export const chainsOfMode = {
+  iptables: { base: baseChains, dispatch: dispatchChains, called: calledChains },
+  // All but one rule of this mode are the same for any Services.
+  ipvs: {
+    base: ipvsChains,
+    dispatch: { filter: new Set(['KUBE-IPVS-OUT-FILTER']), nat: new Set() },
+    called: { filter: new Set(), nat: new Set() },
+  },
+} as const satisfies Record<Mode, Readonly<Record<'base' | 'dispatch' | 'called', Names>>>;
 
 const serviceChainForm = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/;
 

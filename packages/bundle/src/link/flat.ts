@@ -1,12 +1,13 @@
+import type { Mode } from '../documents.ts';
 import type { Problem } from '../problem.ts';
 import type { Family, TableName } from '../rulefile.ts';
 import { printRule } from '../rules/print.ts';
 import { readRule } from '../rules/read.ts';
-import { isRuleError, type Rule, type RuleError, type Target } from '../rules/rule.ts';
+import { isRuleError, type Rule, type RuleError } from '../rules/rule.ts';
 import { targetOf } from '../rules/words.ts';
-import { baseChains, isServiceChain } from './chains.ts';
+import { hasOptionalComment, refusal, refuseChain, tablesOf, withoutComment } from './check.ts';
 import { chainsInCircle } from './circle.ts';
-import { flatJumps } from './jumps.ts';
+import { jumpsOf } from './jumps.ts';
 import { type FamilyProgram, type ResolvedRules, type TableProgram, tableNames } from './program.ts';
 
 /** A program, and what was left out of it. Only a program without problems may reach a kernel. */
@@ -34,11 +35,18 @@ const largeCluster = 1_000;
  * (`largeClusterEndpointsThreshold`).
  *
  * @param read `readLine`, or one that remembers what it said to the same text and family
+ * @param mode of the profile: it decides which base chains and jumps there are
  */
-export function linkFlat(rules: ResolvedRules, family: Family, read: ReadLine = readLine): Linked {
+export function linkFlat(
+  rules: ResolvedRules,
+  family: Family,
+  read: ReadLine = readLine,
+  mode: Mode = 'iptables',
+): Linked {
   const problems: Problem[] = [];
   const bare = rules.nat.chains.filter((chain) => chain.startsWith('KUBE-SEP-')).length > largeCluster;
-  const link = (table: TableName): TableProgram => linkTable(table, rules[table], { family, bare, problems, read });
+  const link = (table: TableName): TableProgram =>
+    linkTable(table, rules[table], { family, bare, problems, read, mode });
   return { program: { filter: link('filter'), nat: link('nat') }, problems };
 }
 
@@ -64,6 +72,7 @@ export function readLine(text: string, family: Family): LinkRule | RuleError {
 
 interface Linking {
   readonly read: ReadLine;
+  readonly mode: Mode;
   readonly family: Family;
   /** Leave the optional comments out. */
   readonly bare: boolean;
@@ -78,10 +87,10 @@ interface Filling {
 }
 
 function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: Linking): TableProgram {
-  const { family, bare, problems, read } = linking;
+  const { family, bare, problems, read, mode } = linking;
   const filling = new Map<string, Filling>();
   for (const chain of resolved.chains) {
-    const error = filling.has(chain) ? 'it is declared twice' : refuseChain(table, chain);
+    const error = filling.has(chain) ? 'it is declared twice' : refuseChain(table, chain, mode);
     if (error === undefined) filling.set(chain, { rules: [], targets: [] });
     else problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
   }
@@ -98,13 +107,7 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
   }
   const circle = chainsInCircle(targets).slice(0, 3).join(', ');
   if (circle !== '') problems.push(refusal(`Cannot link ${family} ${table}: chains lead in a circle (${circle})`));
-  return { chains, jumps: flatJumps[table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
-}
-
-/** Other controllers have chains whose names start with KUBE- too. A program that held one of them would overwrite it. */
-function refuseChain(table: TableName, chain: string): string | undefined {
-  const known = baseChains[table].has(chain) || (table === 'nat' && isServiceChain(chain));
-  return known ? undefined : `kube-proxy has no chain of this name in ${table}`;
+  return { chains, jumps: jumpsOf[mode][table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
 }
 
 /** Puts a rule into its chain, or tells why it has no place there. */
@@ -127,32 +130,4 @@ function append(
   }
   own.rules.push(text);
   return undefined;
-}
-
-/** Where the kernel takes a target; DROP in nat is refused by it, since not every packet of a connection passes there. */
-const tablesOf = {
-  jump: tableNames,
-  goto: tableNames,
-  accept: tableNames,
-  return: tableNames,
-  mark: tableNames,
-  drop: ['filter'],
-  reject: ['filter'],
-  masquerade: ['nat'],
-  dnat: ['nat'],
-} as const satisfies Record<Target['kind'], readonly TableName[]>;
-
-/** Rules from a Service to an endpoint, and those of an endpoint's own chain (kube-proxy's `endpointChainComment`). */
-function hasOptionalComment(rule: Rule): boolean {
-  if (rule.chain.startsWith('KUBE-SEP-')) return true;
-  return rule.target?.kind === 'jump' && rule.target.chain.startsWith('KUBE-SEP-');
-}
-
-function withoutComment(rule: Rule): Rule {
-  return { ...rule, matches: rule.matches.filter((match) => match.kind !== 'comment') };
-}
-
-function refusal(message: string): Problem {
-  const hint = 'Rule files are written by `sluice render`; render again with the same version rather than edit them';
-  return { code: 'RULE_REFUSED', level: 'error', message, hint };
 }

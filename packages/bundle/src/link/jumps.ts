@@ -1,3 +1,4 @@
+import type { Mode } from '../documents.ts';
 import type { TableName } from '../rulefile.ts';
 
 const isNew = '-m conntrack --ctstate NEW ';
@@ -29,3 +30,25 @@ export const flatJumps = {
   ],
   nat: [`-A PREROUTING ${portals}`, `-A OUTPUT ${portals}`, `-A POSTROUTING ${postrouting}`],
 } as const satisfies Record<TableName, readonly string[]>;
+
+const accessFilter = '-m comment --comment "kubernetes ipvs access filter"';
+const proxyFirewall = '-m comment --comment "kube-proxy firewall rules" -j KUBE-PROXY-FIREWALL';
+
+/** The same for mode ipvs (`iptablesJumpChain` in `pkg/proxy/ipvs/proxier.go`). */
+const ipvsJumps = {
+  filter: [
+    `-A INPUT ${accessFilter} -j KUBE-IPVS-FILTER`,
+    `-A INPUT ${proxyFirewall}`,
+    '-A INPUT -m comment --comment "kubernetes health check rules" -j KUBE-NODE-PORT',
+    `-A FORWARD ${proxyFirewall}`,
+    `-A FORWARD ${forwarding}`,
+    `-A OUTPUT ${accessFilter} -j KUBE-IPVS-OUT-FILTER`,
+  ],
+  nat: flatJumps.nat,
+} as const satisfies Record<TableName, readonly string[]>;
+
+/** By mode, the rules that lead from built-in chains into ours, in the order in which they stand in the kernel. */
+export const jumpsOf = { iptables: flatJumps, ipvs: ipvsJumps } as const satisfies Record<
+  Mode,
+  Record<TableName, readonly string[]>
+>;

@@ -4,6 +4,9 @@ import type { Word } from './words.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+/** Whose text is read: a bundle's files, or a linked program, which may also have what only linkers write. */
+export type Dialect = 'bundle' | 'program';
+
 /** A rule line that is being read. */
 export interface Cursor {
   readonly words: readonly Word[];
@@ -11,6 +14,7 @@ export interface Cursor {
   at: number;
   /** The family of the first thing that has one; everything after it must agree. */
   family: Family | undefined;
+  readonly dialect: Dialect;
   readonly rule: Mutable<Rule> & { readonly matches: Rule['matches'][number][] };
 }
 

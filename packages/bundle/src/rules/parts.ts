@@ -11,6 +11,13 @@ const interfaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$/;
 const interfacePrefixForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,13}\+$/;
 const commentBytesMax = 255;
 
+const taggedForm = /^SLU(?:ICE)?-[A-Z0-9-]{1,21}\.[0-9a-z]{2}$/;
+
+/** Whether a text is the name of a chain that layout `tree` makes, with a tag. */
+export function isTaggedChain(text: string): boolean {
+  return text.length <= chainBytesMax && taggedForm.test(text);
+}
+
 /** Whether a text may name a chain. */
 export function isChainName(text: string): boolean {
   return chainForm.test(text);
@@ -58,6 +65,19 @@ export function readEndpoint(
 export function readNumber(text: string, min: number, max: number): number | undefined {
   const number = /^(?:0|[1-9][0-9]{0,9})$/.test(text) ? Number(text) : Number.NaN;
   return number >= min && number <= max ? number : undefined;
+}
+
+/** `8080:8095`, the first less than the last. */
+export function readPorts(text: string): readonly [number, number] | undefined {
+  const [first = '', last = '', ...rest] = text.split(':');
+  const low = readNumber(first, 0, 65_535);
+  const high = readNumber(last, 0, 65_535);
+  return low === undefined || high === undefined || low >= high || rest.length > 0 ? undefined : [low, high];
+}
+
+/** Whether a text is the name of a set that layout `tree` switches by. */
+export function isSwitch(text: string): boolean {
+  return /^SLUICE-[A-Z0-9]{1,8}$/.test(text);
 }
 
 /** 32 bits in hexadecimal: `0x4000`, or `0x00004000` as kube-proxy writes it. */

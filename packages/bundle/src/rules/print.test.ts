@@ -17,7 +17,12 @@ const matches: fc.Arbitrary<Match[]> = fc.uniqueArray(
       .record({ negated: fc.boolean(), states: fc.subarray([...conntrackStates], { minLength: 1 }) })
       .map((rest): Match => ({ kind: 'conntrack', ...rest })),
     fc.record({ negated: fc.boolean(), value: bits, mask: bits }).map((rest): Match => ({ kind: 'mark', ...rest })),
-    fc.constantFrom<Match>({ kind: 'addrtype', side: 'source' }, { kind: 'addrtype', side: 'destination' }),
+    fc.constantFrom<Match>(
+      { kind: 'addrtype', side: 'source' },
+      { kind: 'addrtype', side: 'source', negated: true },
+      { kind: 'addrtype', side: 'destination' },
+      { kind: 'physdev' },
+    ),
     fc.nat({ max: certain }).map((chance): Match => ({ kind: 'statistic', chance })),
     chain.map((name): Match => ({ kind: 'recent', action: 'set', name, reap: false })),
     fc

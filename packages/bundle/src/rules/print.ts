@@ -1,7 +1,7 @@
 import type { Family } from '../rulefile.ts';
 import { isTransport } from './cursor.ts';
 import { printChance } from './parts.ts';
-import { recentMask } from './read-match.ts';
+import { protocolNumbers, recentMask } from './read-match.ts';
 import { readRule } from './read.ts';
 import {
   isRuleError,
@@ -12,6 +12,7 @@ import {
   type Rule,
   type Target,
   type Test,
+  type TransportProtocol,
 } from './rule.ts';
 import { quote } from './words.ts';
 
@@ -45,7 +46,9 @@ export function canonicalRule(text: string): string {
 
 /** `canonicalRule` of a rule that is already read. */
 export function canonicalText(rule: Rule): string {
-  const matches = rule.matches.filter((match) => !isTransport(match.kind) || 'destinationPort' in match);
+  const matches = rule.matches.filter(
+    (match) => !isTransport(match.kind) || 'destinationPort' in match || 'destinationPorts' in match,
+  );
   return printRule(matches.length === rule.matches.length ? rule : { ...rule, matches });
 }
 
@@ -66,16 +69,27 @@ function printMatch(match: Match, family: Family | undefined): string {
     case 'mark':
       return ` -m mark${match.negated ? ' !' : ''} --mark ${printMark(match.value, match.mask)}`;
     case 'addrtype':
-      return ` -m addrtype --${match.side === 'source' ? 'src' : 'dst'}-type LOCAL`;
+      return ` -m addrtype${match.negated ? ' !' : ''} --${match.side === 'source' ? 'src' : 'dst'}-type LOCAL`;
     case 'recent':
       return printRecent(match, family);
+    case 'set':
+      return ` -m set --match-set ${match.name} ${match.sides.join(',')}`;
+    case 'physdev':
+      return ' -m physdev ! --physdev-is-in';
+    case 'ipvs':
+      return ` -m ipvs --vproto ${protocolNumbers[match.protocol]} --vaddr ${match.address} --vport ${match.port}`;
     case 'statistic':
       return ` -m statistic --mode random --probability ${printChance(match.chance)}`;
     case 'tcp':
     case 'udp':
     case 'sctp':
-      return ` -m ${match.kind}${match.destinationPort === undefined ? '' : ` --dport ${match.destinationPort}`}`;
+      return ` -m ${match.kind}${printPorts(match)}`;
   }
+}
+
+function printPorts({ destinationPort, destinationPorts }: Extract<Match, { kind: TransportProtocol }>): string {
+  if (destinationPorts) return ` --dport ${destinationPorts.join(':')}`;
+  return destinationPort === undefined ? '' : ` --dport ${destinationPort}`;
 }
 
 function printTarget(target: Target, family: Family | undefined): string {

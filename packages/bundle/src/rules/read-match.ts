@@ -1,6 +1,17 @@
 import { accept, claim, type Complaint, type Cursor, isTransport, take } from './cursor.ts';
-import { isComment, isJumpTarget, readChance, readMark, readNumber, readStates } from './parts.ts';
-import type { Match } from './rule.ts';
+import { dimensionsOf, findSet } from '../virtual/sets.ts';
+import {
+  isComment,
+  isJumpTarget,
+  isSwitch,
+  readChance,
+  readMark,
+  readNetwork,
+  readNumber,
+  readPorts,
+  readStates,
+} from './parts.ts';
+import type { Match, TransportProtocol } from './rule.ts';
 
 /** A match, or what is wrong with it. */
 type ReadMatch = Match | string;
@@ -24,11 +35,13 @@ export function readDestinationPort(cursor: Cursor): Complaint {
   const { matches } = cursor.rule;
   const index = matches.findIndex((match) => isTransport(match.kind));
   const match = matches[index];
-  const port = readNumber(take(cursor), 1, 65_535);
+  const text = take(cursor);
+  const port = readNumber(text, 1, 65_535);
+  const ports = port === undefined && cursor.dialect === 'program' ? readPorts(text) : undefined;
   if (!match || !isTransport(match.kind)) return '--dport stands without -m tcp, udp or sctp before it';
-  if (port === undefined) return '--dport takes one port';
-  if ('destinationPort' in match) return '--dport is given twice';
-  matches[index] = { kind: match.kind, destinationPort: port };
+  if (port === undefined && !ports) return '--dport takes one port';
+  if ('destinationPort' in match || 'destinationPorts' in match) return '--dport is given twice';
+  matches[index] = { kind: match.kind, ...(ports ? { destinationPorts: ports } : { destinationPort: port as number }) };
   return undefined;
 }
 
@@ -38,6 +51,9 @@ const readers: ReadonlyMap<string, (cursor: Cursor) => ReadMatch> = new Map([
   ['mark', readMarkMatch],
   ['addrtype', readAddrtype],
   ['recent', readRecent],
+  ['set', readSetMatch],
+  ['physdev', readPhysdev],
+  ['ipvs', readIpvsMatch],
   ['statistic', readStatistic],
 ]);
 
@@ -63,8 +79,9 @@ function readMarkMatch(cursor: Cursor): ReadMatch {
 }
 
 function readAddrtype(cursor: Cursor): ReadMatch {
-  if (accept(cursor, '--src-type', 'LOCAL')) return { kind: 'addrtype', side: 'source' };
-  if (accept(cursor, '--dst-type', 'LOCAL')) return { kind: 'addrtype', side: 'destination' };
+  const negated = accept(cursor, '!') ? { negated: true as const } : {};
+  if (accept(cursor, '--src-type', 'LOCAL')) return { kind: 'addrtype', side: 'source', ...negated };
+  if (accept(cursor, '--dst-type', 'LOCAL')) return { kind: 'addrtype', side: 'destination', ...negated };
   return '-m addrtype is followed by neither --src-type LOCAL nor --dst-type LOCAL';
 }
 
@@ -72,6 +89,46 @@ function readStatistic(cursor: Cursor): ReadMatch {
   if (!accept(cursor, '--mode', 'random', '--probability')) return '-m statistic is not random with a probability';
   const chance = readChance(take(cursor));
   return chance === undefined ? '--probability takes a decimal fraction' : { kind: 'statistic', chance };
+}
+
+/** Sets of mode ipvs only, each of one family, with a side for each part of its entries. */
+function readSetMatch(cursor: Cursor): ReadMatch {
+  if (!accept(cursor, '--match-set')) return '-m set is not followed by --match-set';
+  const name = take(cursor);
+  // The switches of layout `tree` are asked by programs, never by files.
+  if (cursor.dialect === 'program' && isSwitch(name))
+    return accept(cursor, 'src') ? { kind: 'set', name, sides: ['src'] } : `--match-set ${name} takes src`;
+  const set = findSet(name);
+  if (!set) return `${JSON.stringify(name)} is no set of mode ipvs`;
+  const sides = take(cursor).split(',');
+  if (!sides.every((side) => side === 'src' || side === 'dst') || sides.length !== dimensionsOf(set.type))
+    return `--match-set ${name} takes ${dimensionsOf(set.type)} times src or dst`;
+  return claim(cursor, set.family, name) ?? { kind: 'set', name, sides };
+}
+
+function readPhysdev(cursor: Cursor): ReadMatch {
+  return accept(cursor, '!', '--physdev-is-in')
+    ? { kind: 'physdev' }
+    : '-m physdev is not followed by ! --physdev-is-in';
+}
+
+/** As iptables-save prints them. */
+export const protocolNumbers = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<TransportProtocol, number>;
+
+function readIpvsMatch(cursor: Cursor): ReadMatch {
+  const seen = new Map<string, string>();
+  for (const option of ['--vaddr', '--vproto', '--vaddr', '--vport'])
+    if (!seen.has(option) && accept(cursor, option)) seen.set(option, take(cursor));
+  const network = readNetwork(seen.get('--vaddr') ?? '');
+  const port = readNumber(seen.get('--vport') ?? '', 1, 65_535);
+  const protocol = (['tcp', 'udp', 'sctp'] as const).find((name) =>
+    [name, String(protocolNumbers[name])].includes(seen.get('--vproto') ?? ''),
+  );
+  const whole = network && `/${network.family === 'ipv4' ? 32 : 128}`;
+  if (!network || !whole || !network.text.endsWith(whole) || port === undefined || !protocol)
+    return '-m ipvs is not followed by --vaddr, --vproto and --vport with one address, protocol and port';
+  const address = network.text.slice(0, -whole.length);
+  return claim(cursor, network.family, address) ?? { kind: 'ipvs', address, protocol, port };
 }
 
 /** The masks that iptables-save adds: the client's whole address. */

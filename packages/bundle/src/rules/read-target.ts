@@ -1,5 +1,5 @@
 import { accept, claim, type Complaint, type Cursor, take } from './cursor.ts';
-import { isJumpTarget, readBits, readEndpoint, readMark } from './parts.ts';
+import { isJumpTarget, isTaggedChain, readBits, readEndpoint, readMark } from './parts.ts';
 import { type RejectReason, rejectReasons, type Target } from './rule.ts';
 
 /** A target, or what is wrong with it. */
@@ -9,7 +9,8 @@ type ReadTarget = Target | string;
 export function readTarget(cursor: Cursor, kind: 'jump' | 'goto'): Complaint {
   const name = take(cursor);
   const reader = kind === 'jump' ? readers.get(name) : undefined;
-  const target = reader ? reader(cursor) : isJumpTarget(name) ? { kind, chain: name } : undefined;
+  const leads = isJumpTarget(name) || (cursor.dialect === 'program' && isTaggedChain(name));
+  const target = reader ? reader(cursor) : leads ? { kind, chain: name } : undefined;
   if (target === undefined) return `target ${name} is not in the grammar`;
   if (typeof target === 'string') return target;
   const rest = cursor.words[cursor.at];

@@ -1,6 +1,6 @@
 import type { Family } from '../rulefile.ts';
-import { accept, claim, type Complaint, type Cursor, isTransport, setOnce, take } from './cursor.ts';
-import { isChainName, isInterface, readNetwork } from './parts.ts';
+import { accept, claim, type Complaint, type Cursor, type Dialect, isTransport, setOnce, take } from './cursor.ts';
+import { isChainName, isInterface, isTaggedChain, readNetwork } from './parts.ts';
 import { readDestinationPort, readMatch } from './read-match.ts';
 import { readTarget } from './read-target.ts';
 import type { Rule, RuleError } from './rule.ts';
@@ -12,14 +12,16 @@ import { splitWords } from './words.ts';
  * as `-M`, which names a program to run as root.
  * @param text `-A CHAIN …`, without guards and variables
  * @param family whose rule it must be; left out: whichever family its addresses have, but never both
+ * @param dialect `program`: also names with a tag, ranges of ports and `-m set`, which layout `tree` writes and no bundle may hold
  * @returns the rule, or why the line is none
  */
-export function readRule(text: string, family?: Family): Rule | RuleError {
+export function readRule(text: string, family?: Family, dialect: Dialect = 'bundle'): Rule | RuleError {
   const words = splitWords(text);
   if ('error' in words) return words;
   const chain = words[1]?.text ?? '';
-  if (words[0]?.text !== '-A' || !isChainName(chain)) return { error: 'the line does not start with -A and a chain' };
-  const cursor: Cursor = { words, at: 2, family, rule: { chain, matches: [] } };
+  if (words[0]?.text !== '-A' || !(isChainName(chain) || (dialect === 'program' && isTaggedChain(chain))))
+    return { error: 'the line does not start with -A and a chain' };
+  const cursor: Cursor = { words, at: 2, family, dialect, rule: { chain, matches: [] } };
   while (cursor.at < words.length) {
     const error = readOption(cursor);
     if (error !== undefined) return { error };

@@ -28,14 +28,25 @@ export interface Test {
 
 export type Match =
   | { readonly kind: 'comment'; readonly text: string }
-  | { readonly kind: TransportProtocol; readonly destinationPort?: number }
+  | {
+      readonly kind: TransportProtocol;
+      readonly destinationPort?: number;
+      /** From and to, both included. Only in programs of layout `tree`, never in bundles. */
+      readonly destinationPorts?: readonly [number, number];
+    }
   /** States in the kernel's order; SNAT and DNAT say that an address of the connection was translated. */
   | { readonly kind: 'conntrack'; readonly negated: boolean; readonly states: readonly ConntrackState[] }
   /** True when `mark & mask` is `value`. */
   | { readonly kind: 'mark'; readonly negated: boolean; readonly value: number; readonly mask: number }
   /** True when the address of that side belongs to the node itself. */
-  | { readonly kind: 'addrtype'; readonly side: 'source' | 'destination' }
+  | { readonly kind: 'addrtype'; readonly side: 'source' | 'destination'; readonly negated?: true }
   | RecentMatch
+  /** True when the set has an entry made of the packet's parts on these sides: `dst,dst,src`. */
+  | { readonly kind: 'set'; readonly name: string; readonly sides: readonly ('src' | 'dst')[] }
+  /** True when no bridge port took the packet in. */
+  | { readonly kind: 'physdev' }
+  /** True when a virtual server with this address handed the packet on. */
+  | { readonly kind: 'ipvs'; readonly address: string; readonly protocol: TransportProtocol; readonly port: number }
   /** True with a probability of `chance` in 2^31: the kernel's own unit. */
   | { readonly kind: 'statistic'; readonly chance: number };
 

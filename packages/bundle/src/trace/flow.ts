@@ -1,5 +1,6 @@
 import type { Family, TableName } from '../rulefile.ts';
 import type { Address } from '../rules/address.ts';
+import type { IpvsState, VirtualServer } from '../virtual/values.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { RuleHit } from './packet.ts';
 
@@ -12,6 +13,8 @@ export interface Flow {
   readonly mark: number;
   readonly translated: boolean;
   readonly masquerade: boolean;
+  /** The virtual server that handed it on. */
+  readonly by?: Pick<VirtualServer, 'address' | 'protocol' | 'port'>;
   /** How the walk through the current built-in chain ended; absent: it goes on. */
   readonly verdict?: 'accept' | 'reject' | 'drop';
   /** Some filter rule accepted it. */
@@ -31,5 +34,9 @@ export interface Hook {
   /** `''` where the kernel has no incoming interface: OUTPUT and POSTROUTING. */
   readonly in: string;
   readonly remembers: string | undefined;
+  /** Names of the switches that are on. */
+  readonly switches: ReadonlySet<string>;
   readonly isLocal: (address: Address) => boolean;
+  /** In mode ipvs: what rules ask. */
+  readonly sets?: IpvsState['sets'] | undefined;
 }

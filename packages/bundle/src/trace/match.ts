@@ -1,8 +1,10 @@
 import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
+import { isSwitch } from '../rules/parts.ts';
 import { readRule } from '../rules/read.ts';
-import { certain, isRuleError, type Match, type Rule, type Test } from '../rules/rule.ts';
+import { certain, isRuleError, type Match, type Rule, type Test, type TransportProtocol } from '../rules/rule.ts';
 import type { Flow, Hook } from './flow.ts';
 import { TraceError } from './packet.ts';
+import { isInSet } from './set.ts';
 
 /** A rule made ready for many packets. */
 export interface ReadyRule {
@@ -20,7 +22,7 @@ export function readyRules(lines: readonly string[], hook: Hook): readonly Ready
   const done = known.get(lines);
   if (done) return done;
   const ready = lines.map((text) => {
-    const rule = readRule(text, hook.family);
+    const rule = readRule(text, hook.family, 'program');
     if (isRuleError(rule)) throw new TraceError(`Cannot trace rule "${text}": ${rule.error}`);
     const { source, destination } = rule;
     return {
@@ -59,16 +61,31 @@ function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: Flow, hook:
     case 'tcp':
     case 'udp':
     case 'sctp':
-      return match.destinationPort === undefined || match.destinationPort === flow.port;
+      return isPort(match, flow.port);
     case 'conntrack':
       return match.states.some((state) => state === 'NEW' || (state === 'DNAT' && flow.translated)) !== match.negated;
     case 'mark':
       return ((flow.mark & match.mask) >>> 0 === match.value) !== match.negated;
     case 'addrtype':
-      return hook.isLocal(match.side === 'source' ? flow.source : flow.destination);
+      return hook.isLocal(match.side === 'source' ? flow.source : flow.destination) !== (match.negated ?? false);
+    case 'physdev':
+      // The tracer knows no bridges: nothing comes in by a port of one.
+      return true;
+    case 'set':
+      return isSwitch(match.name) ? hook.switches.has(match.name) : isInSet(match, flow, hook);
+    case 'ipvs':
+      return flow.by?.address === match.address && flow.by.port === match.port && flow.by.protocol === match.protocol;
     case 'recent':
       return match.action === 'set' || match.name === hook.remembers;
   }
+}
+
+function isPort(
+  { destinationPort, destinationPorts }: Extract<Match, { kind: TransportProtocol }>,
+  port: number,
+): boolean {
+  if (destinationPorts) return port >= destinationPorts[0] && port <= destinationPorts[1];
+  return destinationPort === undefined || destinationPort === port;
 }
 
 function isInterface(test: Test, name: string): boolean {

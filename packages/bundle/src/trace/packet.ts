@@ -1,5 +1,6 @@
 import type { Family, TableName } from '../rulefile.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
+import type { IpvsState } from '../virtual/values.ts';
 
 /** The first packet of a connection. */
 export interface Packet {
@@ -11,14 +12,21 @@ export interface Packet {
   readonly port: number;
   /** The interface that it comes in by; absent: a process of the node itself sends it. */
   readonly in?: string;
-  /** The KUBE-SEP-* chain of the endpoint that session affinity knows this client by; absent: a new client. */
+  /**
+   * What session affinity knows this client by: the endpoint's KUBE-SEP-* chain, or in mode ipvs the endpoint itself,
+   * `10.244.1.5:8080`; absent: a new client.
+   */
   readonly remembers?: string;
 }
 
 /** What the kernel knows apart from the rules. */
 export interface World {
+  /** In mode ipvs: the virtual servers, sets and addresses of the node. */
+  readonly ipvs?: IpvsState | undefined;
   /** Of the node's interfaces. 127.0.0.0/8 and ::1 count always. */
   readonly localAddresses: readonly string[];
+  /** Names of the switches that are on while a program of layout `tree` is on trial: sets that hold every source. */
+  readonly switches?: readonly string[];
 }
 
 /** One way that the packet can go. */
@@ -40,7 +48,8 @@ export interface Outcome {
 
 /** A rule that matched. */
 export interface RuleHit {
-  readonly table: TableName;
+  /** `ipvs`: a virtual server, which stands as the chain, with a real server as the rule. */
+  readonly table: TableName | 'ipvs';
   readonly chain: string;
   readonly rule: string;
 }

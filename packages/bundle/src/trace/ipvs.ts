@@ -1,0 +1,48 @@
+import { parseAddress } from '../rules/address.ts';
+import { printEndpoint } from '../rules/rule.ts';
+import { type RealServer, type Scheduler, type VirtualServer, virtualKey } from '../virtual/values.ts';
+import type { Flow } from './flow.ts';
+import { type Packet, type World } from './packet.ts';
+
+/** Schedulers that give each real server its share by weight; the others take every one with a weight alike. */
+const byWeight: ReadonlySet<Scheduler> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 'sed', 'nq', 'sh', 'mh']);
+
+/**
+ * What the kernel's virtual servers make of a flow: one flow for each real server that may get it, with its share; the flow as
+ * it is where no virtual server has its destination.
+ *
+ * Shares are those over many clients: least-connection schedulers are taken at rest, and schedulers that hash choose by the
+ * client's address, so that one client always gets one of them. Without a real server that takes connections the kernel
+ * answers port unreachable (`ip_vs_leave` in `net/netfilter/ipvs/ip_vs_core.c`).
+ */
+export function schedule(flow: Flow, packet: Packet, world: World): readonly Flow[] {
+  const { protocol, remembers } = packet;
+  const key = virtualKey({ address: flow.destination.text, port: flow.port, protocol });
+  const server = flow.translated ? undefined : world.ipvs?.virtualServers.get(key);
+  if (!server) return [flow];
+  const kept = server.persistence === undefined ? undefined : server.real.get(remembers ?? '');
+  const open = kept ? [kept] : [...server.real.values()].filter(({ weight }) => weight > 0);
+  if (open.length === 0) return [{ ...flow, verdict: 'reject', path: [...flow.path, hit(key, server)] }];
+  const shares = open.map(({ weight }) => (byWeight.has(server.scheduler) ? weight : 1));
+  const sum = shares.reduce((all, share) => all + share, 0);
+  return open.flatMap((real, index) => {
+    const destination = parseAddress(real.address);
+    if (!destination) return [];
+    return [
+      {
+        ...flow,
+        destination,
+        port: real.port,
+        translated: true,
+        by: { address: server.address, protocol, port: server.port },
+        probability: (flow.probability * (shares[index] ?? 0)) / sum,
+        path: [...flow.path, hit(key, server, real)],
+      },
+    ];
+  });
+}
+
+function hit(key: string, server: VirtualServer, real?: RealServer): Flow['path'][number] {
+  const rule = real ? `${printEndpoint(real.address, real.port)} weight ${real.weight}` : 'no real server';
+  return { table: 'ipvs', chain: key, rule: `${server.scheduler}: ${rule}` };
+}

@@ -1,0 +1,72 @@
+import type { ProfileFile } from '../documents.ts';
+import type { Problem } from '../problem.ts';
+import type { Scope } from '../resolve.ts';
+import { readPath } from '../tree.ts';
+import { readVirtualFile, refusedLine, type VirtualFile } from './file.ts';
+import { isVirtualSameEverywhere, type ResolvedFile, resolveVirtual, virtualDigest } from './resolve.ts';
+
+interface Resolved {
+  readonly file: ResolvedFile;
+  /** `<digest>  <file>`, as a node's version counts it; empty when the file resolves to nothing. */
+  readonly digestLine: string;
+}
+
+interface Cached {
+  readonly text: string;
+  readonly file: VirtualFile;
+  readonly sameEverywhere: boolean;
+  resolved?: { readonly scope: string; readonly result: Resolved };
+}
+
+/** Whom files are resolved for, with the texts that tell one such from another. */
+export interface VirtualScope {
+  readonly profile: ProfileFile;
+  readonly scope: Omit<Scope, 'family'>;
+  readonly sharedKey: string;
+  readonly nodeKey: string;
+}
+
+/** Made once for a node, used for all its files. */
+export function virtualScope(scope: Omit<Scope, 'family'>, profile: ProfileFile): VirtualScope {
+  const sharedKey = JSON.stringify([scope.profileValues, profile.families]);
+  const nodeKey = JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, sharedKey]);
+  return { profile, scope, sharedKey, nodeKey };
+}
+
+/** Remembers what `.ipset` and `.ipvs` files resolved to the last time, by path and text. */
+export class VirtualCache {
+  readonly #files = new Map<string, Cached>();
+
+  /**
+   * @param path of an `.ipset` or `.ipvs` file
+   * @param of whose profile is in mode ipvs; in mode iptables such a file is a problem
+   */
+  resolve(path: string, text: string, of: VirtualScope): Resolved | readonly Problem[] {
+    const { profile, scope, sharedKey, nodeKey } = of;
+    if (profile.mode !== 'ipvs') return [refusedLine(path, 1, 'the profile is not in mode ipvs')];
+    const cached = this.#read(path, text);
+    if (!('file' in cached)) return cached;
+    const key = cached.sameEverywhere ? sharedKey : nodeKey;
+    if (cached.resolved?.scope === key) return cached.resolved.result;
+    const file = resolveVirtual(cached.file, scope, profile.families);
+    if (!('path' in file)) return file;
+    const digest = virtualDigest(file);
+    const belowProfile = path.split('/').slice(2).join('/');
+    const result = { file, digestLine: digest === undefined ? '' : `${digest}  ${belowProfile}\n` };
+    cached.resolved = { scope: key, result };
+    return result;
+  }
+
+  #read(path: string, text: string): Cached | readonly Problem[] {
+    const known = this.#files.get(path);
+    if (known?.text === text) return known;
+    const what = readPath(path);
+    if ((what?.kind !== 'base' && what?.kind !== 'service') || (what.tool !== 'ipset' && what.tool !== 'ipvs'))
+      return [refusedLine(path, 1, 'the format has no such file')];
+    const file = readVirtualFile(path, what.tool, what.kind, text);
+    if (!('lines' in file)) return file;
+    const cached: Cached = { text, file, sameEverywhere: isVirtualSameEverywhere(file) };
+    this.#files.set(path, cached);
+    return cached;
+  }
+}

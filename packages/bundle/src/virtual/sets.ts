@@ -1,0 +1,108 @@
+import type { Family } from '../rulefile.ts';
+
+/** What the entries of a set are made of. */
+export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
+
+/** A set of mode ipvs. */
+export interface KnownSet {
+  readonly type: SetType;
+  /** What rules that ask this set say about it. */
+  readonly comment: string;
+}
+
+const service = 'Kubernetes service';
+const nodePort = 'Kubernetes nodeport';
+
+/**
+ * Every set that there is, under its name for IPv4, with the comment of its rules (kubernetes/kubernetes
+ * `pkg/proxy/ipvs/proxier.go`, `ipsetInfo`, and `pkg/proxy/ipvs/ipset.go`).
+ */
+const known = {
+  'KUBE-CLUSTER-IP': { type: 'hash:ip,port', comment: `${service} cluster ip + port for masquerade purpose` },
+  'KUBE-EXTERNAL-IP': {
+    type: 'hash:ip,port',
+    comment: `${service} external ip + port for masquerade and filter purpose`,
+  },
+  'KUBE-EXTERNAL-IP-LOCAL': {
+    type: 'hash:ip,port',
+    comment: `${service} external ip + port with externalTrafficPolicy=local`,
+  },
+  'KUBE-HEALTH-CHECK-NODE-PORT': { type: 'bitmap:port', comment: 'Kubernetes health check node port' },
+  'KUBE-IPVS-IPS': { type: 'hash:ip', comment: 'Addresses on the ipvs interface' },
+  'KUBE-LOAD-BALANCER': { type: 'hash:ip,port', comment: `${service} lb portal` },
+  'KUBE-LOAD-BALANCER-FW': {
+    type: 'hash:ip,port',
+    comment: `${service} load balancer ip + port for load balancer with sourceRange`,
+  },
+  'KUBE-LOAD-BALANCER-LOCAL': {
+    type: 'hash:ip,port',
+    comment: `${service} load balancer ip + port with externalTrafficPolicy=local`,
+  },
+  'KUBE-LOAD-BALANCER-SOURCE-CIDR': {
+    type: 'hash:ip,port,net',
+    comment: `${service} load balancer ip + port + source cidr for packet filter purpose`,
+  },
+  'KUBE-LOAD-BALANCER-SOURCE-IP': {
+    type: 'hash:ip,port,ip',
+    comment: `${service} load balancer ip + port + source IP for packet filter purpose`,
+  },
+  'KUBE-LOOP-BACK': {
+    type: 'hash:ip,port,ip',
+    comment: 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose',
+  },
+  'KUBE-NODE-PORT-LOCAL-SCTP-HASH': {
+    type: 'hash:ip,port',
+    comment: `${nodePort} SCTP port with externalTrafficPolicy=local with type 'hash ip:port'`,
+  },
+  'KUBE-NODE-PORT-LOCAL-TCP': { type: 'bitmap:port', comment: `${nodePort} TCP port with externalTrafficPolicy=local` },
+  'KUBE-NODE-PORT-LOCAL-UDP': { type: 'bitmap:port', comment: `${nodePort} UDP port with externalTrafficPolicy=local` },
+  'KUBE-NODE-PORT-SCTP-HASH': {
+    type: 'hash:ip,port',
+    comment: `${nodePort} SCTP port for masquerade purpose with type 'hash ip:port'`,
+  },
+  'KUBE-NODE-PORT-TCP': { type: 'bitmap:port', comment: `${nodePort} TCP port for masquerade purpose` },
+  'KUBE-NODE-PORT-UDP': { type: 'bitmap:port', comment: `${nodePort} UDP port for masquerade purpose` },
+} as const satisfies Record<string, KnownSet>;
+
+/** The name of a set without its family. */
+export type SetKey = keyof typeof known;
+
+/** Every set, in byte order of the names for IPv4. */
+export const setKeys = Object.keys(known) as readonly SetKey[];
+
+/** What a set is for. */
+export function knownSet(key: SetKey): KnownSet {
+  return known[key];
+}
+
+/** The longest name that ipset takes (`IPSET_MAXNAMELEN` less its end). */
+const nameBytesMax = 31;
+
+/** The name of a set in a family: `KUBE-CLUSTER-IP`, `KUBE-6-CLUSTER-IP`; cut where ipset takes no more, as kube-proxy does. */
+export function setName(key: SetKey, family: Family): string {
+  return family === 'ipv4' ? key : key.replace('KUBE-', 'KUBE-6-').slice(0, nameBytesMax);
+}
+
+const byName = new Map(
+  (['ipv4', 'ipv6'] as const).flatMap((family) =>
+    setKeys.map((key) => [setName(key, family), { key, family, type: knownSet(key).type }] as const),
+  ),
+);
+
+/** A set and its family by its name; undefined for any other name, whoever's set that may be. */
+export function findSet(
+  name: string,
+): { readonly key: SetKey; readonly family: Family; readonly type: SetType } | undefined {
+  return byName.get(name);
+}
+
+/** The set whose members are the addresses of `kube-ipvs0`. */
+export const addressSet = 'KUBE-IPVS-IPS' satisfies SetKey;
+
+/** The interface that carries the Services' addresses, so that the kernel takes their packets for its own. */
+export const ipvsInterface = 'kube-ipvs0';
+
+/** Of how many parts an entry of the set consists; a rule that asks for it names a direction for each. */
+export function dimensionsOf(type: SetType): number {
+  return type === 'bitmap:port' ? 1 : type.split(',').length;
+}

@@ -1,0 +1,112 @@
+import type { Family } from '../rulefile.ts';
+import { printEndpoint, type TransportProtocol } from '../rules/rule.ts';
+import type { SetType } from './sets.ts';
+
+/** Schedulers of the kernel that a Service may choose (`ip_vs_<name>`). */
+export const schedulers = ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'sh', 'dh', 'sed', 'nq', 'mh'] as const;
+export type Scheduler = (typeof schedulers)[number];
+
+/** Options of schedulers, each with the one that knows it (`ipvsadm --sched-flags`). */
+export const schedulerFlags = {
+  'mh-fallback': 'mh',
+  'mh-port': 'mh',
+  'sh-fallback': 'sh',
+  'sh-port': 'sh',
+} as const satisfies Record<string, Scheduler>;
+export type SchedulerFlag = keyof typeof schedulerFlags;
+
+/** An address, a port and a protocol at which the kernel hands connections on. */
+export interface VirtualServer {
+  readonly family: Family;
+  readonly protocol: TransportProtocol;
+  readonly address: string;
+  readonly port: number;
+  readonly scheduler: Scheduler;
+  /** How long a client keeps its real server, in seconds; absent: each connection is scheduled anew. */
+  readonly persistence?: number;
+  /** Sorted, each once. */
+  readonly flags: readonly SchedulerFlag[];
+  /** By `printEndpoint(address, port)`, in the order of the files. */
+  readonly real: ReadonlyMap<string, RealServer>;
+}
+
+/** One endpoint behind a virtual server. */
+export interface RealServer {
+  readonly address: string;
+  readonly port: number;
+  /** 0: it gets no new connections. */
+  readonly weight: number;
+}
+
+/** Seconds after which the kernel forgets idle connections of all virtual servers; 0: whatever it has now. */
+export interface IpvsTimeouts {
+  readonly tcp: number;
+  readonly tcpFin: number;
+  readonly udp: number;
+}
+
+/** A set with its entries. */
+export interface IpSet {
+  readonly name: string;
+  readonly family: Family;
+  readonly type: SetType;
+  /** Of hash sets: how many entries it takes. */
+  readonly maxElements?: number;
+  /** As ipset prints them, each once. */
+  readonly entries: ReadonlySet<string>;
+}
+
+/** Everything of mode ipvs that a node runs besides rules and sysctls. */
+export interface IpvsState {
+  /** By `virtualKey`. */
+  readonly virtualServers: ReadonlyMap<string, VirtualServer>;
+  /** By name. */
+  readonly sets: ReadonlyMap<string, IpSet>;
+  /** What `kube-ipvs0` carries, per family, sorted in byte order. */
+  readonly addresses: Readonly<Record<Family, readonly string[]>>;
+  readonly timeouts?: IpvsTimeouts;
+}
+
+/** The key of a virtual server as kube-proxy spells it: `10.96.0.10:80/TCP`. */
+export function virtualKey(server: Pick<VirtualServer, 'address' | 'port' | 'protocol'>): string {
+  return `${printEndpoint(server.address, server.port)}/${server.protocol.toUpperCase()}`;
+}
+
+const protocolOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const satisfies Record<
+  TransportProtocol,
+  string
+>;
+
+/** `-t 10.96.0.10:80`: how ipvsadm names a virtual server. */
+export function printVirtual(server: Pick<VirtualServer, 'address' | 'port' | 'protocol'>): string {
+  return `${protocolOptions[server.protocol]} ${printEndpoint(server.address, server.port)}`;
+}
+
+/** What comes behind a virtual server's name, for `-A` and `-E`: ` -s rr -p 600 -M 128`. */
+export function printAttributes(server: Pick<VirtualServer, 'family' | 'scheduler' | 'persistence' | 'flags'>): string {
+  const mask = server.family === 'ipv6' ? ' -M 128' : '';
+  const persistence = server.persistence === undefined ? '' : ` -p ${server.persistence}${mask}`;
+  const flags = server.flags.length === 0 ? '' : ` -b ${server.flags.join(',')}`;
+  return ` -s ${server.scheduler}${persistence}${flags}`;
+}
+
+/** What comes behind a virtual server's name, for `-a` and `-e`: ` -r 10.244.1.5:8080 -m -w 1`. */
+export function printReal(server: RealServer): string {
+  return ` -r ${printEndpoint(server.address, server.port)} -m -w ${server.weight}`;
+}
+
+/** The virtual server and its real servers as `ipvsadm -R` reads them, a line each. */
+export function printServer(server: VirtualServer): readonly string[] {
+  const name = printVirtual(server);
+  return [
+    `-A ${name}${printAttributes(server)}`,
+    ...[...server.real.values()].map((real) => `-a ${name}${printReal(real)}`),
+  ];
+}
+
+/** Lines that create a set, for `ipset restore`. */
+export function printCreate({ name, type, family, maxElements = 65_536 }: Omit<IpSet, 'entries'>): string {
+  if (type === 'bitmap:port') return `create ${name} bitmap:port range 0-65535`;
+  const inet = family === 'ipv4' ? 'inet' : 'inet6';
+  return `create ${name} ${type} family ${inet} hashsize 1024 maxelem ${maxElements}`;
+}
