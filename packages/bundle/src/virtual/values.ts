@@ -104,9 +104,24 @@ export function printServer(server: VirtualServer): readonly string[] {
   ];
 }
 
-/** Lines that create a set, for `ipset restore`. */
+/** The line that creates a set, for `ipset restore`. */
 export function printCreate({ name, type, family, maxElements = 65_536 }: Omit<IpSet, 'entries'>): string {
   if (type === 'bitmap:port') return `create ${name} bitmap:port range 0-65535`;
   const inet = family === 'ipv4' ? 'inet' : 'inet6';
   return `create ${name} ${type} family ${inet} hashsize 1024 maxelem ${maxElements}`;
+}
+
+/** Every set with its entries, for `ipset restore`. */
+export function printSets({ sets }: Pick<IpvsState, 'sets'>): string {
+  const lines = [...sets.values()].flatMap((set) => [
+    printCreate(set),
+    ...[...set.entries].map((entry) => `add ${set.name} ${entry}`),
+  ]);
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/** The time-outs, then every virtual server with its real servers, for `ipvsadm -R`. */
+export function printServers({ virtualServers, timeouts }: Pick<IpvsState, 'virtualServers' | 'timeouts'>): string {
+  const head = timeouts ? [`--set ${timeouts.tcp} ${timeouts.tcpFin} ${timeouts.udp}`] : [];
+  return [...head, ...[...virtualServers.values()].flatMap(printServer)].map((line) => `${line}\n`).join('');
 }

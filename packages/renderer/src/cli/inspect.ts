@@ -13,7 +13,15 @@ export function inspectCommands(program: Command): void {
     .argument('[DIR]', 'the bundle directory', 'rendered')
     .requiredOption('--node <NAME>', 'the node', notEmpty)
     .option('--service <NS/NAME>', 'only the lines of one Service', notEmpty)
-    .addOption(new Option('--tool <TOOL>', 'only the text for one tool').choices(['iptables', 'ip6tables', 'sysctl']))
+    .addOption(
+      new Option('--tool <TOOL>', 'only the text for one tool').choices([
+        'ipset',
+        'iptables',
+        'ip6tables',
+        'ipvs',
+        'sysctl',
+      ]),
+    )
     .action(run(async (options, dir) => (await import('../commands/show.ts')).showCommand(dir, options)));
 
   examples(program.command('ls'), [

@@ -6,17 +6,25 @@ import {
   familyOf,
   fillHost,
   type HostValues,
+  ipvsHost,
+  type IpvsHost,
+  lineFamily,
   linkFlat,
   nodeFile,
   printProgram,
+  printServers,
+  printSets,
   printSection,
   type Problem,
+  readIpvs,
   type ResolvedNode,
   type ResolvedRules,
+  type ResolvedVirtual,
   resolveNode,
   tableNames,
   type Tool,
   valueOf,
+  type VirtualTool,
 } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
@@ -25,10 +33,13 @@ import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { print, say } from './progress.ts';
 
+/** What can be printed alone. */
+export type ShowTool = Tool | VirtualTool | 'sysctl';
+
 export interface ShowOptions {
   readonly node: string;
   readonly service?: string;
-  readonly tool?: Tool | 'sysctl';
+  readonly tool?: ShowTool;
 }
 
 /** `sluice show`: what a node loads, resolved, as native text. */
@@ -51,10 +62,10 @@ function show(dir: string, options: ShowOptions): string | readonly Problem[] {
   const node = resolveNode(files, options.node);
   if (!('version' in node)) return node;
   if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
-  const tools = options.tool === undefined ? ([...toolNames, 'sysctl'] as const) : [options.tool];
+  const tools = options.tool === undefined ? toolsInOrder : [options.tool];
   const parts: string[] = [];
   for (const tool of tools) {
-    const text = tool === 'sysctl' ? sysctlText(node, options) : rulesText(node, tool, options);
+    const text = textOf(node, tool, options);
     if (typeof text !== 'string') return text;
     // With one tool the text is loadable as it is; with several, a line says which is which.
     parts.push(tools.length > 1 && text !== '' ? `# ${loaders[tool]}\n${text}` : text);
@@ -62,12 +73,20 @@ function show(dir: string, options: ShowOptions): string | readonly Problem[] {
   return parts.join('');
 }
 
-const toolNames = Object.keys(familyOf) as readonly Tool[];
+/** In the order of loading: rules ask sets. */
+const toolsInOrder = ['ipset', 'iptables', 'ip6tables', 'ipvs', 'sysctl'] as const satisfies readonly ShowTool[];
 const loaders = {
+  ipset: 'ipset restore -exist',
+  ipvs: 'ipvsadm -R',
   iptables: 'iptables-restore --noflush',
   ip6tables: 'ip6tables-restore --noflush',
   sysctl: 'sysctl -p -',
-} as const;
+} as const satisfies Record<ShowTool, string>;
+
+function textOf(node: ResolvedNode, tool: ShowTool, options: ShowOptions): string | readonly Problem[] {
+  if (tool === 'sysctl') return sysctlText(node, options);
+  return tool === 'ipset' || tool === 'ipvs' ? virtualText(node, tool, options) : rulesText(node, tool, options);
+}
 
 /** Only the files that are needed: a mistake in another Service does not hide this one. */
 function wanted({ node, service }: ShowOptions): (path: string) => boolean {
@@ -79,7 +98,7 @@ function wanted({ node, service }: ShowOptions): (path: string) => boolean {
 }
 
 function hasService(files: BundleFiles, service: string): boolean {
-  return toolNames.some((tool) => [...files.keys()].some((path) => path.endsWith(`/services/${service}.${tool}`)));
+  return toolsInOrder.some((tool) => [...files.keys()].some((path) => path.endsWith(`/services/${service}.${tool}`)));
 }
 
 function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string | readonly Problem[] {
@@ -94,12 +113,37 @@ function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string
       .map(printSection)
       .join('');
   }
-  const linked = linkFlat(filled, family);
+  const linked = linkFlat(filled, family, undefined, node.profile.mode);
   return linked.problems.length > 0 ? linked.problems : printProgram(linked.program);
 }
 
+/** Sets or virtual servers; of one Service, its lines, and of all, what they add up to. */
+function virtualText(node: ResolvedNode, tool: VirtualTool, options: ShowOptions): string | readonly Problem[] {
+  if (!node.ipvs) return '';
+  const own = (family: Family): readonly string[] => {
+    const address = valueOf(node.nodeFile.values, family, 'address');
+    return typeof address === 'string' ? [address] : [];
+  };
+  const host = ipvsHost(node.profile, { ipv4: own('ipv4'), ipv6: own('ipv6') });
+  if (options.service !== undefined) return fileLines(node.ipvs[tool], tool, host);
+  const state = readIpvs(node.ipvs, node.profile.families, host);
+  if ('problems' in state) return state.problems;
+  return tool === 'ipset' ? printSets(state) : printServers(state);
+}
+
+function fileLines(files: ResolvedVirtual['ipset'], tool: VirtualTool, host: IpvsHost): string {
+  const lines = files.flatMap((file) => file.lines.map(({ text }) => text));
+  return lines
+    .flatMap((text) => fillHost(text, { nodePortAddresses: host[lineFamily(tool, text)].nodePortAddresses }))
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+/** The kernel of the node is not known here, so lines for some kernels are left to the reader. */
 const sysctlText = (node: ResolvedNode, options: ShowOptions): string =>
-  options.service === undefined ? node.sysctls.map((line) => `${line}\n`).join('') : '';
+  options.service === undefined
+    ? node.sysctls.map((line) => (line.startsWith('@') ? `# ${line}\n` : `${line}\n`)).join('')
+    : '';
 
 function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules {
   const fill = (table: ResolvedRules['nat']): ResolvedRules['nat'] => ({
