@@ -1,0 +1,132 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode } from './sluiced-node.ts';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+
+/** A node that kube-proxy served, with the kubelet's and a CNI plugin's rules beside kube-proxy's. */
+
+/** What others have in the tables, besides kube-proxy. The CNI plugin's rule leads into kube-proxy's chain. */
+const others = `*mangle
+:KUBE-KUBELET-CANARY - [0:0]
+:KUBE-IPTABLES-HINT - [0:0]
+:KUBE-PROXY-CANARY - [0:0]
+COMMIT
+*filter
+:KUBE-FIREWALL - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A FORWARD -m mark --mark 0x99 -j DROP
+COMMIT
+`;
+
+/** kube-proxy's own, in its order of jumps, with its marks as `-j MARK` (kube-proxy-iptables page, worked example). */
+function kubeProxy(vip: string, endpoint: string): string {
+  return `*filter
+:KUBE-PROXY-CANARY - [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-FORWARD - [0:0]
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+-A OUTPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
+-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x4000/0x4000 -j ACCEPT
+COMMIT
+*nat
+:KUBE-PROXY-CANARY - [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SVC-I5LIAMPLWKMBJ54B - [0:0]
+:KUBE-SEP-HR5QIAI7KRESNQ5F - [0:0]
+:CNI-X - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING
+-A CNI-X -p tcp -m tcp --dport 8081 -j KUBE-MARK-MASQ
+-A PREROUTING -p tcp -m tcp --dport 8081 -j CNI-X
+-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
+-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000
+-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully
+-A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
+-A KUBE-SERVICES -d ${vip} -p tcp -m comment --comment "shop/cart:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-I5LIAMPLWKMBJ54B
+-A KUBE-SVC-I5LIAMPLWKMBJ54B -m comment --comment "shop/cart:http -> ${endpoint}" -j KUBE-SEP-HR5QIAI7KRESNQ5F
+-A KUBE-SEP-HR5QIAI7KRESNQ5F -p tcp -m comment --comment shop/cart:http -m tcp -j DNAT --to-destination ${endpoint}
+COMMIT
+`;
+}
+
+/** Lines that neither kube-proxy nor Sluice wrote. */
+const foreign = (rules: string): string =>
+  rules
+    .split('\n')
+    .filter((line) => /CNI-X|0x99|KUBE-FIREWALL|KUBE-KUBELET-CANARY|KUBE-IPTABLES-HINT/.test(line))
+    .join('\n');
+/** Chain by chain, each in its order: chains are listed in the order in which they were made, jumps of ours come before those of others. */
+const sorted = (rules: string): readonly string[] => {
+  const chain = (line: string): string => (line.startsWith('-A KUBE-') ? (line.split(' ', 2)[1] ?? '') : line);
+  return rules.split('\n').toSorted((a, b) => (chain(a) < chain(b) ? -1 : chain(a) > chain(b) ? 1 : 0));
+};
+
+let node: SluicedNode;
+let before: string;
+
+beforeEach(needKernel);
+
+describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s', (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+  beforeEach(async () => {
+    node = await SluicedNode.make();
+    await node.tool([`iptables-${backend}-restore`, '--noflush'], others);
+    await node.tool([`ip6tables-${backend}-restore`, '--noflush'], others);
+    await node.tool([`iptables-${backend}-restore`, '--noflush'], kubeProxy('10.96.7.1', '10.244.1.7:8080'));
+    await node.tool([`ip6tables-${backend}-restore`, '--noflush'], kubeProxy('fd00:96::7:1', '[fd00:10::7]:8080'));
+    before = await node.rules(backend);
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
+  });
+  afterEach(() => node.remove());
+
+  test('is refused without takeOver, and while a kube-proxy runs', async () => {
+    node.writeConfig(backend);
+    expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('takeOver: kube-proxy') });
+    node.writeConfig(backend, 'takeOver: kube-proxy\n');
+    const running = "{ bash -c 'exec -a kube-proxy sleep 6' & } && sleep 0.3 &&";
+    const refused = await node.sluicedAfter(running, 'apply', `${node.directory}/rendered`);
+    expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('kube-proxy still runs') });
+    expect(await node.rules(backend)).toBe(before);
+  });
+
+  test('is taken over; rollback 0 brings every line back, and rules of others never change', async () => {
+    node.writeConfig(backend, 'takeOver: kube-proxy\n');
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    const taken = await node.rules(backend);
+    expect(taken).not.toContain('I5LIAMPLWKMBJ54B');
+    expect(foreign(taken)).toBe(foreign(before));
+    expect(await node.sluiced('rollback', '0')).toMatchObject({ exitCode: 0 });
+    const back = await node.rules(backend);
+    expect(foreign(back)).toBe(foreign(before));
+    expect(sorted(back)).toEqual(sorted(before));
+  });
+
+  test('is cleaned up after a takeover: what is left is what others have and refer to', async () => {
+    node.writeConfig(backend, 'takeOver: kube-proxy\n');
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+    const left = await node.rules(backend);
+    expect(foreign(left)).toBe(foreign(before));
+    expect(left).not.toMatch(/KUBE-(SERVICES|SVC|SEP|POSTROUTING|FORWARD)/);
+    // The CNI plugin's rule leads there.
+    expect(left).toContain(':KUBE-MARK-MASQ');
+  });
+
+  test("has kube-proxy's rules back, line for line, when health fails after the takeover", async () => {
+    const flag = `${node.directory}/healthy`;
+    const fails = `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${flag}"], attempts: 2, intervalSeconds: 0.1}\n`;
+    node.writeConfig(backend, `takeOver: kube-proxy\n${fails}`);
+    writeFileSync(flag, '');
+    expect(await node.apply()).toMatchObject({ exitCode: 4 });
+    expect(existsSync(flag)).toBe(false);
+    const back = await node.rules(backend);
+    expect(foreign(back)).toBe(foreign(before));
+    expect(sorted(back)).toEqual(sorted(before));
+    rmSync(flag, { force: true });
+  });
+});
