@@ -140,3 +140,17 @@ describe('sluiced run', () => {
     expect(second).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('NODE_LOCKED') });
   });
 });
+
+test('preflight looks at the directory that is named; each line ends in what to do', async () => {
+  node.writeConfig('nft');
+  const other = `${directory}/other`;
+  writeBundle(other, web(1));
+  const good = await node.sluiced('preflight', other);
+  expect(good).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('bundle (this node can run it)') });
+  for (const line of good.stdout.split('\n')) expect(line).toMatch(/^(ok {2}|note) {2}.+\): \S.+$/);
+  rmSync(`${other}/cluster.yaml`);
+  expect(await node.sluiced('preflight', other)).toMatchObject({
+    exitCode: 3,
+    stdout: expect.stringMatching(/^FAIL {2}bundle .*render it again/m),
+  });
+});

@@ -73,9 +73,11 @@ function build(): Command {
   shared(program.command('cleanup'))
     .description('take every rule of Sluice out of the kernel')
     .action((options) => finish(async () => (await import('./commands/undo.ts')).cleanup(options, terminal)));
-  shared(program.command('preflight'))
+  shared(program.command('preflight [dir]'))
     .description('say whether this node can run a bundle, and what to do where not')
-    .action((options) => finish(async () => (await import('./commands/preflight.ts')).preflight(options, terminal)));
+    .action((dir: string | undefined, options) =>
+      finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
+    );
   return program;
 }
 

@@ -33,8 +33,13 @@ const nothing = 'nothing to do';
 /**
  * Looks at everything that an apply needs, and changes nothing.
  * @param files the bundle that the node shall run, when there is one
+ * @param problems why the directory that is there is no bundle
  */
-export async function findings(config: Config, files: BundleFiles | undefined): Promise<readonly Finding[]> {
+export async function findings(
+  config: Config,
+  files: BundleFiles | undefined,
+  problems: readonly Problem[],
+): Promise<readonly Finding[]> {
   const run = runChildren();
   const tools = await detectTools(config.backend, run);
   const facts = readFacts(tools, procTunables);
@@ -45,9 +50,7 @@ export async function findings(config: Config, files: BundleFiles | undefined): 
     ...(await extensionFindings(tools, run)),
     ...sysctlFindings(),
     ...(await ownerFindings(config, tools, facts, run)),
-    ...(files
-      ? bundleFindings(config, files, facts)
-      : [note('bundle', `${config.bundle} has no complete bundle yet`, 'render one, then run preflight again')]),
+    ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
   ];
 }
 
@@ -164,6 +167,12 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
     : 'set takeOver: kube-proxy in sluiced.yaml when kube-proxy is stopped';
   const what = 'KUBE-* chains of others';
   return [proxy, config.takeOver ? note(what, `${count}`, todo) : bad(what, `${count}`, todo)];
+}
+
+/** A directory that is not there may still come; one that is there and is no bundle would be refused. */
+function noBundle(config: Config, problems: readonly Problem[]): Finding[] {
+  if (problems.length > 0) return problems.map(({ message, hint }) => bad('bundle', message, hint));
+  return [note('bundle', `${config.bundle} is not there yet`, 'render one, then run preflight again')];
 }
 
 function bundleFindings(config: Config, files: BundleFiles, facts: NodeFacts): Finding[] {

@@ -21,7 +21,10 @@ export async function status(options: InspectOptions, terminal: Terminal): Promi
   return summary.held === null ? exitCodes.done : exitCodes.held;
 }
 
+/** What `status -o json` prints. */
 interface Summary {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'NodeStatus';
   readonly node: string;
   readonly generation: number | null;
   readonly version: string | null;
@@ -37,6 +40,8 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
     ({ what, generation }) => what !== 'rolled-back' && generation === record.current,
   );
   return {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'NodeStatus',
     node: config.node,
     generation: record?.current ?? null,
     version: record?.current === null ? null : (last?.version ?? null),

@@ -3,12 +3,18 @@ import { findings, type Finding } from '../preflight.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
-/** `sluiced preflight`: one line per finding, each with what to do. Exit code 3 when the node cannot run a bundle. */
-export async function preflight(options: CommonOptions, terminal: Terminal): Promise<number> {
-  const config = loadConfig(options);
+/** `sluiced preflight [DIR]`: looks at DIR, or at the config's bundle; one line per finding, each with what to do. Exit code 3 when the node cannot run a bundle. */
+export async function preflight(
+  directory: string | undefined,
+  options: CommonOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const loaded = loadConfig(options);
+  const config = directory === undefined ? loaded : { ...loaded, bundle: directory };
   const arrival = await new Inbox(config.bundle, config.node, Date.now).look();
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
-  const all = await findings(config, files);
+  const problems = arrival.kind === 'refused' ? arrival.problems : [];
+  const all = await findings(config, files, problems);
   for (const finding of all) terminal.out(`${printFinding(finding)}\n`);
   return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
 }
