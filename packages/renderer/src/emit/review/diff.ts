@@ -1,0 +1,128 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { createTwoFilesPatch } from 'diff';
+import type { ChangedFlow } from '../../review/diff-flows.ts';
+import type { BundleDiff, ServiceChange } from '../../review/diff.ts';
+import type { FactChange } from '../../review/fact-changes.ts';
+import { destinationText, nodesText, outcomeText, plural, sourceText, verdictText } from '../../review/words.ts';
+
+export const diffFormats = ['text', 'json', 'markdown'] as const;
+export type DiffFormat = (typeof diffFormats)[number];
+
+/** Past this many flows a report says how many more there are; JSON has all. */
+const flowsMax = 200;
+const rawTimeoutMs = 5_000;
+
+/** Prints a comparison. The last line of text and Markdown is the sentence that a person acts on. */
+export function printDiff(diff: BundleDiff, format: DiffFormat): string {
+  if (format === 'json') return `${JSON.stringify(documentOf(diff), null, 2)}\n`;
+  return format === 'markdown' ? printMarkdown(diff) : printText(diff);
+}
+
+function documentOf(diff: BundleDiff): object {
+  return { apiVersion: 'sluice.dev/v1alpha1', kind: 'BundleDiff', verdict: verdictText(diff), ...diff };
+}
+
+function printText(diff: BundleDiff): string {
+  const services = diff.services.flatMap((change) => [
+    `${signs[change.kind]} ${headOf(change)}\n`,
+    ...change.changes.map((fact) => `    ${factText(fact)}\n`),
+  ]);
+  const flows = diff.flows.slice(0, flowsMax).flatMap((flow) => [
+    `${flowHead(flow)}\n`,
+    `    - ${outcomeText(flow.old)}\n`,
+    `    + ${outcomeText(flow.new)}\n`,
+    `    packet: ${packetText(flow)}\n`,
+  ]);
+  const parts = [
+    ...services,
+    ...settingLines(diff).map((line) => `${line}\n`),
+    ...(flows.length === 0 ? [] : ['\nTraffic that is treated differently:\n', ...flows]),
+    diff.flows.length > flowsMax ? `… and ${diff.flows.length - flowsMax} more flows; -o json has all\n` : '',
+    diff.rules.old === diff.rules.new ? '' : `\n${diff.rules.old} rules become ${diff.rules.new}\n`,
+  ];
+  return `${parts.join('')}${verdictText(diff)}\n`;
+}
+
+const signs = { added: '+', removed: '-', changed: '~' } as const satisfies Record<ServiceChange['kind'], string>;
+
+function headOf({ service, family, profiles, nodes }: ServiceChange): string {
+  return `${service} (${family}, ${profiles.length === 1 ? 'profile' : 'profiles'} ${profiles.join(', ')}: ${plural(nodes, 'node')})`;
+}
+
+const names = {
+  type: 'type',
+  port: 'port',
+  address: 'address',
+  'node-port': 'node port',
+  endpoint: 'endpoint',
+  'internal-policy': 'internalTrafficPolicy',
+  'external-policy': 'externalTrafficPolicy',
+  affinity: 'session affinity',
+  'source-range': 'source range',
+  'health-check-port': 'health-check node port',
+} as const satisfies Record<FactChange['what'], string>;
+
+function factText({ what, port, old, new: fresh }: FactChange): string {
+  const where = port === undefined ? '' : ` of ${port}`;
+  if (old === undefined) return `+ ${names[what]} ${fresh}${where}`;
+  if (fresh === undefined) return `- ${names[what]} ${old}${where}`;
+  return `~ ${names[what]} ${old} → ${fresh}${where}`;
+}
+
+function flowHead(flow: ChangedFlow): string {
+  const from = [flow.source, ...flow.alsoFrom].map(sourceText);
+  const some = from.length <= 4 ? from.join(', ') : `${from.slice(0, 3).join(', ')} and ${from.length - 3} more`;
+  return `${flow.destination.services.join(', ')} ${destinationText(flow.destination)} from ${some}, on ${nodesText(flow.nodes)}`;
+}
+
+function packetText({ packet, nodes }: ChangedFlow): string {
+  const { source, destination, port, protocol } = packet;
+  const to = destination.includes(':') ? `[${destination}]:${port}` : `${destination}:${port}`;
+  return `sluice trace --node ${nodes.nodes[0]} --from ${source} --to ${to}/${protocol}`;
+}
+
+function settingLines({ settings, nodes }: BundleDiff): readonly string[] {
+  return [
+    ...settings.flatMap(({ file, old, new: fresh }) => [
+      `~ ${file}`,
+      ...old.map((line) => `    - ${line}`),
+      ...fresh.map((line) => `    + ${line}`),
+    ]),
+    ...nodes.added.map((name) => `+ node ${name}`),
+    ...nodes.removed.map((name) => `- node ${name}`),
+  ];
+}
+
+/** Texts from a bundle are names and addresses, yet nothing in them may end a code span or a cell. */
+const code = (text: string): string => `\`${text.replaceAll('`', "'").replaceAll('|', '\\|')}\``;
+
+function printMarkdown(diff: BundleDiff): string {
+  const services = diff.services.flatMap((change) => [
+    `- **${change.kind}** ${code(headOf(change))}`,
+    ...change.changes.map((fact) => `  - ${code(factText(fact))}`),
+  ]);
+  const settings = settingLines(diff);
+  const rows = diff.flows.slice(0, flowsMax).map((flow) => {
+    const cells = [flowHead(flow), outcomeText(flow.old), outcomeText(flow.new), packetText(flow)];
+    return `| ${cells.map(code).join(' | ')} |`;
+  });
+  const table = rows.length === 0 ? [] : ['', '| flow | before | after | example |', '|---|---|---|---|', ...rows];
+  const more = diff.flows.length > flowsMax ? ['', `… and ${diff.flows.length - flowsMax} more flows`] : [];
+  const plain = settings.length === 0 ? [] : ['', '```diff', ...settings, '```'];
+  return `${['## Sluice: what changes', '', ...services, ...plain, ...table, ...more, '', verdictText(diff)].join('\n')}\n`;
+}
+
+/** The files of two bundles as a unified diff. One that takes too long to compare is named only. */
+export function printRaw(old: BundleFiles, fresh: BundleFiles): string {
+  const paths = [...new Set([...old.keys(), ...fresh.keys()])].toSorted();
+  return paths.filter((path) => old.get(path) !== fresh.get(path)).map((path) => patchOf(path, old, fresh)).join('');
+}
+
+function patchOf(path: string, old: BundleFiles, fresh: BundleFiles): string {
+  const [from, to] = [old.has(path) ? `a/${path}` : '/dev/null', fresh.has(path) ? `b/${path}` : '/dev/null'];
+  const patch = createTwoFilesPatch(from, to, old.get(path) ?? '', fresh.get(path) ?? '', undefined, undefined, {
+    timeout: rawTimeoutMs,
+    headerOptions: { includeIndex: false, includeUnderline: false, includeFileHeaders: true },
+  });
+  return patch ?? `--- ${from}\n+++ ${to}\n(differs; too much to show)\n`;
+}

@@ -1,0 +1,54 @@
+import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/words.ts';
+import type { CounterExample, Proof } from '../../review/prove.ts';
+
+/** Past this many counter-examples text says how many more there are; JSON has all. */
+const shownMax = 100;
+
+/** Prints a proof; its last line says whether everything is as declared. */
+export function printProof(proof: Proof, format: 'text' | 'json'): string {
+  if (format === 'json') {
+    const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Proof', proved: proof.counterExamples.length === 0 };
+    return `${JSON.stringify({ ...document, ...proof }, null, 2)}\n`;
+  }
+  const shown = proof.counterExamples.slice(0, shownMax).map(printCounterExample);
+  const more = proof.counterExamples.length - shown.length;
+  return [
+    ...shown,
+    more > 0 ? `… and ${more} more; -o json has all\n` : '',
+    ...proof.profiles.map(
+      ({ profile, family, services, flows }) =>
+        `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} followed\n`,
+    ),
+    proof.hinted.length === 0
+      ? ''
+      : `${plural(proof.hinted.length, 'Service')} with hints: which of the endpoints a node uses is taken from the rules\n`,
+    proof.counterExamples.length === 0
+      ? 'Everything is as the Services declare\n'
+      : `${plural(proof.counterExamples.length, 'flow')} ${proof.counterExamples.length === 1 ? 'is' : 'are'} not as declared\n`,
+  ].join('');
+}
+
+function printCounterExample(example: CounterExample): string {
+  const { destination, source, nodes, found, packet } = example;
+  const to = packet.destination.includes(':') ? `[${packet.destination}]` : packet.destination;
+  return [
+    `${destination.services.join(', ')} ${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}\n`,
+    `    declared: ${expectedText(example)}\n`,
+    `    rules:    ${outcomeText(found)}\n`,
+    `    packet: sluice trace --node ${nodes.nodes[0]} --from ${packet.source} --to ${to}:${packet.port}/${packet.protocol}\n`,
+  ].join('');
+}
+
+const words = {
+  accept: 'let in',
+  pass: 'no Service answers',
+  reject: 'REJECT',
+  drop: 'DROP',
+  unclaimed: 'no Service declares this address and port',
+} as const;
+
+function expectedText({ expected }: CounterExample): string {
+  if (expected.kind !== 'endpoints') return words[expected.kind];
+  const list = `${expected.some ? 'some of ' : ''}${expected.all.join(' | ')}`;
+  return expected.masquerade ? `masquerade ${list}` : list;
+}

@@ -1,0 +1,28 @@
+import { printEndpoint } from '@sluice/bundle';
+import type { NodeTrace, Way } from '../../review/trace-node.ts';
+import { percentText } from '../../review/words.ts';
+
+/** Prints a packet's ways: one block per outcome, rule by rule with the Service it belongs to. */
+export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
+  if (format === 'json') {
+    return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Trace', ...traced }, null, 2)}\n`;
+  }
+  const { packet, node, profile, ways } = traced;
+  const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
+  const to = printEndpoint(packet.destination, packet.port);
+  return `${packet.source} → ${to}/${packet.protocol} on ${node} (profile ${profile}, ${by})\n${ways.map(printWay).join('')}`;
+}
+
+const verdicts = {
+  accept: 'let in as it is',
+  pass: 'no Service decides; it goes on to its own destination',
+  reject: 'REJECT',
+  drop: 'DROP',
+} as const;
+
+function printWay({ verdict, to, masquerade, probability, path }: Way): string {
+  const end = verdict === 'dnat' ? `to ${to}` : verdicts[verdict];
+  const width = Math.max(0, ...path.map(({ service }) => (service ?? '-').length));
+  const lines = path.map(({ table, rule, service }) => `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${rule}\n`);
+  return `\n${percentText(probability)} ${end}${masquerade ? ', masqueraded' : ''}\n${lines.join('')}`;
+}

@@ -1,0 +1,100 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { type BundleFiles, bundleLimits, clusterFile, compareText, isOutsideTree, type Problem, readPath } from '@sluice/bundle';
+import { readTree } from './tree.ts';
+
+/** Where Debian and every other distribution has it; PATH is not asked. */
+const git = '/usr/bin/git';
+const timeoutMs = 60_000;
+
+/**
+ * A bundle from a directory (`rendered`) or from a Git revision of one (`main:rendered`, read from the object store: no work
+ * tree is touched).
+ * @param spec a directory that is there is taken for one, whatever its name
+ * @returns path → text, or why it is no bundle (`BUNDLE_INVALID`, `INPUT_UNREADABLE`)
+ */
+export function readBundle(spec: string): BundleFiles | Problem {
+  const colon = spec.indexOf(':');
+  if (colon <= 0 || existsSync(spec)) return existsSync(spec) ? readTree(spec) : unreadable(spec, 'there is no such directory');
+  const revision = spec.slice(0, colon);
+  // A revision that starts with a dash would be an option.
+  if (!/^[A-Za-z0-9_@][\w./~^@{}+-]*$/.test(revision)) return unreadable(spec, `${revision} is no name of a revision`);
+  try {
+    return readRevision(revision, spec.slice(colon + 1).replace(/\/+$/, ''));
+  } catch (error) {
+    return unreadable(spec, whyOf(error));
+  }
+}
+
+function readRevision(revision: string, path: string): BundleFiles | Problem {
+  // Relative to where we are, as a person means it.
+  const place = path === '' || path === '.' ? `${revision}:./` : `${revision}:./${path}`;
+  const tree = run(['rev-parse', '--verify', '--end-of-options', place]).toString('utf8').trim();
+  const entries = run(['ls-tree', '-r', '-z', '--full-tree', tree]).toString('utf8').split('\0').filter(Boolean).flatMap(entryOf);
+  const foreign = entries.find((entry) => readPath(entry.path) === undefined);
+  if (foreign) return notABundle(`${revision}:${path}/${foreign.path}`, 'no bundle has this file');
+  if (!entries.some((entry) => entry.path === clusterFile)) {
+    return notABundle(`${revision}:${path}/${clusterFile}`, 'there is no such file');
+  }
+  const texts = readBlobs([...new Set(entries.map(({ blob }) => blob))]);
+  entries.sort((a, b) => compareText(a.path, b.path));
+  return new Map(entries.map((entry) => [entry.path, texts.get(entry.blob) ?? '']));
+}
+
+interface Entry {
+  readonly path: string;
+  readonly blob: string;
+}
+
+/** A line of `git ls-tree`: `100644 blob <id>\t<path>`. Links and submodules are no files of a bundle. */
+function entryOf(line: string): readonly Entry[] {
+  const tab = line.indexOf('\t');
+  const [mode = '', , blob = ''] = line.slice(0, tab).split(' ');
+  const path = line.slice(tab + 1);
+  if (isOutsideTree(path)) return [];
+  return [{ path: mode.startsWith('100') ? path : `${path}?`, blob }];
+}
+
+/** All blobs with one process: `<id> blob <size>\n<bytes>\n` each. */
+function readBlobs(ids: readonly string[]): ReadonlyMap<string, string> {
+  const output = run(['cat-file', '--batch'], ids.map((id) => `${id}\n`).join(''));
+  const texts = new Map<string, string>();
+  let at = 0;
+  for (const id of ids) {
+    const end = output.indexOf(0x0a, at);
+    const [, kind, size] = output.toString('latin1', at, end).split(' ');
+    if (kind !== 'blob') throw new Error(`git has no file ${id}`);
+    const start = end + 1;
+    at = start + Number(size) + 1;
+    texts.set(id, output.toString('utf8', start, at - 1));
+  }
+  return texts;
+}
+
+function run(args: readonly string[], input = ''): Buffer {
+  return execFileSync(git, args, { input, maxBuffer: bundleLimits.treeBytesMax, timeout: timeoutMs, stdio: ['pipe', 'pipe', 'pipe'] });
+}
+
+function whyOf(error: unknown): string {
+  const stderr = (error as { readonly stderr?: Buffer }).stderr?.toString('utf8').trim().split('\n')[0];
+  return stderr || (error instanceof Error ? error.message : String(error));
+}
+
+function unreadable(spec: string, why: string): Problem {
+  return {
+    code: 'INPUT_UNREADABLE',
+    level: 'error',
+    message: `Cannot read the bundle ${spec}: ${why}`,
+    hint: 'Give a directory, or a Git revision and a directory of it, such as main:rendered',
+  };
+}
+
+function notABundle(file: string, why: string): Problem {
+  return {
+    code: 'BUNDLE_INVALID',
+    level: 'error',
+    at: { file, line: 1, column: 1 },
+    message: `Cannot read the bundle: ${why}`,
+    hint: 'Give a directory that `sluice render` wrote',
+  };
+}

@@ -1,0 +1,33 @@
+import { baseFile, cidrContains, compareText, type Family } from '@sluice/bundle';
+import type { Manners } from './declared.ts';
+import { toolOf } from './tools.ts';
+import type { View } from './view.ts';
+
+const masquerading = /^(?:@\S+ )?-A KUBE-SV[CL]-\S+ .*? cluster IP".* --dport \d+ (! -[si] \S+ )?-j KUBE-MARK-MASQ$/gm;
+const nodePortTail = /^-A KUBE-SERVICES -m comment --comment "[^"]*" (.*) -j KUBE-NODEPORTS$/m;
+
+/**
+ * How a profile treats traffic. Whom it masquerades is what most of its Services say, so that one whose rule says otherwise
+ * stands out; where node ports are open is what the profile's base says.
+ */
+export function mannersOf(view: View, profile: string, family: Family): Manners {
+  const votes = new Map<string, number>();
+  for (const path of view.index(profile, family).paths) {
+    for (const [, match = ''] of (view.files.get(path) ?? '').matchAll(masquerading) as Iterable<[string, string?]>) {
+      votes.set(match.trim(), (votes.get(match.trim()) ?? 0) + 1);
+    }
+  }
+  const [first] = [...votes].toSorted(([a, x], [b, y]) => y - x || compareText(b, a));
+  const tail = nodePortTail.exec(view.files.get(baseFile(profile, 'last', toolOf[family])) ?? '')?.[1];
+  return {
+    ...(first === undefined ? {} : { notLocal: first[0] }),
+    nodePorts: openNodePorts(view, profile, tail),
+  };
+}
+
+/** `! -d` excludes the loopback addresses; a variable names addresses. Without a rule of its own the base opens what the profile chooses. */
+function openNodePorts(view: View, profile: string, tail: string | undefined): Manners['nodePorts'] {
+  const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
+  const address = (text: string): boolean => chosen.length === 0 || chosen.some((cidr) => cidrContains(cidr, text));
+  return { address, localhost: tail?.includes('--dst-type LOCAL') === true && !tail.includes('! -d') };
+}
