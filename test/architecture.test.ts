@@ -40,7 +40,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/status',
     'bundle',
   ],
-  'applier/daemon': ['applier/inbox', 'applier/rollout', 'applier/status', 'bundle'],
+  'applier/daemon': ['applier/inbox', 'applier/limits', 'applier/rollout', 'applier/status', 'bundle'],
   'applier/preflight': ['applier/config', 'applier/history', 'applier/kernel', 'applier/rollout', 'bundle'],
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
   'applier/history': ['applier/kernel', 'applier/limits', 'applier/rollout', 'bundle'],
@@ -50,7 +50,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/status': ['applier/rollout', 'bundle'],
   'applier/rollout': ['applier/limits', 'bundle'],
   'applier/config': ['applier/limits', 'bundle'],
-  'applier/limits': [],
+  'applier/limits': ['bundle'],
 };
 
 /** Places whose functions only turn values into values: they see no disk, no process, no clock. */

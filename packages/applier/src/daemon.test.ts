@@ -104,3 +104,40 @@ test.each([
   expect(report.healthy).toBe(healthy);
   expect(Object.keys(report.alarms)).toEqual(alarms);
 });
+
+test('who undoes the rules again and again raises an alarm, slows repairs down, and it clears when he stops', async () => {
+  let nowMs = 0;
+  let drifts = true;
+  const settledAt: number[] = [];
+  const status = new Status('node-a', () => nowMs, 10_000_000);
+  const healthy: boolean[] = [];
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => undefined,
+      settle: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
+      put: async () => confirmed,
+    },
+    journal: { standing: generation, held: undefined },
+    inbox: {
+      look: async () => {
+        healthy.push(status.report().healthy);
+        nowMs += 1000;
+        if (nowMs > 200_000) drifts = false;
+        if (nowMs > 900_000) daemon.stop();
+        else daemon.poke();
+        return { kind: 'absent' };
+      },
+    },
+    status,
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: 1000,
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(settledAt.slice(0, 8)).toEqual([0, 1000, 2000, 3000, 4000, 5000, 65_000, 125_000]);
+  expect(healthy[4]).toBe(true);
+  expect(healthy[5]).toBe(false);
+  expect(healthy.at(-1)).toBe(true);
+});

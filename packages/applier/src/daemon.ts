@@ -6,6 +6,7 @@ import type { Journal } from './rollout/ports.ts';
 import type { Keeper } from './rollout/keeper.ts';
 import { messageOf } from './rollout/rollout.ts';
 import type { Status } from './status.ts';
+import { limits } from './limits.ts';
 
 export interface Log {
   info(details: object, message: string): void;
@@ -39,6 +40,8 @@ export class Daemon {
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
+  /** When the rules were repaired, within the window of `limits.repairsWindowMs`. */
+  #repairsMs: readonly number[] = [];
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
@@ -63,7 +66,7 @@ export class Daemon {
       this.#wake = Promise.withResolvers();
       if (monotonicMs() >= dueMs) {
         await this.#settle();
-        dueMs = monotonicMs() + scanIntervalMs;
+        dueMs = monotonicMs() + (this.#fights ? Math.max(limits.fightPaceMs, scanIntervalMs) : scanIntervalMs);
       }
       if (first) ready();
       await this.#look();
@@ -96,6 +99,7 @@ export class Daemon {
       const steps = await keeper.settle();
       if (steps > 0) {
         status.repaired();
+        this.#repairsMs = [...this.#repairsMs, this.#parts.monotonicMs()];
         log.warn({ steps }, 'the kernel did not hold the confirmed rules; it does now');
       }
       status.clear('KERNEL');
@@ -103,9 +107,24 @@ export class Daemon {
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot make the kernel hold the confirmed rules; trying again');
     }
+    this.#judgeFight();
     status.stands(journal.standing);
     if (journal.held === undefined) status.clear('NODE_HELD');
     else status.raise('NODE_HELD', journal.held);
+  }
+
+  get #fights(): boolean {
+    return this.#repairsMs.length > limits.repairsMax;
+  }
+
+  /** Somebody who undoes our rules again and again is not outrun: the alarm calls a person, repairs go on more slowly, nothing is torn down. */
+  #judgeFight(): void {
+    const sinceMs = this.#parts.monotonicMs() - limits.repairsWindowMs;
+    this.#repairsMs = this.#repairsMs.filter((atMs) => atMs >= sinceMs);
+    if (!this.#fights) return this.#parts.status.clear('FIGHT');
+    const minutes = limits.repairsWindowMs / 60_000;
+    const why = `somebody else changed our rules ${this.#repairsMs.length} times in ${minutes} minutes`;
+    this.#parts.status.raise('FIGHT', `${why}; repairs go on, at most every ${limits.fightPaceMs / 1000} s`);
   }
 
   async #look(): Promise<void> {

@@ -1,9 +1,11 @@
+import { bundleLimits } from '@sluice/bundle';
+
 /** Every bound in the applier, with its unit. A number elsewhere is a mistake. */
 export const limits = {
   /** packages/bundle/README.md, "Limits". */
-  fileBytesMax: 8 * 1024 * 1024,
-  bundleBytesMax: 512 * 1024 * 1024,
-  bundleFilesMax: 200_000,
+  fileBytesMax: bundleLimits.fileBytesMax,
+  bundleBytesMax: bundleLimits.treeBytesMax,
+  bundleFilesMax: bundleLimits.filesMax,
   bundleDepthMax: 8,
 
   /** How long one run of a tool may take. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
@@ -36,6 +38,12 @@ export const limits = {
   recoveriesMax: 5,
   /** A bundle during whose change the process ended so often is treated as bad. */
   interruptedMax: 3,
+
+  /** More repairs than this within the window are a fight with another writer: an alarm, and repairs at a slower pace. */
+  repairsMax: 5,
+  repairsWindowMs: 600_000,
+  /** So many of these fit into the window that the alarm stays while the fight goes on. */
+  fightPaceMs: 60_000,
 
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */

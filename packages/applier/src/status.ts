@@ -15,8 +15,8 @@ export interface StatusReport {
 }
 
 /** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
-const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION']);
-type AlarmCode = ProblemCode | 'KERNEL' | 'NO_GENERATION' | 'ROLLED_BACK' | 'BUNDLE_ABSENT' | 'STRANGERS';
+const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION', 'FIGHT']);
+type AlarmCode = ProblemCode | 'KERNEL' | 'NO_GENERATION' | 'FIGHT' | 'ROLLED_BACK' | 'BUNDLE_ABSENT' | 'STRANGERS';
 
 /** Collects what the daemon knows and serves it. Read-only: no request changes anything. */
 export class Status {
