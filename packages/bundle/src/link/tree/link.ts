@@ -74,7 +74,7 @@ function place(
   return fits ? units : linkUnits(file, scope, shelves);
 }
 
-/** Base chains must be declared where rules stand in them, Services' chains only once: as layout `flat` asks. */
+/** Base chains must be declared where rules name them, and only once. */
 function declarationProblems(table: TableName, family: Family, units: readonly Unit[]): readonly Problem[] {
   const declared = new Set<string>();
   const problems: Problem[] = [];
@@ -83,6 +83,7 @@ function declarationProblems(table: TableName, family: Family, units: readonly U
   };
   for (const unit of units) {
     for (const chain of unit.declared) {
+      if (!isBase(table, chain)) continue;
       if (declared.has(chain)) refuse(chain, 'it is declared twice');
       else declared.add(chain);
     }

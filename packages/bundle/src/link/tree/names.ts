@@ -96,8 +96,15 @@ export class Shelf {
 
   /** Adds chains that were made without knowing what names are taken. False, and nothing is added, when one needs another name. */
   adopt(chains: readonly TreeChain[]): boolean {
-    for (const { name, digest } of chains) if (!this.#isFree(name, digest) || this.#strays.has(digest)) return false;
-    for (const chain of chains) this.chains.set(chain.name, chain);
+    if (this.#taken.size > 0) {
+      for (const { name, digest } of chains)
+        if (!this.#isTakenFor(name, digest) || this.#strays.has(digest)) return false;
+    }
+    for (const chain of chains) {
+      // Its stem is a logical name, so only another file with a chain of that name can stand here.
+      if (!this.#isFree(chain.name, chain.digest)) return false;
+      this.chains.set(chain.name, chain);
+    }
     return true;
   }
 
@@ -113,7 +120,11 @@ export class Shelf {
 
   #isFree(name: string, digest: string): boolean {
     const own = this.chains.get(name)?.digest ?? digest;
-    return own === digest && (this.#taken.get(name) ?? digest) === digest;
+    return own === digest && this.#isTakenFor(name, digest);
+  }
+
+  #isTakenFor(name: string, digest: string): boolean {
+    return this.#taken.size === 0 || (this.#taken.get(name) ?? digest) === digest;
   }
 }
 
