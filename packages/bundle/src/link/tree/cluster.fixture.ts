@@ -41,10 +41,10 @@ export function services(family: Family): fc.Arbitrary<readonly ServiceSpec[]> {
     external: fc.option(fc.oneof(address, fc.constant(nodeAddress(family))), { nil: undefined }),
     balancer: fc.option(address, { nil: undefined }),
     nodePort: fc.option(fc.integer({ min: 30_000, max: 30_100 }), { nil: undefined }),
-    endpoints: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 0, max: 4 }) }, fc.integer({ min: 30, max: 90 })),
+    endpoints: fc.oneof({ weight: 29, arbitrary: fc.integer({ min: 0, max: 4 }) }, fc.integer({ min: 30, max: 70 })),
     local: fc.boolean(),
   }) satisfies fc.Arbitrary<ServiceSpec>;
-  return fc.array(spec, { maxLength: 60, size: 'max' }).map(withoutConflicts);
+  return fc.array(spec, { maxLength: 30, size: 'max' }).map(withoutConflicts);
 }
 
 /** The first Service keeps an address and port, as in Kubernetes; several Services may still have one address. */
