@@ -1,0 +1,99 @@
+import {
+  changeTree,
+  collectPayloads,
+  linkTree,
+  printProgram,
+  readBack,
+  sectionsOf,
+  settledEntries,
+  settledProgram,
+  stagePayloads,
+  tableNames,
+  type TreeProgram,
+  type Family,
+} from '@sluice/bundle';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { cart, cartIPv6, clusterPolicy } from '../../packages/bundle/src/link/cart.fixture.ts';
+import { rulesOf, type ServiceSpec } from '../../packages/bundle/src/link/tree/cluster.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { feed, inScratchNamespace } from './scratch.ts';
+
+beforeEach(needKernel);
+
+/** Services enough for trees of several levels, ports on one address, and one with its endpoints in groups. */
+function crowd(family: Family): ReturnType<typeof rulesOf> {
+  const address = (number: number): string =>
+    family === 'ipv4' ? `10.96.${number >> 4}.${(number & 15) * 16}` : `fd00:10:96::${number.toString(16)}`;
+  const specs = Array.from(
+    { length: 90 },
+    (_, index): ServiceSpec => ({
+      protocol: (['tcp', 'udp', 'sctp'] as const)[index % 3] ?? 'tcp',
+      port: 1000 + index * 7,
+      cluster: address(index < 50 ? index : 200),
+      external: index % 5 === 0 ? address(1000 + index) : undefined,
+      balancer: index % 7 === 0 ? address(2000 + index) : undefined,
+      nodePort: index % 2 === 0 ? 30_000 + index : undefined,
+      endpoints: index === 3 ? 70 : index % 4,
+      local: index % 3 === 0,
+    }),
+  );
+  return rulesOf(specs, family);
+}
+
+function link(rules: ReturnType<typeof rulesOf>, family: Family): TreeProgram {
+  const { program, problems } = linkTree(sectionsOf(rules), { family, provideKubeChains: true });
+  expect(problems).toEqual([]);
+  return program;
+}
+
+describe.each([
+  ['ipv4', 'iptables', 'nft'],
+  ['ipv4', 'iptables', 'legacy'],
+  ['ipv6', 'ip6tables', 'nft'],
+  ['ipv6', 'ip6tables', 'legacy'],
+] as const)('%s with %s-%s', (family, tool, backend) => {
+  beforeEach((context) => needBackend(context, backend));
+  const restore = (payload: string): string => feed(`${tool}-${backend}-restore --noflush`, payload);
+  const save = `${tool}-${backend}-save\n`;
+
+  test.each([
+    ['one Service', family === 'ipv4' ? cart() : cartIPv6()],
+    ['many Services', crowd(family)],
+  ] as const)('%s: the kernel prints every chain as the linker did', (_title, rules) => {
+    const program = link(rules, family);
+    const held = readBack(inScratchNamespace(`${restore(printProgram(settledProgram(program)))}${save}`), family);
+    for (const table of tableNames) {
+      const { chains, fixtures, jumps } = program[table];
+      expect([...held[table].chains].toSorted()).toEqual(
+        [...chains].map(([name, { digest }]) => [name, digest]).toSorted(),
+      );
+      expect(Object.fromEntries(held[table].others)).toEqual(
+        Object.fromEntries([...fixtures, ...settledEntries(program[table])]),
+      );
+      expect(held[table].jumps.toSorted()).toEqual([...jumps].toSorted());
+    }
+  });
+
+  test('one program is staged in small batches beside another, and the first one is collected', () => {
+    const [from, to] = [link(family === 'ipv4' ? clusterPolicy : cartIPv6(), family), link(crowd(family), family)];
+    const script = tableNames.map((table) => {
+      const { stage, collect } = changeTree(from[table], to[table]);
+      const entries = [...settledEntries(to[table])];
+      const flip = `*${table}\n${entries.map(([name]) => `:${name} - [0:0]\n`).join('')}${entries.flatMap(([, lines]) => lines).join('\n')}\nCOMMIT\n`;
+      return [
+        ...stagePayloads(table, stage, { chainsMax: 40 }),
+        flip,
+        ...collectPayloads(table, collect, { chainsMax: 3 }),
+      ]
+        .map(restore)
+        .join('');
+    });
+    const held = readBack(
+      inScratchNamespace(`${restore(printProgram(settledProgram(from)))}${script.join('')}${save}`),
+      family,
+    );
+    for (const table of tableNames) {
+      expect([...held[table].chains.keys()].toSorted()).toEqual([...to[table].chains.keys()].toSorted());
+    }
+  });
+});
