@@ -15,7 +15,7 @@ shop/web.yaml:9:17: error: Service shop/web: Cannot … [FIELD_VALUE]
     what to do next
 \`\`\`
 
-Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; a **guess** (Sluice took what was most likely) and a **note** stop nothing.
+Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; **differs** (mode ipvs does something otherwise than mode iptables), a **guess** (Sluice took what was most likely) and a **note** stop nothing.
 The document has \`apiVersion: sluice.dev/v1alpha1\`, \`kind: ProblemList\` and \`items\`; each item has \`code\`, \`level\`, \`message\` and \`hint\`, and where they are known \`at\` (\`file\`, \`line\`, \`column\`, from 1) and \`object\`.
 Fields may be added to a version, none changes its meaning or goes away.
 

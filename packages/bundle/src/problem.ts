@@ -1,5 +1,8 @@
-/** How bad a problem is. `--strict` turns warnings into errors; `guess` and `note` never stop anything. */
-export type Level = 'error' | 'warning' | 'guess' | 'note';
+/**
+ * How bad a problem is. `--strict` turns warnings into errors; `differs` (mode ipvs does something otherwise than mode
+ * iptables), `guess` and `note` never stop anything.
+ */
+export type Level = 'error' | 'warning' | 'differs' | 'guess' | 'note';
 
 /** A position in a file that a person wrote. Lines and columns count from 1. */
 export interface Place {
@@ -64,7 +67,18 @@ export const problemCodes = {
   CONFIG_OVERRIDES: 'SluiceConfig and KubeProxyConfiguration differ; SluiceConfig wins',
   CONFIG_UNSUPPORTED: 'an option asks for what Sluice does not do',
   SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
+  MODE_DEPRECATED: 'a profile runs a mode that Kubernetes is taking out',
+  ANNOTATION_IGNORED: 'an annotation for mode ipvs has no effect on nodes of mode iptables',
+  WEIGHTS_IGNORED: 'a Service gives weights to endpoints, and its scheduler does not look at them',
   DETECTOR_MISSING: 'a profile cannot tell traffic of pods from other traffic in a family',
+  // what mode ipvs does otherwise than mode iptables
+  DIFFERS_LOCAL_FALLBACK: 'with policy Local, a node without an endpoint sends traffic to other nodes instead of dropping it',
+  DIFFERS_LOCAL_INSIDE: 'with external policy Local, pods and nodes reach only local endpoints by external addresses',
+  DIFFERS_NO_ENDPOINT: 'where a Service has no endpoint no rule rejects or drops its traffic; the kernel answers',
+  DIFFERS_LOCALHOST: 'a node port does not answer on 127.0.0.1',
+  DIFFERS_AFFINITY: 'session affinity is kept for each address of a Service by itself',
+  DIFFERS_OTHER_PORTS: 'addresses of Services are local to each node: they answer ping, and ports without a Service are rejected',
+  DIFFERS_INVALID: 'packets that connection tracking calls INVALID are not dropped when they are forwarded',
   // allocation
   ALLOCATION_INVALID: 'an allocation file does not hold what it should',
   ALLOCATION_MISSING: 'a Service has numbers that no allocation file keeps yet',
@@ -75,6 +89,7 @@ export const problemCodes = {
   BUNDLE_INCOMPLETE: 'a bundle directory is not complete',
   BUNDLE_UNKNOWN_NODE: 'the bundle has no such node',
   RULE_REFUSED: 'a rule line is outside the strict grammar',
+  PROGRAM_LIMIT: 'rules in layout tree would be deeper or more in a row than the kernel should take',
   OUTPUT_NOT_A_BUNDLE: 'the output directory holds something else',
   OUTPUT_UNWRITABLE: 'a file or directory cannot be written',
   OUTPUT_STALE: 'the output directory is not what would be written',

@@ -22,15 +22,43 @@ const flag = { min: 0, max: 1 };
 /** Forwarding may only be turned on: without it no packet reaches a pod. */
 const on = { min: 1, max: 1 };
 
+const ipv4 = '/proc/sys/net/ipv4';
+const ipv6 = '/proc/sys/net/ipv6';
+const core = '/proc/sys/net/core';
+const ipvs = `${ipv4}/vs`;
+/** The neighbour tables: what a node with many pods runs out of first. */
+const neighbours = { min: 128, max: 1 << 22 };
+const queue = { min: 128, max: 1 << 20 };
+
 /**
- * Every sysctl that a profile may set, with the values it may have. kube-proxy sets the conntrack keys without
- * `tcp_timeout_time_wait`, `generic` and `icmp`, and `route_localnet` for node ports on 127.0.0.1; forwarding is what any
- * node needs that leads packets to pods. Everything else in /proc/sys is none of a bundle's business.
+ * Every sysctl that a profile may set, with the values it may have, as the kernel's `ip-sysctl.rst`, `nf_conntrack-sysctl.rst`
+ * and `ipvs-sysctl.rst` describe them. kube-proxy sets the conntrack keys without those for states it has no option for,
+ * `route_localnet` for node ports on 127.0.0.1, and in mode ipvs four keys of `vs` and two for ARP; forwarding is what any
+ * node needs that leads packets to pods. Queues and neighbour tables are what large clusters raise. Everything else in
+ * /proc/sys is none of a bundle's business.
  */
 const allowed = {
+  'net.core.netdev_max_backlog': { path: `${core}/netdev_max_backlog`, ...queue },
+  'net.core.somaxconn': { path: `${core}/somaxconn`, ...queue },
+  'net.ipv4.conf.all.arp_announce': { path: `${ipv4}/conf/all/arp_announce`, min: 0, max: 2 },
+  // 4 to 8 would leave requests for Service addresses without an answer where one is wanted.
+  'net.ipv4.conf.all.arp_ignore': { path: `${ipv4}/conf/all/arp_ignore`, min: 0, max: 3 },
   'net.ipv4.conf.all.route_localnet': { path: '/proc/sys/net/ipv4/conf/all/route_localnet', ...flag },
   'net.ipv4.ip_forward': { path: '/proc/sys/net/ipv4/ip_forward', ...on },
+  'net.ipv4.neigh.default.gc_thresh1': { path: `${ipv4}/neigh/default/gc_thresh1`, ...neighbours },
+  'net.ipv4.neigh.default.gc_thresh2': { path: `${ipv4}/neigh/default/gc_thresh2`, ...neighbours },
+  'net.ipv4.neigh.default.gc_thresh3': { path: `${ipv4}/neigh/default/gc_thresh3`, ...neighbours },
+  // 0, 1, or a mask of bits 1 and 2 since Linux 4.1.
+  'net.ipv4.vs.conn_reuse_mode': { path: `${ipvs}/conn_reuse_mode`, min: 0, max: 3 },
+  'net.ipv4.vs.conntrack': { path: `${ipvs}/conntrack`, ...flag },
+  'net.ipv4.vs.expire_nodest_conn': { path: `${ipvs}/expire_nodest_conn`, ...flag },
+  'net.ipv4.vs.expire_quiescent_template': { path: `${ipvs}/expire_quiescent_template`, ...flag },
+  'net.ipv4.vs.sloppy_sctp': { path: `${ipvs}/sloppy_sctp`, ...flag },
+  'net.ipv4.vs.sloppy_tcp': { path: `${ipvs}/sloppy_tcp`, ...flag },
   'net.ipv6.conf.all.forwarding': { path: '/proc/sys/net/ipv6/conf/all/forwarding', ...on },
+  'net.ipv6.neigh.default.gc_thresh1': { path: `${ipv6}/neigh/default/gc_thresh1`, ...neighbours },
+  'net.ipv6.neigh.default.gc_thresh2': { path: `${ipv6}/neigh/default/gc_thresh2`, ...neighbours },
+  'net.ipv6.neigh.default.gc_thresh3': { path: `${ipv6}/neigh/default/gc_thresh3`, ...neighbours },
   'net.netfilter.nf_conntrack_generic_timeout': { path: `${conntrack}/nf_conntrack_generic_timeout`, ...seconds },
   'net.netfilter.nf_conntrack_icmp_timeout': { path: `${conntrack}/nf_conntrack_icmp_timeout`, ...seconds },
   'net.netfilter.nf_conntrack_max': { path: `${conntrack}/nf_conntrack_max`, min: 1024, max: intMax },

@@ -48,8 +48,24 @@ test.each([
 });
 
 test('a mode that is not rendered is not carried over', () => {
-  expect(read(initConfig(kubeProxy('mode: ipvs\n')))).toMatchObject({
+  expect(read(initConfig(kubeProxy('mode: nftables\n')))).toMatchObject({
     config: { profiles: [{ mode: 'iptables' }] },
     problems: [],
   });
+});
+
+test('mode ipvs is carried over with its options', () => {
+  const text =
+    'mode: ipvs\nipvs: { scheduler: wlc, excludeCIDRs: [192.0.2.0/24], strictARP: true, tcpTimeout: 15m, udpTimeout: 90s }\n';
+  expect(read(initConfig(kubeProxy(text))).config.profiles).toMatchObject([
+    {
+      mode: 'ipvs',
+      ipvs: {
+        scheduler: 'wlc',
+        excludeCIDRs: ['192.0.2.0/24'],
+        strictARP: true,
+        timeouts: { tcp: 900, tcpFin: 0, udp: 90 },
+      },
+    },
+  ]);
 });

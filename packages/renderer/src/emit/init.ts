@@ -72,7 +72,7 @@ function profileField(schema: Schema, name: string, settings: Settings): string[
 /** What kube-proxy's configuration says, in sluice's spelling. A mode that sluice does not render is left to the comment. */
 function valueOf(settings: Settings, name: string): Json | undefined {
   const value = settings.get(name as SettingName)?.value;
-  if (name === 'mode') return value === 'iptables' ? value : undefined;
+  if (name === 'mode') return value === 'iptables' || value === 'ipvs' ? value : undefined;
   if (name.endsWith('Timeout') && typeof value === 'number') return printGoDuration(Math.floor(value));
   return name === 'clusterCIDR' && Array.isArray(value) ? value.join(',') : value;
 }

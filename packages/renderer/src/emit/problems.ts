@@ -5,13 +5,22 @@ export function printProblems(problems: readonly Problem[]): string {
   return [...new Set(problems.toSorted(compareProblems).map(printProblem))].join('');
 }
 
+/** How each level is counted: one, and several. */
+const words = {
+  error: ['error', 'errors'],
+  warning: ['warning', 'warnings'],
+  differs: ['difference', 'differences'],
+  guess: ['guess', 'guesses'],
+  note: ['note', 'notes'],
+} as const satisfies Record<Level, readonly [one: string, several: string]>;
+
 /** `2 errors, 1 warning`; empty when there is nothing to say. */
 export function countProblems(problems: readonly Problem[]): string {
-  const levels: readonly Level[] = ['error', 'warning', 'guess', 'note'];
+  const levels: readonly Level[] = ['error', 'warning', 'differs', 'guess', 'note'];
   return levels
     .map((level) => ({ level, count: problems.filter((problem) => problem.level === level).length }))
     .filter(({ count }) => count > 0)
-    .map(({ level, count }) => `${count} ${level}${count === 1 ? '' : level === 'guess' ? 'es' : 's'}`)
+    .map(({ level, count }) => `${count} ${words[level][count === 1 ? 0 : 1]}`)
     .join(', ');
 }
 

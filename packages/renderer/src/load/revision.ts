@@ -1,6 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { type BundleFiles, bundleLimits, clusterFile, compareText, isOutsideTree, type Problem, readPath } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  bundleLimits,
+  clusterFile,
+  compareText,
+  isOutsideTree,
+  type Problem,
+  readPath,
+} from '@sluice/bundle';
 import { readTree } from './tree.ts';
 
 /** Where Debian and every other distribution has it; PATH is not asked. */
@@ -15,7 +23,8 @@ const timeoutMs = 60_000;
  */
 export function readBundle(spec: string): BundleFiles | Problem {
   const colon = spec.indexOf(':');
-  if (colon <= 0 || existsSync(spec)) return existsSync(spec) ? readTree(spec) : unreadable(spec, 'there is no such directory');
+  if (colon <= 0 || existsSync(spec))
+    return existsSync(spec) ? readTree(spec) : unreadable(spec, 'there is no such directory');
   const revision = spec.slice(0, colon);
   // A revision that starts with a dash would be an option.
   if (!/^[A-Za-z0-9_@][\w./~^@{}+-]*$/.test(revision)) return unreadable(spec, `${revision} is no name of a revision`);
@@ -30,7 +39,11 @@ function readRevision(revision: string, path: string): BundleFiles | Problem {
   // Relative to where we are, as a person means it.
   const place = path === '' || path === '.' ? `${revision}:./` : `${revision}:./${path}`;
   const tree = run(['rev-parse', '--verify', '--end-of-options', place]).toString('utf8').trim();
-  const entries = run(['ls-tree', '-r', '-z', '--full-tree', tree]).toString('utf8').split('\0').filter(Boolean).flatMap(entryOf);
+  const entries = run(['ls-tree', '-r', '-z', '--full-tree', tree])
+    .toString('utf8')
+    .split('\0')
+    .filter(Boolean)
+    .flatMap(entryOf);
   const foreign = entries.find((entry) => readPath(entry.path) === undefined);
   if (foreign) return notABundle(`${revision}:${path}/${foreign.path}`, 'no bundle has this file');
   if (!entries.some((entry) => entry.path === clusterFile)) {
@@ -72,7 +85,12 @@ function readBlobs(ids: readonly string[]): ReadonlyMap<string, string> {
 }
 
 function run(args: readonly string[], input = ''): Buffer {
-  return execFileSync(git, args, { input, maxBuffer: bundleLimits.treeBytesMax, timeout: timeoutMs, stdio: ['pipe', 'pipe', 'pipe'] });
+  return execFileSync(git, args, {
+    input,
+    maxBuffer: bundleLimits.treeBytesMax,
+    timeout: timeoutMs,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
 }
 
 function whyOf(error: unknown): string {

@@ -18,9 +18,11 @@ import { compileService } from './compile/iptables.ts';
 import { chainNames } from './compile/names.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { Config, Profile } from './config.ts';
+import { ipvsCompiler } from './compile/ipvs/files.ts';
 import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems } from './assemble-limits.ts';
 import type { Model, Service } from './model.ts';
+import { profilesInUse } from './profiles-in-use.ts';
 import { fleetOf } from './select/guards.ts';
 
 /** A bundle before it is written. */
@@ -40,9 +42,14 @@ const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
  */
 export function assemble(model: Model, config: Config, complete: boolean, names = chainNames()): Assembled {
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
-  const texts = serviceTexts(model.services, { names, fleet: fleetOf(model.nodes) });
+  const fleet = fleetOf(model.nodes);
+  const texts = serviceTexts(model.services, { names, fleet });
+  const ipvsFiles = ipvsCompiler(model, fleet);
   const profiles = profilesInUse(model, config);
-  for (const profile of profiles) files.push(...profileFiles(profile), ...serviceFiles(profile, texts));
+  for (const profile of profiles) {
+    files.push(...documentFiles(profile));
+    files.push(...(profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts)));
+  }
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
   for (const node of model.nodes) files.push([nodeFile(node.name), nodeText(node, byName.get(node.profile)!)]);
   files.sort(([a], [b]) => compareText(a, b));
@@ -52,28 +59,21 @@ export function assemble(model: Model, config: Config, complete: boolean, names 
   };
 }
 
-function profilesInUse(model: Model, config: Config): readonly Profile[] {
-  const used = new Set(model.nodes.map((node) => node.profile));
-  return used.size === 0 ? config.profiles : config.profiles.filter((profile) => used.has(profile.name));
-}
-
-/** Everything of a profile apart from its Services. */
-function profileFiles(profile: Profile): [string, string][] {
+/** What a profile has in every mode: its document and its sysctls. */
+function documentFiles(profile: Profile): [string, string][] {
   const files: [string, string][] = [[profileFile(profile.name), profileText(profile)]];
   const sysctls = sysctlText(profile);
   if (sysctls !== '') files.push([sysctlFile(profile.name), sysctls]);
+  return files;
+}
+
+/** The rules of a profile of mode iptables. */
+function iptablesFiles(profile: Profile, textsOf: ServiceTexts): [string, string][] {
+  const files: [string, string][] = [];
   for (const [tool, family] of tools) {
     if (!profile.families.includes(family)) continue;
     files.push([baseFile(profile.name, 'first', tool), printRuleFile(firstRules(profile, family))]);
     files.push([baseFile(profile.name, 'last', tool), printRuleFile(lastRules(profile, family))]);
-  }
-  return files;
-}
-
-function serviceFiles(profile: Profile, textsOf: ServiceTexts): [string, string][] {
-  const files: [string, string][] = [];
-  for (const [tool, family] of tools) {
-    if (!profile.families.includes(family)) continue;
     const { masqueradeAll } = profile.iptables;
     for (const [service, text] of textsOf(family, { masqueradeAll, detectLocalMode: profile.detectLocalMode })) {
       files.push([serviceFile(profile.name, service.namespace, service.name, tool), text]);

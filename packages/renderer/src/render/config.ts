@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family, IpvsOptions, IpvsTimeouts, Mode } from '@sluice/bundle';
 import type { PerFamily } from './model.ts';
 
 /** SluiceConfig after defaults and KubeProxyConfiguration are merged in. `load/config.ts` makes it. */
@@ -31,7 +31,9 @@ export interface LabelSelector {
 export interface Profile {
   readonly name: string;
   readonly nodeSelector: LabelSelector;
-  readonly mode: 'iptables';
+  readonly mode: Mode;
+  /** In mode ipvs, and only there. */
+  readonly ipvs?: IpvsProfile;
   readonly families: readonly Family[];
   readonly iptables: {
     /** 0 to 31. */
@@ -59,6 +61,12 @@ export interface Profile {
   };
   /** More sysctls of the allow-list, by key. */
   readonly sysctls: Readonly<Record<string, string>>;
+}
+
+/** What mode ipvs has besides the options of mode iptables, of which it follows the masquerading ones. */
+export interface IpvsProfile extends IpvsOptions {
+  /** Seconds; 0: leave alone. */
+  readonly timeouts: IpvsTimeouts;
 }
 
 export interface ConfigNode {

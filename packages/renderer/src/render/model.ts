@@ -1,4 +1,4 @@
-import type { Family } from '@sluice/bundle';
+import type { Family, Scheduler } from '@sluice/bundle';
 
 /** `shop/web:http`, or `shop/web` for a port without a name: the spelling of kube-proxy's comments and of everything here. */
 export type ServiceKey = string;
@@ -20,6 +20,8 @@ export interface Node {
   readonly name: string;
   readonly profile: string;
   readonly zone?: string;
+  /** Those that some Service's weights ask about. */
+  readonly labels?: ReadonlyMap<string, string>;
   readonly cores?: number;
   /** The Node's own address per family: InternalIP before ExternalIP. */
   readonly address: PerFamily<string>;
@@ -30,8 +32,20 @@ export interface Service {
   readonly namespace: string;
   readonly name: string;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  /** `sluice.dev/scheduler`; absent: the profile's. Only mode ipvs has schedulers and weights. */
+  readonly scheduler?: Scheduler;
+  /** `sluice.dev/weights`: the first that fits an endpoint's node says its weight; none: 1. */
+  readonly weights?: readonly WeightRule[];
   /** By key, then protocol. */
   readonly ports: readonly ServicePort[];
+}
+
+/** Endpoints on nodes with this label get this weight. The label of zones asks the endpoint itself first. */
+export interface WeightRule {
+  readonly label: string;
+  readonly value: string;
+  /** 1 to 65535. */
+  readonly weight: number;
 }
 
 export interface ServicePort {

@@ -6,6 +6,7 @@ import { type Layered, layer } from './layer/layer.ts';
 import type { Model, Service } from './model.ts';
 import { backingOf } from './normalise/backing.ts';
 import { findClashes } from './normalise/clashes.ts';
+import { findDifferences } from './normalise/differences.ts';
 import { type Completeness, findGaps } from './normalise/gaps.ts';
 import { makeNodes } from './normalise/nodes.ts';
 import { giveNumbers, hasRules } from './normalise/numbers.ts';
@@ -52,7 +53,7 @@ export function normalise(input: NormaliseInput): Normalised {
   const layered = layer(base, change, problems);
   const backing = backingOf(layered, problems);
   const numbers = giveNumbers(layered, input.config, input.allocations, input.allocate, problems);
-  const nodes = makeNodes(layered.nodes, layered.slices, input.config, problems);
+  const nodes = makeNodes(layered.nodes, layered.slices, input.config, labelsAsked(layered), problems);
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
   problems.push(...orphans(layered.slices, readable));
   problems.push(...leftOut(layered.services));
@@ -73,8 +74,15 @@ export function normalise(input: NormaliseInput): Normalised {
     isLayered: input.base.length > 0,
   };
   problems.push(...findClashes(made), ...checkBacking(made, backing, completeness));
+  problems.push(...findDifferences(made, nodes, input.config));
   const model = { nodes, services: made.map(([, service]) => service) };
   return { model, created: numbers.created, problems: problems.toSorted(compareProblems), services: numbered };
+}
+
+/** The node labels that weights of Services name. */
+function labelsAsked(layered: Layered): ReadonlySet<string> {
+  const services = [...layered.services.values()];
+  return new Set(services.flatMap(({ weights }) => weights.map(({ label }) => label)));
 }
 
 function sortedWithRules(layered: Layered): readonly ReadService[] {

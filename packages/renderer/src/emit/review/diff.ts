@@ -27,12 +27,14 @@ function printText(diff: BundleDiff): string {
     `${signs[change.kind]} ${headOf(change)}\n`,
     ...change.changes.map((fact) => `    ${factText(fact)}\n`),
   ]);
-  const flows = diff.flows.slice(0, flowsMax).flatMap((flow) => [
-    `${flowHead(flow)}\n`,
-    `    - ${outcomeText(flow.old)}\n`,
-    `    + ${outcomeText(flow.new)}\n`,
-    `    packet: ${packetText(flow)}\n`,
-  ]);
+  const flows = diff.flows
+    .slice(0, flowsMax)
+    .flatMap((flow) => [
+      `${flowHead(flow)}\n`,
+      `    - ${outcomeText(flow.old)}\n`,
+      `    + ${outcomeText(flow.new)}\n`,
+      `    packet: ${packetText(flow)}\n`,
+    ]);
   const parts = [
     ...services,
     ...settingLines(diff).map((line) => `${line}\n`),
@@ -115,7 +117,10 @@ function printMarkdown(diff: BundleDiff): string {
 /** The files of two bundles as a unified diff. One that takes too long to compare is named only. */
 export function printRaw(old: BundleFiles, fresh: BundleFiles): string {
   const paths = [...new Set([...old.keys(), ...fresh.keys()])].toSorted();
-  return paths.filter((path) => old.get(path) !== fresh.get(path)).map((path) => patchOf(path, old, fresh)).join('');
+  return paths
+    .filter((path) => old.get(path) !== fresh.get(path))
+    .map((path) => patchOf(path, old, fresh))
+    .join('');
 }
 
 function patchOf(path: string, old: BundleFiles, fresh: BundleFiles): string {

@@ -23,6 +23,8 @@ const verdicts = {
 function printWay({ verdict, to, masquerade, probability, path }: Way): string {
   const end = verdict === 'dnat' ? `to ${to}` : verdicts[verdict];
   const width = Math.max(0, ...path.map(({ service }) => (service ?? '-').length));
-  const lines = path.map(({ table, rule, service }) => `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${rule}\n`);
+  const lines = path.map(
+    ({ table, rule, service }) => `    ${(service ?? '-').padEnd(width)}  ${table.padEnd(6)}  ${rule}\n`,
+  );
   return `\n${percentText(probability)} ${end}${masquerade ? ', masqueraded' : ''}\n${lines.join('')}`;
 }

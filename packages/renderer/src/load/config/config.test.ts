@@ -180,7 +180,10 @@ test.each([
     'CONFIG_INVALID 5:74',
   ],
   ['mode userspace', profile('mode: userspace'), 'CONFIG_UNSUPPORTED 5:9'],
-  ['mode ipvs', profile('mode: ipvs'), 'CONFIG_UNSUPPORTED 5:9'],
+  ['mode ipvs', profile('mode: ipvs'), 'MODE_DEPRECATED 5:9'],
+  ['a scheduler that nobody has', profile('ipvs: { scheduler: wcl }'), 'CONFIG_INVALID 5:22'],
+  ['a network that is none', profile('ipvs: { excludeCIDRs: [10.0.0.1] }'), 'ADDRESS_INVALID 5:26'],
+  ['a negative time-out', profile('ipvs: { tcpTimeout: -1s }'), 'CONFIG_INVALID 5:23'],
   ['mode nftables', profile('mode: nftables'), 'CONFIG_UNSUPPORTED 5:9'],
   ['a mode that nobody has', profile('mode: iptable'), 'CONFIG_INVALID 5:9'],
   ['no family', profile('families: []'), 'CONFIG_INVALID 5:13'],
@@ -224,7 +227,7 @@ test.each([
 
 test('all problems are listed at once, and what is right is still read', () => {
   const { config, problems } = read(
-    `clusterName: shop\nextra: 1\n${profile('mode: ipvs\n  iptables: { masqueradeAll: true, masqueradeBit: 40 }')}`,
+    `clusterName: shop\nextra: 1\n${profile('mode: nftables\n  iptables: { masqueradeAll: true, masqueradeBit: 40 }')}`,
   );
   expect(problems.map(({ code }) => code)).toEqual(['CONFIG_INVALID', 'CONFIG_UNSUPPORTED', 'CONFIG_INVALID']);
   expect([config.clusterName, config.profiles[0]?.iptables]).toMatchObject([

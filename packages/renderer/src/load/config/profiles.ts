@@ -3,6 +3,7 @@ import type { LabelSelector, Profile } from '../../render/config.ts';
 import type { Json, Path } from '../../render/kube.ts';
 import type { PerFamily } from '../../render/model.ts';
 import { configProblem } from './problems.ts';
+import { checkIpvs, ipvsOf } from './ipvs.ts';
 import { type Defaults, defaults, type Setting, type SettingName, type Settings, settingNames } from './settings.ts';
 import { unsupportedMode } from '../schema/formats.ts';
 
@@ -26,7 +27,8 @@ export function makeProfile(
   const profile: Profile = {
     name: draft.name,
     nodeSelector: draft.nodeSelector,
-    mode: 'iptables',
+    mode: get('mode') === 'ipvs' ? 'ipvs' : 'iptables',
+    ...(get('mode') === 'ipvs' && { ipvs: ipvsOf(get) }),
     families: get('families').toSorted(compareText),
     iptables: {
       masqueradeBit: get('iptables.masqueradeBit'),
@@ -54,6 +56,7 @@ export function makeProfile(
   };
   const check: Check = { profile, draft, chosen, problems: [] };
   checkMode(check);
+  checkIpvs(profile, chosen, (...complaint) => complain(check, ...complaint));
   checkDetector(check);
   checkNodePortAddresses(check);
   checkTimeouts(check);
@@ -93,6 +96,11 @@ function overridden(draft: ProfileDraft, kubeProxy: Settings): Problem[] {
   });
 }
 
+/** Looks up a setting of the profile, with its default. */
+export type Get = <K extends SettingName>(name: K) => Defaults[K];
+/** Reports a problem of a setting: why, what to do, and what differs from an error `CONFIG_INVALID`. */
+export type Complain = (name: SettingName, why: string, hint: string, more?: Partial<Problem>, below?: Path) => void;
+
 interface Check {
   readonly profile: Profile;
   readonly draft: ProfileDraft;
@@ -119,7 +127,7 @@ function checkMode(check: Check): void {
   const mode = check.chosen('mode')?.value;
   const wrong = typeof mode === 'string' ? unsupportedMode(mode) : undefined;
   if (!wrong) return;
-  const hint = 'Set mode: iptables in the profile of sluice.yaml; Services need no change for it';
+  const hint = 'Set mode: iptables or mode: ipvs in the profile of sluice.yaml; Services need no change for it';
   complain(check, 'mode', `${JSON.stringify(mode)} ${wrong.why}`, hint, { code: 'CONFIG_UNSUPPORTED' });
 }
 

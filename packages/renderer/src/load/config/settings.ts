@@ -14,6 +14,12 @@ export const defaults = {
   'iptables.masqueradeAll': false as boolean,
   'iptables.localhostNodePorts': true as boolean,
   'iptables.randomFully': true as boolean,
+  'ipvs.scheduler': 'rr' as string,
+  'ipvs.excludeCIDRs': [] as readonly string[],
+  'ipvs.strictARP': false as boolean,
+  'ipvs.tcpTimeout': 0 as number,
+  'ipvs.tcpFinTimeout': 0 as number,
+  'ipvs.udpTimeout': 0 as number,
   detectLocalMode: 'ClusterCIDR' as string,
   'detectLocal.bridgeInterface': '' as string,
   'detectLocal.interfaceNamePrefix': '' as string,
@@ -87,7 +93,8 @@ export function childOf(value: Json | undefined, key: string): Json | undefined 
 function normal(name: SettingName, value: Json): Json {
   if (name.endsWith('Timeout') && typeof value === 'string') return parseGoDuration(value) ?? 0;
   if (name === 'clusterCIDR' && typeof value === 'string') return canonicalList(value === '' ? [] : value.split(','));
-  if (name === 'nodePortAddresses' && Array.isArray(value)) return canonicalList(value as readonly string[]);
+  if ((name === 'nodePortAddresses' || name === 'ipvs.excludeCIDRs') && Array.isArray(value))
+    return canonicalList(value as readonly string[]);
   return value;
 }
 

@@ -138,7 +138,6 @@ export function parsePortRange(text: string): { from: number; to: number } | und
 const otherModes: Readonly<Record<string, string>> = {
   userspace:
     'is a mode that kube-proxy itself dropped in Kubernetes 1.26: it copied every byte through a process instead of writing rules',
-  ipvs: 'is a mode that sluice does not render yet',
   nftables: 'is a mode that sluice does not render yet',
   kernelspace: 'is a mode of Windows nodes; sluice writes rules for Linux',
 };
@@ -146,6 +145,6 @@ const otherModes: Readonly<Record<string, string>> = {
 /** Why a mode that kube-proxy has or had cannot be rendered; undefined for every other text. */
 export function unsupportedMode(text: string): Wrong | undefined {
   if (!Object.hasOwn(otherModes, text)) return undefined;
-  const hint = 'Use mode: iptables; Services need no change for it';
+  const hint = 'Use mode: iptables or mode: ipvs; Services need no change for it';
   return { kind: 'unsupported', why: otherModes[text] ?? '', hint };
 }

@@ -8,10 +8,12 @@ import {
   fields,
   flag,
   integer,
+  ipvsFields,
   localhostNodePorts,
   masqueradeAll,
   masqueradeBit,
   nodePortAddresses,
+  schedulerText,
   text,
 } from './proxy.ts';
 
@@ -55,19 +57,17 @@ export const kubeProxySchema: Schema = {
     enableProfiling: flag('Whether pprof is served.'),
     showHiddenMetricsForVersion: text('A version whose hidden metrics are shown.'),
     mode: text('The proxy mode.', { enum: ['', 'iptables', 'ipvs', 'nftables', 'userspace', 'kernelspace'] }),
-    iptables: fields('Options of mode iptables.', { masqueradeBit, masqueradeAll, localhostNodePorts, ...periods }),
-    ipvs: fields('Options of mode ipvs.', {
+    iptables: fields('Options of mode iptables; those about masquerading hold in mode ipvs too.', {
+      masqueradeBit,
+      masqueradeAll,
+      localhostNodePorts,
       ...periods,
-      scheduler: text('The scheduler.'),
-      excludeCIDRs: {
-        description: 'Networks whose virtual servers are left alone.',
-        type: 'array',
-        items: text('A CIDR.', { format: 'cidr' }),
-      },
-      strictARP: flag('Answer ARP only for addresses of the interface.'),
-      tcpTimeout: duration('Time-out of TCP.'),
-      tcpFinTimeout: duration('Time-out after FIN.'),
-      udpTimeout: duration('Time-out of UDP.'),
+    }),
+    // kube-proxy hands any scheduler on to the kernel; which ones there are is asked where the profile is made.
+    ipvs: fields('Options of mode ipvs. In other modes they have no effect.', {
+      ...periods,
+      ...ipvsFields,
+      scheduler: text(schedulerText),
     }),
     nftables: fields('Options of mode nftables.', { masqueradeBit, masqueradeAll, ...periods }),
     winkernel: free('Options of Windows.', anything),

@@ -1,3 +1,4 @@
+import { schedulers } from '@sluice/bundle';
 import type { Schema } from './schema.ts';
 
 /** The field names, types and meanings that KubeProxyConfiguration and a profile have in common. */
@@ -70,6 +71,31 @@ export const nodePortAddresses: Schema = {
   default: [],
   items: text('A CIDR, or primary.', { format: 'cidr-or-primary' }),
 };
+
+const none = { default: '0s' } as const;
+
+export const schedulerText =
+  'How the kernel chooses an endpoint, for Services without the annotation sluice.dev/scheduler.';
+
+/** The options of mode ipvs that both files have. */
+export const ipvsFields = {
+  scheduler: text(schedulerText, {
+    enum: schedulers,
+    default: 'rr',
+  }),
+  excludeCIDRs: {
+    description: 'Networks whose virtual servers and addresses belong to somebody else, such as keepalived.',
+    type: 'array',
+    default: [],
+    items: text('A CIDR.', { format: 'cidr' }),
+  },
+  strictARP: flag('Answer ARP only for addresses of the interface that was asked (arp_ignore 1, arp_announce 2).', {
+    default: false,
+  }),
+  tcpTimeout: duration('How long IPVS remembers an idle TCP connection. 0s leaves it alone.', none),
+  tcpFinTimeout: duration('How long IPVS remembers a TCP connection after a FIN. 0s leaves it alone.', none),
+  udpTimeout: duration('How long IPVS remembers a UDP flow. 0s leaves it alone.', none),
+} as const satisfies Readonly<Record<string, Schema>>;
 
 export const conntrack = fields('The connection table of the node.', {
   maxPerCore: integer('Connections per CPU core. 0 leaves the limit alone.', 0, int32Max, { default: 32768 }),

@@ -7,6 +7,7 @@ import {
   fields,
   flag,
   integer,
+  ipvsFields,
   localhostNodePorts,
   masqueradeAll,
   masqueradeBit,
@@ -48,13 +49,14 @@ const profile: Schema = {
       maxItems: 2,
       default: ['ipv4', 'ipv6'],
     }),
-    mode: text('The proxy mode.', { enum: ['iptables'], default: 'iptables', format: 'mode' }),
-    iptables: fields('Options of mode iptables.', {
+    mode: text('The proxy mode.', { enum: ['iptables', 'ipvs'], default: 'iptables', format: 'mode' }),
+    iptables: fields('Options of mode iptables; those about masquerading hold in mode ipvs too.', {
       masqueradeBit,
       masqueradeAll,
       localhostNodePorts,
       randomFully: flag('Masquerade with --random-fully. Needs iptables 1.6.2 on the node.', { default: true }),
     }),
+    ipvs: fields('Options of mode ipvs. In other modes they have no effect.', ipvsFields),
     detectLocalMode: text('How traffic of local pods is recognised.', {
       enum: detectLocalModes,
       default: 'ClusterCIDR',
@@ -119,6 +121,13 @@ export const sluiceSchema: Schema = {
       format: 'port-range',
     }),
     nodes: list('Nodes that no manifest names.', node, { default: [] }),
+    budgets: fields('What a node may cost at most; `sluice cost` fails past one.', {
+      rules: integer('Rules of both families.', 1, 10_000_000),
+      chains: integer('Chains of both families.', 1, 10_000_000),
+      bytes: integer('Bytes that the tools read at the first load.', 1, 1_000_000_000),
+      longestWalk: integer('Rules that the first packet of a connection is compared with.', 1, 10_000_000),
+      loadSeconds: integer('Seconds that the first load takes with the slower backend, by the model.', 1, 86_400),
+    }),
     profiles: list('How nodes are configured. A node takes the first profile whose nodeSelector matches it.', profile, {
       default: [],
     }),

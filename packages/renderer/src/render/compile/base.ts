@@ -1,4 +1,4 @@
-import type { Family, RuleFile, Section } from '@sluice/bundle';
+import type { Family, GuardedRule, RuleFile, Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
 
@@ -7,7 +7,6 @@ import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
  * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`).
  */
 export function firstRules(profile: Profile, family: Family): RuleFile {
-  const mark = markOf(profile);
   const firewall = hasLocalhostNodePorts(profile, family);
   const filter: Section = {
     table: 'filter',
@@ -21,21 +20,26 @@ export function firstRules(profile: Profile, family: Family): RuleFile {
     ],
     rules: firewall ? [{ text: localnetRule }] : [],
   };
-  const randomly = profile.iptables.randomFully ? ' --random-fully' : '';
   const nat: Section = {
     table: 'nat',
     chains: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'],
-    rules: [
-      { text: `-A KUBE-POSTROUTING -m mark ! --mark ${mark}/${mark} -j RETURN` },
-      // Cleared, so that a packet which comes by again inside a tunnel is not masqueraded twice.
-      { text: `-A KUBE-POSTROUTING -j MARK --xor-mark ${mark}` },
-      {
-        text: `-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE${randomly}`,
-      },
-      { text: `-A KUBE-MARK-MASQ -j MARK --or-mark ${mark}` },
-    ],
+    rules: masqueradeRules(profile),
   };
   return { header: ['before the Services'], sections: [filter, nat] };
+}
+
+/** What marks packets and masquerades those that are marked; both modes have it. */
+export function masqueradeRules(profile: Profile): readonly GuardedRule[] {
+  const mark = markOf(profile);
+  const randomly = profile.iptables.randomFully ? ' --random-fully' : '';
+  const about = '-m comment --comment "kubernetes service traffic requiring SNAT"';
+  return [
+    { text: `-A KUBE-POSTROUTING -m mark ! --mark ${mark}/${mark} -j RETURN` },
+    // Cleared, so that a packet which comes by again inside a tunnel is not masqueraded twice.
+    { text: `-A KUBE-POSTROUTING -j MARK --xor-mark ${mark}` },
+    { text: `-A KUBE-POSTROUTING ${about} -j MASQUERADE${randomly}` },
+    { text: `-A KUBE-MARK-MASQ -j MARK --or-mark ${mark}` },
+  ];
 }
 
 /** What stands after the Services: forwarding, and the way to the node ports. */
@@ -62,6 +66,6 @@ const localnetRule =
   '-A KUBE-FIREWALL -m comment --comment "block incoming localnet connections" -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP';
 
 /** Go's `%#08x` of the masquerade bit: eight digits behind the `0x`. */
-function markOf(profile: Profile): string {
+export function markOf(profile: Profile): string {
   return `0x${(2 ** profile.iptables.masqueradeBit).toString(16).padStart(8, '0')}`;
 }

@@ -1,7 +1,7 @@
-import type { ClusterFile, Family, NodeFile, ProfileFile, Values } from '@sluice/bundle';
+import type { ClusterFile, Family, IpvsOptions, NodeFile, ProfileFile, Values } from '@sluice/bundle';
 import { compareText } from '@sluice/bundle';
 import { stringify } from 'yaml';
-import type { Config, Profile } from '../config.ts';
+import type { Config, IpvsProfile, Profile } from '../config.ts';
 import type { Node } from '../model.ts';
 import { hostCidrs } from './nodeports.ts';
 
@@ -16,11 +16,16 @@ export function profileText(profile: Profile): string {
   const families = (['ipv4', 'ipv6'] as const).filter((family) => profile.families.includes(family));
   return documentText('Profile', {
     mode: profile.mode,
+    ...(profile.ipvs && { ipvs: ipvsOptions(profile.ipvs) }),
     families,
     needs: profile.iptables.randomFully ? ['random-fully'] : [],
     nodePortAddresses: families.flatMap((family) => hostCidrs(profile, family)).toSorted(compareText),
     values: profileValues(profile, families),
   } satisfies ProfileFile);
+}
+
+function ipvsOptions({ scheduler, excludeCIDRs, strictARP }: IpvsProfile): IpvsOptions {
+  return { scheduler, excludeCIDRs, strictARP };
 }
 
 /** What the profile's detector looks for. */

@@ -215,7 +215,8 @@ function isExternallyAccessible(port: ServicePort, here: PortOfFamily): boolean 
   return port.nodePort !== 0 || here.loadBalancerIPs.length + here.externalIPs.length > 0;
 }
 
-function categorize(port: ServicePort, here: PortOfFamily, node: Node): Categories {
+/** `CategorizeEndpoints`: the same in every mode. */
+export function categorize(port: ServicePort, here: PortOfFamily, node: Node): Categories {
   const external = isExternallyAccessible(port, here);
   const usesCluster = port.internalTrafficPolicy !== 'Local' || external;
   const usesLocal = port.internalTrafficPolicy === 'Local' || (port.externalTrafficPolicy === 'Local' && external);

@@ -9,9 +9,12 @@ interface CidrScope {
   readonly cidrs: readonly string[];
 }
 
-/** localhost node ports exist only in IPv4: IPv6 has no `route_localnet` (kube-proxy's `NewProxier` in `pkg/proxy/iptables`). */
+/**
+ * localhost node ports exist only in mode iptables and IPv4: IPv6 has no `route_localnet` (kube-proxy's `NewProxier` in
+ * `pkg/proxy/iptables`), and IPVS serves no loopback address.
+ */
 export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
-  return family === 'ipv4' && profile.iptables.localhostNodePorts;
+  return profile.mode === 'iptables' && family === 'ipv4' && profile.iptables.localhostNodePorts;
 }
 
 /**
@@ -31,9 +34,21 @@ export function nodePortScope(profile: Profile, family: Family): NodePortScope {
  */
 export function hostCidrs(profile: Profile, family: Family): readonly string[] {
   const scope = nodePortScope(profile, family);
+  if (profile.mode === 'ipvs') return ipvsHostCidrs(profile, family, scope);
   if (scope.kind !== 'cidrs') return [];
   if (hasLocalhostNodePorts(profile, family)) return scope.cidrs;
   return scope.cidrs.flatMap((text) => without(parseCidr(text)!, loopback[family]));
+}
+
+/**
+ * In mode ipvs an empty list opens every address. So a family without a CIDR has to say so where the other one has some.
+ * Loopback addresses never count there.
+ */
+function ipvsHostCidrs(profile: Profile, family: Family, scope: NodePortScope): readonly string[] {
+  if (scope.kind === 'cidrs') return scope.cidrs;
+  const isAny = (other: Family): boolean => nodePortScope(profile, other).kind !== 'cidrs';
+  if (scope.kind === 'primary' || profile.families.every(isAny)) return [];
+  return [family === 'ipv4' ? '0.0.0.0/0' : '::/0'];
 }
 
 /** Whether node ports are to answer on 127.0.0.1, for which the kernel must route what it calls martian. */

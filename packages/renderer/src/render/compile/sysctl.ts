@@ -1,10 +1,10 @@
 import { compareText } from '@sluice/bundle';
-import type { Profile } from '../config.ts';
+import type { IpvsProfile, Profile } from '../config.ts';
 import { needsRouteLocalnet } from './nodeports.ts';
 
 /**
- * `base/sysctl.conf`: what kube-proxy sets when it starts (`cmd/kube-proxy/app/server_linux.go`) and what the profile adds,
- * which wins. 0 leaves a setting alone.
+ * `base/sysctl.conf`: what kube-proxy sets when it starts (`cmd/kube-proxy/app/server_linux.go`; in mode ipvs
+ * `pkg/proxy/ipvs/proxier.go`, `NewProxier`) and what the profile adds, which wins. 0 leaves a setting alone.
  * @returns lines by key; `''` when the profile sets nothing
  */
 export function sysctlText(profile: Profile): string {
@@ -18,9 +18,25 @@ export function sysctlText(profile: Profile): string {
     ['net.netfilter.nf_conntrack_udp_timeout', conntrack.udpTimeout],
     ['net.netfilter.nf_conntrack_udp_timeout_stream', conntrack.udpStreamTimeout],
   ];
-  const settings = new Map<string, string>();
-  for (const [key, value] of implied) if (value) settings.set(key, String(value));
-  for (const [key, value] of Object.entries(profile.sysctls)) settings.set(key, value);
-  const lines = [...settings].toSorted(([a], [b]) => compareText(a, b)).map(([key, value]) => `${key} = ${value}\n`);
-  return lines.join('');
+  // By key: what a profile says replaces what is implied, with its guard.
+  const lines = new Map<string, string>();
+  for (const [key, value] of implied) if (value) lines.set(key, `${key} = ${value}`);
+  for (const [key, line] of profile.ipvs ? ipvsLines(profile.ipvs) : []) lines.set(key, line);
+  for (const [key, value] of Object.entries(profile.sysctls)) lines.set(key, `${key} = ${value}`);
+  const sorted = [...lines].toSorted(([a], [b]) => compareText(a, b));
+  return sorted.map(([, line]) => `${line}\n`).join('');
+}
+
+/** The lines of mode ipvs, by key. */
+function ipvsLines({ strictARP }: IpvsProfile): readonly (readonly [string, string])[] {
+  const set = (key: string, value: number, guard = ''): readonly [string, string] => [key, `${guard}${key} = ${value}`];
+  return [
+    set('net.ipv4.ip_forward', 1),
+    // From 5.9 on the kernel reuses a client's port without a second's wait or a lost endpoint.
+    set('net.ipv4.vs.conn_reuse_mode', 0, '@kernel=4.1..5.8 '),
+    set('net.ipv4.vs.conntrack', 1),
+    set('net.ipv4.vs.expire_nodest_conn', 1),
+    set('net.ipv4.vs.expire_quiescent_template', 1),
+    ...(strictARP ? [set('net.ipv4.conf.all.arp_announce', 2), set('net.ipv4.conf.all.arp_ignore', 1)] : []),
+  ];
 }

@@ -10,12 +10,14 @@ import { selectorMatches } from './selector.ts';
 /**
  * Every node there is: Node objects, nodes of the config, and nodes that an endpoint runs on (design: input in layers).
  * Where a Node object and the config name one node, the object's facts win and the config fills its gaps.
+ * @param asked the labels that weights of Services ask about
  * @param problems gains one `NODE_UNKNOWN` for all nodes that are only known by name
  */
 export function makeNodes(
   objects: ReadonlyMap<string, ReadNode>,
   slices: readonly ReadSlice[],
   config: Config,
+  asked: ReadonlySet<string>,
   problems: Problem[],
 ): readonly Node[] {
   const known = new Map(objects);
@@ -32,10 +34,10 @@ export function makeNodes(
   const unknown = [...strangers].toSorted(compareText);
   if (unknown.length > 0) problems.push(unknownNodes(unknown));
   const all = [...known.values(), ...unknown.map(nodeOfName)];
-  return all.map((node) => makeNode(node, config)).toSorted((a, b) => compareText(a.name, b.name));
+  return all.map((node) => makeNode(node, config, asked)).toSorted((a, b) => compareText(a.name, b.name));
 }
 
-function makeNode(node: ReadNode, config: Config): Node {
+function makeNode(node: ReadNode, config: Config, asked: ReadonlySet<string>): Node {
   const zone = node.labels.get(zoneLabel);
   const profile = config.profiles.find((candidate) => selectorMatches(candidate.nodeSelector, node.labels));
   if (!profile) throw new RangeError(`Cannot find a profile for Node ${node.name}: the last one must match every node`);
@@ -43,6 +45,7 @@ function makeNode(node: ReadNode, config: Config): Node {
     name: node.name,
     profile: profile.name,
     ...(zone !== undefined && zone !== '' && { zone }),
+    ...(asked.size > 0 && { labels: new Map([...node.labels].filter(([label]) => asked.has(label))) }),
     ...(node.cores !== undefined && { cores: node.cores }),
     address: node.address,
     podCIDR: node.podCIDR,

@@ -19,7 +19,15 @@ export function makeService(service: ReadService, numbers: Allocation, slices: r
   const frontends = numbers.clusterIPs.map((clusterIP) => [familyOf(clusterIP), frontOf(service, clusterIP)] as const);
   const ports = service.ports.map((port) => makePort(service, port, numbers, frontends, slices));
   ports.sort((a, b) => compareText(a.key, b.key) || compareText(a.protocol, b.protocol));
-  return { namespace, name, type, ports };
+  const { scheduler, weights } = service;
+  return {
+    namespace,
+    name,
+    type,
+    ...(scheduler !== undefined && { scheduler }),
+    ...(weights.length > 0 && { weights }),
+    ports,
+  };
 }
 
 /** What all ports of a Service have in common in one family. */

@@ -40,6 +40,7 @@ export interface Identity {
   /** `shop/web`, or the name of a Node. */
   readonly key: string;
   readonly labels: Spot | undefined;
+  readonly annotations: Spot | undefined;
 }
 
 const apiVersions = {
@@ -77,7 +78,8 @@ export function identify(object: KubeObject, problems: Problem[], form: NameForm
   const written = isNode ? '' : textIn(metadata, 'namespace') || 'default';
   if (!isNode) checkName(metadata, ['namespace'], written, 'label');
   const labels = mappingIn(metadata, 'labels');
-  return { top, namespace: written, name, key: isNode ? name : `${written}/${name}`, labels };
+  const annotations = mappingIn(metadata, 'annotations');
+  return { top, namespace: written, name, key: isNode ? name : `${written}/${name}`, labels, annotations };
 }
 
 const missingName = {

@@ -1,5 +1,7 @@
-import type { Family, Problem } from '@sluice/bundle';
+import type { Family, Problem, Scheduler } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
+import type { WeightRule } from '../model.ts';
+import { readScheduler, readWeights } from './annotations.ts';
 import { complain, emptyIn, flagIn, mappingIn, type Spot, valueIn, wordIn } from './fields.ts';
 import { type ForeignLabel, foreignLabelOf, identify } from './names.ts';
 import { portIn } from './ports.ts';
@@ -43,6 +45,9 @@ export interface ReadService {
   readonly healthCheckNodePort: number;
   /** `allocateLoadBalancerNodePorts`, true where nothing is written. */
   readonly allocateNodePorts: boolean;
+  /** Of mode ipvs; undefined: the profile's. */
+  readonly scheduler: Scheduler | undefined;
+  readonly weights: readonly WeightRule[];
 }
 
 /**
@@ -52,7 +57,7 @@ export interface ReadService {
 export function readService(object: KubeObject, problems: Problem[]): ReadService | undefined {
   const identity = identify(object, problems, 'label');
   if (!identity) return undefined;
-  const { top, namespace, name, key, labels } = identity;
+  const { top, namespace, name, key, labels, annotations } = identity;
   const spec = mappingIn(top, 'spec') ?? emptyIn(top, 'spec');
   const type = wordIn(spec, 'type', ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'], 'ClusterIP');
   const addresses = readClusterAddresses(spec, type);
@@ -75,6 +80,8 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
     affinitySeconds: readAffinity(spec),
     healthCheckNodePort: readHealthPort(spec, type),
     allocateNodePorts: flagIn(spec, 'allocateLoadBalancerNodePorts') ?? true,
+    scheduler: readScheduler(annotations),
+    weights: readWeights(annotations),
   };
   return top.subject.broken ? undefined : service;
 }

@@ -1,0 +1,102 @@
+import { compareText, type Guard, parseCidr, type SetKey, setName } from '@sluice/bundle';
+import type { Endpoint } from '../../model.ts';
+import { holdsOn } from './holds.ts';
+import { type Line, lineWhere } from './lines.ts';
+import type { IpvsPort } from './port.ts';
+
+/** What a Service port puts into kube-proxy's sets (`syncProxyRules` in `pkg/proxy/ipvs/proxier.go`). */
+export function entryLines(compiled: IpvsPort): readonly Line[] {
+  const { port, here } = compiled;
+  const add = adder(compiled);
+  const outside = port.externalTrafficPolicy === 'Local' ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP';
+  return [
+    add('KUBE-CLUSTER-IP', doorEntry(compiled, here.clusterIP)),
+    add('KUBE-IPVS-IPS', here.clusterIP),
+    ...here.externalIPs.flatMap((address) => [
+      add(outside, doorEntry(compiled, address)),
+      add('KUBE-IPVS-IPS', address),
+    ]),
+    ...here.loadBalancerIPs.flatMap((address) => balancerLines(compiled, address)),
+    ...nodePortLines(compiled),
+    ...loopBackLines(compiled),
+  ];
+}
+
+type Add = (set: SetKey, entry: string, guard?: Guard) => Line;
+
+function adder({ family }: IpvsPort): Add {
+  return (set, entry, guard) => lineWhere(guard, `add ${setName(set, family)} ${entry}`);
+}
+
+/** `10.96.0.10,tcp:80` */
+function doorEntry({ port }: IpvsPort, address: string, number = port.port): string {
+  return `${address},${port.protocol.toLowerCase()}:${number}`;
+}
+
+function balancerLines(compiled: IpvsPort, address: string): readonly Line[] {
+  const { port, here } = compiled;
+  const add = adder(compiled);
+  const entry = doorEntry(compiled, address);
+  const ranges = here.loadBalancerSourceRanges;
+  return [
+    add('KUBE-LOAD-BALANCER', entry),
+    ...(port.externalTrafficPolicy === 'Local' ? [add('KUBE-LOAD-BALANCER-LOCAL', entry)] : []),
+    ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-FW', entry)] : []),
+    ...ranges.flatMap(withoutPrefixZero).map((range) => add('KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`)),
+    // A node inside the ranges speaks to the address from that very address, which kube-ipvs0 carries.
+    ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-SOURCE-IP', `${entry},${address}`, ownIn(ranges, false))] : []),
+    add('KUBE-IPVS-IPS', address),
+  ];
+}
+
+/** Nodes whose own address is in one of the ranges, or in none. */
+export function ownIn(ranges: readonly string[], negated: boolean): Guard {
+  return { kind: 'ip-in', negated, values: [...new Set(ranges)].toSorted(compareText) };
+}
+
+/** hash:ip,port,net takes no prefix of 0: such a range becomes its two halves. */
+function withoutPrefixZero(range: string): readonly string[] {
+  const cidr = parseCidr(range);
+  if (cidr?.prefix !== 0) return [range];
+  return cidr.family === 'ipv4' ? ['0.0.0.0/1', '128.0.0.0/1'] : ['::/1', '8000::/1'];
+}
+
+const portSets = {
+  TCP: ['KUBE-NODE-PORT-TCP', 'KUBE-NODE-PORT-LOCAL-TCP'],
+  UDP: ['KUBE-NODE-PORT-UDP', 'KUBE-NODE-PORT-LOCAL-UDP'],
+  SCTP: ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'],
+} as const satisfies Record<IpvsPort['port']['protocol'], readonly [SetKey, SetKey]>;
+
+function nodePortLines(compiled: IpvsPort): readonly Line[] {
+  const { port, nodePortAddress } = compiled;
+  const add = adder(compiled);
+  const lines: Line[] = [];
+  if (port.nodePort !== 0) {
+    const entry =
+      port.protocol === 'SCTP' ? doorEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
+    const [all, local] = portSets[port.protocol];
+    lines.push(add(all, entry));
+    if (port.externalTrafficPolicy === 'Local') lines.push(add(local, entry));
+  }
+  if (port.healthCheckNodePort !== 0) lines.push(add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort)));
+  return lines;
+}
+
+/** An endpoint that reaches itself through the Service has to be masqueraded; only its own node sees such packets. */
+function loopBackLines(compiled: IpvsPort): readonly Line[] {
+  const add = adder(compiled);
+  return usedAtHome(compiled).map((endpoint) => {
+    const entry = `${doorEntry(compiled, endpoint.address, endpoint.port)},${endpoint.address}`;
+    return add('KUBE-LOOP-BACK', entry, { kind: 'node', negated: false, values: [endpoint.nodeName!] });
+  });
+}
+
+/** The endpoints that the node they run on uses, by text. */
+function usedAtHome({ selection, fleet }: IpvsPort): readonly Endpoint[] {
+  const used = new Set<string>();
+  for (const { guard, endpoints } of [...selection.cluster, ...selection.local]) {
+    const holds = holdsOn(guard, fleet);
+    for (const { nodeName, text } of endpoints) if (nodeName !== undefined && holds(nodeName)) used.add(text);
+  }
+  return selection.all.filter(({ text }) => used.has(text));
+}

@@ -1,0 +1,109 @@
+import {
+  baseFile,
+  type Family,
+  familyOf,
+  printRuleFile,
+  serviceFile,
+  type Tool,
+  type VirtualTool,
+} from '@sluice/bundle';
+import type { IpvsProfile, Profile } from '../../config.ts';
+import type { Model, Service } from '../../model.ts';
+import { type Fleet, nodeGuards } from '../../select/guards.ts';
+import { nodePortScope } from '../nodeports.ts';
+import { firstIpvsRules, lastIpvsRules, type Undetected } from './base.ts';
+import { createText, timeoutsText } from './create.ts';
+import { printLines } from './lines.ts';
+import { compileIpvsService, type IpvsService, type IpvsServiceOptions } from './service.ts';
+
+const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
+
+/** Everything of a profile of mode ipvs apart from its document and its sysctls, as path and text. */
+export type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
+
+/** Compiles all Services once for every way in which profiles of mode ipvs differ for them: most do not. */
+export function ipvsCompiler(model: Model, fleet: Fleet): IpvsFiles {
+  const nodes = new Map(model.nodes.map((node) => [node.name, node]));
+  const done = new Map<string, readonly CompiledService[]>();
+  return (profile, ipvs) => {
+    const options = optionsOf(profile, ipvs);
+    const key = JSON.stringify(options);
+    const services = done.get(key) ?? compileAll(model.services, options, { fleet, nodes });
+    done.set(key, services);
+    return [
+      ...baseFiles(profile, ipvs, services, undetected(profile, model, fleet)),
+      ...services.flatMap((compiled) => filesOf(profile, compiled)),
+    ];
+  };
+}
+
+interface CompiledService {
+  readonly service: Service;
+  readonly compiled: IpvsService;
+  readonly texts: readonly (readonly [Tool | VirtualTool, string])[];
+}
+
+function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOptions {
+  // `primary` stands alone in its list, so that it holds for both families.
+  const isPrimary = nodePortScope(profile, 'ipv4').kind === 'primary';
+  const nodePortAddress = isPrimary ? '${node.address}' : '${host.nodePortAddresses}';
+  return { families: profile.families, scheduler, nodePortAddress };
+}
+
+function compileAll(
+  services: readonly Service[],
+  options: IpvsServiceOptions,
+  surroundings: Parameters<typeof compileIpvsService>[2],
+): readonly CompiledService[] {
+  return services.flatMap((service) => {
+    const compiled = compileIpvsService(service, options, surroundings);
+    return compiled ? [{ service, compiled, texts: textsOf(compiled) }] : [];
+  });
+}
+
+function textsOf({ header, entries, servers, rules }: IpvsService): CompiledService['texts'] {
+  return [
+    ...tools.flatMap(([tool, family]) => {
+      const file = rules.get(family);
+      return file ? [[tool, printRuleFile(file)] as const] : [];
+    }),
+    ['ipset', printLines(header, entries)],
+    ['ipvs', printLines(header, servers)],
+  ];
+}
+
+function filesOf({ name }: Profile, { service, texts }: CompiledService): [string, string][] {
+  return texts.map(([tool, text]) => [serviceFile(name, service.namespace, service.name, tool), text]);
+}
+
+function baseFiles(
+  profile: Profile,
+  ipvs: IpvsProfile,
+  services: readonly CompiledService[],
+  undetectedIn: (family: Family) => Undetected,
+): [string, string][] {
+  const rules = tools
+    .filter(([, family]) => profile.families.includes(family))
+    .flatMap(([tool, family]): [string, string][] => [
+      [baseFile(profile.name, 'first', tool), printRuleFile(firstIpvsRules(profile, family, undetectedIn(family)))],
+      [baseFile(profile.name, 'last', tool), printRuleFile(lastIpvsRules(profile, family))],
+    ]);
+  const entries = services.flatMap(({ compiled }) => compiled.entries);
+  const timeouts = timeoutsText(ipvs);
+  return [
+    ...rules,
+    [baseFile(profile.name, 'first', 'ipset'), createText(profile.families, entries)],
+    ...(timeouts === '' ? [] : ([[baseFile(profile.name, 'first', 'ipvs'), timeouts]] as [string, string][])),
+  ];
+}
+
+/** The profile's nodes whose detector asks for a pod CIDR that they do not have in a family. */
+function undetected(profile: Profile, model: Model, fleet: Fleet): (family: Family) => Undetected {
+  return (family) => {
+    if (profile.detectLocalMode !== 'NodeCIDR' || profile.iptables.masqueradeAll) return [];
+    const nodes = model.nodes.filter((node) => node.profile === profile.name);
+    const without = nodes.filter((node) => node.podCIDR[family] === undefined).map((node) => node.name);
+    if (without.length === 0) return [];
+    return without.length === nodes.length ? [undefined] : nodeGuards(without, fleet, true);
+  };
+}

@@ -1,0 +1,36 @@
+import type { Family, Scheduler } from '@sluice/bundle';
+import type { Endpoint, PortOfFamily, ServicePort } from '../../model.ts';
+import type { FleetSelection } from '../../select/fleet.ts';
+import type { Fleet } from '../../select/guards.ts';
+
+/** All that the lines of one Service port in one family depend on. */
+export interface IpvsPort {
+  readonly port: ServicePort;
+  readonly here: PortOfFamily;
+  readonly family: Family;
+  readonly selection: FleetSelection;
+  readonly fleet: Fleet;
+  readonly scheduler: Scheduler;
+  readonly weightOf: (endpoint: Endpoint) => number;
+  /** Where node ports answer: one variable. */
+  readonly nodePortAddress: NodePortAddress;
+}
+
+export type NodePortAddress = '${host.nodePortAddresses}' | '${node.address}';
+
+/** The addresses and ports at which a Service port is reached, each with whether only local endpoints serve it. */
+export interface Door {
+  readonly address: string;
+  readonly port: number;
+  readonly onlyLocal: boolean;
+}
+
+/** Every virtual server of the port, each address once; kube-proxy's `syncService` calls, in their order. */
+export function doorsOf({ port, here, nodePortAddress }: IpvsPort): readonly Door[] {
+  const [inside, outside] = [port.internalTrafficPolicy === 'Local', port.externalTrafficPolicy === 'Local'];
+  const doors: Door[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];
+  for (const address of new Set([...here.externalIPs, ...here.loadBalancerIPs]))
+    doors.push({ address, port: port.port, onlyLocal: outside });
+  if (port.nodePort !== 0) doors.push({ address: nodePortAddress, port: port.nodePort, onlyLocal: outside });
+  return doors;
+}

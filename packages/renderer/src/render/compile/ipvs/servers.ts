@@ -1,0 +1,65 @@
+import { type Guard, printAttributes } from '@sluice/bundle';
+import type { Endpoint } from '../../model.ts';
+import type { Variant } from '../../select/fleet.ts';
+import { nodeGuards } from '../../select/guards.ts';
+import { holdsOn } from './holds.ts';
+import { type Line, lineWhere } from './lines.ts';
+import { type Door, doorsOf, type IpvsPort } from './port.ts';
+
+const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
+
+/** The virtual servers of a Service port and what stands behind them: kube-proxy's `syncService` and `syncEndpoint`. */
+export function serverLines(compiled: IpvsPort): readonly Line[] {
+  return doorsOf(compiled).flatMap((door) => {
+    const name = `${options[compiled.port.protocol]} ${nameOf(compiled, door)}`;
+    return [{ text: `-A ${name}${attributes(compiled)}` }, ...realLines(compiled, door, name)];
+  });
+}
+
+/** `10.96.0.10:80`, with brackets in IPv6: they say the family of the line. */
+function nameOf({ family }: IpvsPort, { address, port }: Door): string {
+  return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function attributes({ port, family, scheduler }: IpvsPort): string {
+  const persistence = port.affinitySeconds;
+  // kube-proxy sets flag 0x10 for mh (`IP_VS_SVC_F_SCHED2`): the client's port counts too.
+  const flags = scheduler === 'mh' ? (['mh-port'] as const) : [];
+  return printAttributes({ family, scheduler, flags, ...(persistence === undefined ? {} : { persistence }) });
+}
+
+function realLines(compiled: IpvsPort, door: Door, name: string): readonly Line[] {
+  const real = ({ guard, endpoints }: Variant): readonly Line[] =>
+    endpoints.map((endpoint) => lineWhere(guard, realText(compiled, name, endpoint)));
+  const { local, cluster } = compiled.selection;
+  if (!door.onlyLocal || local.length === 0) return cluster.flatMap(real);
+  const key = `${nameOf(compiled, door)}/${compiled.port.protocol}`;
+  return [...local, ...elsewhere(compiled, key)].flatMap(real);
+}
+
+function realText({ weightOf }: IpvsPort, name: string, endpoint: Endpoint): string {
+  return `-a ${name} -r ${endpoint.text} -m -w ${weightOf(endpoint)}`;
+}
+
+/**
+ * What nodes without a local endpoint use under policy Local: what they would use without it (kubernetes/kubernetes#97081).
+ * A line has one guard, so where that depends on the node too, the nodes are counted out.
+ * @param key the virtual server as guards name it
+ */
+function elsewhere({ selection, fleet }: IpvsPort, key: string): readonly Variant[] {
+  const [first, ...others] = selection.cluster;
+  if (!first) return [];
+  if (others.length === 0 && !first.guard)
+    return [{ guard: { kind: 'local', negated: true, chain: key }, endpoints: first.endpoints }];
+  const served = new Set(selection.local.flatMap(({ guard }) => namesOf(guard)));
+  return selection.cluster.flatMap(({ guard, endpoints }) => {
+    const holds = holdsOn(guard, fleet);
+    const names = fleet.nodes.map(({ name }) => name).filter((name) => !served.has(name) && holds(name));
+    if (names.length === 0) return [];
+    return nodeGuards(names, fleet, true).map((named): Variant => ({ guard: named, endpoints }));
+  });
+}
+
+function namesOf(guard: Guard | undefined): readonly string[] {
+  return guard?.kind === 'node' ? guard.values : [];
+}

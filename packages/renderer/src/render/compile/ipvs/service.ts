@@ -1,0 +1,91 @@
+import { compareText, type Family, type GuardedRule, type RuleFile, type Scheduler } from '@sluice/bundle';
+import type { Node, Service } from '../../model.ts';
+import { selectForFleet } from '../../select/fleet.ts';
+import type { Fleet } from '../../select/guards.ts';
+import { headerOf } from '../header.ts';
+import { entryLines, ownIn } from './entries.ts';
+import type { Line } from './lines.ts';
+import type { IpvsPort, NodePortAddress } from './port.ts';
+import { serverLines } from './servers.ts';
+import { weighing } from './weights.ts';
+
+/** What of a profile the files of Services depend on in mode ipvs. */
+export interface IpvsServiceOptions {
+  readonly families: readonly Family[];
+  /** Of Services that choose none. */
+  readonly scheduler: Scheduler;
+  readonly nodePortAddress: NodePortAddress;
+}
+
+/** What all Services of a bundle are compiled with. */
+export interface IpvsSurroundings {
+  readonly fleet: Fleet;
+  readonly nodes: ReadonlyMap<string, Node>;
+}
+
+/** Everything about one Service in mode ipvs, on every node at once. */
+export interface IpvsService {
+  readonly header: readonly string[];
+  readonly entries: readonly Line[];
+  readonly servers: readonly Line[];
+  /** Per family, only where source ranges need a rule of their own. */
+  readonly rules: ReadonlyMap<Family, RuleFile>;
+}
+
+/** @returns nothing when the Service has no address of the profile's families */
+export function compileIpvsService(
+  service: Service,
+  options: IpvsServiceOptions,
+  surroundings: IpvsSurroundings,
+): IpvsService | undefined {
+  const families = options.families.toSorted(compareText);
+  const ports = families.flatMap((family) => portsOf(service, family, options, surroundings));
+  if (ports.length === 0) return undefined;
+  const rules = families.flatMap((family) => {
+    const guarded = ports.filter((port) => port.family === family).flatMap(outFilterRules);
+    if (guarded.length === 0) return [];
+    const sections = [{ table: 'filter' as const, chains: [], rules: guarded }];
+    return [[family, { header: headerOf(service, family), sections }] as const];
+  });
+  return {
+    header: headerOfBoth(service, families),
+    entries: ports.flatMap(entryLines),
+    servers: ports.flatMap(serverLines),
+    rules: new Map(rules),
+  };
+}
+
+function portsOf(
+  service: Service,
+  family: Family,
+  { scheduler, nodePortAddress }: IpvsServiceOptions,
+  { fleet, nodes }: IpvsSurroundings,
+): readonly IpvsPort[] {
+  const weightOf = weighing(service, nodes);
+  const common = { family, fleet, scheduler: service.scheduler ?? scheduler, weightOf, nodePortAddress };
+  return service.ports.flatMap((port) => {
+    const here = port.families[family];
+    return here ? [{ port, here, selection: selectForFleet(port, here, fleet), ...common }] : [];
+  });
+}
+
+/** Keeps a node outside the ranges from coming in through its own copy of the address. */
+function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
+  const ranges = here.loadBalancerSourceRanges;
+  if (ranges.length === 0) return [];
+  const [guard, protocol] = [ownIn(ranges, true), port.protocol.toLowerCase()];
+  return here.loadBalancerIPs.map((address) => ({
+    guard,
+    text: `-A KUBE-IPVS-OUT-FILTER -s ${address} -m ipvs --vaddr ${address} --vproto ${protocol} --vport ${port.port} -j DROP`,
+  }));
+}
+
+/** What both families have in common is said once. */
+function headerOfBoth(service: Service, families: readonly Family[]): readonly string[] {
+  const choice = [
+    ...(service.scheduler === undefined ? [] : [`scheduler ${service.scheduler}`]),
+    ...(service.weights ?? []).map(({ label, value, weight }) => `weight ${weight} where ${label}=${value}`),
+  ];
+  const [title = '', ...rest] = families.flatMap((family) => headerOf(service, family));
+  return [...new Set([title, ...choice, ...rest])];
+}

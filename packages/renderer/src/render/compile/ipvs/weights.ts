@@ -1,0 +1,25 @@
+import type { Scheduler } from '@sluice/bundle';
+import type { Endpoint, Node, Service } from '../../model.ts';
+
+/** The label whose value endpoints carry themselves: an endpoint's zone is known where its node is not. */
+const zoneLabel = 'topology.kubernetes.io/zone';
+
+/** Schedulers that treat all real servers alike, whatever their weight (the kernel's `ip_vs_rr.c`, `ip_vs_lc.c`, `ip_vs_dh.c`). */
+const blind: ReadonlySet<Scheduler> = new Set(['rr', 'lc', 'dh']);
+
+/** Whether weights change what a scheduler does. */
+export function looksAtWeights(scheduler: Scheduler): boolean {
+  return !blind.has(scheduler);
+}
+
+/** The weight of each endpoint of a Service. kube-proxy gives every one 1. */
+export function weighing(service: Service, nodes: ReadonlyMap<string, Node>): (endpoint: Endpoint) => number {
+  const rules = service.weights ?? [];
+  if (rules.length === 0) return () => 1;
+  return (endpoint) => {
+    const node = nodes.get(endpoint.nodeName ?? '');
+    const valueOf = (label: string): string | undefined =>
+      (label === zoneLabel ? endpoint.zone : undefined) ?? node?.labels?.get(label);
+    return rules.find(({ label, value }) => valueOf(label) === value)?.weight ?? 1;
+  };
+}

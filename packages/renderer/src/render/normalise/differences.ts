@@ -1,0 +1,120 @@
+import type { Problem } from '@sluice/bundle';
+import { needsRouteLocalnet } from '../compile/nodeports.ts';
+import { looksAtWeights } from '../compile/ipvs/weights.ts';
+import type { Config, IpvsProfile, Profile } from '../config.ts';
+import type { Path } from '../kube.ts';
+import type { Node, Service } from '../model.ts';
+import { profilesInUse } from '../profiles-in-use.ts';
+import { schedulerKey, weightsKey } from '../read/annotations.ts';
+import type { ReadService } from '../read/service.ts';
+import { fleetOf } from '../select/guards.ts';
+import { type Difference, differencesOf } from './differences-of.ts';
+
+type IpvsMember = Profile & { readonly ipvs: IpvsProfile };
+type Made = readonly (readonly [ReadService, Service])[];
+
+/**
+ * What nodes of mode ipvs do otherwise than mode iptables would: one problem of level `differs` for each Service and kind, and
+ * for what concerns all traffic one for each profile. Nothing where no node is of mode ipvs.
+ * Beside them what annotations of this mode cannot do.
+ */
+export function findDifferences(made: Made, nodes: readonly Node[], config: Config): readonly Problem[] {
+  const profiles = profilesInUse({ nodes }, config);
+  const members = profiles.filter((profile): profile is IpvsMember => profile.ipvs !== undefined);
+  const others = profiles.filter((profile) => profile.ipvs === undefined).map(({ name }) => name);
+  const ignored = others.length === 0 ? [] : made.flatMap(([read]) => withoutEffect(read, others));
+  if (members.length === 0) return ignored;
+  return [
+    ...ignored,
+    ...members.flatMap(ofProfile),
+    ...made.flatMap(([read, service]) => blindWeights(read, service, members)),
+    ...ofServices(made, nodes, members),
+  ];
+}
+
+function ofServices(made: Made, nodes: readonly Node[], members: readonly IpvsMember[]): readonly Problem[] {
+  const fleet = fleetOf(nodes);
+  const views = members.map((profile) => ({
+    profile,
+    localhost: needsRouteLocalnet({ ...profile, mode: 'iptables' }),
+    nodes: nodes.filter((node) => node.profile === profile.name).map(({ name }) => name),
+  }));
+  return made.flatMap(([read, service]) => {
+    const found = new Map<Difference['code'], { difference: Difference; profiles: string[] }>();
+    for (const view of views) {
+      for (const difference of differencesOf(service, view.profile.families, { ...view, fleet })) {
+        const same = found.get(difference.code) ?? { difference, profiles: [] };
+        same.profiles.push(view.profile.name);
+        found.set(difference.code, same);
+      }
+    }
+    return [...found.values()].map((entry) => differs(read, entry.difference, entry.profiles));
+  });
+}
+
+function differs(read: ReadService, { code, path, why, hint }: Difference, profiles: readonly string[]): Problem {
+  const message = `Cannot do in mode ipvs what mode iptables does (${named(profiles)}): ${why}`;
+  return { code, level: 'differs', ...subject(read, path), message, hint };
+}
+
+/** What holds for every packet on nodes of the profile. */
+function ofProfile(profile: IpvsMember): readonly Problem[] {
+  const problem = (code: Problem['code'], why: string, hint: string): Problem => ({
+    code,
+    level: 'differs',
+    object: `Profile ${profile.name}`,
+    message: `Cannot do in mode ipvs what mode iptables does: ${why}`,
+    hint,
+  });
+  const otherPorts = problem(
+    'DIFFERS_OTHER_PORTS',
+    'the addresses of Services are on every node, so that they answer ping, and ports that no Service has are rejected',
+    'Nothing has to change where nobody counts on silence there',
+  );
+  if (profile.conntrack.tcpBeLiberal) return [otherPorts];
+  const invalid = problem(
+    'DIFFERS_INVALID',
+    'forwarded packets that connection tracking calls INVALID are not dropped',
+    'Set conntrack.tcpBeLiberal in the profile where such packets reset connections',
+  );
+  return [otherPorts, invalid];
+}
+
+/** Weights are there, and the scheduler of some profile does not look at them. */
+function blindWeights(read: ReadService, service: Service, members: readonly IpvsMember[]): readonly Problem[] {
+  if (service.weights === undefined) return [];
+  const blind = members.filter(({ ipvs }) => !looksAtWeights(service.scheduler ?? ipvs.scheduler));
+  if (blind.length === 0) return [];
+  const schedulers = [...new Set(blind.map(({ ipvs }) => service.scheduler ?? ipvs.scheduler))].join(', ');
+  return [
+    {
+      code: 'WEIGHTS_IGNORED',
+      level: 'warning',
+      ...subject(read, ['metadata', 'annotations', weightsKey]),
+      message: `Cannot follow annotation ${weightsKey} (${named(blind.map(({ name }) => name))}): scheduler ${schedulers} treats all endpoints alike`,
+      hint: `Set ${schedulerKey} to a scheduler that looks at weights, such as wrr or wlc, or remove the weights`,
+    },
+  ];
+}
+
+function withoutEffect(read: ReadService, profiles: readonly string[]): readonly Problem[] {
+  const keys = [
+    ...(read.scheduler === undefined ? [] : [schedulerKey]),
+    ...(read.weights.length === 0 ? [] : [weightsKey]),
+  ];
+  return keys.map((key) => ({
+    code: 'ANNOTATION_IGNORED',
+    level: 'note',
+    ...subject(read, ['metadata', 'annotations', key]),
+    message: `Cannot follow annotation ${key} (${named(profiles)}): mode iptables chooses every endpoint with the same chance`,
+    hint: 'Nothing has to change where this is meant for nodes of mode ipvs; else set mode: ipvs in the profile',
+  }));
+}
+
+function subject(read: ReadService, path: Path): Pick<Problem, 'at' | 'object'> & { at: NonNullable<Problem['at']> } {
+  return { at: read.object.origin.place(path), object: `Service ${read.key}` };
+}
+
+function named(profiles: readonly string[]): string {
+  return `profile${profiles.length === 1 ? '' : 's'} ${profiles.join(', ')}`;
+}

@@ -1,0 +1,82 @@
+import { type Scheduler, schedulers } from '@sluice/bundle';
+import type { WeightRule } from '../model.ts';
+import { type Complaint, complain, type Spot, textIn } from './fields.ts';
+import { isDnsSubdomain, isLabelValue, quote } from './text.ts';
+
+/** How the kernel chooses an endpoint of the Service, in mode ipvs. */
+export const schedulerKey = 'sluice.dev/scheduler';
+/** Which share of the traffic endpoints get, in mode ipvs. */
+export const weightsKey = 'sluice.dev/weights';
+
+/**
+ * The scheduler that a Service asks for, such as `lc`.
+ * @returns undefined: none, or (with a problem) one that there is not
+ */
+export function readScheduler(annotations: Spot | undefined): Scheduler | undefined {
+  const text = annotations && textIn(annotations, schedulerKey);
+  if (!annotations || text === undefined) return undefined;
+  const found = schedulers.find((scheduler) => scheduler === text);
+  if (found === undefined) {
+    complain(annotations, [schedulerKey], {
+      ...wrong(schedulerKey, `${quote(text)} is no scheduler`),
+      hint: `Write one of ${schedulers.join(', ')}`,
+    });
+  }
+  return found;
+}
+
+const weightMax = 65_535;
+/** More rules than any cluster has zones and kinds of nodes; a list beyond is made by mistake. */
+const rulesMax = 64;
+
+/**
+ * `topology.kubernetes.io/zone=a:3,example.com/big=true:5`: weights by labels of the endpoint's node, the first that fits.
+ * @returns the rules in their order; empty: every weight is 1, or (with a problem) the text is not of this form
+ */
+export function readWeights(annotations: Spot | undefined): readonly WeightRule[] {
+  const text = annotations && textIn(annotations, weightsKey);
+  if (!annotations || text === undefined) return [];
+  const rules: WeightRule[] = [];
+  const parts = text.split(',').map((part) => part.trim());
+  for (const part of parts.slice(0, rulesMax + 1)) {
+    const rule = parts.length > rulesMax ? tooMany : readRule(part);
+    if ('weight' in rule) rules.push(rule);
+    else {
+      complain(annotations, [weightsKey], rule);
+      return [];
+    }
+  }
+  return rules;
+}
+
+function readRule(part: string): WeightRule | Complaint {
+  const [, label = '', value = '', number = ''] = /^([^=:]+)=([^=:]*):([0-9]{1,9})$/.exec(part) ?? [];
+  if (!isLabelKey(label) || !isLabelValue(value)) {
+    return { ...wrong(weightsKey, `${quote(part)} is no weight`), hint: form };
+  }
+  const weight = Number(number);
+  if (weight >= 1 && weight <= weightMax) return { label, value, weight };
+  if (weight > weightMax)
+    return { ...wrong(weightsKey, `${quote(part)} is too heavy`), hint: `Write a weight from 1 to ${weightMax}` };
+  return {
+    ...wrong(weightsKey, `${quote(part)} would give these endpoints no traffic at all`),
+    hint: `Write a weight from 1 to ${weightMax}; to take pods out, let their readiness probes fail or change the selector`,
+  };
+}
+
+const form =
+  'Write label=value:weight with commas between, such as topology.kubernetes.io/zone=a:3,example.com/big=true:5';
+const tooMany: Complaint = {
+  ...wrong(weightsKey, `it has more than ${rulesMax} entries`),
+  hint: 'Give nodes a label of their own for their weight, and name that',
+};
+
+function isLabelKey(text: string): boolean {
+  const slash = text.indexOf('/');
+  const [prefix, name] = slash < 0 ? [undefined, text] : [text.slice(0, slash), text.slice(slash + 1)];
+  return name !== '' && isLabelValue(name) && (prefix === undefined || isDnsSubdomain(prefix));
+}
+
+function wrong(key: string, why: string): { code: 'FIELD_VALUE'; message: string } {
+  return { code: 'FIELD_VALUE', message: `Cannot follow annotation ${key}: ${why}` };
+}
