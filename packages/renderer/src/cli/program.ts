@@ -4,6 +4,7 @@ import { allocationsCommands } from './allocations.ts';
 import { inspectCommands } from './inspect.ts';
 import { examples } from './options.ts';
 import { renderCommands } from './render.ts';
+import { reviewCommands } from './review.ts';
 import { shellCommands } from './shell.ts';
 
 /**
@@ -29,6 +30,7 @@ export function buildProgram(): Command {
   );
   renderCommands(program);
   inspectCommands(program);
+  reviewCommands(program);
   allocationsCommands(program);
   shellCommands(program);
   return program;

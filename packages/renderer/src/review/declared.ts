@@ -27,7 +27,12 @@ export interface Claim {
 export type Expected =
   | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
   /** Equal shares of all of them, or of some where hints choose. */
-  | { readonly kind: 'endpoints'; readonly all: readonly string[]; readonly some: boolean; readonly masquerade: boolean };
+  | {
+      readonly kind: 'endpoints';
+      readonly all: readonly string[];
+      readonly some: boolean;
+      readonly masquerade: boolean;
+    };
 
 export function declaredIn(service: string, file: RuleFile): Declared {
   const hinted = file.sections.some(({ rules }) =>
@@ -96,7 +101,8 @@ export function expectedOf(claim: Claim, node: NodeOf, family: Family, source: S
   };
   if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);
   if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
-  const outcome = notes.externalPolicy === 'Local' ? externalLocal(source, isPods, manners, cluster, local) : cluster(true);
+  const outcome =
+    notes.externalPolicy === 'Local' ? externalLocal(source, isPods, manners, cluster, local) : cluster(true);
   const closed = role === 'node-port' && !isOpen(node, family, destination, manners);
   // What turns traffic away asks only whether the address is the node's own.
   return closed && outcome.kind === 'endpoints' ? { kind: 'pass' } : outcome;

@@ -118,7 +118,9 @@ function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
 
 function isSameButSelf(row: FlowChange, other: FlowChange): boolean {
   const { address } = row.source;
-  return (['old', 'new'] as const).every((side) => withoutSelf(row[side], address) === withoutSelf(other[side], address));
+  return (['old', 'new'] as const).every(
+    (side) => withoutSelf(row[side], address) === withoutSelf(other[side], address),
+  );
 }
 
 /** An outcome as a text in which the endpoint's way to itself is never masqueraded. */

@@ -1,5 +1,13 @@
 import { type BundleFiles, compareText, type Family, linkFlat, type Problem, resolveNode } from '@sluice/bundle';
-import { type Claim, claimsOf, type Declared, declaredIn, type Expected, expectedOf, type Manners } from './declared.ts';
+import {
+  type Claim,
+  claimsOf,
+  type Declared,
+  declaredIn,
+  type Expected,
+  expectedOf,
+  type Manners,
+} from './declared.ts';
 import { compareDestinations, destinationsOf, serviceOf } from './destinations.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
@@ -15,7 +23,12 @@ export interface CounterExample extends Omit<FlowRow, 'outcomes'> {
 
 /** What was looked at, and what is wrong. */
 export interface Proof {
-  readonly profiles: readonly { readonly profile: string; readonly family: Family; readonly services: number; readonly flows: number }[];
+  readonly profiles: readonly {
+    readonly profile: string;
+    readonly family: Family;
+    readonly services: number;
+    readonly flows: number;
+  }[];
   readonly counterExamples: readonly CounterExample[];
   /** Services whose choice among endpoints by hints was taken from the rules. */
   readonly hinted: readonly string[];
@@ -141,7 +154,9 @@ function isMet(
   if (found.affinity !== affinity) return false;
   const named = branches.every((branch) => branch.to !== undefined && expected.all.includes(branch.to));
   const whole = expected.some ? branches.length > 0 : branches.length === expected.all.length;
-  return named && whole && branches.every((branch) => isFair(branch, branches.length, expected.masquerade, source.address));
+  return (
+    named && whole && branches.every((branch) => isFair(branch, branches.length, expected.masquerade, source.address))
+  );
 }
 
 /** An equal share, masqueraded as it must be; an endpoint that meets itself always is. */

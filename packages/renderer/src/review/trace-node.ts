@@ -66,13 +66,15 @@ function waysOf(view: View, node: NodeOf, family: Family, packet: Packet): reado
   const program = programOf(view, node, family, paths);
   const address = factOf(node, family, 'address');
   const owners = ownersOf(view, paths);
-  return trace(program, packet, { localAddresses: address === undefined ? [] : [address] }).map(({ path, ...rest }) => ({
-    ...rest,
-    path: path.map(({ table, chain, rule }) => {
-      const service = ownerOf(rule, owners);
-      return { table, chain, rule, ...(service === undefined ? {} : { service }) };
+  return trace(program, packet, { localAddresses: address === undefined ? [] : [address] }).map(
+    ({ path, ...rest }) => ({
+      ...rest,
+      path: path.map(({ table, chain, rule }) => {
+        const service = ownerOf(rule, owners);
+        return { table, chain, rule, ...(service === undefined ? {} : { service }) };
+      }),
     }),
-  }));
+  );
 }
 
 /** The chains of Services, each with whose it is. */

@@ -85,7 +85,9 @@ export function verdictText(diff: BundleDiff): string {
 
 function nodePortsText({ services }: BundleDiff): string {
   const count = (side: 'old' | 'new', other: 'old' | 'new'): { ports: Set<string>; nodes: number } => {
-    const found = services.filter(({ changes }) => changes.some(({ what, [side]: own }) => what === 'node-port' && own));
+    const found = services.filter(({ changes }) =>
+      changes.some(({ what, [side]: own }) => what === 'node-port' && own),
+    );
     const ports = found.flatMap(({ changes }) =>
       changes.flatMap((change) =>
         change.what === 'node-port' && change[side] !== undefined && change[side] !== change[other]
@@ -97,7 +99,9 @@ function nodePortsText({ services }: BundleDiff): string {
   };
   const [opened, closed] = [count('new', 'old'), count('old', 'new')];
   const text = ({ ports, nodes }: { ports: Set<string>; nodes: number }, verb: string): string =>
-    ports.size === 0 ? '' : `${plural(ports.size, 'node port')} ${verb}${ports.size === 1 ? 's' : ''} on ${plural(nodes, 'node')}`;
+    ports.size === 0
+      ? ''
+      : `${plural(ports.size, 'node port')} ${verb}${ports.size === 1 ? 's' : ''} on ${plural(nodes, 'node')}`;
   return [text(opened, 'open'), text(closed, 'close')].filter(Boolean).join(', ');
 }
 

@@ -8,7 +8,13 @@ export function printCost(
   format: 'text' | 'json',
 ): string {
   if (format === 'json') {
-    const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'BundleCost', profiles: costs, budgets, overspent: spent };
+    const document = {
+      apiVersion: 'sluice.dev/v1alpha1',
+      kind: 'BundleCost',
+      profiles: costs,
+      budgets,
+      overspent: spent,
+    };
     return `${JSON.stringify(document, null, 2)}\n`;
   }
   const rows = [
@@ -28,7 +34,13 @@ export function printCost(
     ),
   ];
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
-  const table = rows.map((cells) => `${cells.map((cell, column) => cell.padEnd(widths[column]!)).join('  ').trimEnd()}\n`);
+  const table = rows.map(
+    (cells) =>
+      `${cells
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd()}\n`,
+  );
   const beyond = spent.map(
     ({ profile, node, what, budget, cost }) => `${profile} (${node}): ${what} is ${cost}, the budget is ${budget}\n`,
   );

@@ -1,0 +1,82 @@
+import { type Command, Option } from 'commander';
+import { examples, notEmpty, run } from './options.ts';
+
+const format = (...choices: readonly string[]): Option =>
+  new Option('-o, --output <FORMAT>', 'how to print').choices(choices).default('text');
+
+/** What bundles do to traffic, before any node does it. */
+export function reviewCommands(program: Command): void {
+  examples(
+    program.command('diff'),
+    [
+      'sluice diff main:rendered rendered',
+      'sluice diff origin/main:rendered HEAD:rendered -o markdown > comment.md',
+      'sluice diff rendered.old rendered --raw',
+    ],
+    'Exit codes: 0 both behave alike, 1 they differ, 2 one of them cannot be read.',
+  )
+    .summary('say what changes between two bundles, and for which traffic')
+    .description(
+      'Compares two bundles by what they do: Services, endpoints, node ports and the traffic that is treated differently.',
+    )
+    .argument('<OLD>', 'a bundle directory, or a Git revision of one (REV:PATH)')
+    .argument('<NEW>', 'the same')
+    .addOption(format('text', 'json', 'markdown'))
+    .option('--raw', 'the files as a unified diff instead')
+    .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
+
+  examples(program.command('trace'), [
+    'sluice trace --node node-a --from 10.244.1.7 --to 10.96.0.10:80/tcp',
+    'sluice trace --node node-a --from node --to 192.0.2.11:30080/tcp rendered',
+    'sluice trace --node node-a --from 198.51.100.7 --in eth0 --to [2001:db8::9]:443/tcp main:rendered',
+  ])
+    .summary('follow a packet through the rules of a node')
+    .description("Follows the first packet of a connection through a node's rules, with every endpoint it may reach.")
+    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .requiredOption('--node <NAME>', 'the node', notEmpty)
+    .requiredOption('--from <ADDRESS>', 'where it comes from; `node` is the node itself', notEmpty)
+    .requiredOption('--to <ADDRESS:PORT/PROTO>', 'where it goes to', notEmpty)
+    .option('--in <INTERFACE>', 'the interface that it comes in by', notEmpty)
+    .addOption(format('text', 'json'))
+    .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));
+
+  examples(
+    program.command('prove'),
+    ['sluice prove rendered', 'sluice prove main:rendered -o json'],
+    'Exit codes: 0 everything is as declared, 1 something is not, 2 the bundle cannot be read.',
+  )
+    .summary('check that rules do what their Services declare')
+    .description(
+      'Follows packets of every source class to every address and port of every Service, on every kind of node, and checks ' +
+        'that they reach the declared endpoints with equal shares, or are turned away as the policies say.',
+    )
+    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .addOption(format('text', 'json'))
+    .action(run(async (options, dir) => (await import('../commands/prove.ts')).proveCommand(dir, options)));
+
+  examples(program.command('explain'), [
+    'sluice explain KUBE-SVC-ERIFXISQEP7F7OF4',
+    `sluice explain -- '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-ERIFXISQEP7F7OF4'`,
+    'sluice explain KUBE-SEP-ZNEKD56SUVBWUDHI --dir rendered -f manifests/ --blame',
+  ])
+    .summary('say which Service a chain or a rule belongs to')
+    .description('Finds the Service of a chain or of a line of iptables-save, its manifest and who wrote that.')
+    .argument('<RULE|CHAIN>', 'a line of iptables-save, or the name of a chain')
+    .option('--dir <DIR>', 'a bundle directory, or a Git revision of one', notEmpty, 'rendered')
+    .option('-f, --manifests <FILE|DIR>', 'manifests in which to look for the Service', notEmpty)
+    .option('--blame', 'who last changed its first line, and in which commit')
+    .addOption(format('text', 'json'))
+    .action(run(async (options, rule) => (await import('../commands/explain.ts')).explainCommand(rule, options)));
+
+  examples(
+    program.command('cost'),
+    ['sluice cost rendered', 'sluice cost rendered -c sluice.yaml -o json'],
+    'Exit codes: 0 within the budgets, 1 beyond one, 2 the bundle cannot be read.',
+  )
+    .summary('say what a bundle costs its nodes, and fail past a budget')
+    .description('Counts rules, chains, bytes and the longest way of a packet, and estimates how long the tools load.')
+    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .option('-c, --config <FILE>', 'the SluiceConfig with `budgets`', notEmpty)
+    .addOption(format('text', 'json'))
+    .action(run(async (options, dir) => (await import('../commands/cost.ts')).costCommand(dir, options)));
+}

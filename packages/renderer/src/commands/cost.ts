@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { printProblems } from '../emit/problems.ts';
+import { printCost } from '../emit/review/cost.ts';
+import { exitCodes } from '../exit.ts';
+import { fieldOf, readSluice } from '../load/config/sluice.ts';
+import { type Budgets, costOf, type NodeCost, overspent } from '../review/cost.ts';
+import { bundleAt } from './diff.ts';
+import { reading } from './failure.ts';
+import { print, progress, say } from './progress.ts';
+import { isStopped } from './render.ts';
+
+export interface CostOptions {
+  readonly output: 'text' | 'json';
+  readonly config?: string;
+}
+
+/** `sluice cost`: what a bundle costs its nodes, held against the budgets of the config. */
+export function costCommand(dir: string, options: CostOptions): number {
+  const budgets = budgetsIn(options.config);
+  if (budgets === undefined) return exitCodes.problem;
+  progress(`reading ${dir}`);
+  const costs = costOf(bundleAt(dir));
+  const problems = costs.filter((one) => 'code' in one);
+  if (problems.length > 0) {
+    say(printProblems(problems));
+    return exitCodes.problem;
+  }
+  const known = costs as readonly NodeCost[];
+  const spent = overspent(known, budgets);
+  print(printCost(known, budgets, spent, options.output));
+  return spent.length === 0 ? exitCodes.done : exitCodes.different;
+}
+
+/** `budgets` of the config; undefined when the config is wrong, which has been said then. */
+function budgetsIn(file: string | undefined): Budgets | undefined {
+  if (file === undefined) return {};
+  const sluice = readSluice(
+    file,
+    reading(file, () => readFileSync(file, 'utf8')),
+  );
+  if (sluice.problems.length > 0) say(printProblems(sluice.problems));
+  return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'budgets') ?? {}) as Budgets);
+}
