@@ -26,7 +26,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/emit': ['renderer/load', 'renderer/render', 'renderer/review', 'bundle'],
   'renderer/exit': [],
   'renderer/version': [],
-  'applier/main': ['applier/commands', 'applier/rollout'],
+  'applier/main': ['applier/commands', 'applier/program', 'applier/rollout'],
+  'applier/program': ['applier/commands'],
   'applier/commands': [
     'applier/config',
     'applier/daemon',
@@ -45,7 +46,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
   'applier/history': ['applier/kernel', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
-  'applier/kernel': ['applier/config', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/rollout'],
   'applier/status': ['applier/rollout', 'bundle'],
   'applier/rollout': ['applier/limits', 'bundle'],
@@ -59,6 +61,7 @@ const pure: Readonly<Record<string, readonly string[]>> = {
   'renderer/render': ['node:crypto', 'yaml'],
   'renderer/review': ['diff'],
   'applier/rollout': [],
+  'applier/ipvs': [],
 };
 
 interface Import {

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { examplesOf } from '../packages/renderer/src/cli/options.ts';
-import { buildProgram } from '../packages/renderer/src/cli/program.ts';
+import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
+import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
 import { manPage } from '../tools/man.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -15,11 +15,15 @@ const exitCodes = [...readFileSync(join(root, 'README.md'), 'utf8').matchAll(/^\
 );
 
 const pages = {
-  'sluice.1': manPage(buildProgram(), {
+  'sluice.1': manPage(buildSluice(), {
     section: 1,
-    examplesOf,
     exitCodes: exitCodes.filter(([code]) => code <= 2),
     seeAlso: ['sluiced (8)', 'iptables-restore (8)', 'git (1)'],
+  }),
+  'sluiced.8': manPage(buildSluiced(), {
+    section: 8,
+    exitCodes,
+    seeAlso: ['sluice (1)', 'iptables (8)', 'systemctl (1)'],
   }),
 };
 

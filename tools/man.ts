@@ -1,11 +1,10 @@
 /** Man pages from what `--help` shows: man(7) macros, one page a program. */
+import type { EventEmitter } from 'node:events';
 import type { Command, Option } from 'commander';
 
 export interface ManPage {
   /** The section of the manual: 1 for people, 8 for administrators. */
   readonly section: 1 | 8;
-  /** What the help shows after a command's options. */
-  readonly examplesOf: (command: Command) => { readonly examples: readonly string[]; readonly before?: string };
   /** Exit code and meaning, as the README's table has them. */
   readonly exitCodes: readonly (readonly [number, string])[];
   readonly seeAlso: readonly string[];
@@ -26,10 +25,10 @@ export function manPage(program: Command, page: ManPage): string {
     '.SH OPTIONS',
     ...program.options.flatMap(option),
     '.SH COMMANDS',
-    ...leaves(program).flatMap((command) => commandLines(command, page)),
+    ...leaves(program).flatMap((command) => commandLines(command)),
     '.SH EXIT STATUS',
     ...page.exitCodes.flatMap(([code, meaning]) => ['.TP', `.B ${code}`, roff(meaning)]),
-    ...examples('.SH', page.examplesOf(program).examples),
+    ...examples('.SH', afterHelp(program).examples),
     '.SH SEE ALSO',
     page.seeAlso.map((other) => `.BR ${other}`).join(',\n'),
   ];
@@ -59,8 +58,8 @@ function spelling(one: Option): string {
   return `${one.short ?? one.long}${value}`;
 }
 
-function commandLines(command: Command, page: ManPage): readonly string[] {
-  const { examples: shown, before } = page.examplesOf(command);
+function commandLines(command: Command): readonly string[] {
+  const { before, examples: shown } = afterHelp(command);
   return [
     `.SS ${roff(fullName(command))}`,
     roff(command.description()),
@@ -70,7 +69,7 @@ function commandLines(command: Command, page: ManPage): readonly string[] {
       roff([argument.description, ...defaultOf(argument.defaultValue)].join(' ')),
     ]),
     ...command.options.filter((one) => !one.hidden).flatMap(option),
-    ...(before === undefined ? [] : ['.PP', roff(before)]),
+    ...(before === '' ? [] : ['.PP', roff(before)]),
     ...examples('.PP', shown),
   ];
 }
@@ -86,6 +85,20 @@ function option(one: Option): readonly string[] {
 
 function defaultOf(value: unknown): readonly string[] {
   return typeof value === 'string' ? [`(default: ${value})`] : [];
+}
+
+/** What the help shows after a command's options: commander passes it to whoever asks by this event. */
+function afterHelp(command: Command): { readonly before: string; readonly examples: readonly string[] } {
+  let text = '';
+  // Commander is an EventEmitter, which its types leave out.
+  (command as unknown as EventEmitter).emit('afterHelp', {
+    error: false,
+    command,
+    write: (part: string) => (text += part),
+  });
+  const [before = '', shown = ''] = text.split('Examples:\n');
+  const lines = shown.split('\n').map((line) => line.replace(/^ {2}/, ''));
+  return { before: before.trim(), examples: lines.filter((line) => line !== '') };
 }
 
 function examples(heading: '.SH' | '.PP', lines: readonly string[]): readonly string[] {

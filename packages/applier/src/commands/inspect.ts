@@ -1,7 +1,7 @@
 import { get } from 'node:http';
 import type { Config } from '../config.ts';
 import { peek } from '../history/history.ts';
-import type { NodeRecord } from '../history/record.ts';
+import type { HistoryEntry, NodeRecord } from '../history/record.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
@@ -90,17 +90,53 @@ function askDaemon(listen: string): Promise<unknown> {
   return promise;
 }
 
+/** What `history -o json` prints: entries as the state directory keeps them, with the version that stood before each. */
+interface HistoryDocument {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'NodeHistory';
+  readonly node: string;
+  readonly items: readonly HistoryItem[];
+}
+
+interface HistoryItem extends HistoryEntry {
+  /** The version that stood until then; null when nothing did. */
+  readonly from: string | null;
+  /** The version that stands since; null after a cleanup. */
+  readonly to: string | null;
+}
+
 /** `sluiced history`: what happened on this node, the newest last. */
 export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const entries = peek(config.state)?.history ?? [];
+  const items = withVersions(peek(config.state)?.history ?? []);
   if (options.output === 'json') {
-    terminal.out(`${JSON.stringify(entries, undefined, 2)}\n`);
+    const document: HistoryDocument = {
+      apiVersion: 'sluice.dev/v1alpha1',
+      kind: 'NodeHistory',
+      node: config.node,
+      items,
+    };
+    terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
     return exitCodes.done;
   }
-  for (const { at, what, generation, version, because } of entries) {
+  for (const { at, what, generation, from, to, version, because } of items) {
+    const way =
+      what === 'rolled-back' || what === 'held'
+        ? `${from ?? 'nothing'} ← ${version}`
+        : `${from ?? 'nothing'} → ${to ?? 'nothing'}`;
     const why = because === undefined ? '' : `  ${because}`;
-    terminal.out(`${at}  ${what.padEnd(11)}  generation ${String(generation).padEnd(4)}  version ${version}${why}\n`);
+    terminal.out(`${at}  ${what.padEnd(11)}  generation ${String(generation).padEnd(4)}  ${way}${why}\n`);
   }
   return exitCodes.done;
+}
+
+/** What an entry led from and to: a change that was taken back, or that nothing could take back, moved nothing. */
+function withVersions(entries: readonly HistoryEntry[]): readonly HistoryItem[] {
+  let standing: string | null = null;
+  return entries.map((entry) => {
+    const from = standing;
+    if (entry.what === 'cleaned-up') standing = null;
+    else if (entry.what !== 'rolled-back' && entry.what !== 'held') standing = entry.version;
+    return { ...entry, from, to: standing };
+  });
 }

@@ -17,6 +17,8 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Calls back when the process is asked to end. */
   readonly onStop: (stop: () => void) => void;
+  /** Calls back whenever somebody asks to look at the bundle directory now (SIGHUP). */
+  readonly onLook: (look: () => void) => void;
 }
 
 /** `sluiced run`: watches the bundle directory until it is asked to end. */
@@ -48,6 +50,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     ready: notifier.ready,
   });
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
+  surroundings.onLook(() => daemon.poke());
   surroundings.onStop(() => {
     log.info({}, 'asked to end; the change in progress is finished first');
     daemon.stop();

@@ -1,16 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 
-const texts = new WeakMap<Command, { readonly examples: readonly string[]; readonly before?: string }>();
-
-/** What `examples` was told of a command; none where it was told nothing. For man pages, which show the same as the help. */
-export function examplesOf(command: Command): { readonly examples: readonly string[]; readonly before?: string } {
-  return texts.get(command) ?? { examples: [] };
-}
-
 /** Ends the help of a command with examples, and its usage errors with where the help is. */
 export function examples(command: Command, lines: readonly string[], before?: string): Command {
   const head = before === undefined ? '' : `\n${before}\n`;
-  texts.set(command, { examples: lines, ...(before === undefined ? {} : { before }) });
   return command
     .showHelpAfterError(`    ${fullName(command)} --help shows what there is`)
     .addHelpText('after', `${head}\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
@@ -31,13 +23,10 @@ export function notEmpty(value: string): string {
 export const collect = (value: string, list: readonly string[] = []): readonly string[] => [...list, notEmpty(value)];
 
 /** The options with which every command that reads manifests says where they are. */
-export function withInput(command: Command): Command {
-  return command
-    .requiredOption(
-      '-f, --filename <FILE|DIR|->',
-      'manifests to read, in YAML or JSON; - is standard input; may be repeated',
-      collect,
-    )
+export function withInput(command: Command, source: 'files' | 'or a cluster' = 'files'): Command {
+  const filename = ['-f, --filename <FILE|DIR|->', 'manifests to read, in YAML or JSON; - is standard input; may be repeated'] as const;
+  const read = source === 'files' ? command.requiredOption(...filename, collect) : command.option(...filename, collect);
+  return read
     .option('-R, --recursive', 'read directories below a DIR too')
     .option('--base <SNAPSHOT>', 'what the cluster has now; the manifests are laid over it; may be repeated', collect)
     .option('-c, --config <FILE>', 'the SluiceConfig; allocations are kept beside it', notEmpty)

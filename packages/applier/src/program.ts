@@ -1,0 +1,135 @@
+import { createRequire } from 'node:module';
+import { Command, Option } from 'commander';
+import type { CommonOptions, Terminal } from './commands/terminal.ts';
+
+/** What the process that it runs in gives to a command. */
+export interface Surroundings {
+  readonly terminal: Terminal;
+  /** Runs a command and keeps its exit code for the end of the process. */
+  finish(work: () => Promise<number>): Promise<void>;
+  /** `sluiced run`: it also needs the process's clock, signals and environment. */
+  runDaemon(options: CommonOptions): Promise<number>;
+}
+
+/** For pages and completions, which read the commands and run none. */
+const nowhere: Surroundings = {
+  terminal: { out() {}, err() {} },
+  finish: async () => {},
+  runDaemon: async () => 0,
+};
+
+/**
+ * Every command of `sluiced` with its options and help, ready to parse. Each command's own code is loaded when it is called:
+ * `sluiced --version` must not wait for what it does not use.
+ */
+export function buildProgram(surroundings = nowhere): Command {
+  const program = new Command('sluiced')
+    .description(
+      "Puts a node's rule bundle into its kernel, checks health and puts the old rules back when health fails.",
+    )
+    .version(version())
+    .configureHelp({ sortSubcommands: false })
+    .exitOverride();
+  examples(
+    program,
+    [
+      'sluiced preflight /srv/rules --node node-a',
+      'sluiced apply /srv/rules --node node-a --dry-run',
+      'sluiced run -c /etc/sluice/sluiced.yaml',
+      'sluiced status',
+    ],
+    'Exit codes: 0 done or same, 1 different, 2 problem in the input or usage, 3 refused by the node, 4 rolled back, 5 held.',
+  );
+  applying(program, surroundings);
+  inspecting(program, surroundings);
+  undoing(program, surroundings);
+  return program;
+}
+
+function version(): string {
+  const { version: number } = createRequire(import.meta.url)('../package.json') as { version: string };
+  return number;
+}
+
+/** Ends the help of a command with examples, and its usage errors with where the help is. */
+function examples(command: Command, lines: readonly string[], before?: string): Command {
+  const head = before === undefined ? '' : `\n${before}\n`;
+  const name = command.parent === null ? command.name() : `${command.parent.name()} ${command.name()}`;
+  return command
+    .showHelpAfterError(`    ${name} --help shows what there is`)
+    .addHelpText('after', `${head}\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
+}
+
+/** The options of every command: which node this is, and where its state is kept. */
+function onNode(command: Command): Command {
+  return command
+    .option('-c, --config <FILE>', 'the config (default: /etc/sluice/sluiced.yaml)')
+    .option('--node <NAME>', "the node's name in the bundle; wins over the config")
+    .option('--state <DIR>', 'the state directory; wins over the config');
+}
+
+function applying(program: Command, { terminal, finish, runDaemon }: Surroundings): void {
+  examples(onNode(program.command('preflight').argument('[DIR]', 'a bundle directory; the one of the config')), [
+    'sluiced preflight',
+    'sluiced preflight /srv/rules --node node-a',
+  ])
+    .summary('say whether this node can run a bundle')
+    .description(
+      'Looks at tools, modules, sysctls, other owners of rules and address clashes. Each line ends in what to do.',
+    )
+    .action((dir: string | undefined, options) =>
+      finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
+    );
+  examples(onNode(program.command('apply').argument('<DIR>', 'the bundle directory')), [
+    'sluiced apply /srv/rules --node node-a --dry-run     # exit code 1 when something would change',
+    'sluiced apply /srv/rules --node node-a',
+  ])
+    .summary('put a bundle into the kernel once')
+    .description("Puts the node's part of a bundle into the kernel once, and the old rules back when the probes fail.")
+    .option('--dry-run', 'show what would be done; exit code 1 when something would')
+    .option('--allow-partial', 'take a bundle whose input did not name every Service')
+    .option('-v, --verbose', 'say what is done on the way')
+    .action((dir: string, options) =>
+      finish(async () => (await import('./commands/apply.ts')).apply(dir, options, terminal)),
+    );
+  examples(onNode(program.command('run')), ['sluiced run', 'sluiced run -c /etc/sluice/sluiced.yaml'])
+    .summary('watch a bundle directory and apply complete bundles')
+    .description(
+      'Watches the bundle directory of the config and applies complete bundles. SIGHUP looks at once, SIGTERM ends.',
+    )
+    .action((options) => finish(() => runDaemon(options)));
+}
+
+function inspecting(program: Command, { terminal, finish }: Surroundings): void {
+  const format = (): Option => new Option('-o, --output <FORMAT>', 'for programs').choices(['json']);
+  examples(onNode(program.command('status')), ['sluiced status', "sluiced status -o json | jq -r '.version'"])
+    .summary('say what stands, and how the daemon is')
+    .description(
+      'Says which generation stands in the kernel, what is quarantined, and how the daemon is. Exit code 5 when held.',
+    )
+    .addOption(format())
+    .action((options) => finish(async () => (await import('./commands/inspect.ts')).status(options, terminal)));
+  examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
+    .summary('say what happened on this node')
+    .description('Lists what happened on this node, the newest last, each with the versions that it led from and to.')
+    .addOption(format())
+    .action((options) => finish(async () => (await import('./commands/inspect.ts')).history(options, terminal)));
+}
+
+function undoing(program: Command, { terminal, finish }: Surroundings): void {
+  examples(
+    onNode(program.command('rollback').argument('[GENERATION]', 'its number; the one before the standing one')),
+    ['sluiced rollback        # to the generation before', 'sluiced rollback 0      # to what was there before Sluice'],
+  )
+    .summary('put an earlier generation back')
+    .description('Puts an earlier generation back and quarantines the one that it leaves.')
+    .action((wanted: string | undefined, options) =>
+      finish(async () => (await import('./commands/undo.ts')).rollback(wanted, options, terminal)),
+    );
+  examples(onNode(program.command('cleanup')), ['sluiced cleanup'])
+    .summary('take every rule of Sluice out of the kernel')
+    .description(
+      'Takes every rule of Sluice out of the kernel and puts sysctls back. Rules of others stay as they are.',
+    )
+    .action((options) => finish(async () => (await import('./commands/undo.ts')).cleanup(options, terminal)));
+}
