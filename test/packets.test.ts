@@ -7,10 +7,10 @@ import { predict } from './netns/traffic-trace.ts';
 const startsProgramsMs = 30_000;
 
 describe.each(trafficExamples())('$name', ({ table, spec, render }) => {
-  test(
-    'the tracer follows every packet of the table to its verdict',
-    async () => {
-      const programs = programsOf(await render());
+  test.each(['flat', 'tree'] as const)(
+    'the tracer follows every packet of the table to its verdict, in layout %s',
+    async (layout) => {
+      const programs = programsOf(await render(), layout);
       expect(asLines(table.packets, (row) => predict(spec, programs, row))).toEqual(asLines(table.packets));
     },
     startsProgramsMs,

@@ -1,33 +1,51 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Family, type FamilyProgram, linkFlat, nodesOf, resolveNode } from '@sluice/bundle';
+import {
+  type Family,
+  type FamilyProgram,
+  type Linked,
+  linkFlat,
+  linkTree,
+  nodesOf,
+  type ResolvedRules,
+  resolveNode,
+  sectionsOf,
+  settledProgram,
+} from '@sluice/bundle';
 import { execa } from 'execa';
 import type { Host } from './cluster-host.ts';
 
 const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
 
+export type Layout = 'flat' | 'tree';
+
 export type Programs = { readonly [F in Family]?: FamilyProgram };
 
 /** What every node of a bundle directory runs, by the node's name, as the linker makes it. */
-export function programsOf(bundle: string): ReadonlyMap<string, Programs> {
+export function programsOf(bundle: string, layout: Layout = 'flat'): ReadonlyMap<string, Programs> {
   const entries = readdirSync(bundle, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const paths = entries.map((entry) => join(entry.parentPath, entry.name));
   const files = new Map(paths.map((path) => [path.slice(bundle.length + 1), readFileSync(path, 'utf8')]));
-  return new Map(nodesOf(files).map((node) => [node, programsOfNode(files, node)]));
+  return new Map(nodesOf(files).map((node) => [node, programsOfNode(files, node, layout)]));
 }
 
-function programsOfNode(files: ReadonlyMap<string, string>, node: string): Programs {
+function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout: Layout): Programs {
   const resolved = resolveNode(files, node);
   if (!('rules' in resolved)) throw new Error(`Cannot resolve ${node}: ${resolved.map((p) => p.message).join('; ')}`);
   const programs: { [F in Family]?: FamilyProgram } = {};
   for (const family of ['ipv4', 'ipv6'] as const) {
     const rules = resolved.rules[family];
     if (!rules) continue;
-    const { program, problems } = linkFlat(rules, family);
+    const { program, problems } = layout === 'flat' ? linkFlat(rules, family) : linkSettled(rules, family);
     if (problems.length > 0) throw new Error(`Cannot link ${node}: ${problems.map((p) => p.message).join('; ')}`);
     programs[family] = program;
   }
   return programs;
+}
+
+function linkSettled(rules: ResolvedRules, family: Family): Linked {
+  const { program, problems } = linkTree(sectionsOf(rules), { family });
+  return { program: settledProgram(program), problems };
 }
 
 const shown = new Map<string, Promise<string>>();

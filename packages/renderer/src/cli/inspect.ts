@@ -22,6 +22,11 @@ export function inspectCommands(program: Command): void {
         'sysctl',
       ]),
     )
+    .addOption(
+      new Option('--layout <LAYOUT>', "how rules are put together: under kube-proxy's names, or as trees under our own")
+        .choices(['flat', 'tree'])
+        .default('flat'),
+    )
     .action(run(async (options, dir) => (await import('../commands/show.ts')).showCommand(dir, options)));
 
   examples(program.command('ls'), [

@@ -10,6 +10,7 @@ import {
   type IpvsHost,
   lineFamily,
   linkFlat,
+  linkTree,
   nodeFile,
   printProgram,
   printServers,
@@ -21,6 +22,8 @@ import {
   type ResolvedRules,
   type ResolvedVirtual,
   resolveNode,
+  sectionsOf,
+  settledProgram,
   tableNames,
   type Tool,
   valueOf,
@@ -33,10 +36,15 @@ import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { print, say } from './progress.ts';
 
+/** How a node's rules are put together. */
+export type Layout = 'flat' | 'tree';
+
 /** What can be printed alone. */
 export type ShowTool = Tool | VirtualTool | 'sysctl';
 
 export interface ShowOptions {
+  /** `flat`, or left out: the chains as kube-proxy names them; `tree`: the program that a node switches to. */
+  readonly layout?: Layout;
   readonly node: string;
   readonly service?: string;
   readonly tool?: ShowTool;
@@ -113,8 +121,24 @@ function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string
       .map(printSection)
       .join('');
   }
+  if (options.layout === 'tree') return treeText(node, filled, family);
   const linked = linkFlat(filled, family, undefined, node.profile.mode);
   return linked.problems.length > 0 ? linked.problems : printProgram(linked.program);
+}
+
+function treeText(node: ResolvedNode, rules: ResolvedRules, family: Family): string | readonly Problem[] {
+  if (node.profile.mode !== 'iptables') return [noTree(node)];
+  const { program, problems } = linkTree(sectionsOf(rules), { family });
+  return problems.length > 0 ? problems : printProgram(settledProgram(program));
+}
+
+function noTree({ node, profile }: ResolvedNode): Problem {
+  return {
+    code: 'CONFIG_UNSUPPORTED',
+    level: 'error',
+    message: `Cannot show node ${node} in layout tree: its profile has mode ${profile.mode}`,
+    hint: 'Leave --layout out; layout tree is for mode iptables',
+  };
 }
 
 /** Sets or virtual servers; of one Service, its lines, and of all, what they add up to. */

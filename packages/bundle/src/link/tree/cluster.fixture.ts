@@ -67,7 +67,7 @@ export function nodeAddress(family: Family): string {
 
 export function endpointOf(family: Family, service: number, index: number): string {
   return family === 'ipv4'
-    ? `10.244.${service}.${index + 1}`
+    ? `10.${240 + (service >> 8)}.${service & 255}.${index + 1}`
     : `fd00:10:244:${service.toString(16)}::${(index + 1).toString(16)}`;
 }
 

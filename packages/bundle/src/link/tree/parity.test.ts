@@ -80,7 +80,7 @@ test.each(families)('%s: flat and tree decide every packet alike, with the same 
       const tree = settledProgram(treeOf(rules, family));
       for (const packet of packetsTo(specs, family, strangers)) expectAlike(tree, flat, packet, worldOf(family));
     }),
-    { seed, numRuns: 6, endOnFailure: true },
+    { seed, numRuns: 12, endOnFailure: true },
   );
 });
 
@@ -100,7 +100,7 @@ test.each(families)('%s: on trial, the switches choose between two programs', (f
       const world = { ...worldOf(family), switches: both };
       for (const packet of served) expectAlike(trial, flatOf(b, family), packet, world);
     }),
-    { seed, numRuns: 3, endOnFailure: true },
+    { seed, numRuns: 4, endOnFailure: true },
   );
 });
 

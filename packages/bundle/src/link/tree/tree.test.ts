@@ -1,0 +1,234 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cart } from '../cart.fixture.ts';
+import type { ResolvedRules } from '../program.ts';
+import { changeTree, collectPayloads, stagePayloads } from './change.ts';
+import { addresses, rulesOf, type ServiceSpec } from './cluster.fixture.ts';
+import { settledProgram } from './flatten.ts';
+import { linkTree, sectionsOf, type TreeOptions } from './link.ts';
+import { TreeMemory } from './memory.ts';
+import { naturalName } from './names.ts';
+import { linesOf, type TakenNames, type TreeProgram } from './program.ts';
+import { readBack } from './read-back.ts';
+import { printProgram } from '../text.ts';
+
+const seed = 20_260_801;
+
+function link(rules: ResolvedRules, options: Partial<TreeOptions> = {}): TreeProgram {
+  const { program, problems } = linkTree(sectionsOf(rules), { family: 'ipv4', ...options });
+  expect(problems).toEqual([]);
+  return program;
+}
+
+const service = (cluster: string, more: Partial<ServiceSpec> = {}): ServiceSpec => ({
+  protocol: 'tcp',
+  port: 80,
+  cluster,
+  endpoints: 1,
+  local: false,
+  ...more,
+});
+
+describe('bounds', () => {
+  const refuse = (address: string): string => `-A KUBE-SERVICES -d ${address} -p tcp -m tcp --dport 80 -j REJECT`;
+
+  /** Chains and rules on the longest way from the root of filter SLUICE-SERVICES. */
+  function longest(program: TreeProgram): { readonly levels: number; readonly steps: number } {
+    const { chains, entries } = program.filter;
+    const walk = (name: string): { levels: number; steps: number } => {
+      const lines = linesOf(chains.get(name) ?? { name, digest: '', text: '', height: 0 });
+      const below = lines.flatMap((line, at) => {
+        const target = / -[jg] (SLUICE-T-\S+)$/.exec(line)?.[1];
+        return target === undefined ? [] : [{ at, ...walk(target) }];
+      });
+      const levels = Math.max(0, ...below.map((one) => one.levels)) + 1;
+      return { levels, steps: Math.max(lines.length, ...below.map((one) => one.at + 1 + one.steps)) };
+    };
+    const { levels, steps } = walk(entries.get('SLUICE-SERVICES') ?? '');
+    return { levels: levels - 1, steps: steps - 1 };
+  }
+
+  test.each(['ipv4', 'ipv6'] as const)(
+    '%s: nested prefixes, runs and scattered addresses stay within six levels and 64 rules',
+    (family) => {
+      const list = fc.uniqueArray(fc.oneof(addresses(family), addresses(family)), {
+        minLength: 500,
+        maxLength: 3000,
+        size: 'max',
+      });
+      fc.assert(
+        fc.property(list, (all) => {
+          const chains = ['KUBE-SERVICES'];
+          const program = link(
+            { filter: { chains, rules: all.map(refuse) }, nat: { chains: [], rules: [] } },
+            { family },
+          );
+          const { levels, steps } = longest(program);
+          expect(levels).toBeLessThanOrEqual(6);
+          expect(steps).toBeLessThanOrEqual(64);
+        }),
+        { seed, numRuns: 4, endOnFailure: true },
+      );
+    },
+  );
+
+  test('a comb of nested prefixes, the worst for a trie, stays within them', () => {
+    // Below each of 100 nested prefixes hang twenty addresses.
+    const all = Array.from({ length: 100 }, (_, depth) =>
+      Array.from({ length: 20 }, (_unused, low) => comb(depth, low)),
+    ).flat();
+    const rules = { filter: { chains: ['KUBE-SERVICES'], rules: all.map(refuse) }, nat: { chains: [], rules: [] } };
+    const { levels, steps } = longest(link(rules, { family: 'ipv6' }));
+    expect(levels).toBeLessThanOrEqual(6);
+    expect(steps).toBeLessThanOrEqual(64);
+  });
+
+  function comb(depth: number, low: number): string {
+    const words = [0, 0, 0, 0, 0, 0, 0, low + 1];
+    words[depth >> 4] = (words[depth >> 4] ?? 0) | (0x8000 >> (depth & 15));
+    return words.map((word) => word.toString(16)).join(':');
+  }
+
+  test('more rules for one address and port than a packet may meet are refused with the reason', () => {
+    const rules = Array.from(
+      { length: 70 },
+      (_, at) => `-A KUBE-SERVICES -s 10.0.0.${at} -d 10.96.0.1 -p tcp -m tcp --dport 80 -j REJECT`,
+    );
+    const { problems } = linkTree(
+      sectionsOf({ filter: { chains: ['KUBE-SERVICES'], rules }, nat: { chains: [], rules: [] } }),
+      { family: 'ipv4' },
+    );
+    expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
+      'PROGRAM_LIMIT Cannot link KUBE-SERVICES of ipv4 filter as a tree: a packet meets 70 rules in it, more than 64',
+    ]);
+  });
+
+  test.each([
+    [
+      'a rule for all packets before one for an address',
+      ['-A KUBE-SERVICES -j DROP', refuse('10.96.0.1')],
+      'stands behind one that every packet is held against',
+    ],
+    ['a chain of somebody else', ['-A KUBE-ROUTER-X -j DROP'], 'is not declared in this table'],
+    [
+      'DNAT in filter',
+      ['-A KUBE-SERVICES -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.1:80'],
+      'belongs into the nat table',
+    ],
+  ])('%s is refused', (_title, rules, why) => {
+    const { problems } = linkTree(
+      sectionsOf({ filter: { chains: ['KUBE-SERVICES'], rules }, nat: { chains: [], rules: [] } }),
+      { family: 'ipv4' },
+    );
+    expect(problems.map(({ message }) => message).join('\n')).toContain(why);
+  });
+});
+
+describe('names', () => {
+  const many = Array.from({ length: 300 }, (_, at) => service(`10.96.${at >> 6}.${at & 63}`));
+
+  test('every name has a tag and is at most 28 characters long', () => {
+    const { chains } = link(rulesOf(many, 'ipv4')).nat;
+    for (const name of chains.keys())
+      expect(name).toMatch(/^(?=.{27,28}$)(SLU-(SVC|SVL|EXT|FW|SEP|GRP)|SLUICE-[RT])-[A-Z2-7]{16}\.[0-9a-z]{2}$/);
+  });
+
+  test('one Service more rewrites one path, and every other chain keeps its name', () => {
+    const from = link(rulesOf(many, 'ipv4')).nat;
+    const to = link(rulesOf([...many, service('10.96.40.1')], 'ipv4')).nat;
+    const { stage, collect } = changeTree(from, to);
+    expect(stage.filter(({ name }) => !/^SLU-/.test(name)).length).toBeLessThanOrEqual(7);
+    expect(collect.length).toBeLessThanOrEqual(7);
+  });
+
+  test('the order of files, what was linked before and what the kernel holds do not matter', () => {
+    const files = [...sectionsOf(rulesOf(many.slice(0, 50), 'ipv4'))];
+    const memory = new TreeMemory();
+    const first = linkTree(files, { family: 'ipv4' }, memory).program;
+    const taken = takenBy(first);
+    for (const again of [linkTree(files, { family: 'ipv4' }, memory), linkTree(files, { family: 'ipv4', taken })]) {
+      expect(changeTree(first.nat, again.program.nat)).toEqual({ stage: [], collect: [] });
+    }
+  });
+
+  test('a name that the kernel holds for another content is passed over, and found again afterwards', () => {
+    const usual = link(cart());
+    for (const name of usual.nat.chains.keys()) {
+      const taken = { filter: new Map(), nat: new Map([[name, 'another content']]) };
+      const moved = link(cart(), { taken });
+      expect(moved.nat.chains.has(name)).toBe(false);
+      // Later the name is free again, but the kernel holds the program under the names that it was loaded with.
+      const later = link(cart(), { taken: takenBy(moved) });
+      expect(changeTree(moved.nat, later.nat)).toEqual({ stage: [], collect: [] });
+    }
+  });
+
+  test('two contents never share a name, even when every first choice is taken', () => {
+    const usual = link(cart());
+    const nat = new Map([...usual.nat.chains.keys()].map((name) => [name, 'another content'] as const));
+    const moved = link(cart(), { taken: { filter: new Map(), nat } });
+    expect([...moved.nat.chains.keys()].filter((name) => nat.has(name))).toEqual([]);
+    expect(moved.nat.chains.size).toBe(usual.nat.chains.size);
+  });
+
+  test('the first choice says the content', () => {
+    for (const { name, digest } of link(cart()).nat.chains.values()) {
+      const stem = name.startsWith('SLUICE-') ? name.slice(0, 8) : name.slice(0, -3);
+      expect(naturalName(stem, digest)).toBe(name);
+    }
+  });
+});
+
+function takenBy({ filter, nat }: TreeProgram): TakenNames {
+  const names = (chains: TreeProgram['nat']['chains']): Map<string, string> =>
+    new Map([...chains].map(([name, { digest }]) => [name, digest]));
+  return { filter: names(filter.chains), nat: names(nat.chains) };
+}
+
+describe('what is loaded', () => {
+  const program = link(
+    rulesOf([service('10.96.0.1', { endpoints: 70, nodePort: 30_000 }), service('10.96.0.2')], 'ipv4'),
+  );
+
+  test('each chain stands behind all that it leads to, and none leads to a name outside', () => {
+    for (const { chains, fixtures } of [program.filter, program.nat]) {
+      const seen = new Set([...fixtures.keys()]);
+      for (const chain of chains.values()) {
+        for (const line of linesOf(chain)) {
+          const target = / -[jg] (SLU\S+)$/.exec(line)?.[1];
+          if (target !== undefined) expect(seen).toContain(target);
+        }
+        seen.add(chain.name);
+      }
+    }
+  });
+
+  test('batches hold every chain once, and no batch more than it may', () => {
+    const { stage } = changeTree(null, program.nat);
+    const payloads = stagePayloads('nat', stage, { chainsMax: 10 });
+    const declared = payloads.flatMap((text) => [...text.matchAll(/^:(\S+)/gm)].map((match) => match[1]));
+    expect(declared).toEqual([...program.nat.chains.keys()]);
+    expect(Math.max(...payloads.map((text) => text.match(/^:/gm)?.length ?? 0))).toBe(10);
+    const removed = collectPayloads('nat', changeTree(program.nat, link(cart()).nat).collect, { chainsMax: 10 });
+    expect(removed.every((text) => text.startsWith('*nat\n:') && text.endsWith('COMMIT\n'))).toBe(true);
+  });
+
+  test('what was printed is read back; a changed, a missing and a foreign rule are seen', () => {
+    const text = printProgram(settledProgram(program)).replaceAll(/^-I (\S+) \d+/gm, '-A $1');
+    const held = readBack(text, 'ipv4').nat;
+    expect([...held.chains]).toEqual([...program.nat.chains].map(([name, { digest }]) => [name, digest]));
+    expect(held.jumps).toEqual(program.nat.jumps);
+    const [line] = /^-A SLU-SVC.*$/m.exec(text) ?? [''];
+    const chain = line.split(' ')[1] ?? '';
+    for (const edited of [
+      text.replace(`${line}\n`, ''),
+      text.replace(line, `${line}\n-A ${chain} -j ACCEPT`),
+      text.replace(line, line.replace(/-[jg] /, '-m comment --comment x $&')),
+    ]) {
+      const found = readBack(edited, 'ipv4').nat.chains;
+      expect(
+        [...found].filter(([name, digest]) => program.nat.chains.get(name)?.digest !== digest).map(([name]) => name),
+      ).toEqual([chain]);
+    }
+  });
+});
