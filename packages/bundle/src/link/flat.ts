@@ -8,7 +8,7 @@ import { targetOf } from '../rules/words.ts';
 import { hasOptionalComment, refusal, refuseChain, tablesOf, withoutComment } from './check.ts';
 import { chainsInCircle } from './circle.ts';
 import { jumpsOf } from './jumps.ts';
-import { type FamilyProgram, type ResolvedRules, type TableProgram, tableNames } from './program.ts';
+import { type FamilyProgram, type ResolvedRules, type TableProgram } from './program.ts';
 
 /** A program, and what was left out of it. Only a program without problems may reach a kernel. */
 export interface Linked {

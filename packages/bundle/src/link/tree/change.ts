@@ -18,7 +18,7 @@ export function changeTree(from: TreeTable | null, to: TreeTable): TreeChange {
   for (const [name, chain] of to.chains) if (!from?.chains.has(name)) stage.push(chain);
   const collect: string[] = [];
   for (const name of from?.chains.keys() ?? []) if (!to.chains.has(name)) collect.push(name);
-  return { stage, collect: collect.reverse() };
+  return { stage, collect: collect.toReversed() };
 }
 
 /** How much one payload may hold. */

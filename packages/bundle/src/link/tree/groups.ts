@@ -58,8 +58,8 @@ function isEven(bodies: readonly Body[]): boolean {
   const names = new Set(bodies.map(({ endpoint }) => endpoint?.logical));
   if (names.size !== bodies.length) return false;
   return bodies.every(({ endpoint }, index) => {
-    const share = certain / (bodies.length - index);
-    return endpoint !== undefined && Math.abs(endpoint.chance - share) <= 1;
+    const even = certain / (bodies.length - index);
+    return endpoint !== undefined && Math.abs(endpoint.chance - even) <= 1;
   });
 }
 
