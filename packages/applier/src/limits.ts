@@ -26,6 +26,9 @@ export const limits = {
   /** What a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
 
+  /** A set that lacks more entries than this is filled beside and swapped in. */
+  setEntriesInPlaceMax: 256,
+
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
   probeTimeoutMsDefault: 2_000,

@@ -99,6 +99,7 @@ export const problemCodes = {
   NODE_TOOL_MISSING: 'a tool that the bundle needs is not on the node',
   NODE_LACKS_NEED: 'the node cannot do what the profile needs',
   NODE_CHAINS_NOT_OURS: 'chains of these names were made by somebody else',
+  NODE_SERVERS_NOT_OURS: 'virtual servers or sets of these names were made by somebody else',
   NODE_SYSCTL_FIXED: 'a sysctl of the profile cannot be written on the node',
   NODE_REFUSES_RULES: 'the kernel of the node does not take the rules',
   NODE_LOCKED: 'another sluiced holds the state directory',

@@ -1,0 +1,67 @@
+import { KernelError } from '../rollout/ports.ts';
+import type { Connections } from '../ipvs/drain.ts';
+import type { IpvsKernel } from '../ipvs/ports.ts';
+import type { IpvsSeen, IpvsStep } from '../ipvs/values.ts';
+import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
+import type { Ran, Run } from './run.ts';
+import { findTool } from './tools.ts';
+
+/** The tools of mode ipvs, each by its absolute path. */
+export type IpvsTools = Readonly<Record<IpvsStep['kind'], string>>;
+
+/** The tools, or the names of those that are missing. */
+export function findIpvsTools(): IpvsTools | { readonly missing: readonly string[] } {
+  const names = ['ipset', 'ipvsadm', 'ip'] as const;
+  const found = new Map(names.map((name) => [name, findTool(name)]));
+  const missing = names.filter((name) => found.get(name) === undefined);
+  if (missing.length > 0) return { missing };
+  return Object.fromEntries(found) as IpvsTools;
+}
+
+/** What each tool is called with to take a batch from its standard input. */
+const batchArgs = {
+  // Entries that are there already and entries that are gone already are no mistake.
+  ipset: ['restore', '-exist'],
+  ipvsadm: ['-R'],
+  ip: ['-batch', '-'],
+} as const satisfies Record<IpvsStep['kind'], readonly string[]>;
+
+/** Virtual servers, sets and addresses of this machine. One process for each question and each step. */
+export class LinuxIpvs implements IpvsKernel {
+  readonly #tools: IpvsTools;
+  readonly #run: Run;
+
+  constructor(tools: IpvsTools, run: Run) {
+    this.#tools = tools;
+    this.#run = run;
+  }
+
+  async observe(): Promise<IpvsSeen> {
+    // The first call also loads the module, and with it the time-outs of connections.
+    const servers = readServers(await this.#ask('ipvsadm', ['-S', '-n']));
+    const timeouts = readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout']));
+    const sets = readSets(await this.#ask('ipset', ['save']));
+    const addresses = readAddresses(await this.#ask('ip', ['-json', 'addr', 'show']));
+    return { ...servers, timeouts, sets, ...addresses };
+  }
+
+  async connections(): Promise<Connections> {
+    return readConnections(await this.#ask('ipvsadm', ['-L', '-n']));
+  }
+
+  async apply({ kind, text }: IpvsStep): Promise<void> {
+    const ran = await this.#run({ file: this.#tools[kind], args: batchArgs[kind], input: text });
+    // ipvsadm ends with 0 although the kernel refused a line, but then says so.
+    if (ran.exitCode !== 0 || (kind === 'ipvsadm' && ran.stderr.trim() !== '')) throw failed(this.#tools[kind], ran);
+  }
+
+  async #ask(tool: IpvsStep['kind'], args: readonly string[]): Promise<string> {
+    const ran = await this.#run({ file: this.#tools[tool], args });
+    if (ran.exitCode !== 0) throw failed(`${this.#tools[tool]} ${args.join(' ')}`, ran);
+    return ran.stdout;
+  }
+}
+
+function failed(action: string, { why, stderr }: Ran): KernelError {
+  return new KernelError(action, why === '' ? stderr.trim().split('\n').slice(0, 3).join('; ') : why);
+}

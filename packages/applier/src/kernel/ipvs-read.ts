@@ -1,0 +1,136 @@
+import {
+  canonicalAddress,
+  type Family,
+  findSet,
+  ipvsInterface,
+  type IpSet,
+  readServerLine,
+  readSetLine,
+  type RealServer,
+  type VirtualServer,
+  virtualKey,
+} from '@sluice/bundle';
+import type { Connections } from '../ipvs/drain.ts';
+import { isGenerationName } from '../ipvs/sets.ts';
+import type { IpvsSeen } from '../ipvs/values.ts';
+
+/**
+ * Reads what `ipvsadm -S -n` prints. It leaves out what is the default: the whole-address mask of persistence.
+ * @returns servers that a bundle can have, and by their key those that it cannot
+ */
+export function readServers(text: string): Pick<IpvsSeen, 'servers' | 'strange'> {
+  const servers = new Map<string, Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> }>();
+  const strange = new Set<string>();
+  for (const line of text.split('\n')) {
+    const words = withMask(line.trimEnd());
+    const read = readServerLine(words);
+    if (!('error' in read) && read.kind === 'virtual') {
+      servers.set(virtualKey(read.server), { ...read.server, real: new Map() });
+    } else if (!('error' in read) && read.kind === 'real') {
+      servers.get(virtualKey(read.of))?.real.set(endpointOf(words), read.server);
+    } else {
+      const key = keyOf(words);
+      if (key === undefined) continue;
+      strange.add(key);
+      servers.delete(key);
+    }
+  }
+  for (const key of strange) servers.delete(key);
+  return { servers, strange };
+}
+
+const endpointOf = (line: string): string => line.split(' ')[4] ?? '';
+
+/** `-M 128` behind the persistence of an IPv6 server, where it is not printed. */
+function withMask(line: string): string {
+  if (!line.startsWith('-A ') || !line.includes('[') || line.includes(' -M ')) return line;
+  return line.replace(/ -p (\d+)/, ' -p $1 -M 128');
+}
+
+const protocols = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' } as const;
+
+/** The key of a line that the grammar does not have; undefined for firewall marks, which clash with nothing. */
+function keyOf(line: string): string | undefined {
+  const [, option = '', name = ''] = line.split(' ');
+  const protocol = Object.hasOwn(protocols, option) ? protocols[option as keyof typeof protocols] : undefined;
+  return protocol && name !== '' ? `${name}/${protocol.toUpperCase()}` : undefined;
+}
+
+/** The time-outs that `ipvsadm -L --timeout` prints: `Timeout (tcp tcpfin udp): 900 120 300`. */
+export function readTimeouts(text: string): IpvsSeen['timeouts'] {
+  const match = /:\s*(\d+)\s+(\d+)\s+(\d+)\s*$/m.exec(text);
+  return match ? { tcp: Number(match[1]), tcpFin: Number(match[2]), udp: Number(match[3]) } : undefined;
+}
+
+const virtualForm = /^(TCP|UDP|SCTP) +(\S+) /;
+const realForm = /^ +-> (\S+) +\S+ +\d+ +(\d+) +(\d+)/;
+
+/** How many connections each real server has, active and inactive, from what `ipvsadm -L -n` prints. */
+export function readConnections(text: string): Connections {
+  const all = new Map<string, Map<string, number>>();
+  let current: Map<string, number> | undefined;
+  for (const line of text.split('\n')) {
+    const virtual = virtualForm.exec(line);
+    const real = realForm.exec(line);
+    if (virtual) all.set(`${virtual[2]}/${virtual[1]}`, (current = new Map()));
+    else if (real) current?.set(real[1] as string, Number(real[2]) + Number(real[3]));
+    else if (line.startsWith('FWM')) current = undefined;
+  }
+  return all;
+}
+
+/** Reads the sets of mode ipvs, and those that are being filled for it, from what `ipset save` prints. */
+export function readSets(text: string): ReadonlyMap<string, IpSet> {
+  const sets = new Map<string, Omit<IpSet, 'entries'> & { readonly entries: Set<string> }>();
+  for (const line of text.split('\n')) {
+    const [verb, name = '', rest = ''] = line.split(' ', 3);
+    if (verb === 'create') {
+      const set = readCreated(line, name);
+      if (set) sets.set(name, { ...set, entries: new Set() });
+    } else if (verb === 'add') {
+      const read = readSetLine(`add ${name} ${rest}`);
+      const entry = 'error' in read || read.kind !== 'add' ? rest : read.entry;
+      sets.get(name)?.entries.add(entry);
+    }
+  }
+  return sets;
+}
+
+/** The kernel may have made the hash larger, and newer ones print its seed: neither counts. */
+function readCreated(line: string, name: string): Omit<IpSet, 'entries'> | undefined {
+  const [, , type = '', ...options] = line.split(' ');
+  if (!findSet(name) && !isGenerationName(name)) return undefined;
+  const option = (key: string): string | undefined => options[options.indexOf(key) + 1 || options.length];
+  const family: Family = type.startsWith('hash:')
+    ? option('family') === 'inet6'
+      ? 'ipv6'
+      : 'ipv4'
+    : (findSet(name)?.family ?? 'ipv4');
+  const size = type.startsWith('hash:') ? { maxElements: Number(option('maxelem')) } : {};
+  return { name, type: type as IpSet['type'], family, ...size };
+}
+
+interface Link {
+  readonly ifname?: string;
+  readonly addr_info?: readonly { readonly local?: string; readonly family?: string }[];
+}
+
+/** Reads what `ip -json addr show` prints. */
+export function readAddresses(text: string): Pick<IpvsSeen, 'bound' | 'elsewhere'> {
+  const links = JSON.parse(text === '' ? '[]' : text) as readonly Link[];
+  const of = (some: readonly Link[]): Record<Family, ReadonlySet<string>> => {
+    const all = some.flatMap(({ addr_info: list = [] }) => list);
+    const inFamily = (family: string): Set<string> =>
+      new Set(
+        all.flatMap(({ local, family: its }) =>
+          its === family && local !== undefined ? [canonicalAddress(local) ?? local] : [],
+        ),
+      );
+    return { ipv4: inFamily('inet'), ipv6: inFamily('inet6') };
+  };
+  const ours = links.filter(({ ifname }) => ifname === ipvsInterface);
+  return {
+    bound: ours.length === 0 ? undefined : of(ours),
+    elsewhere: of(links.filter(({ ifname }) => ifname !== ipvsInterface)),
+  };
+}
