@@ -29,11 +29,11 @@ export function checkIpvs(
   complain: Complain,
 ): void {
   if (profile.mode !== 'ipvs') return;
-  const why =
-    'Kubernetes deprecated mode ipvs in 1.35 and plans to take it out; what is rendered works without kube-proxy';
-  complain('mode', why, 'Nothing has to change here; mode iptables is there for nodes that should follow Kubernetes', {
+  complain('mode', '', 'Nothing has to change here; mode iptables is there for nodes that should follow Kubernetes', {
     code: 'MODE_DEPRECATED',
     level: 'note',
+    message:
+      'Cannot count on mode ipvs in kube-proxy: Kubernetes deprecated it in 1.35 and plans to take it out. What is rendered needs no kube-proxy',
   });
   const scheduler = chosen('ipvs.scheduler')?.value ?? 'rr';
   if (typeof scheduler === 'string' && !isScheduler(scheduler)) {
