@@ -1,4 +1,5 @@
 import {
+  baseFile,
   compareText,
   type Family,
   isInCidr,
@@ -11,6 +12,8 @@ import {
 import type { Destination } from './flow.ts';
 import { portOf } from './reach.ts';
 import type { ReachIndex } from './relevance.ts';
+import { toolOf } from './tools.ts';
+import type { View } from './view.ts';
 
 /** `tcp 10.96.0.10 80`, the spelling by which reaches are looked up. @param address of the node, where the destination is a node port */
 export function keyOf({ protocol, port }: Destination, address: string): string {
@@ -94,4 +97,14 @@ function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'serv
   const protocol = rule.protocol ?? 'tcp';
   const addresses = inside && network && isInCidr(inside, network) ? [inside.text, stranger] : [stranger];
   return addresses.map((address) => ({ kind: 'elsewhere', address, port, protocol }));
+}
+
+/**
+ * The kubelet's port on the loopback address, which no neighbour may reach (CVE-2020-8558): where a profile has the chain for
+ * that, it is a destination like others.
+ */
+export function guardedDestinations(view: View, profile: string, family: Family): readonly Destination[] {
+  const first = view.files.get(baseFile(profile, 'first', toolOf[family])) ?? '';
+  if (!first.includes('\n:KUBE-FIREWALL ')) return [];
+  return [{ kind: 'elsewhere', address: loopback[family], port: 10_250, protocol: 'tcp', services: [] }];
 }

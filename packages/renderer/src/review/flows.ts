@@ -1,5 +1,5 @@
 import { compareText, type Family, type FamilyProgram, type Packet, type Problem, TraceError } from '@sluice/bundle';
-import { addressOf, destinationsOf, keyOf } from './destinations.ts';
+import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, Flow, FlowOutcome, NodeGroup, Source } from './flow.ts';
 import { groupNodes, type Slice } from './groups.ts';
 import { outcomeOf } from './outcome.ts';
@@ -120,9 +120,15 @@ function* rowsOfGroup(
   }
 }
 
-/** The loopback address is reached by the node alone, from itself. */
-function reaching(destination: Destination, address: string, sources: readonly Source[]): readonly Source[] {
-  return destination.kind === 'localhost' ? [{ class: 'node', address }] : sources;
+/**
+ * The loopback address is reached by the node alone, from itself. Where neighbours must not reach it, they try, and the node
+ * is not asked.
+ */
+function reaching({ kind }: Destination, address: string, sources: readonly Source[]): readonly Source[] {
+  if (kind === 'localhost') return [{ class: 'node', address }];
+  if (address === loopback.ipv4 || address === loopback.ipv6)
+    return sources.filter((source) => source.class !== 'node');
+  return sources;
 }
 
 function packetOf(source: Source, { protocol, port }: Destination, address: string, family: Family): Packet {

@@ -8,7 +8,7 @@ import {
   expectedOf,
   type Manners,
 } from './declared.ts';
-import { compareDestinations, destinationsOf, serviceOf } from './destinations.ts';
+import { compareDestinations, destinationsOf, guardedDestinations, serviceOf } from './destinations.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { mannersOf } from './manners.ts';
@@ -90,7 +90,8 @@ function proveProfile(view: View, profile: string, family: Family): Done {
   const index = view.index(profile, family);
   const all = index.paths.map((path) => declaredAt(view, path));
   const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
-  const destinations = withClaims(destinationsOf(family, [{ index, paths: index.paths }]), claims);
+  const named = destinationsOf(family, [{ index, paths: index.paths }]);
+  const destinations = [...withClaims(named, claims), ...guardedDestinations(view, profile, family)];
   const manners = mannersOf(view, profile, family);
   const counterExamples: CounterExample[] = [];
   let flows = 0;
@@ -131,7 +132,8 @@ function expectation(
   manners: Manners,
 ): CounterExample['expected'] {
   const [claim] = claims;
-  if (!claim) return { kind: 'unclaimed' };
+  const isGuarded = row.destination.services.length === 0 && row.source.in !== undefined;
+  if (!claim) return { kind: isGuarded ? 'drop' : 'unclaimed' };
   return expectedOf(claim, nodeOf(view, row.nodes.nodes[0]!), row.family, row.source, manners);
 }
 

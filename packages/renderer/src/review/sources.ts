@@ -82,7 +82,10 @@ function askedOf(programs: readonly FamilyProgram[], family: Family): Asked {
       }
     }
   }
-  const cidrs = [...networks].toSorted(compareText).map((text) => parseCidr(text) ?? hostCidr(text));
+  // An endpoint that no rule asks for as a source would not be masqueraded when it meets itself.
+  const cidrs = [...new Set([...networks, ...endpoints])]
+    .toSorted(compareText)
+    .map((text) => parseCidr(text) ?? hostCidr(text));
   // No packet from the loopback network comes in by an interface: the kernel takes it for a martian.
   const possible = cidrs.filter((cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]));
   return { networks: possible, interfaces, endpoints };

@@ -1,0 +1,90 @@
+import { type BundleFiles, readPath } from '@sluice/bundle';
+
+/** Numbers in [0, 1) that a seed decides: mulberry32. */
+export function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+export const pick = <T>(list: readonly T[], random: () => number): T => list[Math.floor(random() * list.length)] as T;
+
+/** A bundle with one thing wrong. */
+export interface Mutant {
+  readonly files: BundleFiles;
+  readonly what: string;
+}
+
+type Change = (lines: string[], at: number, random: () => number) => string | undefined;
+
+const isRule = (line: string): boolean => /^(?:@\S+ )?-A /.test(line);
+
+/** Each gives what it did, or nothing where it does not apply to the line. */
+const changes: Readonly<Record<string, Change>> = {
+  delete: (lines, at) => `delete ${lines.splice(at, 1)[0]}`,
+  duplicate: (lines, at) => {
+    lines.splice(at, 0, lines[at] as string);
+    return `duplicate ${lines[at]}`;
+  },
+  swap: (lines, at, random) => {
+    const section = lines.lastIndexOf('COMMIT', at);
+    const end = lines.indexOf('COMMIT', at);
+    const others = lines.flatMap((line, n) => (n > section && n < end && n !== at && isRule(line) ? [n] : []));
+    if (others.length === 0) return undefined;
+    const other = pick(others, random);
+    [lines[at], lines[other]] = [lines[other] as string, lines[at] as string];
+    return `swap ${lines[at]} with ${lines[other]}`;
+  },
+  port: replace(/ --dport (\d+)/, (port) => ` --dport ${Number(port) + 1}`),
+  address: replace(/ -d ([0-9.]+)\.(\d+)( |$)/, (head, last, end) => ` -d ${head}.${(Number(last) + 1) % 250}${end}`),
+  source: replace(/ -s ([0-9.]+)\.(\d+)( |$)/, (head, last, end) => ` -s ${head}.${(Number(last) + 1) % 250}${end}`),
+  endpoint: replace(
+    / --to-destination ([0-9.]+)\.(\d+):/,
+    (head, last) => ` --to-destination ${head}.${(Number(last) + 1) % 250}:`,
+  ),
+  'endpoint port': replace(
+    / --to-destination (\S+):(\d+)$/,
+    (host, port) => ` --to-destination ${host}:${Number(port) + 1}`,
+  ),
+  share: replace(/ --probability 0\.(\d)(\d*)/, (first, rest) => ` --probability 0.${(Number(first) + 3) % 10}${rest}`),
+  negation: replace(/ ! (-[sd]|--mark|--ctstate) /, (option) => ` ${option} `),
+  verdict: replace(/ -j (DROP|REJECT|ACCEPT)$/, (verdict) => ` -j ${verdict === 'DROP' ? 'REJECT' : 'DROP'}`),
+  affinity: replace(/ --seconds (\d+)/, (seconds) => ` --seconds ${Number(seconds) + 60}`),
+  guard: replace(/^@(node|zone)(!?)=/, (kind, not) => `@${kind}${not === '' ? '!' : ''}=`),
+  target: (lines, at, random) => {
+    const targets = lines.flatMap((line) => / -j (KUBE-S\S+)$/.exec(line)?.[1] ?? []);
+    const match = / -j (KUBE-S\S+)$/.exec(lines[at] as string);
+    if (!match || targets.length < 2) return undefined;
+    lines[at] = `${(lines[at] as string).slice(0, match.index)} -j ${pick(targets, random)}`;
+    return `retarget ${lines[at]}`;
+  },
+  comment: replace(/ --comment "(\S+) /, (key) => ` --comment "${key} really `),
+};
+
+function replace(form: RegExp, by: (...groups: string[]) => string): Change {
+  return (lines, at) => {
+    const before = lines[at] as string;
+    const after = before.replace(form, (_whole, ...groups) => by(...(groups as string[])));
+    if (after === before) return undefined;
+    lines[at] = after;
+    return `change ${before} into ${after}`;
+  };
+}
+
+/** Changes one random rule of a bundle. */
+export function mutate(files: BundleFiles, random: () => number): Mutant {
+  const paths = [...files.keys()].filter((path) => ['service', 'base'].includes(readPath(path)?.kind ?? ''));
+  for (;;) {
+    const path = pick(paths, random);
+    const lines = (files.get(path) as string).split('\n');
+    const rules = lines.flatMap((line, at) => (isRule(line) ? [at] : []));
+    if (rules.length === 0) continue;
+    const name = pick(Object.keys(changes), random);
+    const what = (changes[name] as Change)(lines, pick(rules, random), random);
+    if (what !== undefined) return { files: new Map([...files, [path, lines.join('\n')]]), what: `${path}: ${what}` };
+  }
+}

@@ -1,0 +1,117 @@
+import {
+  type BundleFiles,
+  type Family,
+  type FamilyProgram,
+  fillHost,
+  linkFlat,
+  nodesOf,
+  type Outcome,
+  type Packet,
+  resolveNode,
+  trace,
+  TraceError,
+  valueOf,
+} from '@sluice/bundle';
+import { pick } from './mutate.ts';
+
+/** All that a node runs: no file is left out, whatever a packet asks for. */
+export interface WholeNode {
+  readonly name: string;
+  readonly address: string | undefined;
+  readonly podCIDR: string | undefined;
+  readonly program: FamilyProgram;
+}
+
+/** Every node with its whole program; undefined when a node would refuse the bundle. */
+export function wholeNodes(files: BundleFiles, family: Family): readonly WholeNode[] | undefined {
+  const nodes: WholeNode[] = [];
+  for (const name of nodesOf(files)) {
+    const node = resolveNode(files, name);
+    if (!('version' in node)) return undefined;
+    const rules = node.rules[family];
+    if (!rules) continue;
+    const fact = (key: string): string | undefined => valueOf(node.nodeFile.values, family, key) as string | undefined;
+    const address = fact('address');
+    const host = {
+      nodePortAddresses: node.profile.nodePortAddresses.length > 0 && address !== undefined ? [address] : [],
+    };
+    const fill = (table: 'filter' | 'nat') => ({
+      chains: rules[table].chains,
+      rules: rules[table].rules.flatMap((rule) => fillHost(rule, host)),
+    });
+    const linked = linkFlat({ filter: fill('filter'), nat: fill('nat') }, family);
+    if (linked.problems.length > 0) return undefined;
+    nodes.push({ name, address, podCIDR: fact('podCIDR'), program: linked.program });
+  }
+  return nodes;
+}
+
+/** What becomes of a packet, as one text; also for a client that comes again to each endpoint that remembers it. */
+export function behaviour(node: WholeNode, packet: Packet): string {
+  const world = { localAddresses: node.address === undefined ? [] : [node.address] };
+  const print = (outcomes: readonly Outcome[]): string =>
+    outcomes
+      .map((one) => `${one.verdict} ${one.to ?? ''} ${one.masquerade} ${one.probability.toFixed(7)}`)
+      .toSorted()
+      .join(' | ');
+  try {
+    const first = trace(node.program, packet, world);
+    const names = [
+      ...new Set(first.flatMap(({ path }) => path.flatMap(({ rule }) => / --set --name (\S+)/.exec(rule)?.[1] ?? []))),
+    ];
+    const again = names.map((remembers) => {
+      const outcomes = trace(node.program, { ...packet, remembers }, world);
+      const seconds = outcomes.flatMap(({ path }) =>
+        path.flatMap(({ rule }) => / --seconds (\d+)/.exec(rule)?.[1] ?? []),
+      );
+      return `${print(outcomes)} ${seconds.join()}`;
+    });
+    return [print(first), ...again.toSorted()].join('\n');
+  } catch (error) {
+    if (error instanceof TraceError) return 'not understood';
+    throw error;
+  }
+}
+
+const addressForm = {
+  ipv4: /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/g,
+  ipv6: /(?<![0-9a-f:])[0-9a-f]*:[0-9a-f:]*:[0-9a-f:]*(?![0-9a-f:])/g,
+};
+
+/** Random packets made of everything that the texts of bundles name, and of a little that they do not. */
+export function packetsFor(
+  bundles: readonly BundleFiles[],
+  family: Family,
+  node: WholeNode,
+  count: number,
+  random: () => number,
+): readonly Packet[] {
+  const text = bundles.flatMap((files) => [...files.values()]).join('\n');
+  const addresses = [...new Set([...text.matchAll(addressForm[family])].map(([match]) => match))].filter(isWhole);
+  const ports = [...new Set([...text.matchAll(/(?:--dport |:)(\d{2,5})\b/g)].map((match) => Number(match[1])))];
+  const near = addresses.map((address) => bump(address, random));
+  const own = node.address === undefined ? [] : [node.address];
+  return Array.from({ length: count }, (): Packet => {
+    const destination = pick([...addresses, ...own, ...own], random);
+    const isOwn = random() < 0.2 && own.length > 0;
+    const source = isOwn ? (own[0] as string) : pick([...addresses, ...near], random);
+    const packet = {
+      family,
+      source,
+      destination,
+      protocol: pick(['tcp', 'tcp', 'udp', 'sctp'] as const, random),
+      port: pick(ports, random),
+    };
+    return isOwn ? packet : { ...packet, in: pick(['eth0', 'pod0', 'cbr0', 'cali0'], random) };
+  }).filter(({ source, port }) => !source.startsWith('127.') && source !== '::1' && port > 0 && port < 65_536);
+}
+
+const isWhole = (text: string): boolean =>
+  text.includes('.')
+    ? text.split('.').every((part) => Number(part) < 256)
+    : /[0-9a-f]$/.test(text) && text.split('::').length <= 2;
+
+/** A neighbour of an address. */
+function bump(address: string, random: () => number): string {
+  return address.replace(/(\d+)$/, (last) => String((Number(last) + 1 + Math.floor(random() * 9)) % 250));
+}
