@@ -44,3 +44,21 @@ net.netfilter.nf_conntrack_tcp_timeout_close_wait = 60
 net.netfilter.nf_conntrack_udp_timeout = 30
 `);
 });
+
+test('mode ipvs sets what IPVS needs, one key only on kernels with the bug that it is for', () => {
+  const ipvs = { scheduler: 'rr', excludeCIDRs: [], strictARP: true, timeouts: { tcp: 0, tcpFin: 0, udp: 0 } } as const;
+  const conntrack = { ...profileWith().conntrack, maxPerCore: 0, tcpEstablishedTimeout: 0, tcpCloseWaitTimeout: 0 };
+  const text = sysctlText(profileWith({ mode: 'ipvs', ipvs, conntrack, nodePortAddresses: [] }));
+  expect(text.split('\n')).toEqual([
+    'net.ipv4.conf.all.arp_announce = 2',
+    'net.ipv4.conf.all.arp_ignore = 1',
+    'net.ipv4.ip_forward = 1',
+    '@kernel=4.1..5.8 net.ipv4.vs.conn_reuse_mode = 0',
+    'net.ipv4.vs.conntrack = 1',
+    'net.ipv4.vs.expire_nodest_conn = 1',
+    'net.ipv4.vs.expire_quiescent_template = 1',
+    '',
+  ]);
+  const chosen = sysctlText(profileWith({ mode: 'ipvs', ipvs, sysctls: { 'net.ipv4.vs.conn_reuse_mode': '1' } }));
+  expect(chosen).toContain('\nnet.ipv4.vs.conn_reuse_mode = 1\n');
+});

@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest';
+import { type Changes, config, endpoint, node, normalised, profile, service, slice } from '../builders.fixture.ts';
+import type { Profile } from '../config.ts';
+import type { JsonObject } from '../kube.ts';
+
+const ipvs: Partial<Profile> = {
+  mode: 'ipvs',
+  ipvs: { scheduler: 'rr', excludeCIDRs: [], strictARP: false, timeouts: { tcp: 0, tcpFin: 0, udp: 0 } },
+};
+const nodePort: JsonObject = { name: 'http', port: 80, targetPort: 8080, nodePort: 30_080 };
+const outside: Changes = { type: 'NodePort', ports: [nodePort] };
+const localhost = 'DIFFERS_LOCALHOST';
+const here = endpoint('10.244.1.5', { nodeName: 'node-1' });
+const there = endpoint('10.244.2.5', { nodeName: 'node-2' });
+const nodes = [node('node-1'), node('node-2')];
+
+/** What is said about Service web, by code. */
+function said(
+  spec: Changes,
+  endpoints: readonly JsonObject[],
+  profiles: readonly Profile[] = [profile('big', ipvs)],
+): string[] {
+  const { problems } = normalised([service('web', spec), slice('web', { endpoints }), ...nodes], {
+    config: config({ profiles }),
+  });
+  return problems
+    .filter(({ level, object }) => level === 'differs' && object === 'Service shop/web')
+    .map(({ code }) => code);
+}
+
+test.each<[string, Changes, JsonObject[], string[]]>([
+  ['a ClusterIP is served alike', {}, [here], []],
+  ['without endpoints the kernel answers', {}, [], ['DIFFERS_NO_ENDPOINT']],
+  ['a node port does not answer on localhost', outside, [here], [localhost]],
+  [
+    'a node without a local endpoint sends traffic on',
+    { ...outside, externalTrafficPolicy: 'Local' },
+    [here],
+    ['DIFFERS_LOCAL_FALLBACK', localhost],
+  ],
+  [
+    'where every node has one, pods still reach only theirs',
+    { ...outside, externalTrafficPolicy: 'Local' },
+    [here, there],
+    ['DIFFERS_LOCAL_INSIDE', localhost],
+  ],
+  [
+    'internal policy Local has nothing to fall back on',
+    { internalTrafficPolicy: 'Local' },
+    [here],
+    ['DIFFERS_NO_ENDPOINT'],
+  ],
+  [
+    'internal policy Local is served alike where every node has one',
+    { internalTrafficPolicy: 'Local' },
+    [here, there],
+    [],
+  ],
+  [
+    'affinity is kept for each address',
+    { ...outside, sessionAffinity: 'ClientIP' },
+    [here, there],
+    ['DIFFERS_AFFINITY', localhost],
+  ],
+  ['affinity at one address is served alike', { sessionAffinity: 'ClientIP' }, [here, there], []],
+  ['affinity with one endpoint is served alike', { ...outside, sessionAffinity: 'ClientIP' }, [here], [localhost]],
+])('%s', (_title, spec, endpoints, expected) => {
+  expect(said(spec, endpoints).toSorted()).toEqual(expected.toSorted());
+});
+
+test('mode iptables differs from itself in nothing', () => {
+  expect(said({ ...outside, externalTrafficPolicy: 'Local' }, [], [profile('small')])).toEqual([]);
+});
+
+test('of two modes only nodes of mode ipvs count, and its profiles are named', () => {
+  const big = profile('big', { ...ipvs, nodeSelector: { matchLabels: { pool: 'big' } } });
+  const input = (pool: string) => [
+    service('web', { ...outside, externalTrafficPolicy: 'Local' }),
+    slice('web', { endpoints: [here] }),
+    node(pool === 'node-1' ? 'node-1' : 'node-2', {}, { pool: 'big' }),
+    node(pool === 'node-1' ? 'node-2' : 'node-1', {}, {}),
+  ];
+  const found = (pool: string): string[] => {
+    const { problems } = normalised(input(pool), { config: config({ profiles: [big, profile('small')] }) });
+    return problems.filter(({ code }) => code === 'DIFFERS_LOCAL_FALLBACK').map(({ message }) => message);
+  };
+  expect(found('node-1')).toEqual([]);
+  expect(found('node-2')).toEqual([expect.stringContaining('(profile big)')]);
+});
+
+test.each([
+  [false, ['DIFFERS_INVALID', 'DIFFERS_OTHER_PORTS']],
+  [true, ['DIFFERS_OTHER_PORTS']],
+])('what concerns every packet is said once for each profile, with tcpBeLiberal %s', (tcpBeLiberal, expected) => {
+  const { conntrack } = profile('big');
+  const profiles = [profile('big', { ...ipvs, conntrack: { ...conntrack, tcpBeLiberal } })];
+  const { problems } = normalised([service('web'), slice('web'), ...nodes], { config: config({ profiles }) });
+  expect(problems.filter(({ object }) => object === 'Profile big').map(({ code }) => code)).toEqual(expected);
+});
