@@ -1,6 +1,6 @@
 import { carve, type Carved } from './carve.ts';
 import { conditionOf, isAskable, serviceOf } from './keys.ts';
-import type { Shelf } from './names.ts';
+import { naturalName, type Shelf } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule } from './unit.ts';
 
@@ -131,10 +131,8 @@ interface Built {
 
 function build(carved: Carved<Stop>, shelf: Shelf): Built {
   if (carved.kind === 'leaf') {
-    const bodies = carved.items.flatMap(({ rules }) => rules.map(({ body }) => body));
-    const height = 1 + Math.max(0, ...bodies.map((body) => body.height));
-    const texts = bodies.map(({ text }) => text);
-    return { chain: shelf.add('SLUICE-T', texts, height), levels: 1, steps: bodies.length };
+    const rules = carved.items.flatMap((stop) => stop.rules);
+    return { chain: leafChain(rules, shelf), levels: 1, steps: rules.length };
   }
   const below = carved.ways.map((way) => build(way.below, shelf));
   const rules = carved.ways.map(({ key, length }, at) => `${conditionOf(key, length)}-g ${below[at]?.chain.name}`);
@@ -144,4 +142,25 @@ function build(carved: Carved<Stop>, shelf: Shelf): Built {
     levels: 1 + Math.max(...below.map(({ levels }) => levels)),
     steps: Math.max(...below.map(({ steps }, at) => at + 1 + steps)),
   };
+}
+
+interface Leaf {
+  readonly rules: readonly BaseRule[];
+  readonly chain: TreeChain;
+}
+
+/** Leaves by their first rule. Rules of files that did not change are the same objects, so most leaves are made once. */
+const leaves = new WeakMap<BaseRule, Leaf>();
+
+function leafChain(rules: readonly BaseRule[], shelf: Shelf): TreeChain {
+  const [first] = rules;
+  const known = first && leaves.get(first);
+  const isSame = known?.rules.length === rules.length && known.rules.every((rule, at) => rule === rules[at]);
+  if (known && isSame && shelf.adopt([known.chain])) return known.chain;
+  const height = 1 + Math.max(0, ...rules.map(({ body }) => body.height));
+  const texts = rules.map(({ body }) => body.text);
+  const chain = shelf.add('SLUICE-T', texts, height);
+  // Only the first choice of a name depends on nothing but the rules.
+  if (first && chain.name === naturalName('SLUICE-T', chain.digest)) leaves.set(first, { rules, chain });
+  return chain;
 }
