@@ -19,7 +19,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           isolate: false,
-          include: ['packages/*/src/**/*.test.ts', 'test/*.test.ts', 'test/cluster/*.test.ts', 'test/review/*.test.ts', 'tools/*.test.ts'],
+          include: ['packages/*/src/**/*.test.ts', 'test/*.test.ts', 'test/review/*.test.ts', 'tools/*.test.ts'],
         },
       },
       { test: { name: 'kernel', include: ['test/netns/**/*.test.ts'], ...alone } },

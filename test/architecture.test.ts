@@ -13,7 +13,6 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit'],
   'renderer/cli': ['renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
   'renderer/commands': [
-    'renderer/cluster',
     'renderer/load',
     'renderer/render',
     'renderer/review',
@@ -21,7 +20,6 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/exit',
     'bundle',
   ],
-  'renderer/cluster': ['renderer/render', 'bundle'],
   'renderer/load': ['renderer/render', 'bundle'],
   'renderer/render': ['bundle'],
   'renderer/review': ['bundle'],
