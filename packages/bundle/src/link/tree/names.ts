@@ -96,15 +96,11 @@ export class Shelf {
 
   /** Adds chains that were made without knowing what names are taken. False, and nothing is added, when one needs another name. */
   adopt(chains: readonly TreeChain[]): boolean {
-    if (this.#taken.size > 0) {
-      for (const { name, digest } of chains)
-        if (!this.#isTakenFor(name, digest) || this.#strays.has(digest)) return false;
+    for (const { name, digest } of chains) {
+      if (!this.#isFree(name, digest)) return false;
+      if (this.#strays.size > 0 && this.#strays.has(digest)) return false;
     }
-    for (const chain of chains) {
-      // Its stem is a logical name, so only another file with a chain of that name can stand here.
-      if (!this.#isFree(chain.name, chain.digest)) return false;
-      this.chains.set(chain.name, chain);
-    }
+    for (const chain of chains) this.chains.set(chain.name, chain);
     return true;
   }
 
