@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareText } from '@sluice/bundle';
@@ -14,6 +14,8 @@ const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
 /** An example with a table of packets. */
 export interface TrafficExample {
   readonly name: string;
+  /** Some node is in mode ipvs, which needs a kernel that has it: traced only here. */
+  readonly inIpvs: boolean;
   readonly table: PacketTable;
   readonly spec: ClusterSpec;
   /** Renders the example, once, and gives the bundle's directory. */
@@ -32,7 +34,8 @@ export function trafficExamples(): readonly TrafficExample[] {
     if (example.packets === undefined) return [];
     const table = readPacketTable(example.packets);
     const spec = clusterOf(example.input, example.config, table);
-    return [{ name: example.name, table, spec, render: renderOnce(example, () => bundleDir(example.name)) }];
+    const inIpvs = example.config !== undefined && /^\s*mode: ipvs$/m.test(readFileSync(example.config, 'utf8'));
+    return [{ name: example.name, inIpvs, table, spec, render: renderOnce(example, () => bundleDir(example.name)) }];
   });
 }
 

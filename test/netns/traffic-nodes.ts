@@ -1,13 +1,19 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import {
   type Family,
   type FamilyProgram,
+  ipvsHost,
+  type IpvsState,
   type Linked,
   linkFlat,
   linkTree,
   nodesOf,
+  type ProfileFile,
+  readIpvs,
   type ResolvedRules,
+  type ResolvedVirtual,
   resolveNode,
   sectionsOf,
   settledProgram,
@@ -19,7 +25,11 @@ const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
 
 export type Layout = 'flat' | 'tree';
 
-export type Programs = { readonly [F in Family]?: FamilyProgram };
+/** What a node runs: its rules per family and, in mode ipvs, its virtual servers and sets. */
+export type Programs = { readonly [F in Family]?: FamilyProgram } & {
+  /** @param addresses of the node's interfaces */
+  readonly ipvs?: (addresses: readonly string[]) => IpvsState;
+};
 
 /** What every node of a bundle directory runs, by the node's name, as the linker makes it. */
 export function programsOf(bundle: string, layout: Layout = 'flat'): ReadonlyMap<string, Programs> {
@@ -33,14 +43,27 @@ function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout
   const resolved = resolveNode(files, node);
   if (!('rules' in resolved)) throw new Error(`Cannot resolve ${node}: ${resolved.map((p) => p.message).join('; ')}`);
   const programs: { [F in Family]?: FamilyProgram } = {};
+  const { ipvs, profile } = resolved;
   for (const family of ['ipv4', 'ipv6'] as const) {
     const rules = resolved.rules[family];
     if (!rules) continue;
-    const { program, problems } = layout === 'flat' ? linkFlat(rules, family) : linkSettled(rules, family);
+    const { program, problems } =
+      layout === 'tree' && !ipvs
+        ? linkSettled(rules, family)
+        : // The rules of mode ipvs are few and stay: layout tree is for those of mode iptables.
+          linkFlat(rules, family, undefined, profile.mode);
     if (problems.length > 0) throw new Error(`Cannot link ${node}: ${problems.map((p) => p.message).join('; ')}`);
     programs[family] = program;
   }
-  return programs;
+  return ipvs ? { ...programs, ipvs: (addresses) => ipvsOf(ipvs, profile, addresses) } : programs;
+}
+
+function ipvsOf(ipvs: ResolvedVirtual, profile: ProfileFile, addresses: readonly string[]): IpvsState {
+  const of = (family: Family): readonly string[] =>
+    addresses.filter((address) => isIPv6(address) === (family === 'ipv6'));
+  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, { ipv4: of('ipv4'), ipv6: of('ipv6') }));
+  if ('problems' in state) throw new Error(`Cannot read: ${state.problems.map((p) => p.message).join('; ')}`);
+  return state;
 }
 
 function linkSettled(rules: ResolvedRules, family: Family): Linked {

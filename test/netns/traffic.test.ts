@@ -14,7 +14,7 @@ beforeEach(needKernel);
 const onLegacyToo = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '09-profiles']);
 const soak = process.env['SLUICE_SOAK'] === '1';
 
-const examples = trafficExamples();
+const examples = trafficExamples().filter(({ inIpvs }) => !inIpvs);
 
 const runs = examples.flatMap((example) => {
   const backends = soak || onLegacyToo.has(example.name) ? (['nft', 'legacy'] as const) : (['nft'] as const);
