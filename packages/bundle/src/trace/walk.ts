@@ -1,7 +1,7 @@
 import type { TableProgram } from '../link/program.ts';
 import { parseAddress } from '../rules/address.ts';
 import type { Rule } from '../rules/rule.ts';
-import type { Flow, Hook } from './flow.ts';
+import type { Flow, Hook, HookName } from './flow.ts';
 import { chanceOf, type ReadyRule, readyRules } from './match.ts';
 import { TraceError } from './packet.ts';
 
@@ -21,9 +21,19 @@ interface Walked {
  * @returns every flow that comes out; one that a rule matches with some probability comes out as two
  */
 export function walkHook(table: TableProgram, flows: readonly Flow[], hook: Hook): readonly Flow[] {
-  const jumps = table.jumps.filter((jump) => jump.startsWith(`-A ${hook.name} `));
-  const { falling, ended } = walk({ table, hook, depth: 0 }, jumps, flows);
+  const { falling, ended } = walk({ table, hook, depth: 0 }, jumpsOf(table.jumps, hook.name), flows);
   return [...falling, ...ended];
+}
+
+const sorted = new WeakMap<readonly string[], Map<HookName, readonly string[]>>();
+
+/** The jumps of one built-in chain: the same list each time, so that its rules are read once. */
+function jumpsOf(jumps: readonly string[], name: HookName): readonly string[] {
+  const known = sorted.get(jumps) ?? new Map<HookName, readonly string[]>();
+  sorted.set(jumps, known);
+  const own = known.get(name) ?? jumps.filter((jump) => jump.startsWith(`-A ${name} `));
+  known.set(name, own);
+  return own;
 }
 
 interface Walk {
@@ -92,18 +102,20 @@ type Ending = Exclude<NonNullable<Rule['target']>, { kind: 'jump' | 'goto' | 're
 /** A flow after a target that ends the walk. Throws for a target that the kernel would not take in this place. */
 function end(at: Walk, ready: ReadyRule, target: Ending, flow: Flow): Flow {
   const { table, name } = at.hook;
-  const misplaced = new TraceError(`Cannot trace rule "${ready.text}": its target has no place in ${table} ${name}`);
+  // Made only when it is thrown: an error costs a walk through the stack.
+  const misplaced = (): TraceError =>
+    new TraceError(`Cannot trace rule "${ready.text}": its target has no place in ${table} ${name}`);
   if (target.kind === 'accept') return { ...flow, verdict: 'accept', accepted: flow.accepted || table === 'filter' };
   if (target.kind === 'drop' || target.kind === 'reject') {
-    if (table !== 'filter') throw misplaced;
+    if (table !== 'filter') throw misplaced();
     return { ...flow, verdict: target.kind };
   }
   if (target.kind === 'masquerade') {
-    if (table !== 'nat' || name !== 'POSTROUTING') throw misplaced;
+    if (table !== 'nat' || name !== 'POSTROUTING') throw misplaced();
     return { ...flow, verdict: 'accept', masquerade: true };
   }
   const destination = parseAddress(target.address);
-  if (table !== 'nat' || (name !== 'PREROUTING' && name !== 'OUTPUT') || !destination) throw misplaced;
+  if (table !== 'nat' || (name !== 'PREROUTING' && name !== 'OUTPUT') || !destination) throw misplaced();
   return { ...flow, verdict: 'accept', destination, port: target.port, translated: true };
 }
 

@@ -1,5 +1,6 @@
 import {
   type Family,
+  type FamilyProgram,
   type LinkRule,
   type NodeFile,
   type Problem,
@@ -8,8 +9,12 @@ import {
   readNode,
   type RuleError,
   type RuleFile,
+  type TableProgram,
 } from '@sluice/bundle';
 import { type FileReach, reachOf } from './reach.ts';
+
+/** Chains that only base files append to. */
+const sharedForm = /^KUBE-(?:POSTROUTING|MARK-MASQ|FORWARD|FIREWALL)$/;
 
 /**
  * Remembers what texts were read as. Two bundles that differ in a hundred of ten thousand files share one memory, so
@@ -19,6 +24,7 @@ export class Memory {
   readonly #files = new Map<string, RuleFile | readonly Problem[]>();
   readonly #reaches = new Map<string, FileReach>();
   readonly #nodes = new Map<string, NodeFile | Problem>();
+  readonly #lists = new Map<string, readonly string[]>();
   readonly #lines: Record<Family, Map<string, LinkRule | RuleError>> = { ipv4: new Map(), ipv6: new Map() };
 
   /** A rule file, or its problems, which name `path`. */
@@ -47,6 +53,27 @@ export class Memory {
   /** Keeps what the lines of base files say: every slice has them. */
   learn(lines: readonly string[], family: Family): void {
     for (const text of lines) this.#lines[family].set(text, this.line(text, family));
+  }
+
+  /**
+   * The program with one and the same list for lists that are equal, where that saves the tracer from reading their rules again: jumps, and chains
+   * that all Services share.
+   */
+  share(program: FamilyProgram, family: Family): FamilyProgram {
+    const table = ({ chains, jumps }: TableProgram): TableProgram => ({
+      chains: new Map(
+        [...chains].map(([name, lines]) => [name, sharedForm.test(name) ? this.#same(lines, family) : lines]),
+      ),
+      jumps: this.#same(jumps, family),
+    });
+    return { filter: table(program.filter), nat: table(program.nat) };
+  }
+
+  #same(lines: readonly string[], family: Family): readonly string[] {
+    const key = `${family}\n${lines.join('\n')}`;
+    const known = this.#lists.get(key) ?? lines;
+    this.#lists.set(key, known);
+    return known;
   }
 
   line(text: string, family: Family): LinkRule | RuleError {

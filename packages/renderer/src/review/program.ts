@@ -70,7 +70,7 @@ export function programOf(view: View, node: NodeOf, family: Family, paths: reado
     (text, of) => view.memory.line(text, of),
   );
   if (problems.length > 0) throw new ReviewStopped(problems);
-  return program;
+  return view.memory.share(program, family);
 }
 
 function resolved(view: View, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
