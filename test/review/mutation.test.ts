@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { type BundleDiff, diffBundles } from '../../packages/renderer/src/review/diff.ts';
 import { proveBundle } from '../../packages/renderer/src/review/prove.ts';
+import { viewOf } from '../../packages/renderer/src/review/view.ts';
 import { listExamples } from '../../tools/examples.ts';
 import { mutate, randomOf } from './mutate.ts';
 import { behaviour, packetsFor, type WholeNode, wholeNodes } from './oracle.ts';
@@ -14,7 +15,9 @@ const packetsPerNode = soak ? 600 : 250;
 
 const bundles = listExamples().flatMap(({ name, output }) => {
   const files = readTree(output);
-  return files instanceof Map ? [{ name, files: files as BundleFiles }] : [];
+  if (!(files instanceof Map)) return [];
+  const isFollowed = 'index' in viewOf(files as BundleFiles);
+  return isFollowed ? [{ name, files: files as BundleFiles }] : [];
 });
 
 /** How often each case came up, so that a run in which nothing ever changes is found out. */

@@ -77,8 +77,8 @@ function onNode(declared: Declared, role: Role, number: number, port: PortNote |
 
 /** How a profile treats traffic, as far as it is the same for all its Services. */
 export interface Manners {
-  /** The match for traffic of others than the node's pods, with its variable; `''`: everybody is masqueraded; absent: no Service tells. */
-  readonly notLocal?: string;
+  /** The match for traffic of others than the node's pods, with its variable; `''`: everybody is masqueraded. */
+  readonly notLocal: string;
   /** On which of the node's own addresses node ports are open. */
   readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
 }
@@ -116,7 +116,7 @@ function externalLocal(
   cluster: (masquerade: boolean) => Expected,
   local: (masquerade: boolean) => Expected,
 ): Expected {
-  const knowsPods = manners.notLocal !== '' && manners.notLocal !== undefined;
+  const knowsPods = manners.notLocal !== '';
   if (knowsPods && isPods) return cluster(false);
   return source.class === 'node' ? cluster(true) : local(false);
 }
@@ -132,7 +132,7 @@ function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
 /** Whether the profile's detector takes a source for a pod of the node. Without a value for it nobody is told from anybody. */
 function isLocalPod(node: NodeOf, family: Family, source: Source, { notLocal }: Manners): boolean {
   if (notLocal === '') return false;
-  const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal ?? '') ?? [];
+  const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
   const values = owner === 'node' ? node.file.values : node.profile.values;
   const value = valueOf(values, family, name ?? '');
   if (typeof value !== 'string') return true;

@@ -1,4 +1,4 @@
-import { baseFile, cidrContains, compareText, type Family } from '@sluice/bundle';
+import { baseFile, cidrContains, compareText, type Family, valueOf } from '@sluice/bundle';
 import type { Manners } from './declared.ts';
 import { toolOf } from './tools.ts';
 import type { View } from './view.ts';
@@ -20,7 +20,7 @@ export function mannersOf(view: View, profile: string, family: Family): Manners 
   const [first] = [...votes].toSorted(([a, x], [b, y]) => y - x || compareText(b, a));
   const tail = nodePortTail.exec(view.files.get(baseFile(profile, 'last', toolOf[family])) ?? '')?.[1];
   return {
-    ...(first === undefined ? {} : { notLocal: first[0] }),
+    notLocal: first === undefined ? detectorOf(view, profile, family) : first[0],
     nodePorts: openNodePorts(view, profile, tail),
   };
 }
@@ -30,4 +30,14 @@ function openNodePorts(view: View, profile: string, tail: string | undefined): M
   const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
   const address = (text: string): boolean => chosen.length === 0 || chosen.some((cidr) => cidrContains(cidr, text));
   return { address, localhost: tail?.includes('--dst-type LOCAL') === true && !tail.includes('! -d') };
+}
+
+/** What the values of a profile are for: each detector has its own. Where there are none, nodes are told by their pod networks. */
+function detectorOf(view: View, profile: string, family: Family): string {
+  const values = view.profiles.get(profile)?.values ?? {};
+  if (valueOf(values, undefined, 'bridgeInterface') !== undefined) return '! -i ${profile.bridgeInterface}';
+  if (valueOf(values, undefined, 'interfaceNamePrefix') !== undefined) return '! -i ${profile.interfaceNamePrefix}+';
+  const families: readonly Family[] = [family, 'ipv4', 'ipv6'];
+  const isCluster = families.some((one) => valueOf(values, one, 'clusterCIDR') !== undefined);
+  return isCluster ? '! -s ${profile.clusterCIDR}' : '! -s ${node.podCIDR}';
 }

@@ -1,4 +1,4 @@
-import { type Family, isRuleError, leadsTo, readRule, type Rule } from '@sluice/bundle';
+import { type Family, isRuleError, readRule, type Rule } from '@sluice/bundle';
 
 /**
  * Which packets the rules of a Service's file can meet. Such a file appends only to its own chains and to those that traffic is dispatched
@@ -15,28 +15,21 @@ export interface FileReach {
   readonly targets: ReadonlySet<string>;
 }
 
-const dispatching = /^-A KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL) /;
-const translating = / -p (tcp|udp|sctp)(?= ).* --to-destination (\S+):(\d+)$/;
+const dispatching = /^(?:@\S+ )?(-A KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL) .*)$/gm;
+const translating = / -p (tcp|udp|sctp) (?:.* )?--to-destination (\S+):(\d+)$/gm;
+/** As `sluice render` writes them; everything else is read by the grammar. */
+const usual =
+  /^-A KUBE-[A-Z-]+ -m comment --comment "[^"\\]*" -m (tcp|udp|sctp) -p \1 -d ([0-9.]+) --dport (\d+) -j [A-Z0-9-]+$/;
 
 /** Reads the reach of a rule file from its text, without resolving it: what stands on some node counts. */
 export function reachOf(text: string, family: Family): FileReach {
-  const exact = new Set<string>();
-  const ports = new Set<string>();
-  const wide: Rule[] = [];
+  const found = { exact: new Set<string>(), ports: new Set<string>(), wide: [] as Rule[] };
   const targets = new Set<string>();
-  for (const line of text.split('\n')) {
-    const rule = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
-    if (!rule.startsWith('-A ')) continue;
-    const translated = rule.includes(' --to-destination ') ? translating.exec(rule) : null;
-    if (translated) addTarget(translated, targets);
-    if (dispatching.test(rule)) addDispatch(rule, family, { exact, ports, wide });
+  for (const [, rule] of text.matchAll(dispatching) as Iterable<[string, string]>) addDispatch(rule, family, found);
+  for (const [, protocol, host, port] of text.matchAll(translating) as Iterable<[string, string, string, string]>) {
+    targets.add(`${protocol} ${host.replaceAll(/[[\]]/g, '')} ${port}`).add(`${protocol} ${port}`);
   }
-  return { exact, ports, wide, targets };
-}
-
-function addTarget(match: RegExpExecArray, targets: Set<string>): void {
-  const [, protocol, host, port] = match as unknown as [string, string, string, string];
-  targets.add(`${protocol} ${host.replaceAll(/[[\]]/g, '')} ${port}`).add(`${protocol} ${port}`);
+  return { ...found, targets };
 }
 
 interface Found {
@@ -46,6 +39,11 @@ interface Found {
 }
 
 function addDispatch(text: string, family: Family, found: Found): void {
+  const [, protocol, host, number] = usual.exec(text) ?? [];
+  if (host !== undefined) {
+    found.exact.add(`${protocol} ${host} ${number}`);
+    return;
+  }
   const rule = readRule(text, family);
   // A line that cannot be read is a problem of linking, which names it.
   if (isRuleError(rule)) return;
@@ -74,10 +72,4 @@ function isForNode(rule: Rule): boolean {
   if (rule.destination) return false;
   if (rule.chain === 'KUBE-NODEPORTS') return true;
   return rule.matches.some((match) => match.kind === 'addrtype' && match.side === 'destination');
-}
-
-/** The chain that a rule's text leads to, when it is one. */
-export function chainLedTo(text: string): string | undefined {
-  const target = leadsTo(text);
-  return target?.includes('-') === true ? target : undefined;
 }

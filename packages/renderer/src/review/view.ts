@@ -49,6 +49,7 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
     if (what?.kind === 'profile') {
       const profile = keep(readProfile(path, text));
       if (profile) profiles.set(what.profile, profile);
+      if (profile && profile.mode !== 'iptables') problems.push(unknownMode(path, profile.mode));
     } else if (what?.kind === 'node') {
       const node = keep(memory.node(path, text));
       if (node) nodes.push([what.node, node]);
@@ -88,5 +89,16 @@ function noProfile(node: string, profile: string): Problem {
     object: `Node ${node}`,
     message: `Cannot review the bundle: the node's profile ${profile} is not there`,
     hint: 'Bundles are written by `sluice render`; render again rather than edit them',
+  };
+}
+
+/** What virtual servers do is not followed: a review that left it out would call a change harmless that is none. */
+function unknownMode(file: string, mode: string): Problem {
+  return {
+    code: 'CONFIG_UNSUPPORTED',
+    level: 'error',
+    at: { file, line: 1, column: 1 },
+    message: `Cannot review the bundle: a profile has mode ${mode}, and only mode iptables is followed`,
+    hint: '`sluice diff --raw` compares the files themselves',
   };
 }
