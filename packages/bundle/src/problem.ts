@@ -72,12 +72,14 @@ export const problemCodes = {
   WEIGHTS_IGNORED: 'a Service gives weights to endpoints, and its scheduler does not look at them',
   DETECTOR_MISSING: 'a profile cannot tell traffic of pods from other traffic in a family',
   // what mode ipvs does otherwise than mode iptables
-  DIFFERS_LOCAL_FALLBACK: 'with policy Local, a node without an endpoint sends traffic to other nodes instead of dropping it',
+  DIFFERS_LOCAL_FALLBACK:
+    'with policy Local, a node without an endpoint sends traffic to other nodes instead of dropping it',
   DIFFERS_LOCAL_INSIDE: 'with external policy Local, pods and nodes reach only local endpoints by external addresses',
   DIFFERS_NO_ENDPOINT: 'where a Service has no endpoint no rule rejects or drops its traffic; the kernel answers',
   DIFFERS_LOCALHOST: 'a node port does not answer on 127.0.0.1',
   DIFFERS_AFFINITY: 'session affinity is kept for each address of a Service by itself',
-  DIFFERS_OTHER_PORTS: 'addresses of Services are local to each node: they answer ping, and ports without a Service are rejected',
+  DIFFERS_OTHER_PORTS:
+    'addresses of Services are local to each node: they answer ping, and ports without a Service are rejected',
   DIFFERS_INVALID: 'packets that connection tracking calls INVALID are not dropped when they are forwarded',
   // allocation
   ALLOCATION_INVALID: 'an allocation file does not hold what it should',

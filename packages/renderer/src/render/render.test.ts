@@ -1,7 +1,7 @@
 import { resolveNode } from '@sluice/bundle';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { configWith } from './compile/sample.fixture.ts';
+import { configWith, profileWith } from './compile/sample.fixture.ts';
 import type { Json, KubeKind, KubeObject } from './kube.ts';
 import type { RenderInput } from './render.ts';
 import { render } from './render.ts';
@@ -131,4 +131,17 @@ test('files come in byte order, all of them ASCII with an end to their last line
   const paths = [...files.keys()];
   expect(paths).toEqual(paths.toSorted());
   for (const text of files.values()) expect(text).toMatch(/^[\n\x20-\x7e]*\n$/);
+});
+
+test('with --strict what mode ipvs does otherwise is still no error', () => {
+  const ipvs = {
+    scheduler: 'rr',
+    excludeCIDRs: [],
+    strictARP: false,
+    timeouts: { tcp: 0, tcpFin: 0, udp: 0 },
+  } as const;
+  const config = configWith({ profiles: [profileWith({ mode: 'ipvs', ipvs })] });
+  const { files, problems } = render(inputOf(objects, { config, strict: true }));
+  expect(problems.filter(({ level }) => level === 'differs').map(({ code }) => code)).toContain('DIFFERS_NO_ENDPOINT');
+  expect(files.get('profiles/default/services/shop/web.ipvs')).toContain('-A -t 10.96.0.11:80 -s rr\n');
 });
