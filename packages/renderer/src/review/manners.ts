@@ -32,12 +32,11 @@ function openNodePorts(view: View, profile: string, tail: string | undefined): M
   return { address, localhost: tail?.includes('--dst-type LOCAL') === true && !tail.includes('! -d') };
 }
 
-/** What the values of a profile are for: each detector has its own. Where there are none, nodes are told by their pod networks. */
+/** What the values of a profile are for, and what any of its rules ask for: each detector has its own. */
 function detectorOf(view: View, profile: string, family: Family): string {
   const values = view.profiles.get(profile)?.values ?? {};
   if (valueOf(values, undefined, 'bridgeInterface') !== undefined) return '! -i ${profile.bridgeInterface}';
   if (valueOf(values, undefined, 'interfaceNamePrefix') !== undefined) return '! -i ${profile.interfaceNamePrefix}+';
-  const families: readonly Family[] = [family, 'ipv4', 'ipv6'];
-  const isCluster = families.some((one) => valueOf(values, one, 'clusterCIDR') !== undefined);
-  return isCluster ? '! -s ${profile.clusterCIDR}' : '! -s ${node.podCIDR}';
+  const isByNode = view.index(profile, family).paths.some((path) => view.files.get(path)?.includes('${node.podCIDR}'));
+  return isByNode ? '! -s ${node.podCIDR}' : '! -s ${profile.clusterCIDR}';
 }
