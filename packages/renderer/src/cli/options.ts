@@ -24,7 +24,10 @@ export const collect = (value: string, list: readonly string[] = []): readonly s
 
 /** The options with which every command that reads manifests says where they are. */
 export function withInput(command: Command, source: 'files' | 'or a cluster' = 'files'): Command {
-  const filename = ['-f, --filename <FILE|DIR|->', 'manifests to read, in YAML or JSON; - is standard input; may be repeated'] as const;
+  const filename = [
+    '-f, --filename <FILE|DIR|->',
+    'manifests to read, in YAML or JSON; - is standard input; may be repeated',
+  ] as const;
   const read = source === 'files' ? command.requiredOption(...filename, collect) : command.option(...filename, collect);
   return read
     .option('-R, --recursive', 'read directories below a DIR too')

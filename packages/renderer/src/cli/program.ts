@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { version } from '../version.ts';
 import { allocationsCommands } from './allocations.ts';
+import { clusterCommands } from './cluster.ts';
 import { inspectCommands } from './inspect.ts';
 import { examples } from './options.ts';
 import { renderCommands } from './render.ts';
@@ -29,6 +30,7 @@ export function buildProgram(): Command {
     'Exit codes: 0 done or same, 1 different or stale, 2 problem in the input or usage.',
   );
   renderCommands(program);
+  clusterCommands(program);
   inspectCommands(program);
   reviewCommands(program);
   allocationsCommands(program);

@@ -1,9 +1,11 @@
 import { type Command, Option } from 'commander';
+import { withCluster } from './cluster.ts';
 import { examples, notEmpty, run, withInput } from './options.ts';
 
 /** From manifests to a bundle, and what prepares it. */
 export function renderCommands(program: Command): void {
-  examples(withInput(program.command('render')), [
+  examples(withCluster(withInput(program.command('render'), 'or a cluster')), [
+    'sluice render --from-cluster -o rendered',
     'sluice render -f manifests/ -o rendered',
     'sluice render -f manifests/ -R -c sluice.yaml -o rendered --check     # in CI: exit code 1 when it is stale',
     'kubectl get services,endpointslices,nodes -A -o yaml > snapshot.yaml',
@@ -12,6 +14,7 @@ export function renderCommands(program: Command): void {
     .summary('write the rules of every node into a directory')
     .description('Reads Services, endpoints and Nodes and writes the rules of every node into a bundle directory.')
     .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
+    .option('--from-cluster', 'take a snapshot of the cluster in place of -f, or as the base of what -f names')
     .option('--check', 'write nothing; say whether DIR is what would be written, and show what is stale')
     .action(run(async (options) => (await import('../commands/render.ts')).renderCommand(options)));
 

@@ -8,10 +8,13 @@ import { type ReadSources, readSources } from '../load/sources.ts';
 import type { RenderInput } from '../render/render.ts';
 import { emptyInput } from './empty.ts';
 import { reading, Stopped } from './failure.ts';
+import { type ClusterOptions, readCluster } from './from-cluster.ts';
 
 /** The options of every command that reads manifests. */
-export interface InputOptions {
-  readonly filename: readonly string[];
+export interface InputOptions extends Pick<ClusterOptions, 'kubeconfig' | 'context'> {
+  readonly filename?: readonly string[];
+  /** Take a snapshot of the cluster: the base of `filename`, or the input when there is none. */
+  readonly fromCluster?: boolean;
   readonly recursive?: boolean;
   readonly base?: readonly string[];
   readonly config?: string;
@@ -45,6 +48,7 @@ export async function readInput(options: InputOptions): Promise<Input> {
   });
   const allocationsDir = siblingAllocations(options.config ?? options.output ?? 'sluice.yaml');
   const hasBase = base !== undefined;
+  const snapshots = [...based.snapshots, ...changed.snapshots];
   const allocations = readAllocations(allocationsDir);
   return {
     input: {
@@ -53,8 +57,8 @@ export async function readInput(options: InputOptions): Promise<Input> {
       config: config.config,
       allocations: allocations.allocations,
       // With a base the API server has the last word on addresses: two allocators would give out the same ones.
-      allocate: !hasBase,
-      snapshot: hasBase,
+      allocate: !hasBase && snapshots.length === 0,
+      snapshot: (hasBase || snapshots.length > 0) && snapshots.every((isComplete) => isComplete),
       strict: options.strict ?? false,
     },
     passedOver: changed.passedOver,
@@ -65,12 +69,40 @@ export async function readInput(options: InputOptions): Promise<Input> {
 
 /** What `-f` and `--base` name, with a problem for each of them that holds nothing. */
 async function readLayers(options: InputOptions): Promise<{ change: ReadSources; base: ReadSources | undefined }> {
-  if (options.filename.includes('-') && options.base?.includes('-')) throw new Stopped(stdinTwice);
+  const filename = options.filename ?? [];
+  if (filename.length === 0 && options.fromCluster !== true) throw new Stopped(noInput);
+  if (options.fromCluster === true && options.base !== undefined) throw new Stopped(twoBases);
+  if (filename.includes('-') && options.base?.includes('-')) throw new Stopped(stdinTwice);
   const how = { recursive: options.recursive ?? false, stdin: process.stdin };
-  const change = await readSources(options.filename, how);
-  const base = options.base && (await readSources(options.base, how));
+  const cluster = options.fromCluster === true ? await clusterSource(options) : undefined;
+  if (cluster !== undefined && filename.length === 0) {
+    return { change: cluster, base: undefined };
+  }
+  const change = await readSources(filename, how);
+  const base = options.base === undefined ? undefined : await readSources(options.base, how);
+  if (cluster !== undefined) return { change: emptyInput(change, '-f', how.recursive), base: cluster };
   return { change: emptyInput(change, '-f', how.recursive), base: base && emptyInput(base, '--base', how.recursive) };
 }
+
+/** The cluster as if `sluice snapshot` had written it to a file. */
+async function clusterSource(options: InputOptions): Promise<ReadSources> {
+  const { printSnapshot } = await import('../cluster/snapshot.ts');
+  return { sources: [{ file: 'cluster', text: printSnapshot(await readCluster(options)) }], problems: [] };
+}
+
+const twoBases: Problem = {
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: 'Cannot take two bases: --base and --from-cluster both name one',
+  hint: 'Leave one of the two out',
+};
+
+const noInput: Problem = {
+  code: 'INPUT_EMPTY',
+  level: 'error',
+  message: 'Cannot render: neither -f nor --from-cluster says what',
+  hint: 'Name manifests with -f, or read the cluster with --from-cluster',
+};
 
 const stdinTwice: Problem = {
   code: 'INPUT_UNREADABLE',

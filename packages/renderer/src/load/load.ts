@@ -15,6 +15,8 @@ export interface Loaded {
   readonly objects: readonly KubeObject[];
   /** KubeProxyConfigurations, alone or inside their ConfigMap, for `readKubeProxy`. */
   readonly kubeProxy: readonly KubeProxyInput[];
+  /** For each snapshot, whether it names every Service of its cluster. */
+  readonly snapshots: readonly boolean[];
   /** How many objects of kinds that Sluice has no use for there were, by kind in byte order. */
   readonly passedOver: ReadonlyMap<string, number>;
   /** All at once, in the order of the files. */
@@ -41,6 +43,7 @@ class Loader {
   readonly problems: Problem[] = [];
   private readonly objects: KubeObject[] = [];
   private readonly kubeProxy: KubeProxyInput[] = [];
+  private readonly snapshots: boolean[] = [];
   private readonly passedOver = new Map<string, number>();
   private readonly places = new Places();
 
@@ -48,6 +51,7 @@ class Loader {
     return {
       objects: this.objects,
       kubeProxy: this.kubeProxy,
+      snapshots: this.snapshots,
       passedOver: new Map([...this.passedOver].toSorted(([a], [b]) => compareText(a, b))),
       problems: this.problems.toSorted(compareProblems),
     };
@@ -70,6 +74,9 @@ class Loader {
       case 'kube-proxy':
         if (!this.isPresentable(found.value, found.path, parsed, 'KubeProxyConfiguration')) return;
         this.kubeProxy.push({ value: found.value, origin: this.places.origin(parsed, found.path), text: source.text });
+        return;
+      case 'snapshot':
+        this.snapshots.push(found.value['complete'] === true);
         return;
       case 'passed-over':
         this.passOver(printable(found.kind));

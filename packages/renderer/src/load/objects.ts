@@ -12,6 +12,8 @@ export type Found =
   /** A KubeProxyConfiguration, or the ConfigMap that holds one. */
   | { readonly is: 'kube-proxy'; readonly value: JsonObject; readonly path: Path }
   | { readonly is: 'sluice-config'; readonly path: Path }
+  /** The header of a snapshot: what of a cluster the objects beside it are. */
+  | { readonly is: 'snapshot'; readonly value: JsonObject; readonly path: Path }
   | { readonly is: 'passed-over'; readonly kind: string; readonly path: Path }
   | { readonly is: 'malformed'; readonly why: string; readonly path: Path }
   | {
@@ -91,6 +93,7 @@ function ofKnownKind(kind: KubeKind, apiVersion: string, value: JsonObject, path
 function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: Path): Found {
   const group = groupOf(apiVersion);
   if (kind === 'SluiceConfig' && group === 'sluice.dev') return { is: 'sluice-config', path };
+  if (kind === 'Snapshot' && group === 'sluice.dev') return { is: 'snapshot', value, path };
   const isKubeProxy =
     (kind === 'KubeProxyConfiguration' && group === 'kubeproxy.config.k8s.io') ||
     (kind === 'ConfigMap' && group === '' && holdsKubeProxyConfig(value));

@@ -48,7 +48,7 @@ export function controlCharacterProblem(character: ControlCharacter, at: Place, 
   };
 }
 
-type Refused = Exclude<Found, { is: 'object' | 'kube-proxy' | 'passed-over' }>;
+type Refused = Exclude<Found, { is: 'object' | 'kube-proxy' | 'snapshot' | 'passed-over' }>;
 
 /** What a document is refused for. */
 export function refusal(found: Refused, at: Place): Problem {

@@ -1,0 +1,77 @@
+import type { Json, JsonObject } from '../render/kube.ts';
+import { schedulerKey, weightsKey } from '../render/read/annotations.ts';
+import type { ListedKind } from './kinds.ts';
+
+const annotationsKept: readonly string[] = [schedulerKey, weightsKey];
+
+/**
+ * What a snapshot keeps of an object: what decides about rules, and nothing that changes while they stay the same, such as
+ * managed fields, heartbeats or resource versions.
+ */
+export function keep(kind: ListedKind, object: JsonObject): JsonObject {
+  return present({
+    apiVersion: kind.apiVersion,
+    kind: kind.kind,
+    metadata: metadataOf(object),
+    ...bodyOf(kind, object),
+  });
+}
+
+/** kube-proxy's ConfigMap without what kubeadm keeps beside the configuration. */
+export function keepConfigMap(object: JsonObject): JsonObject {
+  const config = mapAt(object, 'data')['config.conf'];
+  return present({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: metadataOf(object),
+    data: present({ 'config.conf': config }),
+  });
+}
+
+function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | undefined> {
+  const status = mapAt(object, 'status');
+  switch (kind.kind) {
+    case 'Service':
+      return { spec: object['spec'], status: some({ loadBalancer: nonEmpty(status['loadBalancer']) }) };
+    case 'EndpointSlice':
+      return { addressType: object['addressType'], endpoints: object['endpoints'], ports: object['ports'] };
+    case 'Endpoints':
+      return { subsets: object['subsets'] };
+    case 'Node': {
+      const capacity = some({ cpu: mapAt(status, 'capacity')['cpu'] });
+      return { spec: object['spec'], status: some({ addresses: status['addresses'], capacity }) };
+    }
+  }
+}
+
+function metadataOf(object: JsonObject): JsonObject {
+  const metadata = mapAt(object, 'metadata');
+  const annotations = Object.entries(mapAt(metadata, 'annotations')).filter(([key]) => annotationsKept.includes(key));
+  return present({
+    name: metadata['name'],
+    namespace: metadata['namespace'],
+    labels: metadata['labels'],
+    annotations: some(Object.fromEntries(annotations)),
+    creationTimestamp: metadata['creationTimestamp'],
+  });
+}
+
+function mapAt(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** The keys that have a value. */
+function present(map: Record<string, Json | undefined>): JsonObject {
+  return Object.fromEntries(Object.entries(map).filter((entry): entry is [string, Json] => entry[1] !== undefined));
+}
+
+/** As `present`; undefined when no key is left. */
+function some(map: Record<string, Json | undefined>): JsonObject | undefined {
+  const left = present(map);
+  return Object.keys(left).length === 0 ? undefined : left;
+}
+
+function nonEmpty(value: Json | undefined): Json | undefined {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0 ? undefined : value;
+}

@@ -1,0 +1,40 @@
+/** A kind of which a snapshot holds all objects. */
+export interface ListedKind {
+  readonly kind: 'Service' | 'EndpointSlice' | 'Endpoints' | 'Node';
+  readonly apiVersion: string;
+  /** The API group as a rule of a role names it. */
+  readonly group: string;
+  readonly resource: string;
+  readonly namespaced: boolean;
+}
+
+/** In the order in which a snapshot asks for them. */
+export const listedKinds = {
+  Service: { kind: 'Service', apiVersion: 'v1', group: '', resource: 'services', namespaced: true },
+  EndpointSlice: {
+    kind: 'EndpointSlice',
+    apiVersion: 'discovery.k8s.io/v1',
+    group: 'discovery.k8s.io',
+    resource: 'endpointslices',
+    namespaced: true,
+  },
+  Endpoints: { kind: 'Endpoints', apiVersion: 'v1', group: '', resource: 'endpoints', namespaced: true },
+  Node: { kind: 'Node', apiVersion: 'v1', group: '', resource: 'nodes', namespaced: false },
+} as const satisfies Record<ListedKind['kind'], ListedKind>;
+
+/** Where kubeadm keeps kube-proxy's configuration. */
+export const kubeProxyConfigMap = { namespace: 'kube-system', name: 'kube-proxy' } as const;
+
+/** The path of a list, in one namespace or everywhere. */
+export function listPath(kind: ListedKind, namespace?: string): string {
+  const root = kind.group === '' ? `/api/${kind.apiVersion}` : `/apis/${kind.apiVersion}`;
+  const within = namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
+  return `${root}${within}/${kind.resource}`;
+}
+
+export const kubeProxyPath = `/api/v1/namespaces/${kubeProxyConfigMap.namespace}/configmaps/${kubeProxyConfigMap.name}`;
+
+/** The rule of a ClusterRole that grants a list, on one line of YAML. */
+export function grantingRule(kind: ListedKind): string {
+  return `{apiGroups: ["${kind.group}"], resources: ["${kind.resource}"], verbs: ["list"]}`;
+}

@@ -1,0 +1,18 @@
+/** Every bound on a conversation with an API server. Beyond one of them stands a problem, never a command that hangs. */
+export const clusterLimits = {
+  /** Objects in one page. The API server itself answers in pieces of 500 to kubectl. */
+  pageObjects: 500,
+  /** One answer; 500 EndpointSlices of 100 endpoints each are about 10 MB. */
+  answerBytesMax: 64 * 1024 * 1024,
+  /** All objects of one kind. */
+  objectsMax: 500_000,
+  /** From the request to the last byte of its answer. */
+  requestTimeoutMs: 30_000,
+  /** The first try and its repetitions. */
+  attemptsMax: 5,
+  /** Doubles with each repetition, up to `backoffMaxMs`; each pause is a random part of it, at least half. */
+  backoffMs: 250,
+  backoffMaxMs: 4_000,
+  /** How often a list may begin anew because the server forgot the page it was at. */
+  restartsMax: 3,
+} as const;

@@ -1,0 +1,116 @@
+import type { Json, JsonObject } from '../render/kube.ts';
+import type { Access } from './access.ts';
+import { ClusterFailure } from './failure.ts';
+import { grantingRule, type ListedKind, listPath } from './kinds.ts';
+import { clusterLimits } from './limits.ts';
+import { get, type Patience } from './request.ts';
+
+/** All objects of a kind at one moment. */
+export interface Listed {
+  readonly items: readonly JsonObject[];
+  readonly resourceVersion: string;
+}
+
+export interface ListOptions {
+  readonly namespace?: string;
+  readonly selector?: string;
+  readonly pageObjects?: number;
+  readonly patience?: Patience;
+  /** Told how many objects are read. */
+  readonly onPage?: (objects: number) => void;
+}
+
+/**
+ * Lists a kind page by page. When the server no longer knows the page (410 Gone), the list begins anew: pages of two moments
+ * would show some objects twice and others never.
+ * @returns undefined where the server does not know the kind
+ * @throws ClusterFailure for a refusal, a server that does not answer, or an answer that is no list
+ */
+export async function list(access: Access, kind: ListedKind, options: ListOptions = {}): Promise<Listed | undefined> {
+  for (let restart = 0; restart <= clusterLimits.restartsMax; restart++) {
+    const listed = await listOnce(access, kind, options);
+    if (listed !== 'gone') return listed;
+  }
+  throw new ClusterFailure(
+    `Cannot list ${kind.resource} of ${access.server}: the server forgot the list ${clusterLimits.restartsMax + 1} times while it was read`,
+    'Look whether the server is overloaded or its etcd is compacted too often',
+  );
+}
+
+async function listOnce(access: Access, kind: ListedKind, options: ListOptions): Promise<Listed | undefined | 'gone'> {
+  const items: JsonObject[] = [];
+  let next = '';
+  for (;;) {
+    const answer = await get(access, pagePath(kind, options, next), options.patience);
+    if (answer.status === 410) return 'gone';
+    if (answer.status === 404 && next === '') return undefined;
+    if (answer.status !== 200) throw refusal(access, kind, answer.status, options.namespace);
+    const page = readPage(access, kind, answer.body);
+    items.push(...page.items);
+    if (items.length > clusterLimits.objectsMax) throw tooMany(access, kind);
+    options.onPage?.(items.length);
+    if (page.next === '') return { items, resourceVersion: page.resourceVersion };
+    next = page.next;
+  }
+}
+
+function pagePath(kind: ListedKind, options: ListOptions, next: string): string {
+  const query = new URLSearchParams({ limit: String(options.pageObjects ?? clusterLimits.pageObjects) });
+  if (options.selector !== undefined) query.set('labelSelector', options.selector);
+  if (next !== '') query.set('continue', next);
+  return `${listPath(kind, options.namespace)}?${query.toString()}`;
+}
+
+interface Page extends Listed {
+  readonly next: string;
+}
+
+function readPage(access: Access, kind: ListedKind, body: string): Page {
+  const value = parse(body);
+  const metadata = isMap(value) ? value['metadata'] : undefined;
+  const items = isMap(value) && value['kind'] === `${kind.kind}List` ? (value['items'] ?? []) : undefined;
+  if (!isMap(metadata) || !Array.isArray(items) || !items.every(isMap)) {
+    throw new ClusterFailure(
+      `Cannot list ${kind.resource} of ${access.server}: the answer is no ${kind.kind}List`,
+      'Look whether something other than an API server answers there, such as a proxy that asks for a login',
+    );
+  }
+  return { items, resourceVersion: textOf(metadata['resourceVersion']), next: textOf(metadata['continue']) };
+}
+
+function refusal(access: Access, kind: ListedKind, status: number, namespace?: string): ClusterFailure {
+  const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
+  const what = `Cannot list ${kind.resource}${where} of ${access.server}`;
+  if (status === 403) {
+    return new ClusterFailure(`${what}: the account has no right to`, `This rule grants it: ${grantingRule(kind)}`);
+  }
+  if (status === 401) {
+    return new ClusterFailure(
+      `${what}: it does not accept the credentials`,
+      'Log in again, or check the user in the kubeconfig',
+    );
+  }
+  return new ClusterFailure(`${what}: it answered ${status}`, 'Check the selector and the server');
+}
+
+function tooMany(access: Access, kind: ListedKind): ClusterFailure {
+  return new ClusterFailure(
+    `Cannot list ${kind.resource} of ${access.server}: there are more than ${clusterLimits.objectsMax}`,
+    'Limit the snapshot with -n or -l',
+    'INPUT_TOO_LARGE',
+  );
+}
+
+function parse(body: string): Json | undefined {
+  try {
+    return JSON.parse(body) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+function isMap(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');

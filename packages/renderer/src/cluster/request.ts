@@ -1,0 +1,90 @@
+import { type RequestOptions, request } from 'node:https';
+import type { Access } from './access.ts';
+import { ClusterFailure } from './failure.ts';
+import { clusterLimits } from './limits.ts';
+
+/** The bounds that a test makes smaller. */
+export interface Patience {
+  readonly requestTimeoutMs: number;
+  readonly backoffMs: number;
+  readonly answerBytesMax: number;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * GETs one path, again after a lost connection, a time-out, 429 and 5xx.
+ * @returns any other answer, also a refusal
+ * @throws ClusterFailure when the last try fails too, when the certificate is not trusted, or when the answer is too large
+ */
+export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<Answer> {
+  for (let attempt = 1; ; attempt++) {
+    const result = await getOnce(new URL(access.server.replace(/\/$/, '') + path), await access.options(), patience);
+    if (!('lost' in result) && !isPassing(result.status)) return result;
+    const why = 'lost' in result ? result.lost : `it answered ${result.status}`;
+    if (attempt === clusterLimits.attemptsMax || ('lost' in result && result.final)) {
+      throw new ClusterFailure(`Cannot read ${access.server}${path.replace(/\?.*/, '')}: ${why}`, reachHint);
+    }
+    const pause = Math.min(patience.backoffMs * 2 ** (attempt - 1), clusterLimits.backoffMaxMs);
+    // Chance keeps many readers of one server apart; it has no part in what is written.
+    await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+  }
+}
+
+const reachHint = 'Check the server in the kubeconfig, the network to it, and its certificate';
+
+const isPassing = (status: number): boolean => status === 429 || status >= 500;
+
+interface Lost {
+  readonly lost: string;
+  /** Another try would end the same way. */
+  readonly final: boolean;
+}
+
+function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(patience.requestTimeoutMs);
+    const lose = (error: Error): void =>
+      resolve(
+        signal.aborted
+          ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, final: false }
+          : { lost: error.message, final: isAboutTrust(error) },
+      );
+    const asked = request(url, { ...options, method: 'GET', signal }, (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > patience.answerBytesMax) {
+          reject(tooLarge(url, patience.answerBytesMax));
+          asked.destroy();
+        }
+        chunks.push(chunk);
+      });
+      response.on('error', lose);
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }),
+      );
+    });
+    asked.setHeader('accept', 'application/json');
+    asked.on('error', lose);
+    asked.end();
+  });
+}
+
+function tooLarge(url: URL, max: number): ClusterFailure {
+  return new ClusterFailure(
+    `Cannot read ${url.origin}${url.pathname}: its answer has more than ${max} bytes`,
+    'Look at what answers there: pages of an API server are smaller',
+    'INPUT_TOO_LARGE',
+  );
+}
+
+/** Errors of certificates: waiting does not mend them. */
+function isAboutTrust(error: Error): boolean {
+  const code = 'code' in error ? String(error.code) : '';
+  return /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|ERR_SSL)/.test(code);
+}

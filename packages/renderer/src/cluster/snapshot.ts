@@ -1,0 +1,145 @@
+import { compareText } from '@sluice/bundle';
+import { stringify } from 'yaml';
+import type { Json, JsonObject } from '../render/kube.ts';
+import type { Access } from './access.ts';
+import { ClusterFailure } from './failure.ts';
+import { keep, keepConfigMap } from './keep.ts';
+import { kubeProxyPath, type ListedKind, listedKinds } from './kinds.ts';
+import { list, type ListOptions } from './list.ts';
+import { get } from './request.ts';
+
+/** What of a cluster a snapshot holds. */
+export interface Asked {
+  /** Only Services and endpoints of these namespaces; all without one. */
+  readonly namespaces: readonly string[];
+  /** Only Services and endpoints with these labels: endpoint controllers copy the labels of a Service. */
+  readonly selector?: string;
+}
+
+/** A cluster at one moment: a header, and objects by the file that holds them in a directory. */
+export interface Snapshot {
+  readonly header: JsonObject;
+  readonly parts: ReadonlyMap<string, readonly JsonObject[]>;
+}
+
+export interface TakeOptions extends Pick<ListOptions, 'pageObjects' | 'patience'> {
+  /** Told what is being read, such as `services: 500`. */
+  readonly onProgress?: (what: string) => void;
+}
+
+/**
+ * Reads all objects that decide about rules, sorted by namespace and name.
+ * @throws ClusterFailure
+ */
+export async function takeSnapshot(access: Access, asked: Asked, options: TakeOptions = {}): Promise<Snapshot> {
+  const reader = new Reader(access, asked, options);
+  await reader.read(listedKinds.Service);
+  const hasSlices = await reader.read(listedKinds.EndpointSlice, true);
+  if (!hasSlices) await reader.read(listedKinds.Endpoints);
+  await reader.read(listedKinds.Node);
+  await reader.readConfigMap();
+  return { header: headerOf(asked, reader.versions), parts: reader.parts };
+}
+
+class Reader {
+  readonly parts = new Map<string, readonly JsonObject[]>();
+  readonly versions: Record<string, string> = {};
+  private readonly access: Access;
+  private readonly asked: Asked;
+  private readonly options: TakeOptions;
+
+  constructor(access: Access, asked: Asked, options: TakeOptions) {
+    this.access = access;
+    this.asked = asked;
+    this.options = options;
+  }
+
+  /** @returns false where the cluster does not know the kind and need not */
+  async read(kind: ListedKind, mayLack = false): Promise<boolean> {
+    const everywhere = !kind.namespaced || this.asked.namespaces.length === 0;
+    const namespaces = everywhere ? [undefined] : [...new Set(this.asked.namespaces)].toSorted(compareText);
+    const found: JsonObject[] = [];
+    for (const namespace of namespaces) {
+      const listed = await list(this.access, kind, this.listOptions(kind, namespace));
+      if (listed === undefined) {
+        if (mayLack) return false;
+        throw noSuchKind(this.access, kind);
+      }
+      found.push(...listed.items.map((item) => keep(kind, item)));
+      this.versions[namespace === undefined ? kind.resource : `${kind.resource}/${namespace}`] = listed.resourceVersion;
+    }
+    this.parts.set(kind.resource, found.toSorted(byName));
+    return true;
+  }
+
+  /** kube-proxy's ConfigMap, where there is one that may be read: without it the defaults or a config hold. */
+  async readConfigMap(): Promise<void> {
+    const { status, body } = await get(this.access, kubeProxyPath, this.options.patience);
+    if (status === 200) this.parts.set('configmaps', [keepConfigMap(JSON.parse(body) as JsonObject)]);
+  }
+
+  private listOptions(kind: ListedKind, namespace: string | undefined): ListOptions {
+    const { onProgress, ...rest } = this.options;
+    return {
+      ...rest,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(kind.namespaced && this.asked.selector !== undefined ? { selector: this.asked.selector } : {}),
+      onPage: (objects) => onProgress?.(`reading ${kind.resource}: ${objects}`),
+    };
+  }
+}
+
+function noSuchKind(access: Access, kind: ListedKind): ClusterFailure {
+  return new ClusterFailure(
+    `Cannot list ${kind.resource} of ${access.server}: it does not know them`,
+    'Look whether the address in the kubeconfig is that of an API server',
+  );
+}
+
+function byName(a: JsonObject, b: JsonObject): number {
+  return compareText(keyOf(a), keyOf(b));
+}
+
+/** Namespace, then name: a space sorts before every character of a name. */
+function keyOf(object: JsonObject): string {
+  const { namespace = '', name = '' } = object['metadata'] as { namespace?: string; name?: string };
+  return `${namespace} ${name}`;
+}
+
+function headerOf(asked: Asked, versions: Readonly<Record<string, string>>): JsonObject {
+  const namespaces = [...new Set(asked.namespaces)].toSorted(compareText);
+  return {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'Snapshot',
+    format: 1,
+    complete: namespaces.length === 0 && asked.selector === undefined,
+    asked: { namespaces, ...(asked.selector === undefined ? {} : { selector: asked.selector }) },
+    resourceVersions: versions,
+  };
+}
+
+/** The snapshot as one text: the header, then the objects by kind, namespace and name. */
+export function printSnapshot(snapshot: Snapshot): string {
+  return [...snapshotFiles(snapshot).values()].join('');
+}
+
+/** The snapshot as a directory: `snapshot.yaml` with the header, and a file for each kind. */
+export function snapshotFiles(snapshot: Snapshot): ReadonlyMap<string, string> {
+  const parts = [...snapshot.parts].toSorted(([a], [b]) => compareText(a, b));
+  return new Map([
+    ['snapshot.yaml', print(snapshot.header)],
+    ...parts.map(([resource, objects]) => [`${resource}.yaml`, objects.map(print).join('')] as const),
+  ]);
+}
+
+function print(object: Json): string {
+  // With `compat`, scalars that YAML 1.1 reads otherwise, such as `no`, are quoted.
+  return `---\n${stringify(object, { sortMapEntries: byKey, lineWidth: 0, compat: 'yaml-1.1', aliasDuplicateObjects: false })}`;
+}
+
+const byKey = (a: { key: unknown }, b: { key: unknown }): number => compareText(textOf(a.key), textOf(b.key));
+
+/** Keys come as nodes of the YAML library or as texts. */
+function textOf(key: unknown): string {
+  return String(typeof key === 'object' && key !== null && 'value' in key ? key.value : key);
+}
