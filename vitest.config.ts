@@ -10,6 +10,14 @@ const alone = {
   hookTimeout: 60_000,
 } as const;
 
+/** Projects run one after the other: guests and clusters of namespaces measure time, and have two cores. */
+const order = (groupOrder: number) => ({ sequence: { groupOrder } });
+
+/** Only in the emulated guest, which test/vm boots: these tests change the rules of the machine that they run on. */
+const guest = {
+  test: { name: 'guest', include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'], ...alone },
+};
+
 export default defineConfig({
   test: {
     reporters: ['default', new SummaryReporter()],
@@ -19,10 +27,19 @@ export default defineConfig({
         test: {
           name: 'unit',
           isolate: false,
-          include: ['packages/*/src/**/*.test.ts', 'test/*.test.ts', 'test/review/*.test.ts', 'tools/*.test.ts'],
+          ...order(0),
+          include: [
+            'packages/*/src/**/*.test.ts',
+            'test/*.test.ts',
+            'test/cluster/*.test.ts',
+            'test/review/*.test.ts',
+            'tools/*.test.ts',
+          ],
         },
       },
-      { test: { name: 'kernel', include: ['test/netns/**/*.test.ts'], ...alone } },
+      { test: { name: 'kernel', include: ['test/netns/**/*.test.ts'], ...alone, ...order(1) } },
+      { test: { name: 'vm', include: ['test/vm/*.test.ts'], ...alone, ...order(2) } },
+      ...(process.env['SLUICE_GUEST'] === '1' ? [guest] : []),
     ],
   },
 });

@@ -13,6 +13,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit'],
   'renderer/cli': ['renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
   'renderer/commands': [
+    'renderer/cluster',
     'renderer/load',
     'renderer/render',
     'renderer/review',
@@ -20,6 +21,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/exit',
     'bundle',
   ],
+  'renderer/cluster': ['renderer/render', 'bundle'],
   'renderer/load': ['renderer/render', 'bundle'],
   'renderer/render': ['bundle'],
   'renderer/review': ['bundle'],
@@ -44,13 +46,13 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/daemon': ['applier/inbox', 'applier/limits', 'applier/rollout', 'applier/status', 'bundle'],
   'applier/preflight': ['applier/config', 'applier/history', 'applier/kernel', 'applier/rollout', 'bundle'],
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
-  'applier/history': ['applier/kernel', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/history': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/rollout'],
   'applier/status': ['applier/rollout', 'bundle'],
-  'applier/rollout': ['applier/limits', 'bundle'],
+  'applier/rollout': ['applier/ipvs', 'applier/limits', 'bundle'],
   'applier/config': ['applier/limits', 'bundle'],
   'applier/limits': ['bundle'],
 };

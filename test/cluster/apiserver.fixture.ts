@@ -1,0 +1,125 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export type Item = Readonly<Record<string, unknown>>;
+
+/** Answers a request itself and returns true, or leaves it to the server. */
+export type Meddler = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
+
+export interface TestApiServer {
+  readonly url: string;
+  /** Holds the certificates (`ca.crt`, `client.crt`, `client.key`) and kubeconfigs; gone after `close`. */
+  readonly dir: string;
+  /** By resource, such as `services`. */
+  readonly objects: Map<string, readonly Item[]>;
+  /** Looked at before each answer. */
+  meddle: Meddler;
+  readonly asked: string[];
+  /** Writes a kubeconfig with this user (JSON is YAML) and returns its path. */
+  kubeconfig(user: Item, cluster?: Item): string;
+  close(): Promise<void>;
+}
+
+export const token = 'a-token-of-the-test';
+
+/** A real HTTPS server that lists objects in pages and asks for a token or a client certificate. */
+export async function startApiServer(notAfter?: 'expired'): Promise<TestApiServer> {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-apiserver-'));
+  makeCertificates(dir, notAfter === 'expired');
+  const read = (name: string): Buffer => readFileSync(join(dir, name));
+  const tls = { key: read('server.key'), cert: read('server.crt'), ca: read('ca.crt') };
+  const sockets = new Set<Socket>();
+  const self = { objects: new Map<string, readonly Item[]>(), meddle: (() => false) as Meddler, asked: [] as string[] };
+  const server = createServer({ ...tls, requestCert: true, rejectUnauthorized: false }, (request, response) => {
+    const path = request.url ?? '';
+    self.asked.push(path);
+    if (!self.meddle(path, request, response)) answer(path, request, response, self.objects);
+  });
+  server.on('connection', (socket) => sockets.add(socket));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return Object.assign(self, { url, dir, kubeconfig: writerOf(dir, url), close: () => stop(server, sockets, dir) });
+}
+
+function answer(
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  objects: Map<string, readonly Item[]>,
+): void {
+  const socket = request.socket as Socket & { authorized: boolean };
+  if (request.headers.authorization !== `Bearer ${token}` && !socket.authorized) return send(response, 401, {});
+  const url = new URL(path, 'https://server');
+  const resource = url.pathname.split('/').at(-1) ?? '';
+  const all = objects.get(resource);
+  if (all === undefined) return send(response, 404, {});
+  const start = Number(url.searchParams.get('continue') ?? 0);
+  const end = start + Number(url.searchParams.get('limit') ?? all.length);
+  const kinds: Record<string, string> = {
+    services: 'Service',
+    endpointslices: 'EndpointSlice',
+    nodes: 'Node',
+    endpoints: 'Endpoints',
+  };
+  const metadata = { resourceVersion: '7', ...(end < all.length ? { continue: String(end) } : {}) };
+  send(response, 200, { kind: `${kinds[resource]}List`, apiVersion: 'v1', metadata, items: all.slice(start, end) });
+}
+
+export function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function writerOf(dir: string, server: string): TestApiServer['kubeconfig'] {
+  return (user, cluster = { 'certificate-authority': join(dir, 'ca.crt') }) => {
+    const file = join(dir, 'kubeconfig');
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'c', cluster: { server, ...cluster } }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    };
+    writeFileSync(file, JSON.stringify(config));
+    return file;
+  };
+}
+
+async function stop(server: Server, sockets: ReadonlySet<Socket>, dir: string): Promise<void> {
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server.close(resolve));
+  rmSync(dir, { recursive: true });
+}
+
+function makeCertificates(dir: string, isExpired: boolean): void {
+  const openssl = (...args: string[]): unknown => execFileSync('openssl', args, { cwd: dir, stdio: 'pipe' });
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.crt', '-subj', '/CN=test-ca', '-days', '2');
+  writeFileSync(join(dir, 'ext'), 'subjectAltName=IP:127.0.0.1\n');
+  for (const name of ['server', 'client']) {
+    openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
+    const days = isExpired && name === 'server' ? '-1' : '1';
+    openssl(
+      'x509',
+      '-req',
+      '-in',
+      `${name}.csr`,
+      '-CA',
+      'ca.crt',
+      '-CAkey',
+      'ca.key',
+      '-CAcreateserial',
+      '-days',
+      days,
+      '-extfile',
+      'ext',
+      '-out',
+      `${name}.crt`,
+    );
+  }
+}
