@@ -7,6 +7,7 @@ import { stringify } from 'yaml';
 import { listTree } from '../../packages/renderer/src/load/tree.ts';
 import { clusterList, daemonSet, type Shape } from './data.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
+import { review } from './review.ts';
 
 const root = join(import.meta.dirname, '../..');
 const sluice = join(root, 'bin/sluice');
@@ -133,4 +134,5 @@ await renderJson(
   'under 6 s, 41,000 files or fewer per two profiles',
 );
 await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
+await review(sluice, scratch, rounds);
 oneEndpoint(1000);

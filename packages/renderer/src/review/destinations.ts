@@ -91,20 +91,24 @@ function nodePortsOf(key: string): readonly Omit<Destination, 'services'>[] {
 /** Addresses that stand for everything else a wide rule can meet: one in its network, one of nobody. The port is nobody's either. */
 function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'services'>[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
-  const stranger = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' }[family];
   const inside = network && parseAddress(network.text.slice(0, network.text.indexOf('/')));
   const port = portOf(rule) ?? 9;
   const protocol = rule.protocol ?? 'tcp';
-  const addresses = inside && network && isInCidr(inside, network) ? [inside.text, stranger] : [stranger];
+  const addresses =
+    inside && network && isInCidr(inside, network) ? [inside.text, stranger[family]] : [stranger[family]];
   return addresses.map((address) => ({ kind: 'elsewhere', address, port, protocol }));
 }
 
 /**
- * The kubelet's port on the loopback address, which no neighbour may reach (CVE-2020-8558): where a profile has the chain for
- * that, it is a destination like others.
+ * What concerns no Service and still meets rules: traffic to anywhere else, which must pass as it is; and, where a profile has the
+ * chain for that, the kubelet's port on the loopback address, which no neighbour may reach (CVE-2020-8558).
  */
-export function guardedDestinations(view: View, profile: string, family: Family): readonly Destination[] {
+export function commonDestinations(view: View, profile: string, family: Family): readonly Destination[] {
   const first = view.files.get(baseFile(profile, 'first', toolOf[family])) ?? '';
-  if (!first.includes('\n:KUBE-FIREWALL ')) return [];
-  return [{ kind: 'elsewhere', address: loopback[family], port: 10_250, protocol: 'tcp', services: [] }];
+  const other = { kind: 'elsewhere', address: stranger[family], port: 443, protocol: 'tcp', services: [] } as const;
+  if (!first.includes('\n:KUBE-FIREWALL ')) return [other];
+  return [other, { ...other, address: loopback[family], port: 10_250 }];
 }
+
+/** An address of nobody, from the ranges for documentation. */
+const stranger = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' } as const satisfies Record<Family, string>;

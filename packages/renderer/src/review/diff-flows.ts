@@ -1,5 +1,5 @@
 import { baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
-import { destinationsOf, guardedDestinations } from './destinations.ts';
+import { destinationsOf, commonDestinations } from './destinations.ts';
 import type { Destination, FlowChange, FlowOutcome, Source } from './flow.ts';
 import { compareRows, flowRows, type FlowRow } from './flows.ts';
 import { toolOf } from './tools.ts';
@@ -64,13 +64,13 @@ function isBaseChanged({ profiles, family, changed }: Pair): boolean {
 
 function allDestinations({ views, profiles, family }: Pair): readonly Destination[] {
   const sides = views.map((view, at) => view.index(profiles[at]!, family));
-  const guarded = [...views].reverse().flatMap((view, at) => guardedDestinations(view, profiles.at(-1 - at)!, family));
+  const common = views.map((view, at) => commonDestinations(view, profiles[at]!, family));
   return [
     ...destinationsOf(
       family,
       sides.map((index) => ({ index, paths: index.paths })),
     ),
-    ...guarded.slice(0, 1),
+    ...common.reduce((most, list) => (list.length > most.length ? list : most)),
   ];
 }
 

@@ -8,7 +8,7 @@ import {
   expectedOf,
   type Manners,
 } from './declared.ts';
-import { compareDestinations, destinationsOf, guardedDestinations, serviceOf } from './destinations.ts';
+import { compareDestinations, destinationsOf, commonDestinations, loopback, serviceOf } from './destinations.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { mannersOf } from './manners.ts';
@@ -91,7 +91,7 @@ function proveProfile(view: View, profile: string, family: Family): Done {
   const all = index.paths.map((path) => declaredAt(view, path));
   const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
   const named = destinationsOf(family, [{ index, paths: index.paths }]);
-  const destinations = [...withClaims(named, claims), ...guardedDestinations(view, profile, family)];
+  const destinations = [...withClaims(named, claims), ...commonDestinations(view, profile, family)];
   const manners = mannersOf(view, profile, family);
   const counterExamples: CounterExample[] = [];
   let flows = 0;
@@ -132,8 +132,7 @@ function expectation(
   manners: Manners,
 ): CounterExample['expected'] {
   const [claim] = claims;
-  const isGuarded = row.destination.services.length === 0 && row.source.in !== undefined;
-  if (!claim) return { kind: isGuarded ? 'drop' : 'unclaimed' };
+  if (!claim) return { kind: row.destination.address === loopback[row.family] ? 'drop' : 'unclaimed' };
   return expectedOf(claim, nodeOf(view, row.nodes.nodes[0]!), row.family, row.source, manners);
 }
 
@@ -149,7 +148,8 @@ function isMet(
   affinity: string | undefined,
 ): boolean {
   const { branches } = found;
-  if (expected.kind === 'unclaimed') return branches.every(({ verdict }) => verdict === 'pass');
+  if (expected.kind === 'unclaimed')
+    return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
   if (expected.kind !== 'endpoints') {
     return branches.length === 1 && branches[0]?.verdict === expected.kind && branches[0].reject === undefined;
   }

@@ -74,7 +74,7 @@ function factText({ what, port, old, new: fresh }: FactChange): string {
 function flowHead(flow: ChangedFlow): string {
   const from = [flow.source, ...flow.alsoFrom].map(sourceText);
   const some = from.length <= 4 ? from.join(', ') : `${from.slice(0, 3).join(', ')} and ${from.length - 3} more`;
-  return `${flow.destination.services.join(', ')} ${destinationText(flow.destination)} from ${some}, on ${nodesText(flow.nodes)}`;
+  return `${flow.destination.services.join(', ') || 'other traffic'} ${destinationText(flow.destination)} from ${some}, on ${nodesText(flow.nodes)}`;
 }
 
 function packetText({ packet, nodes }: ChangedFlow): string {

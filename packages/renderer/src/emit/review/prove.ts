@@ -32,7 +32,7 @@ function printCounterExample(example: CounterExample): string {
   const { destination, source, nodes, found, packet } = example;
   const to = packet.destination.includes(':') ? `[${packet.destination}]` : packet.destination;
   return [
-    `${destination.services.join(', ')} ${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}\n`,
+    `${destination.services.join(', ') || 'other traffic'} ${destinationText(destination)} from ${sourceText(source)}, on ${nodesText(nodes)}\n`,
     `    declared: ${expectedText(example)}\n`,
     `    rules:    ${outcomeText(found)}\n`,
     `    packet: sluice trace --node ${nodes.nodes[0]} --from ${packet.source} --to ${to}:${packet.port}/${packet.protocol}\n`,
