@@ -26,6 +26,8 @@ export const limits = {
   /** What a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
 
+  /** A real server of mode ipvs leaves at the latest so long after nobody wanted it any more, whoever is still connected. */
+  drainMs: 15 * 60_000,
   /** A set that lacks more entries than this is filled beside and swapped in. */
   setEntriesInPlaceMax: 256,
 

@@ -29,7 +29,7 @@ afterAll(() => {
 });
 
 const slept: number[] = [];
-const clock = { sleep: async (ms: number) => void slept.push(ms) };
+const clock = { now: () => 0, sleep: async (ms: number) => void slept.push(ms) };
 const times = { name: 'x', attempts: 3, intervalSeconds: 0.25, timeoutSeconds: 0.2 };
 const probesOf = (probe: ProbeConfig) => configuredProbes([probe], clock, runChildren());
 const http = (path: string): ProbeConfig => ({ ...times, http: `http://127.0.0.1:${portOf(web)}${path}` });

@@ -34,7 +34,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     if (mode === 'change') await history.pin(tools.backend);
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
     const kernel = new LinuxKernel(tools, run, procTunables);
-    const clock = { sleep: (ms: number) => sleep(ms) };
+    const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms) };
     const ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse),

@@ -1,5 +1,13 @@
-import { fileDigest, type FamilyProgram, printSysctl, type TableProgram } from '@sluice/bundle';
+import {
+  fileDigest,
+  type FamilyProgram,
+  printServers,
+  printSets,
+  printSysctl,
+  type TableProgram,
+} from '@sluice/bundle';
 import * as v from 'valibot';
+import { ipvsFromText, ipvsToText, printAddresses } from '../ipvs/text.ts';
 import { limits } from '../limits.ts';
 import { printStaged } from '../rollout/stages.ts';
 import type { Generation } from '../rollout/ports.ts';
@@ -8,7 +16,8 @@ import { StateError, sysctlMap } from './record.ts';
 
 /**
  * A generation on disk: `program.json`, which sluiced reads, and the same as native text, which a person loads by hand in an
- * emergency (`iptables-restore --noflush < iptables.rules`, `sysctl -p sysctl.conf`).
+ * emergency (`iptables-restore --noflush < iptables.rules`, `sysctl -p sysctl.conf`; in mode ipvs first `ipset restore < ipset.rules`,
+ * then `ipvsadm -R < ipvs.rules` and `ip -batch addresses.batch`).
  */
 const table = v.strictObject({
   chains: v.array(v.tuple([v.string(), v.array(v.string())])),
@@ -22,6 +31,14 @@ const program = v.strictObject({
   families: v.strictObject({ ipv4: v.optional(family), ipv6: v.optional(family) }),
   sysctls: v.record(v.string(), v.number()),
   conntrackHashSize: v.optional(v.number()),
+  ipvs: v.optional(
+    v.strictObject({
+      ipset: v.string(),
+      ipvs: v.string(),
+      addresses: v.array(v.string()),
+      excludeCIDRs: v.array(v.string()),
+    }),
+  ),
 });
 
 const fileOf = { ipv4: 'iptables.rules', ipv6: 'ip6tables.rules' } as const;
@@ -33,6 +50,11 @@ export function printGeneration(generation: Generation): Readonly<Record<string,
   for (const name of familiesOf(state)) {
     const rules = state.families[name];
     if (rules) files[fileOf[name]] = printStaged(rules, limits.chainsPerPayloadMax);
+  }
+  if (state.ipvs) {
+    files['ipset.rules'] = printSets(state.ipvs);
+    files['ipvs.rules'] = printServers(state.ipvs);
+    files['addresses.batch'] = printAddresses(state.ipvs);
   }
   files['sysctl.conf'] = [...state.sysctls].map(([key, value]) => `${printSysctl({ key, value })}\n`).join('');
   files['program.json'] = programText(generation);
@@ -50,7 +72,8 @@ function programText({ number, version, state }: Generation): string {
   );
   const sysctls = Object.fromEntries(state.sysctls);
   const { conntrackHashSize } = state;
-  return `${JSON.stringify({ schema: 1, number, version, families, sysctls, conntrackHashSize })}\n`;
+  const ipvs = state.ipvs && ipvsToText(state.ipvs);
+  return `${JSON.stringify({ schema: 1, number, version, families, sysctls, conntrackHashSize, ipvs })}\n`;
 }
 
 /**
@@ -76,6 +99,8 @@ export function readGeneration(path: string, text: string, sums: string): Genera
     filter: tableFrom(f.filter),
     nat: tableFrom(f.nat),
   });
+  const virtual = parsed.output.ipvs && ipvsFromText(parsed.output.ipvs);
+  if (typeof virtual === 'string') throw damaged(virtual);
   const state: NodeState = {
     families: {
       ...(families.ipv4 ? { ipv4: familyFrom(families.ipv4) } : {}),
@@ -83,6 +108,7 @@ export function readGeneration(path: string, text: string, sums: string): Genera
     },
     sysctls: sysctlMap(sysctls),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
+    ...(virtual ? { ipvs: virtual } : {}),
   };
   return { number, version, state };
 }

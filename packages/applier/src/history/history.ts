@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import type { SysctlKey } from '@sluice/bundle';
+import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { Fault, Generation, Intent, Journal } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
@@ -141,11 +142,24 @@ export class History implements Journal {
       filter: [...(names?.filter ?? [])],
       nat: [...(names?.nat ?? [])],
     });
-    const { ipv4, ipv6 } = intent.creates;
-    const creates = { ...(ipv4 ? { ipv4: copy(ipv4) } : {}), ...(ipv6 ? { ipv6: copy(ipv6) } : {}) };
+    const { ipv4, ipv6, ipvs } = intent.creates;
+    const creates = {
+      ...(ipv4 ? { ipv4: copy(ipv4) } : {}),
+      ...(ipv6 ? { ipv6: copy(ipv6) } : {}),
+      ...(ipvs ? { ipvs: { servers: [...ipvs.servers], sets: [...ipvs.sets], addresses: [...ipvs.addresses] } } : {}),
+    };
     const sysctls = Object.fromEntries(intent.sysctls);
     const open = { from: intent.from, version: intent.version, creates, sysctls, at: this.#time(), recoveries: 0 };
     this.#save({ ...this.#record, open, originals: { ...sysctls, ...this.#record.originals } });
+  }
+
+  get draining(): readonly Drain[] {
+    return this.#record.draining;
+  }
+
+  async keepDraining(draining: readonly Drain[]): Promise<void> {
+    if (JSON.stringify(draining) !== JSON.stringify(this.#record.draining))
+      this.#save({ ...this.#record, draining: [...draining] });
   }
 
   async confirm(version: string, state: NodeState): Promise<Generation> {

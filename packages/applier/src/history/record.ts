@@ -4,11 +4,17 @@ import type { Intent } from '../rollout/ports.ts';
 
 /** state.json: everything that must survive, apart from the generations' own files. */
 const names = v.strictObject({ filter: v.array(v.string()), nat: v.array(v.string()) });
+const ipvsNames = v.strictObject({
+  servers: v.array(v.string()),
+  sets: v.array(v.string()),
+  addresses: v.array(v.string()),
+});
+const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
 const sysctls = v.record(v.picklist(sysctlKeys), v.number());
 const intent = v.strictObject({
   from: v.number(),
   version: v.string(),
-  creates: v.strictObject({ ipv4: v.optional(names), ipv6: v.optional(names) }),
+  creates: v.strictObject({ ipv4: v.optional(names), ipv6: v.optional(names), ipvs: v.optional(ipvsNames) }),
   sysctls,
   at: v.string(),
   /** How many processes have tried to finish it. */
@@ -32,6 +38,8 @@ const record = v.strictObject({
   held: v.nullable(v.string()),
   quarantined: v.record(v.string(), v.string()),
   originals: sysctls,
+  /** Real servers of mode ipvs that are on their way out. */
+  draining: v.optional(v.array(drain), []),
   history: v.array(entry),
 });
 
@@ -63,6 +71,7 @@ export function freshRecord(node: string): NodeRecord {
     held: null,
     quarantined: {},
     originals: {},
+    draining: [],
     history: [],
   };
 }
@@ -94,8 +103,8 @@ export function readRecord(text: string, path: string): NodeRecord {
 }
 
 export function intentFrom(open: OpenIntent): Intent {
-  const { ipv4, ipv6 } = open.creates;
-  const creates = { ...(ipv4 ? { ipv4 } : {}), ...(ipv6 ? { ipv6 } : {}) };
+  const { ipv4, ipv6, ipvs } = open.creates;
+  const creates = { ...(ipv4 ? { ipv4 } : {}), ...(ipv6 ? { ipv6 } : {}), ...(ipvs ? { ipvs } : {}) };
   return { from: open.from, version: open.version, creates, sysctls: sysctlMap(open.sysctls) };
 }
 

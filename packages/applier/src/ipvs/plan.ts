@@ -54,11 +54,16 @@ const prefix = { ipv4: '/32', ipv6: '/128' } as const satisfies Record<Family, s
 /** IPv6 without waiting for duplicates: the same address stands on every node, and the interface sends nothing. */
 const nodad = { ipv4: '', ipv6: ' nodad' } as const satisfies Record<Family, string>;
 
+/** What gives the interface an address, for `ip -batch`. */
+export function bindLine(address: string, family: Family): string {
+  return `addr add ${address}${prefix[family]} dev ${ipvsInterface}${nodad[family]}`;
+}
+
 function bindLines({ bound, elsewhere }: IpvsSeen, { addresses }: IpvsState): readonly string[] {
   const lines = families.flatMap((family) =>
     addresses[family]
       .filter((address) => !bound?.[family].has(address) && !elsewhere[family].has(address))
-      .map((address) => `addr add ${address}${prefix[family]} dev ${ipvsInterface}${nodad[family]}`),
+      .map((address) => bindLine(address, family)),
   );
   return bound || lines.length === 0 ? lines : [`link add ${ipvsInterface} type dummy`, ...lines];
 }

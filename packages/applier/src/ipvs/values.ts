@@ -38,6 +38,19 @@ export interface Drain {
   readonly until: number;
 }
 
+/** What a node runs in mode ipvs besides rules and sysctls. */
+export interface NodeIpvs extends IpvsState {
+  /** Virtual servers with an address in one of these are never changed or removed. */
+  readonly excludeCIDRs: readonly string[];
+}
+
+/** Names of what a state has, for a journal. */
+export interface IpvsNames {
+  readonly servers: readonly string[];
+  readonly sets: readonly string[];
+  readonly addresses: readonly string[];
+}
+
 /** One batch for one tool: one process. */
 export interface IpvsStep {
   readonly kind: 'ipset' | 'ipvsadm' | 'ip';
@@ -69,14 +82,32 @@ export interface IpvsPlan {
 export const nothing: IpvsState = { virtualServers: new Map(), sets: new Map(), addresses: { ipv4: [], ipv6: [] } };
 export const nothingOwned: IpvsOwned = { servers: new Set(), sets: new Set(), link: false, addresses: new Set() };
 
+/** The names of what a state has. */
+export function ipvsNames({ virtualServers, sets, addresses }: IpvsState): IpvsNames {
+  return {
+    servers: [...virtualServers.keys()],
+    sets: [...sets.keys()],
+    addresses: [...addresses.ipv4, ...addresses.ipv6],
+  };
+}
+
+/** The names of all, each once. */
+export function joinIpvsNames(...all: readonly (IpvsNames | undefined)[]): IpvsNames {
+  const of = (key: keyof IpvsNames): readonly string[] => [...new Set(all.flatMap((names) => names?.[key] ?? []))];
+  return { servers: of('servers'), sets: of('sets'), addresses: of('addresses') };
+}
+
+/** What is Sluice's when it made what has these names. */
+export function ownedNames({ servers, sets, addresses }: IpvsNames): IpvsOwned {
+  return {
+    servers: new Set(servers),
+    sets: new Set(sets),
+    link: addresses.length > 0,
+    addresses: new Set(addresses),
+  };
+}
+
 /** What is Sluice's when these states were wanted one after the other. */
 export function ownedBy(...states: readonly (IpvsState | undefined)[]): IpvsOwned {
-  const all = states.filter((state) => state !== undefined);
-  const of = <T>(list: (state: IpvsState) => Iterable<T>): Set<T> => new Set(all.flatMap((state) => [...list(state)]));
-  return {
-    servers: of((state) => state.virtualServers.keys()),
-    sets: of((state) => state.sets.keys()),
-    link: all.some(({ addresses }) => addresses.ipv4.length + addresses.ipv6.length > 0),
-    addresses: of(({ addresses }) => [...addresses.ipv4, ...addresses.ipv6]),
-  };
+  return ownedNames(joinIpvsNames(...states.map((state) => state && ipvsNames(state))));
 }

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
-import { canonicalAddress, type Family } from '@sluice/bundle';
+import { networkInterfaces, release } from 'node:os';
+import { canonicalAddress, type Family, ipvsInterface } from '@sluice/bundle';
 import type { NodeFacts } from '../rollout/ports.ts';
+import { findIpvsTools } from './ipvs-linux.ts';
 import type { Tunables } from './sysctl.ts';
 import type { Tools } from './tools.ts';
 
@@ -12,18 +13,23 @@ export function readFacts(tools: Tools, tunables: Tunables): NodeFacts {
     const version = tools.families[family]?.version;
     if (version !== undefined) versions[family] = version;
   }
+  const ipvsTools = findIpvsTools();
   return {
     tools: versions,
     addresses: interfaceAddresses(),
+    ipvsToolsMissing: 'missing' in ipvsTools ? ipvsTools.missing : [],
+    kernelRelease: release(),
     kubeProxies: () => processesNamed('kube-proxy'),
     sysctlTakes: (key, value) =>
       tunables.read(key) === value || (tunables.read(key) !== undefined && tunables.writable(key)),
   };
 }
 
-/** The addresses of all interfaces, sorted by the system; IPv6 without its zone. */
+/** The addresses of all interfaces but that of mode ipvs, sorted by the system; IPv6 without its zone. */
 export function interfaceAddresses(): Record<Family, readonly string[]> {
-  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  const all = Object.entries(networkInterfaces()).flatMap(([name, list]) =>
+    name === ipvsInterface ? [] : (list ?? []),
+  );
   const of = (family: 'IPv4' | 'IPv6'): readonly string[] => [
     ...new Set(all.filter((one) => one.family === family).map(({ address }) => canonicalAddress(address) ?? address)),
   ];

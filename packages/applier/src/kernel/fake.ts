@@ -13,6 +13,7 @@ import {
 } from '@sluice/bundle';
 import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
+import { FakeIpvs } from './ipvs-fake.ts';
 import { readSave } from './save.ts';
 
 type Chains = Map<string, { builtIn: boolean; rules: string[] }>;
@@ -38,6 +39,7 @@ export interface FakeStart {
  */
 export class FakeKernel implements Kernel {
   readonly slowWithManyChains: boolean = false;
+  readonly ipvs = new FakeIpvs({ ipv4: ['192.0.2.11'] });
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
   readonly #families: Record<Family, Tables>;
@@ -75,7 +77,8 @@ export class FakeKernel implements Kernel {
   async apply(step: Step): Promise<void> {
     if (step.kind === 'restore-table') this.load(step.family, step.text);
     else if (step.kind === 'set-sysctl') this.#sysctls.set(step.key, step.value);
-    else this.#hashSize = Math.max(this.#hashSize, step.value);
+    else if (step.kind === 'raise-hashsize') this.#hashSize = Math.max(this.#hashSize, step.value);
+    else await this.ipvs.apply(step);
     this.taken.push(step);
   }
 

@@ -18,7 +18,10 @@ import { KernelError } from '../rollout/ports.ts';
 type Server = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
 type Entries = Omit<IpSet, 'entries'> & { entries: Set<string> };
 
-/** A kernel with mode ipvs in memory. It takes batches line by line, as the tools do, and stops at the first that is wrong. */
+/**
+ * A kernel with mode ipvs in memory. It takes batches line by line, as the tools do: `ipset` and `ip` stop at the first line that
+ * is wrong, `ipvsadm` goes on behind it.
+ */
 export class FakeIpvs implements IpvsKernel {
   readonly taken: IpvsStep[] = [];
   /** Connections for `connections`, which a test sets. */
@@ -55,7 +58,16 @@ export class FakeIpvs implements IpvsKernel {
     const lines = step.text.trimEnd().split('\n');
     const fails = this.failAt?.step === this.taken.length ? this.failAt.lines : lines.length;
     this.taken.push(step);
-    for (const line of lines.slice(0, fails)) this.#take(step.kind, line);
+    const refusals: unknown[] = [];
+    for (const line of lines.slice(0, fails)) {
+      try {
+        this.#take(step.kind, line);
+      } catch (error) {
+        if (step.kind !== 'ipvsadm') throw error;
+        refusals.push(error);
+      }
+    }
+    if (refusals.length > 0) throw refusals[0];
     if (fails < lines.length) throw new KernelError(`fake ${step.kind}`, 'it fails here');
   }
 

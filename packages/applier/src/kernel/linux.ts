@@ -2,6 +2,7 @@ import type { Family, SysctlKey, TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
+import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { rehearse } from './rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { readList, readSave } from './save.ts';
@@ -16,12 +17,15 @@ export class LinuxKernel implements Kernel {
   readonly #tools: Tools;
   readonly #run: Run;
   readonly #tunables: Tunables;
+  readonly ipvs: LinuxIpvs | undefined;
   #hashSizeFixed = false;
 
   constructor(tools: Tools, run: Run, tunables: Tunables) {
     this.#tools = tools;
     this.#run = run;
     this.#tunables = tunables;
+    const ipvsTools = findIpvsTools();
+    this.ipvs = 'missing' in ipvsTools ? undefined : new LinuxIpvs(ipvsTools, run);
   }
 
   get slowWithManyChains(): boolean {
@@ -66,6 +70,11 @@ export class LinuxKernel implements Kernel {
         return this.#write(`sysctl ${step.key}=${step.value}`, () => this.#tunables.write(step.key, step.value));
       case 'raise-hashsize':
         return this.#raiseHashSize(step.value);
+      case 'ipset':
+      case 'ipvsadm':
+      case 'ip':
+        if (!this.ipvs) throw new KernelError(step.kind, 'a tool of mode ipvs is not installed');
+        return this.ipvs.apply(step);
     }
   }
 

@@ -6,6 +6,8 @@ import type { NodeFacts } from './ports.ts';
 const able: NodeFacts = {
   tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
   addresses: { ipv4: ['127.0.0.1', '192.0.2.11', '198.51.100.11'], ipv6: [] },
+  ipvsToolsMissing: [],
+  kernelRelease: '6.1.0',
   kubeProxies: () => [],
   sysctlTakes: () => true,
 };

@@ -4,7 +4,11 @@ import {
   type Family,
   fillHost,
   linkFlat,
+  ipvsHost,
   needs,
+  onKernel,
+  parseKernelRelease,
+  readIpvs,
   type Problem,
   readSysctlLine,
   type ResolvedNode,
@@ -13,6 +17,7 @@ import {
   resolveNode,
   type SysctlKey,
 } from '@sluice/bundle';
+import type { NodeIpvs } from '../ipvs/values.ts';
 import { RuleMemory } from './rule-memory.ts';
 import type { NodeFacts, Refusal } from './ports.ts';
 import type { NodeState } from './state.ts';
@@ -53,12 +58,14 @@ export function admit(
   if (!('version' in resolved)) return { problems: resolved };
   const sysctls = readSysctls(resolved, facts);
   const linked = linkFamilies(resolved, facts, memory.rules);
+  const virtual = readVirtual(resolved, facts);
   const problems = [
     ...partial(resolved, options),
     ...missingTools(resolved, facts),
     ...lackingNeeds(resolved, facts),
     ...sysctls.problems,
     ...linked.problems,
+    ...virtual.problems,
   ];
   if (problems.length > 0) return { problems };
   const size = resolved.conntrackHashSize;
@@ -66,6 +73,7 @@ export function admit(
     families: linked.families,
     sysctls: sysctls.values,
     ...(size === undefined ? {} : { conntrackHashSize: size }),
+    ...(virtual.ipvs ? { ipvs: virtual.ipvs } : {}),
   };
   return { version: resolved.version, state } as AdmittedBundle;
 }
@@ -130,7 +138,10 @@ function readSysctls(
 ): { values: Map<SysctlKey, number>; problems: Problem[] } {
   const values = new Map<SysctlKey, number>();
   const problems: Problem[] = [];
-  for (const line of resolved.sysctls) {
+  const release = parseKernelRelease(facts.kernelRelease) ?? [0, 0];
+  for (const guarded of resolved.sysctls) {
+    const line = onKernel(guarded, release);
+    if (line === undefined) continue;
     const setting = readSysctlLine(line);
     if (typeof setting === 'string') {
       const hint = 'Remove the line from the profile; bundles set only keys of a closed list';
@@ -166,12 +177,37 @@ function linkFamilies(resolved: ResolvedNode, facts: NodeFacts, memory: RuleMemo
   for (const family of resolved.profile.families) {
     const rules = resolved.rules[family];
     if (!rules) continue;
-    const linked = linkFlat(withHostValues(rules, hostAddresses(resolved, facts, family)), family, memory.read);
+    const linked = linkFlat(
+      withHostValues(rules, hostAddresses(resolved, facts, family)),
+      family,
+      memory.read,
+      resolved.profile.mode,
+    );
     problems.push(...linked.problems);
     families[family] = linked.program;
   }
   memory.sweep();
   return { families, problems };
+}
+
+interface ReadVirtual {
+  readonly ipvs?: NodeIpvs;
+  readonly problems: readonly Problem[];
+}
+
+/** Sets, virtual servers and addresses, with the tools that put them in. */
+function readVirtual({ ipvs, profile }: ResolvedNode, facts: NodeFacts): ReadVirtual {
+  if (!ipvs) return { problems: [] };
+  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, facts.addresses));
+  const problems = facts.ipvsToolsMissing.map(missingIpvsTool);
+  if ('problems' in state) return { problems: [...problems, ...state.problems] };
+  return { ipvs: { ...state, excludeCIDRs: profile.ipvs?.excludeCIDRs ?? [] }, problems };
+}
+
+function missingIpvsTool(tool: string): Problem {
+  const message = `Cannot apply a profile in mode ipvs: the node has no ${tool}`;
+  const hint = `Install ${tool === 'ip' ? 'iproute2' : tool}, or give the node a profile in mode iptables`;
+  return { code: 'NODE_TOOL_MISSING', level: 'error', message, hint };
 }
 
 /** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */

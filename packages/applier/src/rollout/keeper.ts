@@ -1,4 +1,5 @@
 import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { IpvsSeen } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
 import type { Outcome } from './outcome.ts';
@@ -26,6 +27,7 @@ import {
   type NodeState,
   type Observed,
 } from './state.ts';
+import { drainVirtual, lookVirtual, type Virtual } from './virtual.ts';
 
 /** What the node's config says about taking part. */
 export interface KeeperOptions extends AdmitOptions {
@@ -44,6 +46,8 @@ export class Keeper {
   readonly #memory = new AdmitMemory();
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
+  /** The same for mode ipvs. */
+  #seen: IpvsSeen | undefined;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: KeeperOptions) {
     this.#ports = ports;
@@ -85,8 +89,10 @@ export class Keeper {
     const standing = journal.standing;
     if (!standing || journal.held !== undefined || journal.open) return 0;
     const change = await this.#difference(standing.state);
+    this.#seen = undefined;
     if (change.plan.steps.length === 0) {
       this.#settled = change.goal;
+      if (change.virtual) await this.#drain(change.virtual);
       return 0;
     }
     report('repairing', {
@@ -98,7 +104,13 @@ export class Keeper {
     return change.plan.steps.length;
   }
 
-  async #difference(state: NodeState): Promise<{ plan: Plan; goal: NodeState }> {
+  async #drain(virtual: Virtual): Promise<void> {
+    const left = await drainVirtual(virtual, this.#ports);
+    if (left > 0) this.#ports.report('drained', { realServers: left });
+    else this.#seen = virtual.seen;
+  }
+
+  async #difference(state: NodeState): Promise<{ plan: Plan; goal: NodeState; virtual: Virtual | undefined }> {
     const { kernel } = this.#ports;
     const owned = chainNames(state);
     const observed = await kernel.observe(familiesOf(state));
@@ -106,7 +118,8 @@ export class Keeper {
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned);
     const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
-    return { plan: plan(now, goal, kernel), goal };
+    const virtual = await lookVirtual(goal, owned, this.#ports);
+    return { plan: plan(now, goal, kernel, virtual?.plan), goal, virtual };
   }
 
   /**
@@ -117,7 +130,7 @@ export class Keeper {
     const { journal } = this.#ports;
     const left = await this.recover();
     if (left?.kind === 'held') return left;
-    const bundle = admit(files, this.#options, this.#facts(), this.#memory);
+    const bundle = await this.#admit(files);
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const bad = byHand ? undefined : journal.quarantined(bundle.version);
     if (bad !== undefined) return { kind: 'refused', refusal: quarantined(bundle.version, bad) };
@@ -125,7 +138,17 @@ export class Keeper {
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
     this.#settled = undefined;
+    this.#seen = undefined;
     return (await this.#change(bundle)).outcome;
+  }
+
+  /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
+  async #admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
+    const admitted = admit(files, this.#options, this.#facts(), this.#memory);
+    const { ipvs } = this.#ports.kernel;
+    if (!isRefusal(admitted) || !ipvs || !admitted.problems.some(lacksModule)) return admitted;
+    await ipvs.observe();
+    return admit(files, this.#options, this.#facts(), this.#memory);
   }
 
   async #change(bundle: AdmittedBundle): Promise<Ending> {
@@ -133,18 +156,20 @@ export class Keeper {
     if ('problems' in ground) return { outcome: { kind: 'refused', refusal: ground } };
     const ending = await rollout(bundle, ground, this.#ports);
     this.#settled = ending.settled;
+    this.#seen = ending.ipvs;
     return ending;
   }
 
   /** What `put` would do, without doing it. */
   async preview(files: BundleFiles): Promise<Plan | Refusal> {
-    const bundle = admit(files, this.#options, this.#facts(), this.#memory);
+    const bundle = await this.#admit(files);
     if (isRefusal(bundle)) return bundle;
     const ground = await this.#ground(bundle, true);
     if ('problems' in ground) return ground;
     const wanted = withDropped(bundle.state, ground.from.state, this.#ports.journal.originals);
     const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
-    return plan(await withSysctls(ground.now, goal, this.#ports), goal, this.#ports.kernel);
+    const virtual = await lookVirtual(goal, chainNames(ground.from.state), this.#ports);
+    return plan(await withSysctls(ground.now, goal, this.#ports), goal, this.#ports.kernel, virtual?.plan);
   }
 
   /** What stands before the change: known from before, or read; on the first run it becomes generation 0. */
@@ -152,7 +177,9 @@ export class Keeper {
     const { kernel, journal } = this.#ports;
     const standing = journal.standing;
     const sameFamilies = standing && familiesOf(bundle.state).every((family) => standing.state.families[family]);
-    if (standing && sameFamilies && this.#settled) return { from: standing, now: this.#settled };
+    if (standing && sameFamilies && this.#settled) {
+      return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
+    }
     const families = familyNames.filter((family) => this.#facts().tools[family] !== undefined);
     const observed = await kernel.observe(families);
     const owned = standing ? chainNames(standing.state) : {};
@@ -193,7 +220,8 @@ export class Keeper {
     const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
     const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned);
     const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
-    const change = plan(now, goal, kernel);
+    const virtual = await lookVirtual(goal, owned, this.#ports);
+    const change = plan(now, goal, kernel, virtual?.plan);
     await carryOut(change, this.#ports);
     await journal.forget();
     this.#settled = undefined;
@@ -217,6 +245,11 @@ export class Keeper {
     }
     return { kind: 'confirmed', generation: await journal.choose(target), steps: 0 };
   }
+}
+
+/** Whether a problem may be gone when the module of mode ipvs is loaded. */
+function lacksModule({ code, message }: Problem): boolean {
+  return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
 }
 
 function quarantined(version: string, because: string): Refusal {

@@ -7,6 +7,7 @@ import {
   tableNames,
   targetOf,
 } from '@sluice/bundle';
+import { ipvsNames } from '../ipvs/values.ts';
 import {
   type ChainNames,
   familiesOf,
@@ -34,11 +35,15 @@ const entryChains: ReadonlySet<string> = new Set([
   'KUBE-POSTROUTING',
   'KUBE-FORWARD',
   'KUBE-PROXY-FIREWALL',
+  // Of mode ipvs.
+  'KUBE-NODE-PORT',
+  'KUBE-IPVS-FILTER',
+  'KUBE-IPVS-OUT-FILTER',
 ]);
 
 /** The names that kube-proxy gives. Network policy controllers use other KUBE-* names (KUBE-ROUTER-…, KUBE-POD-FW-…). */
 const kubeProxyName =
-  /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|(SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16})$/;
+  /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER|(SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16})$/;
 
 /** Chains with kube-proxy's names that we did not make, by family and table; a sign of kube-proxy or another Sluice. */
 export function strangers(observed: Observed, owned: ChainNames): ChainNames {
@@ -151,5 +156,6 @@ export function newNames(state: NodeState, known: ChainNames): ChainNames {
     };
     fresh[family] = { filter: names('filter'), nat: names('nat') };
   }
-  return fresh;
+  // All of them: what stood before is in the generation too, and what both name counts once.
+  return state.ipvs ? { ...fresh, ipvs: ipvsNames(state.ipvs) } : fresh;
 }

@@ -8,6 +8,7 @@ import {
   type TableProgram,
   widen,
 } from '@sluice/bundle';
+import type { IpvsPlan } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { Step } from './ports.ts';
 import { stages } from './stages.ts';
@@ -39,14 +40,36 @@ export interface PlanOptions {
  * - one step is one table of one family, which the kernel takes whole or not at all;
  * - within a family the filter table first allows what the old and the new nat table need, then nat changes in one commit,
  *   then, when packets that met the old nat table are past the filter, the filter table becomes the new one;
+ * - sets, virtual servers and their addresses are there before the rules that lead to them, and go after these; a node that
+ *   comes from mode iptables gets the addresses behind the rules, since those of its old rules do not know them;
  * - sysctls that let more in (`route_localnet`) rise after the rules that guard them and fall before these go.
+ * @param virtual what changes in mode ipvs
  */
-export function plan(now: NodeState, goal: NodeState, options: PlanOptions): Plan {
+export function plan(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
   const touched: Touched[] = [];
   const tables = familyNames.flatMap((family) => familySteps(family, now, goal, options, touched));
   const sysctls = sysctlSteps(now, goal);
-  const steps = [...sysctls.before, ...tables, ...sysctls.after, ...hashSizeSteps(now, goal)];
+  const { before, after } = aroundTables(now, goal, virtual);
+  const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after, ...hashSizeSteps(now, goal)];
   return { steps, touched };
+}
+
+function aroundTables(
+  now: NodeState,
+  goal: NodeState,
+  virtual: IpvsPlan | undefined,
+): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
+  if (!virtual) return { before: [], after: [] };
+  const { sets, servers, bind, weights, remove } = virtual;
+  const comes = goal.ipvs !== undefined && !runsIpvs(now);
+  return comes
+    ? { before: [...sets, ...servers], after: [...bind, ...weights, ...remove] }
+    : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
+}
+
+/** Whether the rules are those of mode ipvs: the chain stands in each family of it. */
+function runsIpvs({ families }: NodeState): boolean {
+  return familyNames.some((family) => families[family]?.filter.chains.has('KUBE-IPVS-FILTER'));
 }
 
 function familySteps(
@@ -127,5 +150,9 @@ export function describeStep(step: Step): string {
       return `sysctl ${step.key} = ${step.value} (${step.because})`;
     case 'raise-hashsize':
       return `conntrack hash size ${step.value} (${step.because})`;
+    case 'ipset':
+    case 'ipvsadm':
+    case 'ip':
+      return `${step.kind}: ${step.text.split('\n').length - 1} lines (${step.because})`;
   }
 }

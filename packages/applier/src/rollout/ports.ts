@@ -1,8 +1,13 @@
 import type { Family, Problem, SysctlKey, TableName } from '@sluice/bundle';
+import type { Drain, IpvsStep } from '../ipvs/values.ts';
+import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { Rehearsal } from './rehearsal.ts';
 import type { ChainNames, NodeState, Observed } from './state.ts';
 
-/** One thing that the kernel takes in one bite: a table of one family, a sysctl, the hash size. */
+/**
+ * One thing that the kernel takes in one bite: a table of one family, a sysctl, the hash size; and batches of mode ipvs, which
+ * it takes line by line.
+ */
 export type Step =
   | {
       readonly kind: 'restore-table';
@@ -15,12 +20,15 @@ export type Step =
       readonly pauseMs?: number;
     }
   | { readonly kind: 'set-sysctl'; readonly key: SysctlKey; readonly value: number; readonly because: string }
-  | { readonly kind: 'raise-hashsize'; readonly value: number; readonly because: string };
+  | { readonly kind: 'raise-hashsize'; readonly value: number; readonly because: string }
+  | IpvsStep;
 
 /** What the transaction needs of the kernel. kernel/linux.ts and kernel/fake.ts pass the same contract suite. */
 export interface Kernel {
   /** True where one payload must not create many chains (`limits.chainsPerPayloadMax`). */
   readonly slowWithManyChains: boolean;
+  /** Sets, virtual servers and addresses; absent where the tools for them are missing. */
+  readonly ipvs?: IpvsKernel | undefined;
   /** Both tables of these families, whoever made what is in them. */
   observe(families: readonly Family[]): Promise<Observed>;
   /** The rules of some chains as the kernel prints them. A chain that is not there is absent. */
@@ -102,6 +110,9 @@ export interface Journal {
   choose(target: Generation): Promise<Generation>;
   /** The values that sysctls had before Sluice first set them. */
   readonly originals: ReadonlyMap<SysctlKey, number>;
+  /** Real servers that drain; kept, so that the next process goes on with them. */
+  readonly draining: readonly Drain[];
+  keepDraining(draining: readonly Drain[]): Promise<void>;
   /** Nothing of Sluice is in the kernel any more; the history stays. */
   forget(): Promise<void>;
 }
@@ -123,6 +134,8 @@ export interface Probes {
 }
 
 export interface Clock {
+  /** Milliseconds since 1970, for what outlives the process. */
+  now(): number;
   sleep(ms: number): Promise<void>;
 }
 
@@ -144,6 +157,10 @@ export interface NodeFacts {
   readonly tools: { readonly [F in Family]?: string };
   /** Per family: the addresses of the machine's interfaces. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
+  /** Tools of mode ipvs that the node lacks. */
+  readonly ipvsToolsMissing: readonly string[];
+  /** Such as `6.1.0-44-amd64`. */
+  readonly kernelRelease: string;
   /** Process ids of the kube-proxies that run now. */
   kubeProxies(): readonly number[];
   /** True when the sysctl has this value or can be given it. */

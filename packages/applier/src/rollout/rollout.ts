@@ -1,3 +1,5 @@
+import { ipvsConflicts } from '../ipvs/conflicts.ts';
+import { type IpvsSeen, joinIpvsNames, ownedNames } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { AdmittedBundle } from './admit.ts';
 import type { Outcome } from './outcome.ts';
@@ -6,6 +8,7 @@ import type { Fault, Generation, Intent, Ports, ProbeResult, Refusal } from './p
 import { adaptGoal, newNames, ownState } from './own.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState, type Observed } from './state.ts';
 import { unlike } from './verify.ts';
+import { leftVirtual, lookVirtual, type Virtual } from './virtual.ts';
 
 /** What the kernel holds when a transaction begins. */
 export interface Ground {
@@ -15,12 +18,16 @@ export interface Ground {
   readonly now: NodeState;
   /** The tables as a whole, for what foreign rules need; left out when `now` was verified before and nothing was read since. */
   readonly observed?: Observed;
+  /** What mode ipvs held when it was seen last; left out: it is asked. */
+  readonly ipvs?: IpvsSeen;
 }
 
 /** The outcome, and what the kernel holds now where that is known without looking. */
 export interface Ending {
   readonly outcome: Outcome;
   readonly settled?: NodeState;
+  /** What mode ipvs holds now, where it was looked at. */
+  readonly ipvs?: IpvsSeen;
   /** The kernel did not take the change and was not looked at before: somebody else may have changed it since the last look. */
   readonly stale?: true;
 }
@@ -36,7 +43,11 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   const wanted = withDropped(bundle.state, ground.from.state, journal.originals);
   const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
   const now = await withSysctls(ground.now, goal, ports);
-  const change = plan(now, goal, kernel);
+  const owned = chainNames(ground.from.state);
+  const virtual = await lookVirtual(goal, owned, ports, ground.ipvs);
+  const conflicts = conflictsOf(goal, owned, virtual);
+  if (conflicts) return { outcome: { kind: 'refused', refusal: conflicts }, settled: now };
+  const change = plan(now, goal, kernel, virtual?.plan);
   if (change.steps.length === 0 && bundle.version === ground.from.version) {
     return { outcome: { kind: 'same', generation: ground.from }, settled: goal };
   }
@@ -45,19 +56,27 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   const before = await probes.once();
   const intent = intentOf(bundle.version, ground.from, goal, now);
   await journal.begin(intent);
-  const failure = await attempt(change, goal, before, ports);
-  if (failure?.kind === 'kernel' && !ground.observed) {
+  const failure = await attempt(change, goal, before, ports, owned);
+  if ('because' in failure && failure.kind === 'kernel' && !ground.observed) {
     const ending = await takeBack(failure.because, ground.from, intent, ports, 'process');
     return { ...ending, stale: true };
   }
-  if (failure) return takeBack(failure.because, ground.from, intent, ports);
+  if ('because' in failure) return takeBack(failure.because, ground.from, intent, ports);
   try {
     const generation = await journal.confirm(bundle.version, bundle.state);
-    return { outcome: { kind: 'confirmed', generation, steps: change.steps.length }, settled: goal };
+    const seen = failure.virtual ? { ipvs: failure.virtual.seen } : {};
+    return { outcome: { kind: 'confirmed', generation, steps: change.steps.length }, settled: goal, ...seen };
   } catch (error) {
     report('confirm-failed', { because: String(error) });
     return takeBack(`the new generation cannot be stored: ${messageOf(error)}`, ground.from, intent, ports);
   }
+}
+
+/** Virtual servers and sets of the goal that somebody else made. */
+function conflictsOf(goal: NodeState, owned: ChainNames, virtual: Virtual | undefined): Refusal | undefined {
+  if (!virtual || !goal.ipvs) return undefined;
+  const problems = ipvsConflicts(virtual.seen, goal.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
+  return problems.length === 0 ? undefined : { problems };
 }
 
 /** The kernel's own opinion, before anything is touched. */
@@ -78,24 +97,29 @@ interface Failure {
   readonly because: string;
 }
 
-/** Takes every step, then asks the kernel and the probes. Returns why it must be taken back, or undefined. */
+/** Takes every step, then asks the kernel and the probes. Returns why it must be taken back, or what mode ipvs holds now. */
 async function attempt(
   change: Plan,
   goal: NodeState,
   before: readonly ProbeResult[],
   ports: Ports,
-): Promise<Failure | undefined> {
+  owned: ChainNames,
+): Promise<Failure | { readonly virtual: Virtual | undefined }> {
+  let virtual: Virtual | undefined;
   try {
     await carryOut(change, ports);
     ports.report('in-kernel', { steps: change.steps.length });
-    const difference = await unlike(goal, change, ports.kernel);
+    const left = await leftVirtual(goal, owned, ports);
+    virtual = left.virtual;
+    const difference = left.left ?? (await unlike(goal, change, ports.kernel));
+    if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
     if (difference !== undefined)
       return { kind: 'kernel', because: `the kernel does not hold what was loaded: ${difference}` };
   } catch (error) {
     return { kind: 'kernel', because: messageOf(error) };
   }
   const because = regression(before, await ports.probes.patiently());
-  return because === undefined ? undefined : { kind: 'health', because };
+  return because === undefined ? { virtual } : { kind: 'health', because };
 }
 
 /** Takes the steps in order. Throws at the first that the kernel does not take. */
@@ -160,7 +184,7 @@ export function wayBack(from: Generation, intent: Intent): NodeState {
 export async function restore(
   goal: NodeState,
   owned: ChainNames,
-  ports: Pick<Ports, 'kernel' | 'clock' | 'report'>,
+  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
   const names = joinNames(owned, chainNames(goal));
@@ -171,7 +195,9 @@ export async function restore(
     const observed = await kernel.observe(families);
     const adapted = adaptGoal(goal, observed, names);
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
-    return { adapted, change: plan(now, adapted, kernel) };
+    const virtual = await lookVirtual(adapted, names, ports);
+    if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
+    return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
   };
   const first = await look();
   if (first.change.steps.length === 0) return first.adapted;

@@ -7,6 +7,7 @@ import {
   type TableProgram,
   tableNames,
 } from '@sluice/bundle';
+import { type IpvsNames, ipvsNames, joinIpvsNames, type NodeIpvs } from '../ipvs/values.ts';
 
 /** What Sluice holds in a kernel, or wants to: the unit that is planned, stored, verified and restored. */
 export interface NodeState {
@@ -14,10 +15,14 @@ export interface NodeState {
   readonly sysctls: ReadonlyMap<SysctlKey, number>;
   /** A floor: the conntrack hash table is raised to it and never made smaller. */
   readonly conntrackHashSize?: number;
+  /** In mode ipvs. */
+  readonly ipvs?: NodeIpvs;
 }
 
-/** Names of chains, by family and table. */
-export type ChainNames = { readonly [F in Family]?: Readonly<Record<TableName, readonly string[]>> };
+/** Names of chains, by family and table, and of what mode ipvs has. */
+export type ChainNames = { readonly [F in Family]?: Readonly<Record<TableName, readonly string[]>> } & {
+  readonly ipvs?: IpvsNames;
+};
 
 /** A table as the kernel printed it, with everything that anybody put there. */
 export interface ObservedTable {
@@ -55,7 +60,7 @@ export function mapTables(
 }
 
 /** The names of all chains of a state. */
-export function chainNames(state: Pick<NodeState, 'families'>): ChainNames {
+export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): ChainNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familiesOf(state)) {
     names[family] = {
@@ -63,7 +68,7 @@ export function chainNames(state: Pick<NodeState, 'families'>): ChainNames {
       nat: [...tableOf(state, family, 'nat').chains.keys()],
     };
   }
-  return names;
+  return state.ipvs ? { ...names, ipvs: ipvsNames(state.ipvs) } : names;
 }
 
 /** The names of both, each once. */
@@ -76,5 +81,5 @@ export function joinNames(a: ChainNames, b: ChainNames): ChainNames {
     }
     if (a[family] || b[family]) names[family] = tables;
   }
-  return names;
+  return a.ipvs || b.ipvs ? { ...names, ipvs: joinIpvsNames(a.ipvs, b.ipvs) } : names;
 }

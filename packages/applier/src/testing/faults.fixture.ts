@@ -69,6 +69,8 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     countRecovery: () => countdown.through(() => journal.countRecovery()),
     hold: (because) => countdown.through(() => journal.hold(because)),
     choose: (target) => countdown.through(() => journal.choose(target)),
+    draining: [],
+    keepDraining: async () => undefined,
     forget: () => countdown.through(() => journal.forget()),
   };
 }

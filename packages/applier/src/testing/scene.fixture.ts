@@ -54,13 +54,15 @@ async function startKeeper(
     rehearsal: new Rehearsal(kernel, true),
     journal: history,
     probes: { once: probe, patiently: probe },
-    clock: { sleep: async () => undefined },
+    clock: { now: () => 0, sleep: async () => undefined },
     report: (event) => void self.events.push(event),
     ...others,
   };
   const facts: NodeFacts = {
     tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
     addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
+    ipvsToolsMissing: [],
+    kernelRelease: '6.1.0',
     kubeProxies: () => self.kubeProxies,
     sysctlTakes: () => true,
   };

@@ -1,0 +1,137 @@
+import { afterEach, expect, test } from 'vitest';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+let self: Scene = scene();
+afterEach(() => self.end());
+
+const webFile = 'profiles/default/services/shop/web.ipvs';
+const web = '10.96.0.10:80/TCP';
+
+/** The bundle in mode ipvs with one file edited. */
+function bundle(edit: (text: string) => string = (text) => text): Map<string, string> {
+  return new Map([...ipvsBundle, [webFile, edit(ipvsBundle.get(webFile) ?? '')]]);
+}
+
+const withoutSecond = bundle((text) => text.replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', ''));
+
+async function real(): Promise<Record<string, number>> {
+  const servers = (await self.kernel.ipvs.observe()).servers;
+  return Object.fromEntries([...(servers.get(web)?.real ?? [])].map(([endpoint, { weight }]) => [endpoint, weight]));
+}
+
+const natChains = (): readonly string[] => self.kernel.save('ipv4').match(/(?<=^:)KUBE-\S+/gm) ?? [];
+const kinds = (from: number): readonly string[] => [
+  ...new Set(self.kernel.taken.slice(from).map((step) => ('table' in step ? step.table : step.kind))),
+];
+
+test('a bundle in mode ipvs brings sets, servers, rules and then addresses, and going away takes them all', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  expect(await keeper.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
+  expect(kinds(0)).toEqual(['set-sysctl', 'ipset', 'ipvsadm', 'filter', 'nat', 'ip']);
+  expect((await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
+  await keeper.cleanup();
+  const seen = await self.kernel.ipvs.observe();
+  expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
+});
+
+test('putting the same bundle again, and settling, does nothing', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  await keeper.put(bundle(), true);
+  expect(await keeper.put(bundle(), true)).toMatchObject({ kind: 'same' });
+  expect(await keeper.settle()).toBe(0);
+});
+
+test('a real server that goes drains over a restart, and leaves when its connections are gone', async () => {
+  self = scene();
+  const first = await self.start();
+  await first.keeper.put(bundle(), true);
+  await first.keeper.put(withoutSecond, true);
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
+  const second = await self.start();
+  expect(second.history.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
+  self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
+  await second.keeper.settle();
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
+  self.kernel.ipvs.open.clear();
+  await second.keeper.settle();
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
+  expect(second.history.draining).toEqual([]);
+});
+
+test('health that fails brings the weight back that was taken', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  await keeper.put(bundle(), true);
+  let asked = 0;
+  self.health = () => asked++ === 0;
+  expect(await keeper.put(withoutSecond, true)).toMatchObject({ kind: 'rolled-back' });
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
+});
+
+test('a weight that somebody set to 0, and a server that somebody removed, come back', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  await keeper.put(bundle(), true);
+  const text = '-e -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 0\n-D -t 192.0.2.50:80\n';
+  await self.kernel.ipvs.apply({ kind: 'ipvsadm', text, because: '' });
+  expect(await keeper.settle()).toBe(1);
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
+});
+
+test('a virtual server of somebody else is refused, and stays as it is', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  await self.kernel.ipvs.apply({ kind: 'ipvsadm', text: '-A -t 10.96.0.10:80 -s lc\n', because: '' });
+  const outcome = await keeper.put(bundle(), true);
+  expect(outcome).toMatchObject({ refusal: { problems: [{ code: 'NODE_SERVERS_NOT_OURS' }] } });
+  expect((await self.kernel.ipvs.observe()).servers.get(web)?.scheduler).toBe('lc');
+});
+
+test('a node goes from iptables to ipvs and back, and nothing of the other mode is left', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  const old = sampleBundle({ families: ['ipv4'] });
+  await keeper.put(old, true);
+  const before = natChains();
+  expect(await keeper.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
+  expect(natChains().filter((name) => /SVC|SEP/.test(name))).toEqual([]);
+  expect(self.kernel.taken.at(-1)?.kind).toBe('ip');
+  expect(await keeper.put(old, true)).toMatchObject({ kind: 'confirmed' });
+  expect(natChains().toSorted()).toEqual(before.toSorted());
+  expect((await self.kernel.ipvs.observe()).bound).toBeUndefined();
+});
+
+test('whatever line of a change of mode fails, the node ends as it began', async () => {
+  for (let step = 0; step < 4; step++) {
+    self = scene();
+    await (await self.start()).keeper.put(sampleBundle({ families: ['ipv4'] }), true);
+    const before = natChains();
+    // A process that has looked at the kernel itself does not try again.
+    const { keeper } = await self.start();
+    self.kernel.ipvs.failAt = { step: self.kernel.ipvs.taken.length + step, lines: 1 };
+    const outcome = await keeper.put(bundle(), true);
+    const seen = await self.kernel.ipvs.observe();
+    expect([outcome.kind, seen.servers.size, seen.sets.size, natChains()]).toEqual(
+      step < 3 ? ['rolled-back', 0, 0, before] : ['confirmed', 5, 17, natChains()],
+    );
+    self.end();
+  }
+});
+
+test('a process that dies in the middle leaves nothing behind', async () => {
+  self = scene();
+  const dying = await self.start(
+    {},
+    { probes: { once: async () => [], patiently: () => new Promise(() => undefined) } },
+  );
+  void dying.keeper.put(bundle(), true);
+  await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
+  const { keeper } = await self.start();
+  expect(await keeper.recover()).toMatchObject({ kind: 'rolled-back' });
+  const seen = await self.kernel.ipvs.observe();
+  expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
+});
