@@ -1,0 +1,56 @@
+import { execaSync } from 'execa';
+import { afterAll, expect, test } from 'vitest';
+import { server, state } from '../../../packages/applier/src/ipvs/states.fixture.ts';
+import { ipvsSteps, planIpvs } from '../../../packages/applier/src/ipvs/plan.ts';
+import { nothing, ownedBy } from '../../../packages/applier/src/ipvs/values.ts';
+import { findIpvsTools, LinuxIpvs } from '../../../packages/applier/src/kernel/ipvs-linux.ts';
+import { type Run, runChildren } from '../../../packages/applier/src/kernel/run.ts';
+import { ipvsContract } from '../ipvs.contract.ts';
+
+/** Mode ipvs on a real kernel, each time in a network namespace of its own. */
+
+const made: string[] = [];
+afterAll(() => {
+  for (const name of made) execaSync('ip', ['netns', 'delete', name], { reject: false });
+});
+
+function open(count = { processes: 0 }): LinuxIpvs {
+  const name = `ipvs-${made.length}`;
+  execaSync('ip', ['netns', 'add', name]);
+  made.push(name);
+  execaSync('ip', ['-n', name, 'link', 'set', 'lo', 'up']);
+  const tools = findIpvsTools();
+  if ('missing' in tools) throw new Error(`the guest lacks ${tools.missing.join(', ')}`);
+  const run = runChildren();
+  const inside: Run = (command) => {
+    count.processes++;
+    return run({ ...command, file: tools.ip, args: ['netns', 'exec', name, command.file, ...command.args] });
+  };
+  return new LinuxIpvs(tools, inside);
+}
+
+ipvsContract('linux', async () => open());
+
+test('10,000 servers with 5 real ones come in one batch for each tool, and one endpoint is two', async () => {
+  const count = { processes: 0 };
+  const kernel = open(count);
+  const address = (n: number): string => `10.${100 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}:80/TCP`;
+  const five = { '10.244.1.1:80': 1, '10.244.1.2:80': 1, '10.244.1.3:80': 1, '10.244.1.4:80': 1, '10.244.1.5:80': 1 };
+  const all = Array.from({ length: 10_000 }, (_, n) => server(address(n), five));
+  const wanted = state(all);
+  const options = { now: 0, drainMs: 1, excludeCIDRs: [] };
+  const to = async (goal: typeof wanted): Promise<number> => {
+    count.processes = 0;
+    const started = performance.now();
+    for (const step of ipvsSteps(planIpvs(await kernel.observe(), goal, ownedBy(wanted), [], options)))
+      await kernel.apply(step);
+    process.stdout.write(`guest: ${count.processes} processes, ${Math.round(performance.now() - started)} ms\n`);
+    return count.processes;
+  };
+  expect(await to(wanted)).toBeLessThanOrEqual(20);
+  const { '10.244.1.5:80': _, ...four } = five;
+  expect(await to(state([...all.slice(1), server(address(0), { ...four, '10.244.1.6:80': 1 })]))).toBeLessThanOrEqual(
+    6,
+  );
+  expect(await to(nothing)).toBeLessThanOrEqual(20);
+}, 240_000);
