@@ -1,0 +1,86 @@
+/** Runs in the guest: does what the machine asks over the virtio port, several things at once. */
+import { spawn } from 'node:child_process';
+import {
+  createReadStream,
+  createWriteStream,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { createInterface } from 'node:readline';
+import { outputBytesMax, portName, type Ran, type Reply, type Request } from './protocol.ts';
+
+/** The port's device: the kernel names it by number and tells its name in /sys. */
+function device(): string {
+  const ports = '/sys/class/virtio-ports';
+  const name = readdirSync(ports).find((port) => readFileSync(`${ports}/${port}/name`, 'utf8').trim() === portName);
+  return `/dev/${name}`;
+}
+
+// One descriptor for both directions: a port can be open once only.
+const port = openSync(device(), 'r+');
+const out = createWriteStream('', { fd: port, autoClose: false });
+const say = (reply: Reply): void => void out.write(`${JSON.stringify(reply)}\n`);
+
+class Bounded {
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  cut = false;
+
+  add(chunk: Buffer): void {
+    this.cut ||= this.#bytes + chunk.length > outputBytesMax;
+    if (this.cut) return;
+    this.#bytes += chunk.length;
+    this.#chunks.push(chunk);
+  }
+
+  get text(): string {
+    return Buffer.concat(this.#chunks).toString('utf8');
+  }
+}
+
+function run(request: Request & { do: 'run' }): Promise<Ran> {
+  const { promise, resolve } = Promise.withResolvers<Ran>();
+  const [file = '', ...args] = request.argv;
+  const child = spawn(file, args, { cwd: request.cwd, env: { ...process.env, ...request.env }, detached: true });
+  const stdout = new Bounded();
+  const stderr = new Bounded();
+  child.stdout.on('data', (chunk: Buffer) => stdout.add(chunk));
+  child.stderr.on('data', (chunk: Buffer) => stderr.add(chunk));
+  child.stdin.on('error', () => {});
+  child.stdin.end(request.input);
+  const end = (code: number | null, why = ''): void => {
+    clearTimeout(timer);
+    resolve({ code, stdout: stdout.text, stderr: stderr.text + why, cut: stdout.cut || stderr.cut });
+  };
+  const timer = setTimeout(() => {
+    // Its children too: the group is its own.
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    end(null, `\nended after ${request.timeoutMs} ms`);
+  }, request.timeoutMs);
+  child.on('error', (error) => end(127, String(error)));
+  child.on('close', (code) => end(code));
+  return promise;
+}
+
+async function answer(request: Request): Promise<Reply> {
+  switch (request.do) {
+    case 'run':
+      return { id: request.id, ...(await run(request)) };
+    case 'put':
+      mkdirSync(dirname(request.path), { recursive: true });
+      writeFileSync(request.path, Buffer.from(request.base64, 'base64'));
+      return { id: request.id, base64: '' };
+    case 'get':
+      return { id: request.id, base64: readFileSync(request.path).toString('base64') };
+  }
+}
+
+say({ ready: true });
+for await (const line of createInterface({ input: createReadStream('', { fd: port, autoClose: false }) })) {
+  const request = JSON.parse(line) as Request;
+  answer(request).then(say, (error: unknown) => say({ id: request.id, error: String(error) }));
+}

@@ -1,0 +1,227 @@
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { execa, execaSync } from 'execa';
+import { find, type Image, makeDisk, prepareImage } from './image.ts';
+import { portName, type Ran, type Reply, type Request } from './protocol.ts';
+
+export interface GuestOptions {
+  /** MiB of memory; 2048 when left out. */
+  readonly memory?: number;
+  /**
+   * A raw disk image that the guest sees as /dev/vdc and mounts itself. It is opened past the machine's cache, so that what
+   * the guest has flushed, and only that, is there after `kill`.
+   */
+  readonly disk?: string;
+}
+
+export interface RunOptions {
+  readonly input?: string;
+  /** After this the program and its children are killed; 60,000 when left out. */
+  readonly timeoutMs?: number;
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** An emulated machine with a Debian kernel: `await using guest = await bootGuest()`. */
+export interface Guest extends AsyncDisposable {
+  /** From the start of the emulator to the agent's first word. */
+  readonly bootMs: number;
+  /** Runs a program; a text is a script for `sh`. The checkout is the current directory, at /sluice. */
+  run(command: string | readonly string[], options?: RunOptions): Promise<Ran>;
+  put(path: string, content: string | Uint8Array): Promise<void>;
+  get(path: string): Promise<Buffer>;
+  /** Pulls the plug: `kill -9` of the emulator. */
+  kill(): Promise<void>;
+}
+
+const checkout = join(import.meta.dirname, '..', '..');
+const bootMsMax = 180_000;
+
+/**
+ * Boots a guest that holds this checkout as it is now.
+ * @throws with the end of its console when it does not come up
+ */
+export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
+  const image = prepareImage();
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-vm-'));
+  const project = join(folder, 'project.img');
+  makeProjectDisk(project, folder);
+  const started = performance.now();
+  const socket = join(folder, 'port');
+  const emulator = startEmulator(image, project, socket, options);
+  try {
+    const talk = await Talk.open(socket, emulator);
+    return new Emulated(emulator, talk, folder, performance.now() - started);
+  } catch (error) {
+    emulator.kill('SIGKILL');
+    const { all } = await emulator;
+    rmSync(folder, { recursive: true, force: true });
+    throw new Error(`Cannot boot the guest: ${String(error)}\n${String(all).slice(-2000)}`, { cause: error });
+  }
+}
+
+/** What of the checkout the guest runs; node_modules is on the root disk, which changes less often. */
+const parts = [
+  'packages',
+  'test',
+  'tools',
+  'examples',
+  'docs',
+  'bin',
+  'package.json',
+  'pnpm-workspace.yaml',
+  'tsconfig.json',
+  'vitest.config.ts',
+  'README.md',
+];
+
+function makeProjectDisk(image: string, folder: string): void {
+  const staging = join(folder, 'project');
+  for (const part of parts) {
+    const from = join(checkout, part);
+    if (existsSync(from)) cpSync(from, join(staging, part), { recursive: true, verbatimSymlinks: true });
+  }
+  makeDisk(image, staging, 200);
+  rmSync(staging, { recursive: true });
+}
+
+function startEmulator(image: Image, project: string, socket: string, options: GuestOptions) {
+  const readOnly = (file: string): string[] => ['-drive', `file=${file},format=raw,if=virtio,readonly=on,cache=unsafe`];
+  const args = [
+    // -enable-kvm may hang where the machine is itself a guest: emulation is slow and always works.
+    ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '2', '-m', String(options.memory ?? 2048)],
+    ...['-nographic', '-no-reboot', '-nic', 'none', '-monitor', 'none', '-serial', 'stdio'],
+    ...['-kernel', image.kernel, '-initrd', image.initrd, '-append', 'console=ttyS0 quiet panic=-1 mitigations=off'],
+    ...readOnly(image.root),
+    ...readOnly(project),
+    ...(options.disk === undefined ? [] : ['-drive', `file=${options.disk},format=raw,if=virtio,cache=none`]),
+    ...['-device', 'virtio-rng-pci', '-device', 'virtio-serial-pci'],
+    ...['-chardev', `socket,id=port,path=${socket},server=on,wait=off`],
+    ...['-device', `virtserialport,chardev=port,name=${portName}`],
+  ];
+  const program = find('qemu-system-x86_64') as string;
+  return execa(program, args, { stdin: 'ignore', all: true, reject: false, maxBuffer: 4 * 1024 * 1024 });
+}
+
+type Emulator = ReturnType<typeof startEmulator>;
+
+/** Requests and replies over the port. */
+class Talk {
+  readonly #socket: Socket;
+  readonly #waiting = new Map<number, PromiseWithResolvers<Reply>>();
+  readonly #ready = Promise.withResolvers<void>();
+  #next = 1;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    createInterface({ input: socket }).on('line', (line) => this.#hear(JSON.parse(line) as Reply));
+    socket.on('error', () => {});
+    socket.on('close', () => this.#fail());
+    this.#ready.promise.catch(() => {});
+  }
+
+  /** Waits until the guest's agent speaks. */
+  static async open(path: string, emulator: Emulator): Promise<Talk> {
+    const ended = emulator.then(() => Promise.reject(new Error('the emulator ended')));
+    ended.catch(() => {});
+    const late = rejectAfter(bootMsMax);
+    const talk = new Talk(await Promise.race([connected(path), ended, late.promise]));
+    await Promise.race([talk.#ready.promise, ended, late.promise]).finally(late.cancel);
+    return talk;
+  }
+
+  async ask(request: WithoutId<Request>): Promise<Reply> {
+    const id = this.#next++;
+    const reply = Promise.withResolvers<Reply>();
+    this.#waiting.set(id, reply);
+    this.#socket.write(`${JSON.stringify({ id, ...request })}\n`);
+    const answer = await reply.promise;
+    if ('error' in answer) throw new Error(answer.error);
+    return answer;
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #hear(reply: Reply): void {
+    if ('ready' in reply) return this.#ready.resolve();
+    this.#waiting.get(reply.id)?.resolve(reply);
+    this.#waiting.delete(reply.id);
+  }
+
+  #fail(): void {
+    const error = new Error('the guest is gone');
+    this.#ready.reject(error);
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+}
+
+type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
+
+async function connected(path: string): Promise<Socket> {
+  for (;;) {
+    const socket = await new Promise<Socket | undefined>((resolve) => {
+      const attempt = connect(path, () => resolve(attempt));
+      attempt.once('error', () => resolve(undefined));
+    });
+    if (socket !== undefined) return socket;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function rejectAfter(ms: number): { readonly promise: Promise<never>; cancel(): void } {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  const timer = setTimeout(() => reject(new Error(`it did not come up within ${ms} ms`)), ms);
+  return { promise, cancel: () => clearTimeout(timer) };
+}
+
+class Emulated implements Guest {
+  readonly bootMs: number;
+  readonly #emulator: Emulator;
+  readonly #talk: Talk;
+  readonly #folder: string;
+
+  constructor(emulator: Emulator, talk: Talk, folder: string, bootMs: number) {
+    this.#emulator = emulator;
+    this.#talk = talk;
+    this.#folder = folder;
+    this.bootMs = bootMs;
+  }
+
+  async run(command: string | readonly string[], options: RunOptions = {}): Promise<Ran> {
+    const { input = '', timeoutMs = 60_000, cwd = '/sluice', env = {} } = options;
+    const argv = typeof command === 'string' ? ['sh', '-c', command] : command;
+    return (await this.#talk.ask({ do: 'run', argv, input, timeoutMs, cwd, env })) as Ran & { id: number };
+  }
+
+  async put(path: string, content: string | Uint8Array): Promise<void> {
+    await this.#talk.ask({ do: 'put', path, base64: Buffer.from(content as string).toString('base64') });
+  }
+
+  async get(path: string): Promise<Buffer> {
+    const reply = await this.#talk.ask({ do: 'get', path });
+    return Buffer.from('base64' in reply ? reply.base64 : '', 'base64');
+  }
+
+  async kill(): Promise<void> {
+    this.#emulator.kill('SIGKILL');
+    await this.#emulator;
+    this.#talk.close();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+  }
+}
+
+/** An empty ext4 disk for `GuestOptions.disk`, with a journal, as a machine's own would be. */
+export function emptyDisk(file: string, megabytes: number): void {
+  execaSync(find('mkfs.ext4') as string, ['-q', '-F', file, `${megabytes}M`]);
+}

@@ -1,0 +1,37 @@
+/** What machine and guest say to each other: one JSON document a line, over a virtio port. */
+
+/** Machine → guest. */
+export type Request =
+  | {
+      readonly id: number;
+      readonly do: 'run';
+      readonly argv: readonly string[];
+      readonly input: string;
+      readonly timeoutMs: number;
+      readonly cwd: string;
+      readonly env: Readonly<Record<string, string>>;
+    }
+  | { readonly id: number; readonly do: 'put'; readonly path: string; readonly base64: string }
+  | { readonly id: number; readonly do: 'get'; readonly path: string };
+
+/** How a program in the guest ended. */
+export interface Ran {
+  /** null when a signal or the time limit ended it. */
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** The output was longer than the bound; its end is missing. */
+  readonly cut: boolean;
+}
+
+/** Guest → machine. The first line is `ready`. */
+export type Reply =
+  | { readonly ready: true }
+  | ({ readonly id: number } & Ran)
+  | { readonly id: number; readonly base64: string }
+  | { readonly id: number; readonly error: string };
+
+/** The port's name on both sides. */
+export const portName = 'sluice.0';
+/** Output of a program beyond this is dropped: a runaway must not fill the port. */
+export const outputBytesMax = 16 * 1024 * 1024;

@@ -1,0 +1,67 @@
+import type { Guest } from './guest.ts';
+
+/** One test as it ended in the guest. */
+export interface GuestResult {
+  /** Below the checkout. */
+  readonly file: string;
+  readonly name: string;
+  readonly state: 'passed' | 'failed' | 'skipped';
+  /** Why it failed; empty otherwise. */
+  readonly message: string;
+}
+
+/** The parts that we read of vitest's JSON report. */
+interface Report {
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly message?: string;
+    readonly assertionResults: readonly {
+      readonly fullName: string;
+      readonly status: string;
+      readonly failureMessages?: readonly string[];
+    }[];
+  }[];
+}
+
+/**
+ * Runs test files in the guest, with the same vitest.
+ * @param paths files or folders below the checkout
+ * @returns every test there is. Throws when vitest itself cannot run
+ */
+export async function runInGuest(
+  guest: Guest,
+  paths: readonly string[],
+  timeoutMs: number,
+): Promise<readonly GuestResult[]> {
+  const report = '/tmp/report.json';
+  const vitest = [
+    'node',
+    'node_modules/vitest/vitest.mjs',
+    'run',
+    '--project',
+    'guest',
+    '--reporter=json',
+    `--outputFile=${report}`,
+  ];
+  const { stderr } = await guest.run([...vitest, ...paths], { timeoutMs, env: insideGuest });
+  const text = await guest.get(report).catch(() => {
+    throw new Error(`Cannot run ${paths.join(' ')} in the guest: ${stderr.slice(-4000)}`);
+  });
+  return (JSON.parse(text.toString('utf8')) as Report).testResults.flatMap(ofModule);
+}
+
+/** By this vitest.config.ts offers the project `guest`, whose tests would change the rules of whatever machine they run on. */
+const insideGuest = { SLUICE_GUEST: '1' };
+
+function ofModule(module: Report['testResults'][number]): readonly GuestResult[] {
+  const file = module.name.replace('/sluice/', '');
+  if (module.assertionResults.length === 0) {
+    return [{ file, name: 'can be loaded', state: 'failed', message: module.message ?? 'it holds no test' }];
+  }
+  return module.assertionResults.map(({ fullName, status, failureMessages }) => ({
+    file,
+    name: fullName,
+    state: status === 'passed' || status === 'failed' ? status : 'skipped',
+    message: failureMessages?.join('\n') ?? '',
+  }));
+}
