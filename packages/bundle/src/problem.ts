@@ -29,6 +29,11 @@ export interface Problem {
  * its meaning. docs/problems.md lists them from here.
  */
 export const problemCodes = {
+  // a running cluster
+  CLUSTER_ACCESS: 'no kubeconfig, context or credentials lead to a cluster',
+  CLUSTER_FORBIDDEN: 'the API server does not let the account do what is needed',
+  CLUSTER_UNREACHABLE: 'the API server does not answer, or something else answers in its place',
+  CLUSTER_UNTRUSTED: 'the certificate of the API server is not one that the kubeconfig trusts',
   // bytes and documents
   INPUT_UNREADABLE: 'a file or directory cannot be read',
   INPUT_EMPTY: 'the input holds nothing that the command can use',

@@ -13,6 +13,7 @@ export function clusterCommands(program: Command): void {
   examples(withCluster(program.command('snapshot')), [
     'sluice snapshot -o snapshot.yaml',
     'sluice snapshot -o - -n shop --context staging',
+    'sluice snapshot --redact -o report.yaml',
     'sluice render -f manifests/ --base snapshot.yaml -o rendered',
   ])
     .summary('write what a cluster holds into a file')
@@ -20,5 +21,6 @@ export function clusterCommands(program: Command): void {
     .requiredOption('-o, --output <FILE|DIR|->', 'where to write; a DIR gets a file for each kind', notEmpty)
     .option('-n, --namespace <NS>', 'only Services of this namespace; may be repeated', collect)
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
+    .option('--redact', 'put other names and addresses in their place, for bug reports')
     .action(run(async (options) => (await import('../commands/snapshot.ts')).snapshotCommand(options)));
 }

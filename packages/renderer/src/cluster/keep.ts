@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../render/kube.ts';
 import { schedulerKey, weightsKey } from '../render/read/annotations.ts';
+import { mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';
 
 const annotationsKept: readonly string[] = [schedulerKey, weightsKey];
@@ -54,11 +55,6 @@ function metadataOf(object: JsonObject): JsonObject {
     annotations: some(Object.fromEntries(annotations)),
     creationTimestamp: metadata['creationTimestamp'],
   });
-}
-
-function mapAt(object: JsonObject, key: string): JsonObject {
-  const value = object[key];
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 /** The keys that have a value. */

@@ -38,3 +38,6 @@ export const kubeProxyPath = `/api/v1/namespaces/${kubeProxyConfigMap.namespace}
 export function grantingRule(kind: ListedKind): string {
   return `{apiGroups: ["${kind.group}"], resources: ["${kind.resource}"], verbs: ["list"]}`;
 }
+
+/** The rule of a Role in its namespace that grants reading kube-proxy's configuration. */
+export const configMapRule = `{apiGroups: [""], resources: ["configmaps"], resourceNames: ["${kubeProxyConfigMap.name}"], verbs: ["get"]}`;

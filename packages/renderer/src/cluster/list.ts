@@ -1,8 +1,10 @@
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
-import { grantingRule, type ListedKind, listPath } from './kinds.ts';
+import { type ListedKind, listPath } from './kinds.ts';
+import { isMap, parseJson } from './json.ts';
 import { clusterLimits } from './limits.ts';
+import { refusedList, strangeAnswer, tooMany } from './refusal.ts';
 import { get, type Patience } from './request.ts';
 
 /** All objects of a kind at one moment. */
@@ -32,6 +34,7 @@ export async function list(access: Access, kind: ListedKind, options: ListOption
     if (listed !== 'gone') return listed;
   }
   throw new ClusterFailure(
+    'CLUSTER_UNREACHABLE',
     `Cannot list ${kind.resource} of ${access.server}: the server forgot the list ${clusterLimits.restartsMax + 1} times while it was read`,
     'Look whether the server is overloaded or its etcd is compacted too often',
   );
@@ -44,7 +47,7 @@ async function listOnce(access: Access, kind: ListedKind, options: ListOptions):
     const answer = await get(access, pagePath(kind, options, next), options.patience);
     if (answer.status === 410) return 'gone';
     if (answer.status === 404 && next === '') return undefined;
-    if (answer.status !== 200) throw refusal(access, kind, answer.status, options.namespace);
+    if (answer.status !== 200) throw refusedList(access, kind, answer.status, options.namespace);
     const page = readPage(access, kind, answer.body);
     items.push(...page.items);
     if (items.length > clusterLimits.objectsMax) throw tooMany(access, kind);
@@ -66,51 +69,13 @@ interface Page extends Listed {
 }
 
 function readPage(access: Access, kind: ListedKind, body: string): Page {
-  const value = parse(body);
+  const value = parseJson(body);
   const metadata = isMap(value) ? value['metadata'] : undefined;
   const items = isMap(value) && value['kind'] === `${kind.kind}List` ? (value['items'] ?? []) : undefined;
   if (!isMap(metadata) || !Array.isArray(items) || !items.every(isMap)) {
-    throw new ClusterFailure(
-      `Cannot list ${kind.resource} of ${access.server}: the answer is no ${kind.kind}List`,
-      'Look whether something other than an API server answers there, such as a proxy that asks for a login',
-    );
+    throw strangeAnswer(`list ${kind.resource} of ${access.server}`, `${kind.kind}List`);
   }
   return { items, resourceVersion: textOf(metadata['resourceVersion']), next: textOf(metadata['continue']) };
-}
-
-function refusal(access: Access, kind: ListedKind, status: number, namespace?: string): ClusterFailure {
-  const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
-  const what = `Cannot list ${kind.resource}${where} of ${access.server}`;
-  if (status === 403) {
-    return new ClusterFailure(`${what}: the account has no right to`, `This rule grants it: ${grantingRule(kind)}`);
-  }
-  if (status === 401) {
-    return new ClusterFailure(
-      `${what}: it does not accept the credentials`,
-      'Log in again, or check the user in the kubeconfig',
-    );
-  }
-  return new ClusterFailure(`${what}: it answered ${status}`, 'Check the selector and the server');
-}
-
-function tooMany(access: Access, kind: ListedKind): ClusterFailure {
-  return new ClusterFailure(
-    `Cannot list ${kind.resource} of ${access.server}: there are more than ${clusterLimits.objectsMax}`,
-    'Limit the snapshot with -n or -l',
-    'INPUT_TOO_LARGE',
-  );
-}
-
-function parse(body: string): Json | undefined {
-  try {
-    return JSON.parse(body) as Json;
-  } catch {
-    return undefined;
-  }
-}
-
-function isMap(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');

@@ -16,32 +16,55 @@ export interface Answer {
 }
 
 /**
- * GETs one path, again after a lost connection, a time-out, 429 and 5xx.
+ * GETs one path, again after a lost connection, a time-out, 429 and 5xx, and once with new credentials after 401.
  * @returns any other answer, also a refusal
  * @throws ClusterFailure when the last try fails too, when the certificate is not trusted, or when the answer is too large
  */
 export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<Answer> {
+  let isRenewed = false;
   for (let attempt = 1; ; attempt++) {
-    const result = await getOnce(new URL(access.server.replace(/\/$/, '') + path), await access.options(), patience);
-    if (!('lost' in result) && !isPassing(result.status)) return result;
-    const why = 'lost' in result ? result.lost : `it answered ${result.status}`;
-    if (attempt === clusterLimits.attemptsMax || ('lost' in result && result.final)) {
-      throw new ClusterFailure(`Cannot read ${access.server}${path.replace(/\?.*/, '')}: ${why}`, reachHint);
+    const result = await getOnce(urlOf(access, path), await access.options(), patience);
+    if (!('lost' in result) && result.status === 401 && !isRenewed) {
+      access.renew();
+      isRenewed = true;
+      continue;
     }
+    if (!('lost' in result) && !isPassing(result.status)) return result;
+    if ('lost' in result && result.isAboutTrust) throw untrusted(access, result.lost);
+    if (attempt === clusterLimits.attemptsMax) throw unreachable(access, path, result);
     const pause = Math.min(patience.backoffMs * 2 ** (attempt - 1), clusterLimits.backoffMaxMs);
     // Chance keeps many readers of one server apart; it has no part in what is written.
     await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
   }
 }
 
-const reachHint = 'Check the server in the kubeconfig, the network to it, and its certificate';
+function urlOf(access: Access, path: string): URL {
+  return new URL(access.server.replace(/\/$/, '') + path);
+}
+
+function unreachable(access: Access, path: string, last: Answer | Lost): ClusterFailure {
+  const why = 'lost' in last ? last.lost : `it answered ${last.status}`;
+  return new ClusterFailure(
+    'CLUSTER_UNREACHABLE',
+    `Cannot read ${access.server}${path.replace(/\?.*/, '')}: ${why}`,
+    'Check the server in the kubeconfig, the network and the proxy on the way to it',
+  );
+}
+
+function untrusted(access: Access, why: string): ClusterFailure {
+  return new ClusterFailure(
+    'CLUSTER_UNTRUSTED',
+    `Cannot trust ${access.server}: ${why}`,
+    'Check the certificate authority in the kubeconfig, and whether the server renewed its certificate',
+  );
+}
 
 const isPassing = (status: number): boolean => status === 429 || status >= 500;
 
 interface Lost {
   readonly lost: string;
-  /** Another try would end the same way. */
-  readonly final: boolean;
+  /** Waiting does not mend a certificate. */
+  readonly isAboutTrust: boolean;
 }
 
 function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
@@ -50,8 +73,8 @@ function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise
     const lose = (error: Error): void =>
       resolve(
         signal.aborted
-          ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, final: false }
-          : { lost: error.message, final: isAboutTrust(error) },
+          ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
+          : { lost: error.message, isAboutTrust: isAboutTrust(error) },
       );
     const asked = request(url, { ...options, method: 'GET', signal }, (response) => {
       const chunks: Buffer[] = [];
@@ -77,13 +100,13 @@ function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise
 
 function tooLarge(url: URL, max: number): ClusterFailure {
   return new ClusterFailure(
+    'INPUT_TOO_LARGE',
     `Cannot read ${url.origin}${url.pathname}: its answer has more than ${max} bytes`,
     'Look at what answers there: pages of an API server are smaller',
-    'INPUT_TOO_LARGE',
   );
 }
 
-/** Errors of certificates: waiting does not mend them. */
+/** Node's and OpenSSL's codes of certificates that do not hold. */
 function isAboutTrust(error: Error): boolean {
   const code = 'code' in error ? String(error.code) : '';
   return /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|ERR_SSL)/.test(code);

@@ -1,11 +1,13 @@
-import { compareText } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/bundle';
 import { stringify } from 'yaml';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { keep, keepConfigMap } from './keep.ts';
-import { kubeProxyPath, type ListedKind, listedKinds } from './kinds.ts';
+import { isMap, parseJson } from './json.ts';
+import { configMapRule, kubeProxyConfigMap, kubeProxyPath, type ListedKind, listedKinds } from './kinds.ts';
 import { list, type ListOptions } from './list.ts';
+import { refused, strangeAnswer, unreadConfigMap } from './refusal.ts';
 import { get } from './request.ts';
 
 /** What of a cluster a snapshot holds. */
@@ -20,6 +22,8 @@ export interface Asked {
 export interface Snapshot {
   readonly header: JsonObject;
   readonly parts: ReadonlyMap<string, readonly JsonObject[]>;
+  /** What could not be read and is not needed. */
+  readonly notes: readonly Problem[];
 }
 
 export interface TakeOptions extends Pick<ListOptions, 'pageObjects' | 'patience'> {
@@ -38,12 +42,13 @@ export async function takeSnapshot(access: Access, asked: Asked, options: TakeOp
   if (!hasSlices) await reader.read(listedKinds.Endpoints);
   await reader.read(listedKinds.Node);
   await reader.readConfigMap();
-  return { header: headerOf(asked, reader.versions), parts: reader.parts };
+  return { header: headerOf(asked, reader.versions), parts: reader.parts, notes: reader.notes };
 }
 
 class Reader {
   readonly parts = new Map<string, readonly JsonObject[]>();
   readonly versions: Record<string, string> = {};
+  readonly notes: Problem[] = [];
   private readonly access: Access;
   private readonly asked: Asked;
   private readonly options: TakeOptions;
@@ -75,7 +80,16 @@ class Reader {
   /** kube-proxy's ConfigMap, where there is one that may be read: without it the defaults or a config hold. */
   async readConfigMap(): Promise<void> {
     const { status, body } = await get(this.access, kubeProxyPath, this.options.patience);
-    if (status === 200) this.parts.set('configmaps', [keepConfigMap(JSON.parse(body) as JsonObject)]);
+    const what = `read ConfigMap ${kubeProxyConfigMap.namespace}/${kubeProxyConfigMap.name} of ${this.access.server}`;
+    if (status === 404) return;
+    if (status === 403) {
+      this.notes.push(unreadConfigMap(this.access));
+      return;
+    }
+    if (status !== 200) throw refused(what, status, configMapRule);
+    const value = parseJson(body);
+    if (!isMap(value) || value['kind'] !== 'ConfigMap') throw strangeAnswer(what, 'ConfigMap');
+    this.parts.set('configmaps', [keepConfigMap(value)]);
   }
 
   private listOptions(kind: ListedKind, namespace: string | undefined): ListOptions {
@@ -91,6 +105,7 @@ class Reader {
 
 function noSuchKind(access: Access, kind: ListedKind): ClusterFailure {
   return new ClusterFailure(
+    'CLUSTER_UNREACHABLE',
     `Cannot list ${kind.resource} of ${access.server}: it does not know them`,
     'Look whether the address in the kubeconfig is that of an API server',
   );
@@ -117,6 +132,12 @@ function headerOf(asked: Asked, versions: Readonly<Record<string, string>>): Jso
     resourceVersions: versions,
   };
 }
+
+/** Every file that the directory of a snapshot may have besides its header. */
+export const snapshotKinds: readonly string[] = [
+  ...Object.values(listedKinds).map(({ resource }) => `${resource}.yaml`),
+  'configmaps.yaml',
+];
 
 /** The snapshot as one text: the header, then the objects by kind, namespace and name. */
 export function printSnapshot(snapshot: Snapshot): string {

@@ -87,7 +87,8 @@ async function readLayers(options: InputOptions): Promise<{ change: ReadSources;
 /** The cluster as if `sluice snapshot` had written it to a file. */
 async function clusterSource(options: InputOptions): Promise<ReadSources> {
   const { printSnapshot } = await import('../cluster/snapshot.ts');
-  return { sources: [{ file: 'cluster', text: printSnapshot(await readCluster(options)) }], problems: [] };
+  const snapshot = await readCluster(options);
+  return { sources: [{ file: 'cluster', text: printSnapshot(snapshot) }], problems: snapshot.notes };
 }
 
 const twoBases: Problem = {

@@ -8,6 +8,7 @@ import { type Found, findObjects } from './objects.ts';
 import { Places } from './origin.ts';
 import { type ParsedDocument, parseDocument } from './parse/parse.ts';
 import { controlCharacterProblem, nameOf, printable, problemsAt, refusal, tooManyDocuments } from './problems.ts';
+import { otherFormat } from './snapshot.ts';
 import type { Source } from './sources.ts';
 
 /** What the input holds. Objects stand in the order of the sources, and of the documents in each. */
@@ -76,7 +77,7 @@ class Loader {
         this.kubeProxy.push({ value: found.value, origin: this.places.origin(parsed, found.path), text: source.text });
         return;
       case 'snapshot':
-        this.snapshots.push(found.value['complete'] === true);
+        this.enterSnapshot(found.value, parsed, found.path);
         return;
       case 'passed-over':
         this.passOver(printable(found.kind));
@@ -88,6 +89,12 @@ class Loader {
       case 'sluice-config':
         this.problems.push(refusal(found, this.places.place(parsed, found.path)));
     }
+  }
+
+  private enterSnapshot(header: JsonObject, parsed: ParsedDocument, path: Path): void {
+    const problem = otherFormat(header, this.places.place(parsed, [...path, 'format']));
+    if (problem !== undefined) this.problems.push(problem);
+    this.snapshots.push(header['complete'] === true);
   }
 
   private passOver(kind: string): void {

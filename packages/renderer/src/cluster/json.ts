@@ -1,0 +1,20 @@
+import type { Json, JsonObject } from '../render/kube.ts';
+
+/** The value of a text that a server sent; undefined when it is no JSON. */
+export function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+export function isMap(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The map under a key; an empty one when there is none. */
+export function mapAt(object: JsonObject, key: string): JsonObject {
+  const value = object[key];
+  return isMap(value) ? value : {};
+}

@@ -1,0 +1,141 @@
+import { accessSync, readFileSync } from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
+import { parse } from 'yaml';
+import type { Json, JsonObject } from '../render/kube.ts';
+import { ClusterFailure } from './failure.ts';
+
+/** Where a pod finds its account. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
+const accountDir = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** A kubeconfig as one text, with absolute paths, and where it is from, for messages. */
+export interface Kubeconfig {
+  readonly text: string;
+  readonly from: string;
+}
+
+/**
+ * Finds the kubeconfig as kubectl does: the named file, else those of `KUBECONFIG` merged, else `~/.kube/config`, else the account of the pod.
+ * Of two entries with one name the first one holds, and files of `KUBECONFIG` that are not there are passed over.
+ * https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
+ * @throws ClusterFailure with `CLUSTER_ACCESS` when there is none or it cannot be read
+ */
+export function findKubeconfig(named: string | undefined, env: NodeJS.ProcessEnv, account = accountDir): Kubeconfig {
+  if (named !== undefined) return merged([named]);
+  const listed = (env['KUBECONFIG'] ?? '').split(':').filter((file) => file !== '');
+  if (listed.length > 0) {
+    const there = listed.filter(isThere);
+    return merged(there.length > 0 ? there : listed);
+  }
+  const home = join(env['HOME'] ?? '/root', '.kube/config');
+  if (isThere(home)) return merged([home]);
+  if (isThere(join(account, 'token'))) return ofAccount(account, env);
+  throw new ClusterFailure(
+    'CLUSTER_ACCESS',
+    `Cannot find a cluster: there is no ${home}, KUBECONFIG names no file, and this is no pod with an account`,
+    'Name a kubeconfig with --kubeconfig',
+  );
+}
+
+/** The account that a pod runs as. */
+function ofAccount(account: string, env: NodeJS.ProcessEnv): Kubeconfig {
+  const host = env['KUBERNETES_SERVICE_HOST'] ?? '';
+  const server = `https://${host.includes(':') ? `[${host}]` : host}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
+  const config = {
+    clusters: [{ name: 'pod', cluster: { server, 'certificate-authority': join(account, 'ca.crt') } }],
+    users: [{ name: 'pod', user: { tokenFile: join(account, 'token') } }],
+    contexts: [{ name: 'pod', context: { cluster: 'pod', user: 'pod' } }],
+    'current-context': 'pod',
+  };
+  return { text: printed(config), from: 'the account of this pod' };
+}
+
+function merged(files: readonly string[]): Kubeconfig {
+  const configs = files.map(readConfig);
+  const current = configs.map((config) => config['current-context']).find((name) => typeof name === 'string' && name);
+  const entries = (key: string): JsonObject[] => firstByName(configs.flatMap((config) => mapsIn(config[key])));
+  return {
+    text: printed({
+      clusters: entries('clusters'),
+      users: entries('users'),
+      contexts: entries('contexts'),
+      ...(current === undefined ? {} : { 'current-context': current }),
+    }),
+    from: files.join(':'),
+  };
+}
+
+/** The file's entries, with paths that count from the file's directory made absolute. */
+function readConfig(file: string): JsonObject {
+  let config: unknown;
+  try {
+    config = parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw unreadable(file, error instanceof Error ? error.message : String(error));
+  }
+  if (!isMap(config)) throw unreadable(file, 'it holds no map');
+  const dir = dirname(file);
+  return {
+    ...config,
+    clusters: mapsIn(config['clusters']).map((entry) => withPaths(entry, 'cluster', ['certificate-authority'], dir)),
+    users: mapsIn(config['users']).map((entry) =>
+      withCommand(withPaths(entry, 'user', ['client-certificate', 'client-key', 'tokenFile'], dir), dir),
+    ),
+  };
+}
+
+function unreadable(file: string, why: string): ClusterFailure {
+  return new ClusterFailure(
+    'CLUSTER_ACCESS',
+    `Cannot read the kubeconfig ${file}: ${why}`,
+    'Check the file; --kubeconfig names another one',
+  );
+}
+
+function withPaths(entry: JsonObject, part: string, keys: readonly string[], dir: string): JsonObject {
+  const body = entry[part];
+  if (!isMap(body)) return entry;
+  const paths = keys.flatMap((key) => {
+    const path = body[key];
+    return typeof path === 'string' && path !== '' ? [[key, absolute(dir, path)] as const] : [];
+  });
+  return { ...entry, [part]: { ...body, ...Object.fromEntries(paths) } };
+}
+
+/** A plugin's command with a slash counts from the kubeconfig; one without is looked up in PATH. */
+function withCommand(entry: JsonObject, dir: string): JsonObject {
+  const { user } = entry;
+  if (!isMap(user) || !isMap(user['exec'])) return entry;
+  const { command } = user['exec'];
+  if (typeof command !== 'string' || !command.includes('/')) return entry;
+  return { ...entry, user: { ...user, exec: { ...user['exec'], command: absolute(dir, command) } } };
+}
+
+function absolute(dir: string, path: string): string {
+  return isAbsolute(path) ? path : join(dir, path);
+}
+
+function firstByName(entries: readonly JsonObject[]): JsonObject[] {
+  const seen = new Map<Json | undefined, JsonObject>();
+  for (const entry of entries) if (!seen.has(entry['name'])) seen.set(entry['name'], entry);
+  return [...seen.values()];
+}
+
+/** JSON is YAML: what the client library reads. */
+const printed = (config: JsonObject): string => JSON.stringify(config);
+
+function mapsIn(value: Json | undefined): JsonObject[] {
+  return Array.isArray(value) ? (value as readonly Json[]).filter(isMap) : [];
+}
+
+function isMap(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isThere(file: string): boolean {
+  try {
+    accessSync(file);
+    return true;
+  } catch {
+    return false;
+  }
+}

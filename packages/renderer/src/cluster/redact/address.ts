@@ -1,0 +1,90 @@
+import { createHmac } from 'node:crypto';
+import { type Address, type Family, parseAddress, parseCidr, printWords } from '@sluice/bundle';
+
+/**
+ * Ranges with a meaning of their own: an address inside stays inside, one outside stays outside. Of those that rules never
+ * lead to, or that say nothing about a site, the addresses stay as they are.
+ */
+const special = (
+  [
+    ['0.0.0.0/8', 'as it is'],
+    ['10.0.0.0/8', 'inside'],
+    ['100.64.0.0/10', 'inside'],
+    ['127.0.0.0/8', 'as it is'],
+    ['169.254.0.0/16', 'as it is'],
+    ['172.16.0.0/12', 'inside'],
+    ['192.168.0.0/16', 'inside'],
+    ['224.0.0.0/3', 'as it is'],
+    ['::/127', 'as it is'],
+    ['64:ff9b::/96', 'inside'],
+    ['2000::/3', 'inside'],
+    ['fd00::/8', 'inside'],
+    ['fe80::/10', 'as it is'],
+    ['ff00::/8', 'as it is'],
+  ] as const
+).map(([text, stays]) => {
+  const cidr = parseCidr(text);
+  if (cidr === undefined) throw new Error(`${text} is no CIDR`);
+  return { family: cidr.family, bits: bitsOf(cidr.words).slice(0, cidr.prefix), isFixed: stays === 'as it is' };
+});
+
+/**
+ * Other addresses in the place of addresses: any two have as many first bits in common as before, so every network holds what it
+ * held. Bits are flipped by a keyed hash of the bits before them (Xu, Fan, Ammar, Moon: Prefix-Preserving IP Address
+ * Anonymization, 2002), here one hash for each byte.
+ */
+export class OtherAddresses {
+  private readonly key: Buffer;
+  private readonly flips = new Map<string, Buffer>();
+
+  /** @param key what decides about the flips; who knows it can undo them */
+  constructor(key: Buffer) {
+    this.key = key;
+  }
+
+  /** The address or CIDR in the place of `text`; undefined when it is neither. */
+  of(text: string): string | undefined {
+    const address = parseAddress(text);
+    if (address !== undefined) return printWords(this.words(address));
+    const cidr = parseCidr(text);
+    if (cidr === undefined) return undefined;
+    const words = this.words(cidr);
+    return parseCidr(`${printWords(words)}/${cidr.prefix}`)?.text;
+  }
+
+  private words({ family, words }: Pick<Address, 'family' | 'words'>): readonly number[] {
+    const bits = bitsOf(words);
+    return words.map((word, index) => {
+      let changed = word;
+      for (let bit = 0; bit < 16; bit++) {
+        if (this.isFlipped(family, bits.slice(0, index * 16 + bit))) changed ^= 0x8000 >> bit;
+      }
+      return changed;
+    });
+  }
+
+  private isFlipped(family: Family, before: string): boolean {
+    const isBound = special.some(
+      (range) =>
+        range.family === family &&
+        (before.length < range.bits.length
+          ? range.bits.startsWith(before)
+          : range.isFixed && before.startsWith(range.bits)),
+    );
+    return !isBound && this.flipAt(family, before) === 1;
+  }
+
+  /** The 255 decisions about one byte are the bits of one hash, numbered as the nodes of a binary tree. */
+  private flipAt(family: Family, before: string): number {
+    const start = before.length - (before.length % 8);
+    const node = Number.parseInt(`1${before.slice(start)}`, 2);
+    const name = `${family} ${before.slice(0, start)}`;
+    const flips = this.flips.get(name) ?? createHmac('sha256', this.key).update(name).digest();
+    this.flips.set(name, flips);
+    return ((flips[node >> 3] ?? 0) >> (node & 7)) & 1;
+  }
+}
+
+function bitsOf(words: readonly number[]): string {
+  return words.map((word) => word.toString(2).padStart(16, '0')).join('');
+}
