@@ -59,7 +59,7 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
     emulator.kill('SIGKILL');
     const { all } = await emulator;
     rmSync(folder, { recursive: true, force: true });
-    throw new Error(`Cannot boot the guest: ${String(error)}\n${String(all).slice(-2000)}`, { cause: error });
+    throw new Error(`Cannot boot the guest: ${String(error)}\n${all.slice(-2000)}`, { cause: error });
   }
 }
 
@@ -90,18 +90,23 @@ function makeProjectDisk(image: string, folder: string): void {
 
 function startEmulator(image: Image, project: string, socket: string, options: GuestOptions) {
   const readOnly = (file: string): string[] => ['-drive', `file=${file},format=raw,if=virtio,readonly=on,cache=unsafe`];
-  const args = [
-    // -enable-kvm may hang where the machine is itself a guest: emulation is slow and always works.
-    ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '2', '-m', String(options.memory ?? 2048)],
-    ...['-nographic', '-no-reboot', '-nic', 'none', '-monitor', 'none', '-serial', 'stdio'],
-    ...['-kernel', image.kernel, '-initrd', image.initrd, '-append', 'console=ttyS0 quiet panic=-1 mitigations=off'],
-    ...readOnly(image.root),
-    ...readOnly(project),
-    ...(options.disk === undefined ? [] : ['-drive', `file=${options.disk},format=raw,if=virtio,cache=none`]),
-    ...['-device', 'virtio-rng-pci', '-device', 'virtio-serial-pci'],
-    ...['-chardev', `socket,id=port,path=${socket},server=on,wait=off`],
-    ...['-device', `virtserialport,chardev=port,name=${portName}`],
+  // -enable-kvm may hang where the machine is itself a guest: emulation is slow and always works.
+  const machine = ['-accel', 'tcg,thread=multi', '-cpu', 'max', '-smp', '2', '-m', String(options.memory ?? 2048)];
+  const terminal = ['-nographic', '-no-reboot', '-nic', 'none', '-monitor', 'none', '-serial', 'stdio'];
+  const line = 'console=ttyS0 quiet panic=-1 mitigations=off';
+  const start = ['-kernel', image.kernel, '-initrd', image.initrd, '-append', line];
+  const own = options.disk === undefined ? [] : ['-drive', `file=${options.disk},format=raw,if=virtio,cache=none`];
+  const port = [
+    '-device',
+    'virtio-rng-pci',
+    '-device',
+    'virtio-serial-pci',
+    '-chardev',
+    `socket,id=port,path=${socket},server=on,wait=off`,
+    '-device',
+    `virtserialport,chardev=port,name=${portName}`,
   ];
+  const args = [...machine, ...terminal, ...start, ...readOnly(image.root), ...readOnly(project), ...own, ...port];
   const program = find('qemu-system-x86_64') as string;
   return execa(program, args, { stdin: 'ignore', all: true, reject: false, maxBuffer: 4 * 1024 * 1024 });
 }
@@ -129,7 +134,7 @@ class Talk {
     ended.catch(() => {});
     const late = rejectAfter(bootMsMax);
     const talk = new Talk(await Promise.race([connected(path), ended, late.promise]));
-    await Promise.race([talk.#ready.promise, ended, late.promise]).finally(late.cancel);
+    await Promise.race([talk.#ready.promise, ended, late.promise]).finally(() => late.cancel());
     return talk;
   }
 
