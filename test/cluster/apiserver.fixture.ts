@@ -1,10 +1,10 @@
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeAuthority } from './certificates.fixture.ts';
 
 export type Item = Readonly<Record<string, unknown>>;
 
@@ -30,7 +30,7 @@ export const token = 'a-token-of-the-test';
 /** A real HTTPS server that lists objects in pages and asks for a token or a client certificate. */
 export async function startApiServer(notAfter?: 'expired'): Promise<TestApiServer> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-apiserver-'));
-  makeCertificates(dir, notAfter === 'expired');
+  writeCertificates(dir, notAfter === 'expired');
   const read = (name: string): Buffer => readFileSync(join(dir, name));
   const tls = { key: read('server.key'), cert: read('server.crt'), ca: read('ca.crt') };
   const sockets = new Set<Socket>();
@@ -96,30 +96,14 @@ async function stop(server: Server, sockets: ReadonlySet<Socket>, dir: string): 
   rmSync(dir, { recursive: true });
 }
 
-function makeCertificates(dir: string, isExpired: boolean): void {
-  const openssl = (...args: string[]): unknown => execFileSync('openssl', args, { cwd: dir, stdio: 'pipe' });
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
-  openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.crt', '-subj', '/CN=test-ca', '-days', '2');
-  writeFileSync(join(dir, 'ext'), 'subjectAltName=IP:127.0.0.1\n');
+function writeCertificates(dir: string, isExpired: boolean): void {
+  const hour = 3_600_000;
+  const authority = makeAuthority('test-ca', new Date(Date.now() + hour));
+  const until = (name: string): Date => new Date(Date.now() + (isExpired && name === 'server' ? -hour : hour));
+  writeFileSync(join(dir, 'ca.crt'), authority.certificate);
   for (const name of ['server', 'client']) {
-    openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
-    const days = isExpired && name === 'server' ? '-1' : '1';
-    openssl(
-      'x509',
-      '-req',
-      '-in',
-      `${name}.csr`,
-      '-CA',
-      'ca.crt',
-      '-CAkey',
-      'ca.key',
-      '-CAcreateserial',
-      '-days',
-      days,
-      '-extfile',
-      'ext',
-      '-out',
-      `${name}.crt`,
-    );
+    const { key, certificate } = authority.issue(name, until(name));
+    writeFileSync(join(dir, `${name}.key`), key);
+    writeFileSync(join(dir, `${name}.crt`), certificate);
   }
 }

@@ -2,39 +2,18 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
-import { listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
-import { proxyFor } from '../../packages/renderer/src/cluster/proxy.ts';
+import { configMapRule, kubeProxyConfigMap, listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { printSnapshot, takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { endpoints, node, serviceOf, slice } from './objects.fixture.ts';
 
 let server: TestApiServer;
 let out: string;
 const patience = { requestTimeoutMs: 300, backoffMs: 1, answerBytesMax: 100_000 };
-
-const service = (name: string, host: number): Item => ({
-  metadata: { name, namespace: 'shop', uid: 'u', resourceVersion: '3', managedFields: [], annotations: { other: 'x' } },
-  spec: { clusterIP: `10.96.0.${host}`, clusterIPs: [`10.96.0.${host}`], ports: [{ port: 80, protocol: 'TCP' }] },
-  status: { loadBalancer: {} },
-});
-const slice: Item = {
-  metadata: { name: 'a-1', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'a' } },
-  addressType: 'IPv4',
-  endpoints: [{ addresses: ['10.244.1.5'], conditions: { ready: true }, nodeName: 'node-a' }],
-  ports: [{ name: '', port: 8080, protocol: 'TCP' }],
-};
-const node: Item = {
-  metadata: { name: 'node-a', labels: {} },
-  spec: { podCIDR: '10.244.1.0/24', podCIDRs: ['10.244.1.0/24'] },
-  status: {
-    addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
-    capacity: { cpu: '4', memory: '1' },
-    conditions: [{}],
-  },
-};
 
 beforeAll(async () => {
   server = await startApiServer();
@@ -48,7 +27,7 @@ beforeEach(() => {
   server.meddle = () => false;
   server.asked.length = 0;
   server.objects.clear();
-  server.objects.set('services', [service('c', 3), service('a', 1), service('b', 2)]);
+  server.objects.set('services', [serviceOf('c', 3), serviceOf('a', 1), serviceOf('b', 2)]);
   server.objects.set('endpointslices', [slice]);
   server.objects.set('nodes', [node]);
 });
@@ -61,7 +40,7 @@ const take = async (pageObjects = 2): Promise<string> =>
 
 test('the order and the pages in which a server lists change no byte', async () => {
   const before = await take(1);
-  server.objects.set('services', [service('b', 2), service('c', 3), service('a', 1)]);
+  server.objects.set('services', [serviceOf('b', 2), serviceOf('c', 3), serviceOf('a', 1)]);
   expect(await take(500)).toBe(before);
   expect(before.match(/^ {2}name: [abc]$/gm)).toEqual(['  name: a', '  name: b', '  name: c']);
   expect(before).not.toMatch(/managedFields|uid|memory|conditions:\n +- \{\}|other/);
@@ -88,13 +67,13 @@ describe('a server that misbehaves once', () => {
   });
 });
 
-test.each<[string, number | string, RegExp, RegExp]>([
-  ['without the right', 403, /no right to/, /resources: \["endpointslices"\], verbs: \["list"\]/],
-  ['whose credentials are refused', 401, /credentials/, /Log in/],
-  ['who meets a login page', '<html>', /no EndpointSliceList/, /proxy/],
-  ['who gets an endless answer', 'x'.repeat(200_000), /more than 100000 bytes/, /pages/],
-  ['of a server that stays broken', 500, /answered 500/, /network/],
-])('a reader %s is told so', async (_title, answer, message, hint) => {
+test.each<[string, number | string, string, RegExp, RegExp]>([
+  ['without the right', 403, 'CLUSTER_FORBIDDEN', /no right to/, /resources: \["endpointslices"\], verbs: \["list"\]/],
+  ['whose credentials are refused', 401, 'CLUSTER_ACCESS', /credentials/, /Log in/],
+  ['who meets a login page', '<html>', 'CLUSTER_UNREACHABLE', /no EndpointSliceList/, /proxy/],
+  ['who gets an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /more than 100000 bytes/, /pages/],
+  ['of a server that stays broken', 500, 'CLUSTER_UNREACHABLE', /answered 500/, /network/],
+])('a reader %s is told so', async (_title, answer, code, message, hint) => {
   server.meddle = (path, _request, response) => {
     if (!path.includes('endpointslices')) return false;
     if (typeof answer === 'number') send(response, answer, {});
@@ -102,51 +81,8 @@ test.each<[string, number | string, RegExp, RegExp]>([
     return true;
   };
   await expect(take()).rejects.toMatchObject({
-    problem: { message: expect.stringMatching(message), hint: expect.stringMatching(hint) },
+    problem: { code, message: expect.stringMatching(message), hint: expect.stringMatching(hint) },
   });
-});
-
-describe('credentials', () => {
-  const file = (name: string): string => join(server.dir, name);
-  test.each<[string, () => Item]>([
-    ['a token', () => ({ token })],
-    ['a token file', () => (writeFileSync(file('token'), token), { tokenFile: file('token') })],
-    ['a client certificate', () => ({ 'client-certificate': file('client.crt'), 'client-key': file('client.key') })],
-    [
-      'an exec plugin',
-      () => ({
-        exec: {
-          apiVersion: 'client.authentication.k8s.io/v1',
-          command: '/bin/echo',
-          args: [
-            JSON.stringify({
-              apiVersion: 'client.authentication.k8s.io/v1',
-              kind: 'ExecCredential',
-              status: { token },
-            }),
-          ],
-          interactiveMode: 'Never',
-        },
-      }),
-    ],
-  ])('%s is taken', async (_title, user) => {
-    const snapshot = await takeSnapshot(access(user()), everything, { patience });
-    expect(snapshot.parts.get('services')).toHaveLength(3);
-  });
-});
-
-test('a certificate of an unknown authority is refused at once, and taken with a warning where the kubeconfig says so', async () => {
-  await expect(takeSnapshot(access({ token }, {}), everything, { patience })).rejects.toThrow(/certificate/);
-  const lax = access({ token }, { 'insecure-skip-tls-verify': true });
-  expect(lax.warnings).toEqual([expect.stringContaining('kubeconfig says insecure-skip-tls-verify')]);
-  await expect(takeSnapshot(lax, everything, { patience })).resolves.toBeDefined();
-});
-
-test('an expired certificate is refused', async () => {
-  const expired = await startApiServer('expired');
-  const way = openAccess({ kubeconfig: expired.kubeconfig({ token }) }, {});
-  await expect(takeSnapshot(way, everything, { patience })).rejects.toThrow(/expired/);
-  await expired.close();
 });
 
 test('rendering the cluster gives the bytes of rendering its snapshot', async () => {
@@ -161,6 +97,72 @@ test('rendering the cluster gives the bytes of rendering its snapshot', async ()
   expect(render(direct.input).files.size).toBeGreaterThan(5);
 });
 
+test('a cluster without slices gives Endpoints, and the same rules', async () => {
+  const rules = async (): Promise<string | undefined> => {
+    const kubeconfig = server.kubeconfig({ token });
+    const { input } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
+    return render(input).files.get('profiles/default/services/shop/a.iptables');
+  };
+  const withSlices = await rules();
+  server.objects.delete('endpointslices');
+  server.objects.set('endpoints', [endpoints]);
+  expect(await rules()).toBe(withSlices);
+  expect(withSlices).toContain('10.244.1.5:8080');
+});
+
+describe("kube-proxy's ConfigMap", () => {
+  const conf =
+    'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\n';
+  const configMap = {
+    kind: 'ConfigMap',
+    metadata: { name: 'kube-proxy', namespace: 'kube-system', uid: 'u' },
+    data: { 'config.conf': conf, 'kubeconfig.conf': 'a path' },
+  };
+  const answering = (status: number, body: unknown): void => {
+    server.meddle = (path, _request, response) => {
+      if (!path.includes('/configmaps/kube-proxy')) return false;
+      if (typeof body === 'string') response.end(body);
+      else send(response, status, body);
+      return true;
+    };
+  };
+
+  test('is kept as far as kube-proxy reads it, and decides about the rules', async () => {
+    answering(200, configMap);
+    const text = await take();
+    expect(text).toContain('clusterCIDR: 10.244.0.0/16');
+    expect(text).not.toContain('a path');
+    const kubeconfig = server.kubeconfig({ token });
+    const { input } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
+    expect(render(input).files.get('profiles/default/profile.yaml')).toContain('clusterCIDR: 10.244.0.0/16');
+  });
+
+  test('that may not be read is a note that names the rule, and the snapshot goes on', async () => {
+    answering(403, {});
+    const { notes, parts } = await takeSnapshot(access(), everything, { patience });
+    expect(notes).toMatchObject([
+      { code: 'CLUSTER_FORBIDDEN', level: 'note', hint: expect.stringContaining('"configmaps"') },
+    ]);
+    expect(parts.has('configmaps')).toBe(false);
+  });
+
+  test.each([
+    ['no JSON', '{'],
+    ['another kind', { kind: 'Status' }],
+  ])('that is %s is a problem of the server', async (_title, body) => {
+    answering(200, body);
+    await expect(take()).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNREACHABLE' } });
+  });
+});
+
+test('a snapshot of another format is refused', async () => {
+  const file = join(out, 'later.yaml');
+  writeFileSync(file, (await take()).replace('format: 1', 'format: 2'));
+  expect((await readInput({ filename: [file] })).problems).toMatchObject([
+    { code: 'API_VERSION_UNKNOWN', at: { line: expect.any(Number) }, message: expect.stringContaining('format 2') },
+  ]);
+});
+
 test('a snapshot of some namespaces does not count as complete', async () => {
   const snapshot = await takeSnapshot(access(), { namespaces: ['shop'] }, { patience });
   const file = join(out, 'partial.yaml');
@@ -169,20 +171,23 @@ test('a snapshot of some namespaces does not count as complete', async () => {
   expect((await readInput({ filename: [file] })).input.snapshot).toBe(false);
 });
 
-test('the shipped role grants what the code lists', () => {
-  const text = readFileSync(join(import.meta.dirname, '../../deploy/clusterrole.yaml'), 'utf8').split(
-    '---',
-  )[0] as string;
-  const rules = (parse(text) as { rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }).rules;
-  const granted = rules.flatMap((rule) =>
-    rule.resources.map((name) => `${rule.apiGroups[0]}/${name} ${rule.verbs.join()}`),
+test('the shipped roles grant what the code asks for, and nothing else', () => {
+  const text = readFileSync(join(import.meta.dirname, '../../deploy/clusterrole.yaml'), 'utf8');
+  const [everywhere, one] = parseAllDocuments(text).map((document) => document.toJS() as Role) as [Role, Role];
+  const granted = everywhere.rules.flatMap(({ apiGroups, resources, verbs }) =>
+    resources.map((resource) => `${apiGroups.join()}/${resource} ${verbs.join()}`),
   );
   const needed = Object.values(listedKinds).map(({ group, resource }) => `${group}/${resource} list,watch`);
   expect(granted.toSorted()).toEqual(needed.toSorted());
+  expect(one.metadata.namespace).toBe(kubeProxyConfigMap.namespace);
+  expect(one.rules).toEqual([parse(configMapRule)]);
 });
 
-test.each([
-  ['api.example.com', {}, undefined],
-  ['api.example.com', { HTTPS_PROXY: 'http://p:1' }, 'http://p:1'],
-  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'x,.example.com' }, undefined],
-])('%s with %o is asked through %s', (host, env, proxy) => expect(proxyFor(host, env)).toBe(proxy));
+interface Role {
+  readonly metadata: { readonly namespace?: string };
+  readonly rules: readonly {
+    readonly apiGroups: readonly string[];
+    readonly resources: readonly string[];
+    readonly verbs: readonly string[];
+  }[];
+}

@@ -1,0 +1,222 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createProxy, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type AccessOptions, openAccess } from '../../packages/renderer/src/cluster/access.ts';
+import { proxyFor } from '../../packages/renderer/src/cluster/proxy.ts';
+import { takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
+import { type Item, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { node, serviceOf, slice } from './objects.fixture.ts';
+
+let server: TestApiServer;
+let dir: string;
+const patience = { requestTimeoutMs: 2_000, backoffMs: 1, answerBytesMax: 100_000 };
+
+beforeAll(async () => {
+  server = await startApiServer();
+  dir = mkdtempSync(join(tmpdir(), 'sluice-access-'));
+});
+afterAll(async () => {
+  await server.close();
+  rmSync(dir, { recursive: true });
+});
+beforeEach(() => {
+  server.meddle = () => false;
+  server.objects.clear();
+  server.objects.set('services', [serviceOf('a', 1)]);
+  server.objects.set('endpointslices', [slice]);
+  server.objects.set('nodes', [node]);
+});
+
+/** How many Services somebody sees who comes this way. */
+async function seen(options: AccessOptions, env: NodeJS.ProcessEnv = {}): Promise<number | undefined> {
+  const snapshot = await takeSnapshot(openAccess(options, env), { namespaces: [] }, { patience });
+  return snapshot.parts.get('services')?.length;
+}
+
+const file = (name: string): string => join(server.dir, name);
+function write(name: string, text: string): string {
+  writeFileSync(file(name), text);
+  return file(name);
+}
+
+/** A program that counts its runs in the file `runs`, and answers with `status`. */
+function plugin(status: object): string {
+  const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status };
+  rmSync(file('runs'), { force: true });
+  const path = write(
+    'plugin',
+    `#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" >>${file('runs')}\nprintf '%s' '${JSON.stringify(credential)}'\n`,
+  );
+  chmodSync(path, 0o755);
+  return path;
+}
+const exec = (command: string): Item => ({
+  exec: { apiVersion: 'client.authentication.k8s.io/v1', command, interactiveMode: 'Never' },
+});
+const runs = (): string[] => readFileSync(file('runs'), 'utf8').trim().split('\n');
+
+describe('credentials', () => {
+  test.each<[string, () => Item]>([
+    ['a token', () => ({ token })],
+    ['a token file, whose last line ends', () => ({ tokenFile: write('token', `${token}\n`) })],
+    ['a token file beside the kubeconfig', () => (write('token', token), { tokenFile: 'token' })],
+    ['a client certificate', () => ({ 'client-certificate': file('client.crt'), 'client-key': file('client.key') })],
+    [
+      'a client certificate inside the kubeconfig',
+      () => ({
+        'client-certificate-data': readFileSync(file('client.crt')).toString('base64'),
+        'client-key-data': readFileSync(file('client.key')).toString('base64'),
+      }),
+    ],
+    ['an exec plugin with a token', () => exec(plugin({ token }))],
+    ['an exec plugin beside the kubeconfig', () => (plugin({ token }), exec('./plugin'))],
+    [
+      'an exec plugin with a client certificate',
+      () =>
+        exec(
+          plugin({
+            clientCertificateData: readFileSync(file('client.crt'), 'utf8'),
+            clientKeyData: readFileSync(file('client.key'), 'utf8'),
+          }),
+        ),
+    ],
+  ])('%s is taken', async (_title, user) => {
+    expect(await seen({ kubeconfig: server.kubeconfig(user()) })).toBe(1);
+  });
+
+  test('a plugin is asked once for many requests, and told in which version to answer', async () => {
+    await seen({ kubeconfig: server.kubeconfig(exec(plugin({ token }))) });
+    expect(runs()).toHaveLength(1);
+    expect(JSON.parse(runs()[0] ?? '')).toMatchObject({ apiVersion: 'client.authentication.k8s.io/v1' });
+  });
+
+  test('a plugin whose token the server no longer takes is asked again, once', async () => {
+    const kubeconfig = server.kubeconfig(exec(plugin({ token: 'old' })));
+    await expect(seen({ kubeconfig })).rejects.toMatchObject({ problem: { code: 'CLUSTER_ACCESS' } });
+    expect(runs()).toHaveLength(2);
+  });
+
+  test('the account of a pod is found where no kubeconfig is', async () => {
+    const account = join(dir, 'account');
+    mkdirSync(account);
+    writeFileSync(join(account, 'token'), token);
+    writeFileSync(join(account, 'ca.crt'), readFileSync(file('ca.crt')));
+    const { hostname, port } = new URL(server.url);
+    const env = { HOME: dir, KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
+    expect(await seen({ account }, env)).toBe(1);
+  });
+});
+
+describe('kubeconfigs', () => {
+  const part = (name: string, config: Item): string => write(name, JSON.stringify(config));
+  test('files of KUBECONFIG are merged, the first entry of a name holds, and one that is not there is passed over', async () => {
+    const first = part('first', {
+      users: [{ name: 'u', user: { token } }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    });
+    const second = part('second', {
+      clusters: [{ name: 'c', cluster: { server: server.url, 'certificate-authority': 'ca.crt' } }],
+      users: [{ name: 'u', user: { token: 'another' } }],
+    });
+    expect(await seen({}, { KUBECONFIG: `${first}:/nowhere:${second}` })).toBe(1);
+  });
+
+  test.each<[string, () => string, AccessOptions, RegExp]>([
+    ['a file that is not there', () => '/nowhere', {}, /ENOENT/],
+    ['a file that is no YAML', () => write('bad', '{'), {}, /Cannot read the kubeconfig .*bad/],
+    ['a context that is not there', () => server.kubeconfig({ token }), { context: 'y' }, /context "y"/],
+    ['no current context', () => part('none', { clusters: [], users: [], contexts: [] }), {}, /a current context/],
+    [
+      'a cluster without https',
+      () => server.kubeconfig({ token }, { server: 'http://127.0.0.1:1' }),
+      {},
+      /which is no https address/,
+    ],
+  ])('%s is a problem of the access', (_title, kubeconfig, options, message) => {
+    expect(() => openAccess({ ...options, kubeconfig: kubeconfig() }, {})).toThrow(
+      expect.objectContaining({
+        message: expect.stringMatching(message),
+        problem: expect.objectContaining({ code: 'CLUSTER_ACCESS' }),
+      }),
+    );
+  });
+
+  test('where there is nothing at all, the message says where it was looked for', () => {
+    expect(() => openAccess({ account: dir }, { HOME: dir })).toThrow(
+      /there is no .*\.kube\/config, KUBECONFIG names no file/,
+    );
+  });
+});
+
+describe('trust', () => {
+  test('a certificate of an unknown authority is refused at once, and taken with a warning where the kubeconfig says so', async () => {
+    const strict = server.kubeconfig({ token }, {});
+    await expect(seen({ kubeconfig: strict })).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNTRUSTED' } });
+    const lax = openAccess({ kubeconfig: server.kubeconfig({ token }, { 'insecure-skip-tls-verify': true }) }, {});
+    expect(lax.warnings).toEqual([expect.stringContaining('kubeconfig says insecure-skip-tls-verify')]);
+    await expect(takeSnapshot(lax, { namespaces: [] }, { patience })).resolves.toBeDefined();
+  });
+
+  test('an expired certificate is refused', async () => {
+    const expired = await startApiServer('expired');
+    const kubeconfig = expired.kubeconfig({ token });
+    await expect(seen({ kubeconfig })).rejects.toMatchObject({
+      problem: { code: 'CLUSTER_UNTRUSTED', message: expect.stringContaining('expired') },
+    });
+    await expired.close();
+  });
+});
+
+describe('a proxy', () => {
+  let proxy: Server;
+  let asked: string[];
+  beforeAll(async () => {
+    proxy = createProxy();
+    proxy.on('connect', (request, client) => {
+      asked.push(request.url ?? '');
+      const [host, port] = (request.url ?? '').split(':');
+      const upstream = connect(Number(port), host, () => {
+        client.write('HTTP/1.1 200 Connection established\r\n\r\n');
+        upstream.pipe(client).pipe(upstream);
+      });
+      for (const socket of [client, upstream]) socket.on('error', () => {});
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  });
+  beforeEach(() => {
+    asked = [];
+  });
+  afterAll(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+
+  const url = (): string => `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const ca = (): Item => ({ 'certificate-authority': file('ca.crt') });
+  test.each<[string, () => Item, () => NodeJS.ProcessEnv, number]>([
+    ['of the environment is used', ca, () => ({ HTTPS_PROXY: url() }), 1],
+    ['of the kubeconfig is used', () => ({ ...ca(), 'proxy-url': url() }), () => ({}), 1],
+    ['is not used for what NO_PROXY names', ca, () => ({ HTTPS_PROXY: url(), NO_PROXY: '127.0.0.1' }), 0],
+  ])('%s', async (_title, cluster, env, connections) => {
+    expect(await seen({ kubeconfig: server.kubeconfig({ token }, cluster()) }, env())).toBe(1);
+    expect(asked).toEqual(Array.from({ length: connections }, () => new URL(server.url).host));
+  });
+
+  test('does not see what is asked: the certificate is still checked behind it', async () => {
+    const kubeconfig = server.kubeconfig({ token }, { 'proxy-url': url() });
+    await expect(seen({ kubeconfig })).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNTRUSTED' } });
+  });
+});
+
+test.each([
+  ['api.example.com', {}, undefined],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1' }, 'http://p:1'],
+  ['api.example.com', { https_proxy: 'http://p:1' }, 'http://p:1'],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'x,.example.com' }, undefined],
+  ['api.example.org', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'x,.example.com' }, 'http://p:1'],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '*' }, undefined],
+])('%s with %o is asked through %s', (host, env, proxy) => expect(proxyFor(host, env)).toBe(proxy));

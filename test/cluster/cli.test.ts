@@ -1,0 +1,119 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { node, serviceOf, slice } from './objects.fixture.ts';
+
+/** These tests start programs, on a machine that may be busy. */
+const startsProgramsMs = 30_000;
+const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+let server: TestApiServer;
+let dir: string;
+
+beforeAll(async () => {
+  server = await startApiServer();
+});
+beforeEach(() => {
+  server.meddle = () => false;
+  dir = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
+  server.objects.set('services', [serviceOf('a', 1)]);
+  server.objects.set('endpointslices', [slice]);
+  server.objects.set('nodes', [node]);
+  return () => rmSync(dir, { recursive: true });
+});
+afterAll(() => server.close());
+
+interface Ran {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | undefined;
+}
+
+/** Runs the program as a person does, with the kubeconfig in the environment. */
+async function sluice(...args: string[]): Promise<Ran> {
+  const env = { KUBECONFIG: server.kubeconfig({ token }) };
+  const { stdout, stderr, exitCode } = await execa(sluicePath, args, { cwd: dir, env, reject: false });
+  return { stdout, stderr, exitCode };
+}
+
+const read = (path: string): string => readFileSync(join(dir, path), 'utf8');
+
+test(
+  'a snapshot in a file, rendered, is what --from-cluster renders',
+  async () => {
+    expect(await sluice('snapshot', '-o', 'snapshot.yaml')).toEqual({
+      stdout: '',
+      stderr: 'snapshot.yaml: 1 services, 1 endpointslices, 1 nodes',
+      exitCode: 0,
+    });
+    const fromFile = await sluice('render', '-f', 'snapshot.yaml', '-o', 'rendered');
+    expect(fromFile).toMatchObject({ exitCode: 0 });
+    expect(readdirSync(dir).toSorted()).toEqual(['rendered', 'snapshot.yaml']);
+    const fromCluster = await sluice('render', '--from-cluster', '-o', 'rendered', '--check');
+    expect(fromCluster).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('is what would be written') });
+  },
+  startsProgramsMs,
+);
+
+test(
+  'a directory is a set: a kind that is gone goes, and the header is there again',
+  async () => {
+    mkdirSync(join(dir, 'set'));
+    for (const name of ['endpoints.yaml', 'notes.txt']) writeFileSync(join(dir, 'set', name), 'of an earlier time\n');
+    expect(await sluice('snapshot', '-o', 'set')).toMatchObject({ exitCode: 0 });
+    const files = ['endpointslices.yaml', 'nodes.yaml', 'notes.txt', 'services.yaml', 'snapshot.yaml'];
+    expect(readdirSync(join(dir, 'set')).toSorted()).toEqual(files);
+    rmSync(join(dir, 'set/notes.txt'));
+    const one = await sluice('snapshot', '-o', '-');
+    const parts = ['snapshot', 'endpointslices', 'nodes', 'services'].map((name) => read(`set/${name}.yaml`));
+    expect(`${one.stdout}\n`).toBe(parts.join(''));
+    expect((await sluice('render', '-f', 'set', '-o', 'rendered')).exitCode).toBe(0);
+    expect(read('rendered/cluster.yaml')).toContain('complete: true');
+  },
+  startsProgramsMs,
+);
+
+test(
+  'a device is written to, not replaced',
+  async () => {
+    const { stdout } = await sluice('snapshot', '-o', '-');
+    const env = { KUBECONFIG: server.kubeconfig({ token }) };
+    // Through a real pipe: what execa gives a program is a socket, which cannot be opened.
+    const piped = await execa('sh', ['-c', `${sluicePath} snapshot -o /dev/stdout | cat`], { cwd: dir, env });
+    expect(piped.stdout).toBe(stdout);
+    expect(stdout).toContain('kind: Snapshot');
+  },
+  startsProgramsMs,
+);
+
+test(
+  'a snapshot that fails leaves the last one and nothing else',
+  async () => {
+    writeFileSync(join(dir, 'snapshot.yaml'), 'the last one\n');
+    server.meddle = (path, _request, response) => {
+      if (!path.includes('/nodes')) return false;
+      send(response, 403, {});
+      return true;
+    };
+    const { exitCode, stderr } = await sluice('snapshot', '-o', 'snapshot.yaml');
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(/error: Cannot list nodes of https:\S+: the account has no right to \[CLUSTER_FORBIDDEN\]/);
+    expect(stderr).toContain('This rule grants it: {apiGroups: [""], resources: ["nodes"], verbs: ["list"]}');
+    expect(readdirSync(dir)).toEqual(['snapshot.yaml']);
+    expect(read('snapshot.yaml')).toBe('the last one\n');
+  },
+  startsProgramsMs,
+);
+
+test(
+  '--redact writes other names',
+  async () => {
+    await sluice('snapshot', '-o', 'snapshot.yaml', '--redact');
+    expect(read('snapshot.yaml')).toContain('redacted: true');
+    expect(read('snapshot.yaml')).not.toMatch(/shop|node-a|192\.0\.2\.1|10\.96\./);
+    expect((await sluice('render', '-f', 'snapshot.yaml', '-o', 'rendered')).exitCode).toBe(0);
+  },
+  startsProgramsMs,
+);
