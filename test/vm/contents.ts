@@ -20,7 +20,7 @@ export const programs = {
   iptables: ['xtables-nft-multi', 'xtables-legacy-multi'],
   nftables: ['nft'],
   procps: ['sysctl'],
-  'util-linux': ['mount', 'umount', 'nsenter', 'unshare', 'setpriv'],
+  'util-linux': ['flock', 'mount', 'umount', 'nsenter', 'unshare', 'setpriv'],
 } as const satisfies Record<string, readonly string[]>;
 
 /** Programs that only the machine runs. */
