@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { assemble } from './assemble.ts';
 import { chainNames, hash16 } from './compile/names.ts';
 import { configWith, endpoint, inFamily, node, portWith, profileWith, serviceOf } from './compile/sample.fixture.ts';
+import { Memo } from './memo.ts';
 import type { Model, Node, Service } from './model.ts';
 
 const cart = serviceOf([portWith({ endpoints: [endpoint('10.244.1.5:80')] })]);
@@ -85,7 +86,7 @@ test('two ports of one chain hash anywhere in the bundle are a problem', () => {
   });
   const model: Model = { nodes: [], services };
   const names = chainNames((text) => hash16(text).slice(0, 1));
-  const codes = assemble(model, configWith(), false, names).problems.map((problem) => problem.code);
+  const codes = assemble(model, configWith(), false, new Memo(names)).problems.map((problem) => problem.code);
   expect(codes.length).toBeGreaterThan(0);
   expect(new Set(codes)).toEqual(new Set(['CHAIN_COLLISION']));
   expect(assemble(model, configWith(), false).problems).toEqual([]);

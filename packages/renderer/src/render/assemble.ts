@@ -15,12 +15,12 @@ import { firstRules, lastRules } from './compile/base.ts';
 import { clusterText, nodeText, profileText } from './compile/documents.ts';
 import type { ServiceOptions, Surroundings } from './compile/iptables.ts';
 import { compileService } from './compile/iptables.ts';
-import { chainNames } from './compile/names.ts';
 import { sysctlText } from './compile/sysctl.ts';
 import type { Config, Profile } from './config.ts';
 import { ipvsCompiler } from './compile/ipvs/files.ts';
 import { detectorGaps } from './detector-gaps.ts';
 import { sizeProblems } from './assemble-limits.ts';
+import { Memo } from './memo.ts';
 import type { Model, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
 import { fleetOf } from './select/guards.ts';
@@ -38,20 +38,24 @@ const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 /**
  * Every file of the bundle (packages/bundle/README.md), with the profiles that some node uses, or all where there is no node.
  * @param complete the input named every Service and endpoint of the cluster
- * @param names given only where chain names have to collide
+ * @param memo what earlier calls came to
  */
-export function assemble(model: Model, config: Config, complete: boolean, names = chainNames()): Assembled {
+export function assemble(model: Model, config: Config, complete: boolean, memo = new Memo()): Assembled {
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
-  const fleet = fleetOf(model.nodes);
-  const texts = serviceTexts(model.services, { names, fleet });
-  const ipvsFiles = ipvsCompiler(model, fleet);
+  const { names } = memo;
+  const fleet = memo.of('fleet', model.nodes, [], () => fleetOf(model.nodes));
+  const texts = serviceTexts(model.services, { names, fleet }, memo);
+  const ipvsFiles = ipvsCompiler(model, fleet, memo);
   const profiles = profilesInUse(model, config);
   for (const profile of profiles) {
     files.push(...documentFiles(profile));
     files.push(...(profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts)));
   }
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
-  for (const node of model.nodes) files.push([nodeFile(node.name), nodeText(node, byName.get(node.profile)!)]);
+  for (const node of model.nodes) {
+    const profile = byName.get(node.profile)!;
+    files.push([nodeFile(node.name), memo.of('node', node, [config], () => nodeText(node, profile))]);
+  }
   files.sort(([a], [b]) => compareText(a, b));
   return {
     files: new Map(files),
@@ -86,24 +90,34 @@ function iptablesFiles(profile: Profile, textsOf: ServiceTexts): [string, string
 type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
 
 /** Compiles all Services once for every way in which profiles differ for them: most do not. */
-function serviceTexts(services: readonly Service[], surroundings: Surroundings): ServiceTexts {
+function serviceTexts(services: readonly Service[], surroundings: Surroundings, memo: Memo): ServiceTexts {
   const done = new Map<string, readonly (readonly [Service, string])[]>();
   return (family, options) => {
     const key = `${family} ${options.masqueradeAll} ${options.detectLocalMode}`;
-    const texts = done.get(key) ?? compileAll(services, family, options, surroundings);
+    const compiled = (service: Service): string | undefined =>
+      memo.of(key, service, [surroundings.fleet], () => textOf(service, family, options, surroundings));
+    const texts = done.get(key) ?? textsOfAll(services, compiled);
     done.set(key, texts);
     return texts;
   };
 }
 
-function compileAll(
+function textsOfAll(
   services: readonly Service[],
+  compiled: (service: Service) => string | undefined,
+): readonly (readonly [Service, string])[] {
+  return services.flatMap((service) => {
+    const text = compiled(service);
+    return text === undefined ? [] : [[service, text] as const];
+  });
+}
+
+function textOf(
+  service: Service,
   family: Family,
   options: ServiceOptions,
   surroundings: Surroundings,
-): readonly (readonly [Service, string])[] {
-  return services.flatMap((service) => {
-    const file = compileService(service, family, options, surroundings);
-    return file ? [[service, printRuleFile(file)] as const] : [];
-  });
+): string | undefined {
+  const file = compileService(service, family, options, surroundings);
+  return file && printRuleFile(file);
 }

@@ -3,6 +3,7 @@ import type { Allocation } from './allocate/allocation.ts';
 import type { Config } from './config.ts';
 import type { KubeObject } from './kube.ts';
 import { type Layered, layer } from './layer/layer.ts';
+import { Memo } from './memo.ts';
 import type { Model, Service } from './model.ts';
 import { backingOf } from './normalise/backing.ts';
 import { findClashes } from './normalise/clashes.ts';
@@ -46,14 +47,15 @@ export interface NumberedService {
 }
 
 /** Kubernetes objects in, the model out. Pure: the order of the input changes nothing. */
-export function normalise(input: NormaliseInput): Normalised {
+export function normalise(input: NormaliseInput, memo = new Memo()): Normalised {
   const problems: Problem[] = [];
-  const base = readObjects(input.base, problems);
-  const change = readObjects(input.change, problems);
+  const base = readObjects(input.base, problems, memo);
+  const change = readObjects(input.change, problems, memo);
   const layered = layer(base, change, problems);
   const backing = backingOf(layered, problems);
-  const numbers = giveNumbers(layered, input.config, input.allocations, input.allocate, problems);
-  const nodes = makeNodes(layered.nodes, layered.slices, input.config, labelsAsked(layered), problems);
+  const numbers = giveNumbers(layered, input, problems, memo);
+  const asked = labelsAsked(layered);
+  const nodes = memo.same('nodes', makeNodes(layered.nodes, layered.slices, input.config, asked, problems));
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
   problems.push(...orphans(layered.slices, readable));
   problems.push(...leftOut(layered.services));
@@ -66,17 +68,22 @@ export function normalise(input: NormaliseInput): Normalised {
     numbered.push({ object: read.object, numbers: given });
     if (!input.allocate) problems.push(...waits(read, given, isNew(read, input, layered)));
     if (given.clusterIPs.length > 0 && read.ports.length > 0)
-      made.push([read, makeService(read, given, backing.get(read.key) ?? [])]);
+      made.push([read, serviceOf(read, given, backing.get(read.key) ?? [], memo)]);
   }
   const completeness = {
     hasEndpoints: input.config.complete || layered.slices.length > 0,
     isWhole: !base.unread.slices && !change.unread.slices,
     isLayered: input.base.length > 0,
   };
-  problems.push(...findClashes(made), ...checkBacking(made, backing, completeness));
-  problems.push(...findDifferences(made, nodes, input.config));
+  problems.push(...findClashes(made), ...checkBacking(made, backing, completeness, memo));
+  problems.push(...findDifferences(made, nodes, input.config, memo));
   const model = { nodes, services: made.map(([, service]) => service) };
   return { model, created: numbers.created, problems: problems.toSorted(compareProblems), services: numbered };
+}
+
+/** `makeService`, once for the same parts. */
+function serviceOf(read: ReadService, given: Allocation, slices: readonly ReadSlice[], memo: Memo): Service {
+  return memo.of('service', read, [given, ...slices], () => makeService(read, given, slices));
 }
 
 /** The node labels that weights of Services name. */
@@ -100,9 +107,14 @@ function checkBacking(
   made: readonly (readonly [ReadService, Service])[],
   backing: ReadonlyMap<string, readonly ReadSlice[]>,
   completeness: Completeness,
+  memo: Memo,
 ): Problem[] {
+  const flags = Object.values(completeness);
   return made.flatMap(([read, service]) => {
     const slices = backing.get(read.key) ?? [];
-    return [...passedOver(read, service, slices), ...findGaps(read, service, slices, completeness)];
+    return memo.of('backing', read, [service, ...flags, ...slices], () => [
+      ...passedOver(read, service, slices),
+      ...findGaps(read, service, slices, completeness),
+    ]);
   });
 }

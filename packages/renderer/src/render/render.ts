@@ -1,9 +1,11 @@
 import type { Problem } from '@sluice/bundle';
 import { compareProblems } from '@sluice/bundle';
 import type { Allocation } from './allocate/allocation.ts';
-import { assemble } from './assemble.ts';
+import { type Assembled, assemble } from './assemble.ts';
 import type { Config } from './config.ts';
 import type { KubeObject } from './kube.ts';
+import { Memo } from './memo.ts';
+import type { Model } from './model.ts';
 import { normalise } from './normalise.ts';
 
 /** Everything that a bundle is made of. */
@@ -31,14 +33,26 @@ export interface Rendered {
   readonly created: readonly Allocation[];
 }
 
-/** Kubernetes objects in, one bundle for all nodes out. Pure: same input in any order, same bytes. */
-export function render(input: RenderInput): Rendered {
-  const { model, created, problems } = normalise(input);
+/**
+ * Kubernetes objects in, one bundle for all nodes out. Pure: same input in any order, same bytes.
+ * @param memo of earlier renders of the same cluster: what did not change since is not computed again, and the bytes are the same
+ */
+export function render(input: RenderInput, memo = new Memo()): Rendered {
+  const { model, created, problems } = normalise(input, memo);
   const found = ranked(problems, input.strict);
   if (found.some(isError)) return refused(found);
-  const assembled = assemble(model, input.config, input.snapshot || input.config.complete);
+  const assembled = assembleAnew(model, input, memo);
   const all = [...found, ...assembled.problems];
   return all.some(isError) ? refused(all) : { files: assembled.files, problems: sorted(all), created };
+}
+
+/** Names of Services that are gone stay in the memo: a collision counts when it is there without them too. */
+function assembleAnew(model: Model, input: RenderInput, memo: Memo): Assembled {
+  const complete = input.snapshot || input.config.complete;
+  const assembled = assemble(model, input.config, complete, memo);
+  if (!assembled.problems.some(({ code }) => code === 'CHAIN_COLLISION')) return assembled;
+  memo.clear();
+  return assemble(model, input.config, complete, memo);
 }
 
 function refused(problems: readonly Problem[]): Rendered {

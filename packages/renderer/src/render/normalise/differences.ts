@@ -3,6 +3,7 @@ import { needsRouteLocalnet } from '../compile/nodeports.ts';
 import { looksAtWeights } from '../compile/ipvs/weights.ts';
 import type { Config, IpvsProfile, Profile } from '../config.ts';
 import type { Path } from '../kube.ts';
+import { Memo } from '../memo.ts';
 import type { Node, Service } from '../model.ts';
 import { profilesInUse } from '../profiles-in-use.ts';
 import { schedulerKey, weightsKey } from '../read/annotations.ts';
@@ -18,7 +19,12 @@ type Made = readonly (readonly [ReadService, Service])[];
  * for what concerns all traffic one for each profile. Nothing where no node is of mode ipvs.
  * Beside them what annotations of this mode cannot do.
  */
-export function findDifferences(made: Made, nodes: readonly Node[], config: Config): readonly Problem[] {
+export function findDifferences(
+  made: Made,
+  nodes: readonly Node[],
+  config: Config,
+  memo = new Memo(),
+): readonly Problem[] {
   const profiles = profilesInUse({ nodes }, config);
   const members = profiles.filter((profile): profile is IpvsMember => profile.ipvs !== undefined);
   const others = profiles.filter((profile) => profile.ipvs === undefined).map(({ name }) => name);
@@ -28,18 +34,25 @@ export function findDifferences(made: Made, nodes: readonly Node[], config: Conf
     ...ignored,
     ...members.flatMap(ofProfile),
     ...made.flatMap(([read, service]) => blindWeights(read, service, members)),
-    ...ofServices(made, nodes, members),
+    ...ofServices(made, { nodes, config, members }, memo),
   ];
 }
 
-function ofServices(made: Made, nodes: readonly Node[], members: readonly IpvsMember[]): readonly Problem[] {
+interface Cluster {
+  readonly nodes: readonly Node[];
+  readonly config: Config;
+  /** What follows from the two: the profiles of mode ipvs that nodes have. */
+  readonly members: readonly IpvsMember[];
+}
+
+function ofServices(made: Made, { nodes, config, members }: Cluster, memo: Memo): readonly Problem[] {
   const fleet = fleetOf(nodes);
   const views = members.map((profile) => ({
     profile,
     localhost: needsRouteLocalnet({ ...profile, mode: 'iptables' }),
     nodes: nodes.filter((node) => node.profile === profile.name).map(({ name }) => name),
   }));
-  return made.flatMap(([read, service]) => {
+  const ofOne = ([read, service]: Made[number]): readonly Problem[] => {
     const found = new Map<Difference['code'], { difference: Difference; profiles: string[] }>();
     for (const view of views) {
       for (const difference of differencesOf(service, view.profile.families, { ...view, fleet })) {
@@ -49,7 +62,8 @@ function ofServices(made: Made, nodes: readonly Node[], members: readonly IpvsMe
       }
     }
     return [...found.values()].map((entry) => differs(read, entry.difference, entry.profiles));
-  });
+  };
+  return made.flatMap((one) => memo.of('differences', one[0], [one[1], nodes, config], () => ofOne(one)));
 }
 
 function differs(read: ReadService, { code, path, why, hint }: Difference, profiles: readonly string[]): Problem {

@@ -6,6 +6,7 @@ import { type AllocationRequest, portKey, serviceName } from '../allocate/reques
 import type { Config } from '../config.ts';
 import { hasAddress } from '../layer/fill.ts';
 import type { Layered } from '../layer/layer.ts';
+import { Memo } from '../memo.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
 import type { ReadService } from '../read/service.ts';
 
@@ -17,24 +18,30 @@ export interface Numbers {
   readonly created: readonly Allocation[];
 }
 
+interface NumbersInput {
+  readonly config: Config;
+  readonly allocations: readonly Allocation[];
+  /** Give numbers to Services that lack them. */
+  readonly allocate: boolean;
+}
+
 /** Services for which Sluice makes rules: neither headless nor ExternalName, nor left to somebody else by a label. */
 export function hasRules(service: ReadService): boolean {
   return hasAddress(service) && service.foreign === undefined;
 }
 
 /**
- * The numbers as the manifests and the base have them; with `isOn` also those of allocation files and new ones.
+ * The numbers as the manifests and the base have them; with `allocate` also those of allocation files and new ones.
  * @param problems gains what allocation says
  */
 export function giveNumbers(
   layered: Layered,
-  config: Config,
-  allocations: readonly Allocation[],
-  isOn: boolean,
+  { config, allocations, allocate: isOn }: NumbersInput,
   problems: Problem[],
+  memo = new Memo(),
 ): Numbers {
   const services = [...layered.services.values()].filter(hasRules);
-  if (!isOn) return { given: new Map(services.map((service) => [service.key, ownNumbers(service)])), created: [] };
+  if (!isOn) return { given: new Map(services.map((service) => [service.key, numbersOf(service, memo)])), created: [] };
   const files = new Map(allocations.map((allocation) => [serviceName(allocation), allocation]));
   const requests = services.map((service) =>
     requestOf(service, familiesOf(service, config, files.get(service.key), problems)),
@@ -42,6 +49,10 @@ export function giveNumbers(
   const allocated = allocate(requests, takenByOthers(layered), config, allocations);
   problems.push(...allocated.problems);
   return { given: allocated.given, created: allocated.created };
+}
+
+function numbersOf(service: ReadService, memo: Memo): Allocation {
+  return memo.of('numbers', service, [], () => ownNumbers(service));
 }
 
 function ownNumbers(service: ReadService): Allocation {

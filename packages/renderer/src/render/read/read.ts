@@ -1,5 +1,6 @@
 import type { Problem } from '@sluice/bundle';
 import type { KubeKind, KubeObject } from '../kube.ts';
+import { Memo } from '../memo.ts';
 import { readEndpoints } from './endpoints.ts';
 import { roughKey } from './names.ts';
 import { type ReadNode, readNode } from './node.ts';
@@ -17,7 +18,12 @@ export interface ReadObjects {
 }
 
 /** Reads every object; those with an error are left out, and `problems` says what is wrong with each. */
-export function readObjects(objects: readonly KubeObject[], problems: Problem[]): ReadObjects {
+export function readObjects(objects: readonly KubeObject[], problems: Problem[], memo = new Memo()): ReadObjects {
+  const remembered = <T>(object: KubeObject, read: Read<T>): T => {
+    const { value, found } = memo.of('read', object, [], () => readOne(object, read));
+    problems.push(...found);
+    return value;
+  };
   const services: ReadService[] = [];
   const slices: ReadSlice[] = [];
   const nodes: ReadNode[] = [];
@@ -28,17 +34,24 @@ export function readObjects(objects: readonly KubeObject[], problems: Problem[])
   };
   const readers: Readonly<Record<KubeKind, (object: KubeObject) => void>> = {
     Service: (object) => {
-      const service = readService(object, problems);
+      const service = remembered(object, readService);
       if (service) services.push(service);
       else unread.services.add(roughKey(object));
     },
-    EndpointSlice: (object) => keepSlice(readSlice(object, problems)),
-    Endpoints: (object) => keepSlice(readEndpoints(object, problems)),
+    EndpointSlice: (object) => keepSlice(remembered(object, readSlice)),
+    Endpoints: (object) => keepSlice(remembered(object, readEndpoints)),
     Node: (object) => {
-      const node = readNode(object, problems);
+      const node = remembered(object, readNode);
       if (node) nodes.push(node);
     },
   };
   for (const object of objects) readers[object.kind](object);
   return { services, slices, nodes, unread };
+}
+
+type Read<T> = (object: KubeObject, problems: Problem[]) => T;
+
+function readOne<T>(object: KubeObject, read: Read<T>): { readonly value: T; readonly found: readonly Problem[] } {
+  const found: Problem[] = [];
+  return { value: read(object, found), found };
 }

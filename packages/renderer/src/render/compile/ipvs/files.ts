@@ -8,6 +8,7 @@ import {
   type VirtualTool,
 } from '@sluice/bundle';
 import type { IpvsProfile, Profile } from '../../config.ts';
+import type { Memo } from '../../memo.ts';
 import type { Model, Service } from '../../model.ts';
 import { type Fleet, nodeGuards } from '../../select/guards.ts';
 import { nodePortScope } from '../nodeports.ts';
@@ -22,13 +23,15 @@ const tools = Object.entries(familyOf) as readonly (readonly [Tool, Family])[];
 export type IpvsFiles = (profile: Profile, ipvs: IpvsProfile) => readonly [path: string, text: string][];
 
 /** Compiles all Services once for every way in which profiles of mode ipvs differ for them: most do not. */
-export function ipvsCompiler(model: Model, fleet: Fleet): IpvsFiles {
+export function ipvsCompiler(model: Model, fleet: Fleet, memo: Memo): IpvsFiles {
   const nodes = new Map(model.nodes.map((node) => [node.name, node]));
   const done = new Map<string, readonly CompiledService[]>();
   return (profile, ipvs) => {
     const options = optionsOf(profile, ipvs);
     const key = JSON.stringify(options);
-    const services = done.get(key) ?? compileAll(model.services, options, { fleet, nodes });
+    const once = (service: Service): CompiledService | undefined =>
+      memo.of(`ipvs ${key}`, service, [fleet], () => compileOne(service, options, { fleet, nodes }));
+    const services = done.get(key) ?? model.services.flatMap((service) => once(service) ?? []);
     done.set(key, services);
     return [
       ...baseFiles(profile, ipvs, services, undetected(profile, model, fleet)),
@@ -50,15 +53,13 @@ function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOpt
   return { families: profile.families, scheduler, nodePortAddress };
 }
 
-function compileAll(
-  services: readonly Service[],
+function compileOne(
+  service: Service,
   options: IpvsServiceOptions,
   surroundings: Parameters<typeof compileIpvsService>[2],
-): readonly CompiledService[] {
-  return services.flatMap((service) => {
-    const compiled = compileIpvsService(service, options, surroundings);
-    return compiled ? [{ service, compiled, texts: textsOf(compiled) }] : [];
-  });
+): CompiledService | undefined {
+  const compiled = compileIpvsService(service, options, surroundings);
+  return compiled && { service, compiled, texts: textsOf(compiled) };
 }
 
 function textsOf({ header, entries, servers, rules }: IpvsService): CompiledService['texts'] {
