@@ -20,6 +20,8 @@ export interface TestApiServer {
   /** Looked at before each answer. */
   meddle: Meddler;
   readonly asked: string[];
+  /** What a list says it is of. */
+  version: () => string;
   /** Writes a kubeconfig with this user (JSON is YAML) and returns its path. */
   kubeconfig(user: Item, cluster?: Item): string;
   close(): Promise<void>;
@@ -34,11 +36,16 @@ export async function startApiServer(notAfter?: 'expired'): Promise<TestApiServe
   const read = (name: string): Buffer => readFileSync(join(dir, name));
   const tls = { key: read('server.key'), cert: read('server.crt'), ca: read('ca.crt') };
   const sockets = new Set<Socket>();
-  const self = { objects: new Map<string, readonly Item[]>(), meddle: (() => false) as Meddler, asked: [] as string[] };
+  const self = {
+    objects: new Map<string, readonly Item[]>(),
+    meddle: (() => false) as Meddler,
+    asked: [] as string[],
+    version: (): string => '7',
+  };
   const server = createServer({ ...tls, requestCert: true, rejectUnauthorized: false }, (request, response) => {
     const path = request.url ?? '';
     self.asked.push(path);
-    if (!self.meddle(path, request, response)) answer(path, request, response, self.objects);
+    if (!self.meddle(path, request, response)) answer(path, request, response, self);
   });
   server.on('connection', (socket) => sockets.add(socket));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -50,7 +57,7 @@ function answer(
   path: string,
   request: IncomingMessage,
   response: ServerResponse,
-  objects: Map<string, readonly Item[]>,
+  { objects, version }: Pick<TestApiServer, 'objects' | 'version'>,
 ): void {
   const socket = request.socket as Socket & { authorized: boolean };
   if (request.headers.authorization !== `Bearer ${token}` && !socket.authorized) return send(response, 401, {});
@@ -66,7 +73,7 @@ function answer(
     nodes: 'Node',
     endpoints: 'Endpoints',
   };
-  const metadata = { resourceVersion: '7', ...(end < all.length ? { continue: String(end) } : {}) };
+  const metadata = { resourceVersion: version(), ...(end < all.length ? { continue: String(end) } : {}) };
   send(response, 200, { kind: `${kinds[resource]}List`, apiVersion: 'v1', metadata, items: all.slice(start, end) });
 }
 

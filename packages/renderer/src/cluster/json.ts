@@ -18,3 +18,9 @@ export function mapAt(object: JsonObject, key: string): JsonObject {
   const value = object[key];
   return isMap(value) ? value : {};
 }
+
+/** The text under a key; an empty one when there is none. */
+export function textAt(object: JsonObject, key: string): string {
+  const value = object[key];
+  return typeof value === 'string' ? value : '';
+}

@@ -16,3 +16,16 @@ export const clusterLimits = {
   /** How often a list may begin anew because the server forgot the page it was at. */
   restartsMax: 3,
 } as const;
+
+/** Every bound on following a cluster. */
+export const watchLimits = {
+  requestTimeoutMs: clusterLimits.requestTimeoutMs,
+  answerBytesMax: clusterLimits.answerBytesMax,
+  backoffMs: 250,
+  backoffMaxMs: 30_000,
+  /** More than two bookmarks' time. */
+  silenceMs: 150_000,
+  watchSeconds: 300,
+  /** etcd takes no object beyond 1.5 MiB. */
+  lineBytesMax: 4 * 1024 * 1024,
+} as const;

@@ -17,6 +17,8 @@ export interface ListOptions {
   readonly namespace?: string;
   readonly selector?: string;
   readonly pageObjects?: number;
+  /** All of them unless said: to learn whether the server knows the kind, one is enough. */
+  readonly pagesMax?: number;
   readonly patience?: Patience;
   /** Told how many objects are read. */
   readonly onPage?: (objects: number) => void;
@@ -43,7 +45,7 @@ export async function list(access: Access, kind: ListedKind, options: ListOption
 async function listOnce(access: Access, kind: ListedKind, options: ListOptions): Promise<Listed | undefined | 'gone'> {
   const items: JsonObject[] = [];
   let next = '';
-  for (;;) {
+  for (let pages = 1; ; pages++) {
     const answer = await get(access, pagePath(kind, options, next), options.patience);
     if (answer.status === 410) return 'gone';
     if (answer.status === 404 && next === '') return undefined;
@@ -52,7 +54,7 @@ async function listOnce(access: Access, kind: ListedKind, options: ListOptions):
     items.push(...page.items);
     if (items.length > clusterLimits.objectsMax) throw tooMany(access, kind);
     options.onPage?.(items.length);
-    if (page.next === '') return { items, resourceVersion: page.resourceVersion };
+    if (page.next === '' || pages === options.pagesMax) return { items, resourceVersion: page.resourceVersion };
     next = page.next;
   }
 }

@@ -38,7 +38,8 @@ export async function get(access: Access, path: string, patience: Patience = clu
   }
 }
 
-function urlOf(access: Access, path: string): URL {
+/** The address of a path. */
+export function urlOf(access: Access, path: string): URL {
   return new URL(access.server.replace(/\/$/, '') + path);
 }
 
@@ -107,7 +108,7 @@ function tooLarge(url: URL, max: number): ClusterFailure {
 }
 
 /** Node's and OpenSSL's codes of certificates that do not hold. */
-function isAboutTrust(error: Error): boolean {
+export function isAboutTrust(error: Error): boolean {
   const code = 'code' in error ? String(error.code) : '';
   return /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|ERR_SSL)/.test(code);
 }

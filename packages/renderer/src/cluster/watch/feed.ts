@@ -1,0 +1,137 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { JsonObject, KubeObject } from '../../render/kube.ts';
+import type { Access } from '../access.ts';
+import { mapAt, textAt } from '../json.ts';
+import { keep } from '../keep.ts';
+import { type ListedKind, listedKinds } from '../kinds.ts';
+import { list } from '../list.ts';
+import { Reflector, type WatchPatience } from './reflector.ts';
+import { sleep } from './sleep.ts';
+
+/** Something that decides about rules is another one now. */
+export interface Change {
+  /** `Service shop/web` or `Node node-a`: what the change is about. */
+  readonly about: string;
+  /** When the endpoints changed, as the endpoint controller says; milliseconds since 1970. */
+  readonly triggeredMs?: number;
+}
+
+export interface FeedListener {
+  readonly changed: (change: Change) => void;
+  readonly current: (kind: ListedKind) => void;
+  readonly away: (kind: ListedKind, why: string) => void;
+}
+
+/** What endpoint controllers write, and kube-proxy measures from. */
+const triggerKey = 'endpoints.kubernetes.io/last-change-trigger-time';
+const serviceLabel = 'kubernetes.io/service-name';
+
+/** All objects of a cluster that decide about rules, as they are now. */
+export class Feed {
+  readonly #objects = new Map<string, Map<string, KubeObject>>();
+  readonly #listener: FeedListener;
+  readonly #access: Access;
+  readonly #patience: WatchPatience;
+  readonly #synced = new Set<string>();
+  #kinds: readonly ListedKind[] = [];
+
+  constructor(access: Access, listener: FeedListener, patience: WatchPatience) {
+    this.#access = access;
+    this.#listener = listener;
+    this.#patience = patience;
+  }
+
+  /** True once every kind was listed: before it, what is not there may only not be known. */
+  get isComplete(): boolean {
+    return this.#kinds.length > 0 && this.#kinds.every(({ kind }) => this.#synced.has(kind));
+  }
+
+  /** The same value for an object that did not change. */
+  objects(): readonly KubeObject[] {
+    return [...this.#objects.values()].flatMap((ofKind) => [...ofKind.values()]);
+  }
+
+  /** Follows the cluster until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const endpoints = await this.#endpointKind(signal);
+    if (endpoints === undefined) return;
+    this.#kinds = [listedKinds.Service, endpoints, listedKinds.Node];
+    await Promise.all(
+      this.#kinds.map((kind) => new Reflector(this.#access, kind, this.#sink, this.#patience).run(signal)),
+    );
+  }
+
+  /** EndpointSlices, or Endpoints in a cluster that has none. */
+  async #endpointKind(signal: AbortSignal): Promise<ListedKind | undefined> {
+    while (!signal.aborted) {
+      try {
+        const listed = await list(this.#access, listedKinds.EndpointSlice, { pageObjects: 1, pagesMax: 1 });
+        return listed === undefined ? listedKinds.Endpoints : listedKinds.EndpointSlice;
+      } catch (error) {
+        this.#listener.away(listedKinds.EndpointSlice, error instanceof Error ? error.message : String(error));
+        await sleep(this.#patience.backoffMaxMs, signal);
+      }
+    }
+    return undefined;
+  }
+
+  readonly #sink = {
+    replaced: (kind: ListedKind, objects: readonly JsonObject[]): void => {
+      const gone = new Set(this.#ofKind(kind).keys());
+      for (const object of objects) {
+        gone.delete(keyOf(object));
+        this.#put(kind, object);
+      }
+      for (const key of gone) this.#remove(kind, key);
+      this.#synced.add(kind.kind);
+      this.#listener.current(kind);
+    },
+    changed: (kind: ListedKind, object: JsonObject): void => this.#put(kind, object),
+    deleted: (kind: ListedKind, object: JsonObject): void => this.#remove(kind, keyOf(object)),
+    current: (kind: ListedKind): void => this.#listener.current(kind),
+    away: (kind: ListedKind, why: string): void => this.#listener.away(kind, why),
+  };
+
+  #ofKind({ kind }: ListedKind): Map<string, KubeObject> {
+    let objects = this.#objects.get(kind);
+    if (objects === undefined) this.#objects.set(kind, (objects = new Map()));
+    return objects;
+  }
+
+  /** Heartbeats and the like change nothing that is kept, and so nothing at all. */
+  #put(kind: ListedKind, raw: JsonObject): void {
+    const key = keyOf(raw);
+    const value = keep(kind, raw);
+    const before = this.#ofKind(kind).get(key);
+    if (before !== undefined && isDeepStrictEqual(before.value, value)) return;
+    const object = objectOf(kind, key, value);
+    this.#ofKind(kind).set(key, object);
+    const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
+    this.#listener.changed({ about: aboutOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
+  }
+
+  #remove(kind: ListedKind, key: string): void {
+    const before = this.#ofKind(kind).get(key);
+    if (before !== undefined && this.#ofKind(kind).delete(key)) this.#listener.changed({ about: aboutOf(before) });
+  }
+}
+
+function keyOf(object: JsonObject): string {
+  const metadata = mapAt(object, 'metadata');
+  const namespace = textAt(metadata, 'namespace');
+  return namespace === '' ? textAt(metadata, 'name') : `${namespace}/${textAt(metadata, 'name')}`;
+}
+
+function objectOf(kind: ListedKind, key: string, value: JsonObject): KubeObject {
+  // An object of a running cluster has no line; its path in the API says which one it is.
+  const place = { file: `cluster/${kind.resource}/${key}`, line: 1, column: 1 };
+  return { kind: kind.kind, apiVersion: kind.apiVersion, value, origin: { place: () => place } };
+}
+
+/** Slices are about the Service that they belong to. */
+function aboutOf({ kind, value }: KubeObject): string {
+  const metadata = mapAt(value, 'metadata');
+  const service = textAt(mapAt(metadata, 'labels'), serviceLabel);
+  if (kind === 'EndpointSlice' && service !== '') return `Service ${textAt(metadata, 'namespace')}/${service}`;
+  return `${kind === 'Node' ? 'Node' : 'Service'} ${keyOf(value)}`;
+}

@@ -1,0 +1,155 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
+import { type Change, Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
+import type { WatchPatience } from '../../packages/renderer/src/cluster/watch/reflector.ts';
+import { send, type Item, token } from './apiserver.fixture.ts';
+import { LiveCluster } from './live.fixture.ts';
+import { node, serviceOf, slice } from './objects.fixture.ts';
+
+const patience: WatchPatience = {
+  requestTimeoutMs: 1_000,
+  answerBytesMax: 1_000_000,
+  backoffMs: 5,
+  backoffMaxMs: 20,
+  silenceMs: 2_000,
+  watchSeconds: 300,
+  lineBytesMax: 100_000,
+};
+
+let cluster: LiveCluster;
+let feed: Feed;
+let changes: Change[];
+let away: string[];
+let stop: AbortController;
+let running: Promise<void>;
+
+beforeAll(() => vi.setConfig({ testTimeout: 20_000 }));
+beforeEach(async () => {
+  cluster = await LiveCluster.start();
+  cluster.put('services', serviceOf('a', 1));
+  cluster.put('endpointslices', slice);
+  cluster.put('nodes', node);
+  start();
+  await until(() => feed.isComplete && cluster.watching === 3);
+  changes.length = 0;
+});
+afterEach(async () => {
+  stop.abort();
+  await running;
+  await cluster.server.close();
+});
+afterAll(() => vi.resetConfig());
+
+function start(more: Partial<WatchPatience> = {}): void {
+  [changes, away, stop] = [[], [], new AbortController()];
+  const access = openAccess({ kubeconfig: cluster.server.kubeconfig({ token }) }, {});
+  const listener = {
+    changed: (change: Change) => changes.push(change),
+    current: () => {},
+    away: (_kind: unknown, why: string) => away.push(why),
+  };
+  feed = new Feed(access, listener, { ...patience, ...more });
+  running = feed.run(stop.signal);
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  await vi.waitFor(() => expect(condition()).toBe(true), { timeout: 10_000, interval: 5 });
+}
+
+const names = (): string[] =>
+  feed
+    .objects()
+    .map(({ kind, value }) => `${kind} ${(value['metadata'] as { name: string }).name}`)
+    .toSorted();
+const about = (): string[] => changes.map((change) => change.about);
+
+test('what is created, changed and deleted is known, and said once', async () => {
+  cluster.put('services', serviceOf('b', 2));
+  cluster.put('services', serviceOf('b', 3));
+  cluster.remove('endpointslices', 'a-1');
+  await until(() => changes.length === 3);
+  expect(about().toSorted()).toEqual(['Service shop/a', 'Service shop/b', 'Service shop/b']);
+  expect(names()).toEqual(['Node node-a', 'Service a', 'Service b']);
+});
+
+test('an object that did not change is the same value, whatever else of it changed', async () => {
+  const before = feed.objects();
+  cluster.put('nodes', { ...node, status: { ...(node['status'] as Item), conditions: [{ heartbeat: 'now' }] } });
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => changes.length > 0);
+  expect(about()).toEqual(['Service shop/b']);
+  for (const object of before) expect(feed.objects()).toContain(object);
+});
+
+test('the time at which endpoints changed comes along', async () => {
+  const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': '2026-01-01T00:00:01Z' };
+  const metadata = { ...(slice['metadata'] as Item), annotations };
+  cluster.put('endpointslices', { ...slice, metadata, endpoints: [] });
+  await until(() => changes.length > 0);
+  expect(changes).toEqual([{ about: 'Service shop/a', triggeredMs: Date.UTC(2026, 0, 1, 0, 0, 1) }]);
+});
+
+test.each<[string, () => void]>([
+  ['are dropped', () => cluster.drop()],
+  ['end in order', () => cluster.drop('end')],
+  [
+    'are dropped after a bookmark, and what was before it is forgotten',
+    () => (cluster.bookmark(), cluster.compact(), cluster.drop()),
+  ],
+])('nothing is lost when the watches %s, and nothing is listed again', async (_title, happen) => {
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => changes.length === 1);
+  cluster.server.asked.length = 0;
+  happen();
+  await until(() => cluster.watching === 3);
+  cluster.put('services', serviceOf('c', 3));
+  await until(() => changes.length === 2);
+  expect(names()).toEqual(['EndpointSlice a-1', 'Node node-a', 'Service a', 'Service b', 'Service c']);
+  expect(cluster.server.asked.filter((path) => path.includes('limit='))).toEqual([]);
+});
+
+test('what happened while the place was forgotten is found by listing again', async () => {
+  cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
+  cluster.drop();
+  cluster.put('services', serviceOf('b', 2));
+  cluster.remove('services', 'a');
+  cluster.compact();
+  await until(() => away.length > 0);
+  expect(names()).toContain('Service a');
+  cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
+  await until(() => names().join() === 'EndpointSlice a-1,Node node-a,Service b');
+  expect(about().toSorted()).toEqual(['Service shop/a', 'Service shop/b']);
+});
+
+test.each<[string, (path: string) => number | string]>([
+  ['410 at once', () => 410],
+  ['500', () => 500],
+  ['403', () => 403],
+  ['something that is no event', () => 'hello\n'],
+  ['an event without end', () => 'x'.repeat(200_000)],
+])('a watch that is answered with %s for a while loses nothing', async (_title, reply) => {
+  let times = 0;
+  cluster.server.meddle = (path, request, response) => {
+    if (!path.includes('watch=1') || times > 8) return cluster.answer(path, request, response);
+    times += 1;
+    const answer = reply(path);
+    if (typeof answer === 'number') send(response, answer, {});
+    else response.writeHead(200).write(answer);
+    return true;
+  };
+  cluster.drop();
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => names().includes('Service b'));
+  expect(about()).toContain('Service shop/b');
+});
+
+test('a connection on which nothing comes is opened again', async () => {
+  stop.abort();
+  await running;
+  start({ silenceMs: 100 });
+  await until(() => feed.isComplete);
+  cluster.server.asked.length = 0;
+  await until(() => cluster.server.asked.filter((path) => path.includes('services?watch')).length >= 2);
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => names().includes('Service b'));
+});
