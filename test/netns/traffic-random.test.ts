@@ -64,8 +64,11 @@ function comesBack(spec: ClusterSpec, row: Row): boolean {
   return row.expect.every((verdict) => (spec.pods.find(({ name }) => name === verdict)?.node ?? decides) === decides);
 }
 
-/** A packet that no Service decides about, to an address of nobody: whether this little world is silent or says so is its own affair. */
+/**
+ * A packet that no Service decides about, to an address of nobody: whether this little world is silent or says so (`''`, that it is
+ * unreachable, once an earlier packet has looked for the neighbour in vain) is its own affair.
+ */
 function isLost(spec: ClusterSpec, row: Row, verdict: string): boolean {
   const isNobodys = machineAt(spec, row.from, row.to.address) === undefined;
-  return isNobodys && verdict === 'drop' && row.expect.every((expected) => expected === 'pass');
+  return isNobodys && (verdict === 'drop' || verdict === '') && row.expect.every((expected) => expected === 'pass');
 }
