@@ -41,6 +41,8 @@ export class Reflector {
   /** Where to go on watching; undefined: list first. */
   #version: string | undefined;
   #failures = 0;
+  /** When the stream of now was taken; never: it was not. */
+  #openedMs = Number.POSITIVE_INFINITY;
 
   constructor(access: Access, kind: ListedKind, sink: Sink, patience: WatchPatience) {
     this.#access = access;
@@ -75,6 +77,7 @@ export class Reflector {
   async #watch(signal: AbortSignal): Promise<StreamEnd | undefined> {
     if (this.#version === undefined) return undefined;
     const { watchSeconds } = this.#patience;
+    this.#openedMs = Number.POSITIVE_INFINITY;
     const query = new URLSearchParams({
       watch: '1',
       allowWatchBookmarks: 'true',
@@ -82,8 +85,13 @@ export class Reflector {
       timeoutSeconds: String(Math.ceil(watchSeconds * (1 + Math.random()))),
     });
     const path = `${listPath(this.#kind)}?${query.toString()}`;
-    const reader = { onOpen: () => this.#sink.current(this.#kind), onLine: (line: string) => this.#take(line) };
+    const reader = { onOpen: () => this.#open(), onLine: (line: string) => this.#take(line) };
     return readStream(this.#access, path, reader, this.#patience, signal);
+  }
+
+  #open(): void {
+    this.#openedMs = performance.now();
+    this.#sink.current(this.#kind);
   }
 
   /** @throws Error for what is no event: the place is lost then, and the stream is begun anew */
@@ -106,6 +114,8 @@ export class Reflector {
 
   #after(end: StreamEnd | undefined): void {
     if (end === undefined) return;
+    // A stream that stood for a while was none of several failures in a row.
+    if (performance.now() - this.#openedMs > this.#patience.backoffMaxMs) this.#failures = 0;
     if (end.kind === 'ended') {
       // In order, after minutes; a server that ends every watch at once is given time too.
       this.#failures = Math.max(1, this.#failures);
