@@ -19,6 +19,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'renderer/review',
     'renderer/emit',
     'renderer/exit',
+    'renderer/version',
     'bundle',
   ],
   'renderer/cluster': ['renderer/render', 'bundle'],

@@ -3,6 +3,7 @@ import { version } from '../version.ts';
 import { allocationsCommands } from './allocations.ts';
 import { clusterCommands } from './cluster.ts';
 import { inspectCommands } from './inspect.ts';
+import { gateCommands } from './gates.ts';
 import { examples } from './options.ts';
 import { renderCommands } from './render.ts';
 import { reviewCommands } from './review.ts';
@@ -33,6 +34,7 @@ export function buildProgram(): Command {
   clusterCommands(program);
   inspectCommands(program);
   reviewCommands(program);
+  gateCommands(program);
   allocationsCommands(program);
   shellCommands(program);
   return program;

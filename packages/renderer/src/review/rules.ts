@@ -55,7 +55,10 @@ export function portsOf(file: RuleFile, family: Family): readonly RulePort[] {
     ({ chain }) => chain,
   );
   const readings = new Map<string, Reading>();
-  for (const { table, rule } of rules) readDispatch(table, rule, family, readings);
+  // Rules with an address first: they tell what the port is called that others only belong to.
+  const dispatched = Map.groupBy(rules, ({ rule }) => hostOf(rule, family) === undefined);
+  for (const { table, rule } of [...(dispatched.get(false) ?? []), ...(dispatched.get(true) ?? [])])
+    readDispatch(table, rule, family, readings);
   return [...readings].toSorted(([a], [b]) => compareText(a, b)).map(([key, reading]) => finish(key, reading, byChain));
 }
 

@@ -24,6 +24,7 @@ const formats = {
   'bind-address': (text: string) => checkBindAddress(text),
   mode: (text: string) => unsupportedMode(text),
   'port-range': (text: string) => checkPortRange(text),
+  date: (text: string) => (isDate(text) ? undefined : value('is no day', 'Write it like 2026-12-31')),
   'dns-subdomain': (text: string) =>
     text.length <= 253 && subdomain.test(text)
       ? undefined
@@ -60,6 +61,15 @@ export function checkFormat(format: Format, text: string): Wrong | undefined {
 /** RFC 1123: what names of nodes and profiles look like. */
 const subdomain = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
 const labelValue = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+
+/** A day of the calendar, as RFC 3339 writes one. */
+export function isDate(text: string): boolean {
+  const [, year = '', month = '', day = ''] = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/.exec(text) ?? [];
+  const days = [31, isLeap(Number(year)) ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][Number(month) - 1];
+  return days !== undefined && Number(day) >= 1 && Number(day) <= days;
+}
+
+const isLeap = (year: number): boolean => (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
 
 function isLabelKey(text: string): boolean {
   const slash = text.indexOf('/');

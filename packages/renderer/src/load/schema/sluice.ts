@@ -1,3 +1,4 @@
+import { policySchema } from './policy.ts';
 import type { Schema } from './schema.ts';
 import {
   clusterCIDR,
@@ -128,6 +129,7 @@ export const sluiceSchema: Schema = {
       longestWalk: integer('Rules that the first packet of a connection is compared with.', 1, 10_000_000),
       loadSeconds: integer('Seconds that the first load takes with the slower backend, by the model.', 1, 86_400),
     }),
+    policy: policySchema,
     profiles: list('How nodes are configured. A node takes the first profile whose nodeSelector matches it.', profile, {
       default: [],
     }),

@@ -1,0 +1,31 @@
+import { type Command, Option } from 'commander';
+import { examples, notEmpty, run } from './options.ts';
+
+/** What a pipeline asks before a change may go on. */
+export function gateCommands(program: Command): void {
+  examples(
+    program.command('policy'),
+    [
+      'sluice policy rendered -c sluice.yaml --base origin/main:rendered',
+      'sluice policy rendered -c sluice.yaml --base origin/main:rendered -o sarif > policy.sarif',
+      'sluice policy main:rendered --today 2027-01-01     # which waivers will have expired',
+    ],
+    'Exit codes: 0 nothing fails, 1 an error that nobody waived, 2 the bundle or the config cannot be read.',
+  )
+    .summary('hold a bundle against the rules of its owners')
+    .description(
+      'Looks for what should not be in a bundle or in a change of it: addresses of others, open source ranges, lost endpoints, ' +
+        'single points of failure. `policy` of the config sets levels, bounds and waivers; docs/policy.md lists the rules.',
+    )
+    .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .option('--base <DIR>', 'what the bundle replaces, for the rules about changes', notEmpty)
+    .option('-c, --config <FILE>', 'the SluiceConfig with `policy`', notEmpty)
+    .option('--strict', 'take warnings for errors')
+    .option('--today <DAY>', 'the day on which waivers are looked at, such as 2026-12-31', notEmpty)
+    .addOption(
+      new Option('-o, --output <FORMAT>', 'how to print')
+        .choices(['text', 'json', 'sarif', 'junit', 'markdown'])
+        .default('text'),
+    )
+    .action(run(async (options, dir) => (await import('../commands/policy.ts')).policyCommand(dir, options)));
+}

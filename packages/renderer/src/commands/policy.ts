@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs';
+import type { Problem } from '@sluice/bundle';
+import { type PolicyFormat, printPolicy } from '../emit/policy/print.ts';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { fieldOf, readSluice } from '../load/config/sluice.ts';
+import { isDate } from '../load/schema/formats.ts';
+import { checkPolicy, failing } from '../review/policy/policy.ts';
+import type { PolicySettings } from '../review/policy/settings.ts';
+import { version } from '../version.ts';
+import { bundleAt } from './diff.ts';
+import { reading, Stopped } from './failure.ts';
+import { print, progress, say } from './progress.ts';
+import { isStopped } from './render.ts';
+
+export interface PolicyOptions {
+  readonly output: PolicyFormat;
+  readonly base?: string;
+  readonly config?: string;
+  readonly strict?: boolean;
+  /** `2026-11-21`; absent: the day it is, in UTC. */
+  readonly today?: string;
+}
+
+/** `sluice policy`: whether a bundle is what its owners let through. */
+export function policyCommand(dir: string, options: PolicyOptions): number {
+  const today = dayOf(options.today);
+  const settings = policyIn(options.config);
+  if (settings === undefined) return exitCodes.problem;
+  progress(`reading ${dir}`);
+  const files = bundleAt(dir);
+  const base = options.base === undefined ? {} : { base: bundleAt(options.base) };
+  progress('asking the rules of the policy');
+  const result = checkPolicy({ files, ...base, settings, today });
+  if (!('findings' in result)) {
+    say(printProblems(result));
+    return exitCodes.problem;
+  }
+  const config = options.config === undefined ? {} : { config: options.config };
+  print(printPolicy({ result, bundle: dir, ...config, version }, options.output));
+  return failing(result, options.strict ?? false).length === 0 ? exitCodes.done : exitCodes.different;
+}
+
+/**
+ * The day on which waivers are looked at. The only place of the review that asks a clock.
+ * @throws Stopped when the option is no day
+ */
+export function dayOf(text: string | undefined): string {
+  const day = text ?? new Date().toISOString().slice(0, 10);
+  if (isDate(day)) return day;
+  const problem: Problem = {
+    code: 'INPUT_UNREADABLE',
+    level: 'error',
+    message: `Cannot take --today ${JSON.stringify(day)}: it is no day of the calendar`,
+    hint: 'Write it like 2026-12-31',
+  };
+  throw new Stopped(problem);
+}
+
+/** `policy` of the config; undefined when the config is wrong, which has been said then. */
+export function policyIn(file: string | undefined): PolicySettings | undefined {
+  if (file === undefined) return {};
+  const sluice = readSluice(
+    file,
+    reading(file, () => readFileSync(file, 'utf8')),
+  );
+  if (sluice.problems.length > 0) say(printProblems(sluice.problems));
+  return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'policy') ?? {}) as PolicySettings);
+}

@@ -1,0 +1,63 @@
+import { policyCodes, policyRules } from '../../review/policy/catalogue.ts';
+import type { Finding } from '../../review/policy/finding.ts';
+import { fileOf, type PolicyReport } from './report.ts';
+
+/**
+ * JUnit XML, as Jenkins and GitLab read it: a test for every rule that was asked, failed by each of its errors and warnings. What is waived
+ * is skipped; notes are passed tests with a text.
+ */
+export function junitOf(report: PolicyReport): string {
+  const { findings, compared } = report.result;
+  const cases = policyCodes
+    .filter((code) => compared || !policyRules[code].isChange)
+    .flatMap((code) =>
+      casesOf(
+        report,
+        code,
+        findings.filter((finding) => finding.code === code),
+      ),
+    );
+  const failures = cases.filter((text) => text.includes('<failure ')).length;
+  const skipped = cases.filter((text) => text.includes('<skipped ')).length;
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>\n',
+    `<testsuites tests="${cases.length}" failures="${failures}">\n`,
+    `  <testsuite name="sluice policy" tests="${cases.length}" failures="${failures}" errors="0" skipped="${skipped}">\n`,
+    ...cases,
+    '  </testsuite>\n',
+    '</testsuites>\n',
+  ].join('');
+}
+
+function casesOf(report: PolicyReport, code: string, findings: readonly Finding[]): readonly string[] {
+  if (findings.length === 0) return [`    <testcase classname="${code}" name="nothing found"/>\n`];
+  return findings.map((finding) => {
+    const name = `${finding.subject}: ${finding.message}`;
+    const head = `    <testcase classname="${code}" name="${xml(name)}" file="${xml(fileOf(report, finding))}">`;
+    return `${head}${insideOf(report, finding)}</testcase>\n`;
+  });
+}
+
+function insideOf(report: PolicyReport, finding: Finding): string {
+  const { level, message, hint, reason, waived, line } = finding;
+  if (waived) return `<skipped message="${xml(`until ${waived.expires}: ${waived.reason}`)}"/>`;
+  const text = `${fileOf(report, finding)}:${line}\n${reason}\n${hint}`;
+  if (level === 'note') return `<system-out>${xml(`${message}\n${text}`)}</system-out>`;
+  return `<failure type="${level}" message="${xml(message)}">${xml(text)}</failure>`;
+}
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&apos;',
+};
+
+/** Text for XML 1.0, which has no way to write most control characters and takes no lone halves of a pair. */
+function xml(text: string): string {
+  return text
+    .toWellFormed()
+    .replaceAll(/[^\t\n\r\u0020-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
+    .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
+}

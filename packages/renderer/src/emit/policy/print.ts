@@ -1,0 +1,22 @@
+import { junitOf } from './junit.ts';
+import { markdownOf } from './markdown.ts';
+import { sarifOf } from './sarif.ts';
+import { textOf } from './text.ts';
+import type { PolicyReport } from './report.ts';
+
+export const policyFormats = ['text', 'json', 'sarif', 'junit', 'markdown'] as const;
+export type PolicyFormat = (typeof policyFormats)[number];
+
+/** Prints what the policy says of a bundle. */
+export function printPolicy(report: PolicyReport, format: PolicyFormat): string {
+  return writers[format](report);
+}
+
+const writers = {
+  text: textOf,
+  json: ({ result }) =>
+    `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'PolicyReport', ...result }, null, 2)}\n`,
+  sarif: sarifOf,
+  junit: junitOf,
+  markdown: markdownOf,
+} as const satisfies Record<PolicyFormat, (report: PolicyReport) => string>;

@@ -1,0 +1,37 @@
+import type { Finding } from '../../review/policy/finding.ts';
+import type { PolicyResult } from '../../review/policy/policy.ts';
+
+/** What the policy says, with where its files are. */
+export interface PolicyReport {
+  readonly result: PolicyResult;
+  /** The bundle as the user named it: `rendered`, `main:rendered`. */
+  readonly bundle: string;
+  /** The SluiceConfig, where there is one. */
+  readonly config?: string;
+  readonly version: string;
+}
+
+/** The file of a finding as a path from where the command runs; a Git revision is left out. */
+export function fileOf({ bundle, config }: Pick<PolicyReport, 'bundle' | 'config'>, { path }: Finding): string {
+  if (path === 'sluice.yaml') return config ?? path;
+  const dir = bundle
+    .slice(bundle.indexOf(':') + 1)
+    .replace(/\/+$/, '')
+    .replace(/^(?:\.\/)+/, '');
+  return dir === '' || dir === '.' ? path : `${dir}/${path}`;
+}
+
+/** `2 errors, 1 warning and 3 waived`, or that there is nothing. */
+export function countText({ findings }: PolicyResult): string {
+  const count = (level: Finding['level']): number =>
+    findings.filter((finding) => finding.level === level && finding.waived === undefined).length;
+  const [errors, warnings, notes] = [count('error'), count('warning'), count('note')];
+  const waived = findings.filter((finding) => finding.waived !== undefined).length;
+  const parts = [
+    errors === 0 ? '' : `${errors} ${errors === 1 ? 'error' : 'errors'}`,
+    warnings === 0 ? '' : `${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`,
+    notes === 0 ? '' : `${notes} ${notes === 1 ? 'note' : 'notes'}`,
+    waived === 0 ? '' : `${waived} waived`,
+  ].filter(Boolean);
+  return parts.length === 0 ? 'Nothing against the policy' : parts.join(', ');
+}

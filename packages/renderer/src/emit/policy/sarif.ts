@@ -1,0 +1,65 @@
+import { hash } from 'node:crypto';
+import { policyCodes, policyRules } from '../../review/policy/catalogue.ts';
+import type { Finding } from '../../review/policy/finding.ts';
+import { fileOf, type PolicyReport } from './report.ts';
+
+/** SARIF's own levels. */
+const levels = { error: 'error', warning: 'warning', note: 'note', off: 'none' } as const;
+
+/**
+ * SARIF 2.1.0, as code scanning takes it (OASIS sarif-v2.1.0, sections 3.14 to 3.27): every rule, one result for each finding, a waived one
+ * with its suppression (3.35).
+ */
+export function sarifOf(report: PolicyReport): string {
+  const rules = policyCodes.map((code) => ({
+    id: code,
+    shortDescription: { text: policyRules[code].title },
+    fullDescription: { text: policyRules[code].reason },
+    defaultConfiguration: { enabled: policyRules[code].level !== 'off', level: levels[policyRules[code].level] },
+  }));
+  const document = {
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [
+      {
+        tool: { driver: { name: 'sluice', semanticVersion: report.version, rules } },
+        columnKind: 'utf16CodeUnits',
+        results: report.result.findings.map((finding) => resultOf(report, finding)),
+      },
+    ],
+  };
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+function resultOf(report: PolicyReport, finding: Finding): object {
+  const { code, level, subject, message, hint, line, waived } = finding;
+  const text = `${subject}: ${message}. ${hint}.`;
+  return {
+    ruleId: code,
+    ruleIndex: policyCodes.indexOf(code),
+    level: levels[level],
+    message: { text },
+    locations: [
+      {
+        physicalLocation: {
+          artifactLocation: { uri: uriOf(fileOf(report, finding)) },
+          region: { startLine: line },
+        },
+      },
+    ],
+    // One finding stays one alert when lines above it move.
+    partialFingerprints: { 'sluice/v1': hash('sha256', `${code}\n${subject}\n${message}`, 'hex').slice(0, 32) },
+    ...(waived === undefined
+      ? {}
+      : {
+          suppressions: [
+            { kind: 'external', status: 'accepted', justification: `until ${waived.expires}: ${waived.reason}` },
+          ],
+        }),
+  };
+}
+
+/** A relative reference: RFC 3986 leaves these characters alone in a path. */
+function uriOf(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/');
+}

@@ -1,0 +1,126 @@
+import { cidrContains, type Family, forbiddenEndpoint, nodeFile, parseCidr, valueOf } from '@sluice/bundle';
+import type { Found } from './finding.ts';
+import { type Held, hostOfText, hostsOf, lineOf } from './held.ts';
+import { ownersOf } from './owners.ts';
+import type { Question } from './question.ts';
+
+/** EXTERNAL_IP */
+export function externalIPs(question: Question): readonly Found[] {
+  const allowed = question.settings.externalIPs ?? [];
+  return eachService(question, ({ path, facts }) =>
+    hostsOf(facts.ports, ['external'])
+      .filter((host) => !allowed.some((cidr) => cidrContains(cidr, host)))
+      .map((host) => ({
+        code: 'EXTERNAL_IP',
+        subject: facts.service,
+        message: `Cannot accept external IP ${host}: it is in no network of policy.externalIPs`,
+        hint: 'Take it from the Service, or list its network in `policy.externalIPs` when it is yours',
+        path,
+        line: lineOf(question.view, path, `external address ${host}`),
+      })),
+  );
+}
+
+/** ENDPOINT_RANGE. Where neither the bundle nor the settings know a network, nothing can be said. */
+export function endpointRanges(question: Question): readonly Found[] {
+  const known = { ipv4: networksOf(question, 'ipv4'), ipv6: networksOf(question, 'ipv6') };
+  return eachService(question, ({ path, facts }) => {
+    const networks = known[facts.family];
+    if (networks.length === 0) return [];
+    const texts = new Set(facts.ports.flatMap(({ endpoints }) => endpoints.map(({ text }) => text)));
+    return [...texts]
+      .filter((text) => !networks.some((cidr) => cidrContains(cidr, hostOfText(text))))
+      .map((text) => ({
+        code: 'ENDPOINT_RANGE',
+        subject: facts.service,
+        message: `Cannot accept endpoint ${text}: it is in no pod network and in no network of policy.endpointRanges`,
+        hint: 'Take it away, or list its network in `policy.endpointRanges`',
+        path,
+        line: lineOf(question.view, path, text),
+      }));
+  });
+}
+
+function networksOf({ view, settings }: Question, family: Family): readonly string[] {
+  const pods = [...view.nodes.values()].map(({ values }) => valueOf(values, family, 'podCIDR'));
+  const clusters = [...view.profiles.values()].map(({ values }) => valueOf(values, family, 'clusterCIDR'));
+  const known = [...new Set([...pods, ...clusters])].filter((cidr): cidr is string => typeof cidr === 'string');
+  if (known.length === 0) return [];
+  return [...known, ...(settings.endpointRanges ?? [])].filter((cidr) => parseCidr(cidr)?.family === family);
+}
+
+/** ENDPOINT_LOCAL */
+export function localAddresses(question: Question): readonly Found[] {
+  return eachService(question, ({ path, facts }) => {
+    const endpoints = facts.ports.flatMap((port) => port.endpoints.map(({ text }) => hostOfText(text)));
+    const hosts = [...hostsOf(facts.ports, ['cluster', 'external', 'load-balancer']), ...endpoints];
+    return [...new Set(hosts)].flatMap((host) => {
+      const why = forbiddenEndpoint(host);
+      if (why === undefined) return [];
+      return [
+        {
+          code: 'ENDPOINT_LOCAL' as const,
+          subject: facts.service,
+          message: `Cannot accept address ${host}: ${why}`,
+          hint: 'Give an address that means the same on every node',
+          path,
+          line: lineOf(question.view, path, host),
+        },
+      ];
+    });
+  });
+}
+
+/** ADDRESS_TAKEN */
+export function takenAddresses(question: Question): readonly Found[] {
+  const ownerOf = ownersOf(question);
+  return eachService(question, ({ path, facts }) =>
+    (['cluster', 'external', 'load-balancer'] as const).flatMap((kind) =>
+      hostsOf(facts.ports, [kind]).flatMap((host) => {
+        const owner = ownerOf(host, facts.service, kind);
+        if (owner === undefined) return [];
+        return [
+          {
+            code: 'ADDRESS_TAKEN' as const,
+            subject: facts.service,
+            message: `Cannot give ${kind} address ${host} to ${facts.service}: it belongs to ${owner}`,
+            hint: 'Choose another address for the Service',
+            path,
+            line: lineOf(question.view, path, host),
+          },
+        ];
+      }),
+    ),
+  );
+}
+
+/** RANGES_ONE_FAMILY */
+export function rangesOfOneFamily(question: Question): readonly Found[] {
+  return eachService(question, ({ path, facts }) => {
+    const others = question.services.get(`${facts.service} ${facts.family === 'ipv4' ? 'ipv6' : 'ipv4'}`) ?? [];
+    const other = others.flatMap((held) => held.facts.ports);
+    const isOpen =
+      hostsOf(facts.ports, ['load-balancer']).length > 0 && facts.ports.every((port) => port.sourceRanges.length === 0);
+    const isClosed =
+      hostsOf(other, ['load-balancer']).length > 0 && other.some(({ sourceRanges }) => sourceRanges.length > 0);
+    if (!isOpen || !isClosed) return [];
+    return [
+      {
+        code: 'RANGES_ONE_FAMILY',
+        subject: facts.service,
+        message: `Cannot accept source ranges of one family: the ${facts.family} addresses of the load balancer are open to all`,
+        hint: `Add an ${facts.family} network to loadBalancerSourceRanges`,
+        path,
+        line: 1,
+      },
+    ];
+  });
+}
+
+/** Asks about every Service of the bundle. */
+export function eachService(question: Question, ask: (held: Held) => readonly Found[]): readonly Found[] {
+  return [...question.services.values()].flatMap((list) => list.flatMap(ask));
+}
+
+/** The file of a node, for findings about it. */
+export const placeOfNode = (name: string): Pick<Found, 'path' | 'line'> => ({ path: nodeFile(name), line: 1 });

@@ -1,0 +1,139 @@
+import { compareText, parseCidr } from '@sluice/bundle';
+import { type FactChange, factChanges } from '../fact-changes.ts';
+import type { PolicyCode } from './catalogue.ts';
+import type { Found } from './finding.ts';
+import { type Held, hostsOf, lineOf } from './held.ts';
+import type { ChangeQuestion } from './question.ts';
+import { nodesOfProfile } from '../flows.ts';
+
+/** A Service in one family, before and after. */
+interface Pair {
+  readonly old?: Held;
+  readonly new?: Held;
+}
+
+/** Services by name and family that both bundles, or one of them, have. Profiles that differ are compared one by one. */
+export function pairsOf({ services, base }: ChangeQuestion): readonly Pair[] {
+  const keys = [...new Set([...base.services.keys(), ...services.keys()])].toSorted(compareText);
+  return keys.flatMap((key) => {
+    const [old, fresh] = [base.services.get(key) ?? [], services.get(key) ?? []];
+    const first = old[0];
+    if (fresh.length === 0) return old.slice(0, 1).map((held) => ({ old: held }));
+    return fresh.map((held): Pair => {
+      const before = old.find(({ profile }) => profile === held.profile) ?? first;
+      return { new: held, ...(before === undefined ? {} : { old: before }) };
+    });
+  });
+}
+
+/** LAST_ENDPOINT and SERVICE_REMOVED */
+export function lostServices(question: ChangeQuestion): readonly Found[] {
+  return pairsOf(question).flatMap(({ old, new: fresh }) => {
+    const served = (old?.facts.ports ?? []).filter(({ endpoints }) => endpoints.length > 0);
+    if (old === undefined || served.length === 0) return [];
+    if (fresh === undefined) return [removed(old)];
+    const emptied = served.filter(({ key }) =>
+      fresh.facts.ports.some((port) => port.key === key && port.endpoints.length === 0),
+    );
+    return emptied.map(({ key }) => ({
+      code: 'LAST_ENDPOINT',
+      subject: fresh.facts.service,
+      message: `Cannot take the last endpoint from ${key} (${fresh.facts.family}): its traffic would be refused`,
+      hint: 'Keep an endpoint until nobody uses the port, or remove the Service instead',
+      path: fresh.path,
+      line: 1,
+    }));
+  });
+}
+
+function removed({ facts, profile }: Held): Found {
+  return {
+    code: 'SERVICE_REMOVED',
+    subject: facts.service,
+    message: `Cannot tell whether ${facts.service} (${facts.family}) is still used: it goes away with its endpoints`,
+    hint: 'Take its endpoints away first and see who complains, or waive it',
+    // The Service has no file any more; what is left of it is its profile.
+    path: `profiles/${profile}/profile.yaml`,
+    line: 1,
+  };
+}
+
+/** NODE_PORT_OPENED, AFFINITY_CHANGED and TRAFFIC_POLICY_CHANGED */
+export function changedFacts(question: ChangeQuestion): readonly Found[] {
+  return pairsOf(question).flatMap(({ old, new: fresh }) => {
+    if (fresh === undefined) return [];
+    return factChanges(old?.facts, fresh.facts).flatMap((change) => {
+      const code = codeOf(change, old !== undefined);
+      if (code === undefined) return [];
+      return [
+        {
+          code,
+          subject: fresh.facts.service,
+          message: messageOf(change, nodesOfProfile(question.view, fresh.profile).length),
+          hint: hints[code],
+          path: fresh.path,
+          line: lineOf(question.view, fresh.path, code === 'NODE_PORT_OPENED' ? `node port ${change.new}` : '#'),
+        },
+      ];
+    });
+  });
+}
+
+type FactCode = Extract<PolicyCode, 'NODE_PORT_OPENED' | 'AFFINITY_CHANGED' | 'TRAFFIC_POLICY_CHANGED'>;
+
+const hints = {
+  NODE_PORT_OPENED: 'Use type ClusterIP, or set allocateLoadBalancerNodePorts: false, where nobody comes in by it',
+  AFFINITY_CHANGED: 'Do it when clients may lose their sessions',
+  TRAFFIC_POLICY_CHANGED: 'Look at the flows that `sluice diff` lists',
+} as const satisfies Record<FactCode, string>;
+
+function codeOf({ what, new: fresh }: FactChange, isKnown: boolean): FactCode | undefined {
+  if (what === 'node-port') return fresh === undefined ? undefined : 'NODE_PORT_OPENED';
+  if (!isKnown) return undefined;
+  if (what === 'affinity') return 'AFFINITY_CHANGED';
+  return what === 'internal-policy' || what === 'external-policy' ? 'TRAFFIC_POLICY_CHANGED' : undefined;
+}
+
+function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): string {
+  if (what === 'node-port')
+    return `Cannot open node port ${fresh} for ${port} without a look: it opens on ${nodes} node${nodes === 1 ? '' : 's'}`;
+  const name = { affinity: 'session affinity', 'internal-policy': 'internalTrafficPolicy' }[what as string];
+  return `Cannot change ${name ?? 'externalTrafficPolicy'} of ${port} without a look: ${old ?? 'none'} becomes ${fresh ?? 'none'}`;
+}
+
+/** RANGES_WIDENED: everybody who was kept out must still be. */
+export function widenedRanges(question: ChangeQuestion): readonly Found[] {
+  return pairsOf(question).flatMap(({ old, new: fresh }) => {
+    if (!old || !fresh) return [];
+    return fresh.facts.ports.flatMap((port) => {
+      const before = old.facts.ports.find(({ key }) => key === port.key)?.sourceRanges ?? [];
+      if (before.length === 0 || hostsOf([port], ['load-balancer']).length === 0) return [];
+      const wider = port.sourceRanges.filter((range) => !before.some((known) => covers(known, range)));
+      const isDropped = port.sourceRanges.length === 0;
+      if (!isDropped && wider.length === 0) return [];
+      return [
+        {
+          code: 'RANGES_WIDENED' as const,
+          subject: fresh.facts.service,
+          message: `Cannot let more sources in to ${port.key} (${fresh.facts.family}): ${
+            isDropped ? 'its source ranges are gone, it is open to all' : `${wider.join(', ')} was not allowed before`
+          }`,
+          hint: 'Keep loadBalancerSourceRanges, or waive it with the reason why they may come',
+          path: fresh.path,
+          line: 1,
+        },
+      ];
+    });
+  });
+}
+
+/** Whether every address of the second network is in the first. A single address is a network of its own. */
+export function covers(outer: string, inner: string): boolean {
+  const [out, into] = [networkOf(outer), networkOf(inner)];
+  if (!out || !into || out.family !== into.family || out.prefix > into.prefix) return false;
+  return parseCidr(`${into.text.slice(0, into.text.indexOf('/'))}/${out.prefix}`)?.text === out.text;
+}
+
+function networkOf(text: string): ReturnType<typeof parseCidr> {
+  return parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
+}

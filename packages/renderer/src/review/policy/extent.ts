@@ -1,0 +1,181 @@
+import {
+  type BundleFiles,
+  isSameEverywhere,
+  nodeFile,
+  profileFile,
+  readPath,
+  readSysctls,
+  resolvedDigest,
+  resolveFile,
+  sysctlFile,
+} from '@sluice/bundle';
+import { nodeOf, scopeOf } from '../program.ts';
+import type { Found } from './finding.ts';
+import { lineOf } from './held.ts';
+import type { ChangeQuestion, Question } from './question.ts';
+import { policyDefaults } from './settings.ts';
+
+const bundle = { subject: 'bundle', path: 'cluster.yaml', line: 1 } as const;
+
+/** ENDPOINTS_CHANGED: how many of all endpoints come or go in Services that stay. */
+export function endpointsChanged({ services, base, settings }: ChangeQuestion): readonly Found[] {
+  const most = settings.endpointsChangedPercent ?? policyDefaults.endpointsChangedPercent;
+  const textsOf = (held: typeof services, others: typeof services): Set<string> =>
+    new Set(
+      [...held].flatMap(([key, list]) =>
+        others.has(key)
+          ? list.flatMap(({ facts }) =>
+              facts.ports.flatMap((port) => port.endpoints.map(({ text, node }) => `${port.key} ${text} ${node}`)),
+            )
+          : [],
+      ),
+    );
+  const [old, fresh] = [textsOf(base.services, services), textsOf(services, base.services)];
+  const changed = Math.max(without(old, fresh), without(fresh, old));
+  const percent = (100 * changed) / Math.max(1, old.size);
+  if (old.size === 0 || percent <= most) return [];
+  return [
+    {
+      ...bundle,
+      code: 'ENDPOINTS_CHANGED',
+      message: `Cannot change ${changed} of ${old.size} endpoints without a look: that is more than ${most} %`,
+      hint: 'Check that the input is whole; change them in several steps, or raise `policy.endpointsChangedPercent`',
+    },
+  ];
+}
+
+/** How many of the first set the second does not have. */
+function without(some: ReadonlySet<string>, others: ReadonlySet<string>): number {
+  return [...some].filter((one) => !others.has(one)).length;
+}
+
+/** NODES_CHANGED: how many of the nodes that both bundles have get other rules or settings. */
+export function nodesChanged(question: ChangeQuestion): readonly Found[] {
+  const { view, base, settings } = question;
+  const most = settings.nodesChangedPercent ?? policyDefaults.nodesChangedPercent;
+  const shared = [...view.nodes.keys()].filter((name) => base.view.nodes.has(name));
+  const changed = changedPaths(base.view.files, view.files);
+  const count = shared.filter((name) => isNodeChanged(question, name, changed)).length;
+  if ((100 * count) / Math.max(1, shared.length) <= most) return [];
+  return [
+    {
+      ...bundle,
+      code: 'NODES_CHANGED',
+      message: `Cannot change ${count} of ${shared.length} nodes without a look: that is more than ${most} %`,
+      hint: 'Change one profile at a time, or raise `policy.nodesChangedPercent`',
+    },
+  ];
+}
+
+/** Paths by profile whose text differs. */
+function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlyMap<string, readonly string[]> {
+  const paths = [...new Set([...old.keys(), ...fresh.keys()])].filter((path) => old.get(path) !== fresh.get(path));
+  return Map.groupBy(paths, (path) => {
+    const what = readPath(path);
+    return what && 'profile' in what ? what.profile : '';
+  });
+}
+
+function isNodeChanged(
+  { view, base }: ChangeQuestion,
+  name: string,
+  changed: ReadonlyMap<string, readonly string[]>,
+): boolean {
+  const path = nodeFile(name);
+  if (view.files.get(path) !== base.view.files.get(path)) return true;
+  const paths = changed.get(view.nodes.get(name)!.profile) ?? [];
+  return paths.some((one) => digestOn(base.view, name, one) !== digestOn(view, name, one));
+}
+
+/** What a file comes to on a node. Files that are no rules, or are alike on all nodes, count by their text. */
+function digestOn(view: Question['view'], name: string, path: string): string | undefined {
+  const text = view.files.get(path);
+  const what = readPath(path);
+  if (text === undefined || what?.kind !== 'service' || (what.tool !== 'iptables' && what.tool !== 'ip6tables'))
+    return text;
+  const file = view.memory.file(path, text);
+  if (!('sections' in file) || isSameEverywhere(file)) return text;
+  const scope = scopeOf(nodeOf(view, name), what.tool === 'iptables' ? 'ipv4' : 'ipv6');
+  return resolvedDigest(resolveFile(file, scope));
+}
+
+/** MODE_CHANGED and RULE_GROWTH, profile by profile. */
+export function profilesChanged({ view, base, settings }: ChangeQuestion): readonly Found[] {
+  const most = settings.ruleGrowthPercent ?? policyDefaults.ruleGrowthPercent;
+  const [before, after] = [rulesByProfile(base.view.files), rulesByProfile(view.files)];
+  return [...view.profiles].flatMap(([name, profile]) => {
+    const old = base.view.profiles.get(name);
+    if (!old) return [];
+    const place = { subject: `profile ${name}`, path: profileFile(name), line: 1 } as const;
+    const found: Found[] = [];
+    if (old.mode !== profile.mode) {
+      found.push({
+        ...place,
+        code: 'MODE_CHANGED',
+        message: `Cannot change mode ${old.mode} to ${profile.mode} without a look: nodes handle connections otherwise`,
+        hint: 'Give a few nodes a profile of their own first',
+      });
+    }
+    const [was, is] = [before.get(name) ?? 0, after.get(name) ?? 0];
+    if (old.mode === profile.mode && was > 0 && (100 * (is - was)) / was > most) {
+      found.push({
+        ...place,
+        code: 'RULE_GROWTH',
+        message: `Cannot take ${is} lines of rules for ${was} without a look: that is more than ${most} % on top`,
+        hint: '`sluice cost` says what they cost; raise `policy.ruleGrowthPercent` when it is as meant',
+      });
+    }
+    return found;
+  });
+}
+
+function rulesByProfile(files: BundleFiles): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const [path, text] of files) {
+    const what = readPath(path);
+    if (what?.kind !== 'service' && what?.kind !== 'base') continue;
+    const rules = text.split('\n').filter((line) => line.startsWith('-') || line.startsWith('@')).length;
+    counts.set(what.profile, (counts.get(what.profile) ?? 0) + rules);
+  }
+  return counts;
+}
+
+/** SYSCTL_CHANGED: by key, for each profile that both bundles have. */
+export function sysctlsChanged({ view, base }: ChangeQuestion): readonly Found[] {
+  return [...view.profiles.keys()].flatMap((name) => {
+    const path = sysctlFile(name);
+    if (!base.view.profiles.has(name)) return [];
+    const [old, fresh] = [sysctlsIn(base.view.files, path), sysctlsIn(view.files, path)];
+    const keys = [...new Set([...old.keys(), ...fresh.keys()])].filter((key) => old.get(key) !== fresh.get(key));
+    return keys.toSorted().map((key) => ({
+      code: 'SYSCTL_CHANGED',
+      subject: `profile ${name}`,
+      message: `Cannot change sysctl ${key} without a look: ${old.get(key) ?? 'not set'} becomes ${fresh.get(key) ?? 'not set'}`,
+      hint: 'It holds for everything on the nodes of the profile; what is no longer set keeps its last value',
+      path: fresh.has(key) ? path : profileFile(name),
+      line: fresh.has(key) ? lineOf(view, path, key) : 1,
+    }));
+  });
+}
+
+/** ROUTE_LOCALNET */
+export function routeLocalnet({ view }: Question): readonly Found[] {
+  return [...view.profiles.keys()].flatMap((name) => {
+    const path = sysctlFile(name);
+    return [...sysctlsIn(view.files, path)]
+      .filter(([key, value]) => key.endsWith('.route_localnet') && value === '1')
+      .map(([key]) => ({
+        code: 'ROUTE_LOCALNET',
+        subject: `profile ${name}`,
+        message: `Cannot keep loopback addresses to the node itself: ${key} is 1`,
+        hint: 'Set `iptables.localhostNodePorts: false` where nobody uses node ports on 127.0.0.1',
+        path,
+        line: lineOf(view, path, key),
+      }));
+  });
+}
+
+function sysctlsIn(files: BundleFiles, path: string): ReadonlyMap<string, string> {
+  const read = readSysctls(path, files.get(path) ?? '');
+  return new Map<string, string>('problems' in read ? [] : read.map(({ key, value }) => [key, String(value)]));
+}

@@ -1,0 +1,69 @@
+import { compareText, type Family, readPath } from '@sluice/bundle';
+import { type AddressFacts, factsOf, type PortFacts, type ServiceFacts } from '../facts.ts';
+import { ReviewStopped } from '../program.ts';
+import type { View } from '../view.ts';
+import { virtualFacts } from './virtual-facts.ts';
+
+/** One Service in one family, as a bundle holds it, with the file that says so. */
+export interface Held {
+  readonly path: string;
+  readonly profile: string;
+  readonly facts: ServiceFacts;
+}
+
+/** Services by `shop/web ipv4`. What several profiles say alike is held once, under the first of them. */
+export type HeldServices = ReadonlyMap<string, readonly Held[]>;
+
+const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
+
+/**
+ * The facts of every Service of a bundle, of both modes.
+ * @throws ReviewStopped when a file is none that nodes would take
+ */
+export function heldServices(view: View): HeldServices {
+  const held = new Map<string, Held[]>();
+  const seen = new Set<string>();
+  for (const path of [...view.files.keys()].toSorted(compareText)) {
+    const what = readPath(path);
+    if (what?.kind !== 'service') continue;
+    const service = `${what.namespace}/${what.name}`;
+    for (const facts of factsAt(view, path, service, what.tool)) {
+      if (facts.ports.length === 0) continue;
+      const text = JSON.stringify(facts);
+      if (seen.has(text)) continue;
+      seen.add(text);
+      const key = `${service} ${facts.family}`;
+      held.set(key, [...(held.get(key) ?? []), { path, profile: what.profile, facts }]);
+    }
+  }
+  return held;
+}
+
+function factsAt(view: View, path: string, service: string, tool: string): readonly ServiceFacts[] {
+  const text = view.files.get(path) ?? '';
+  if (tool === 'ipvs') return families.map((family) => virtualFacts(service, family, text));
+  if (tool === 'ipset') return [];
+  const file = view.memory.file(path, text);
+  if (!('sections' in file)) throw new ReviewStopped(file);
+  return [factsOf(service, tool === 'iptables' ? 'ipv4' : 'ipv6', file)];
+}
+
+/** `10.96.0.10` of `10.96.0.10:80`, `fd00::1` of `[fd00::1]:80`. */
+export function hostOfText(text: string): string {
+  return text.slice(0, text.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
+}
+
+/** The addresses of a kind, each once. */
+export function hostsOf(ports: readonly PortFacts[], kinds: readonly AddressFacts['kind'][]): readonly string[] {
+  const hosts = ports.flatMap(({ addresses }) =>
+    addresses.filter(({ kind }) => kinds.includes(kind)).map(({ text }) => hostOfText(text)),
+  );
+  return [...new Set(hosts)].toSorted(compareText);
+}
+
+/** The line of a file on which a text stands first; 1 where it does not. */
+export function lineOf(view: View, path: string, text: string): number {
+  const all = view.files.get(path) ?? '';
+  const at = all.indexOf(text);
+  return at < 0 ? 1 : all.slice(0, at).split('\n').length;
+}

@@ -1,0 +1,65 @@
+import { compareText } from '@sluice/bundle';
+import type { EndpointFacts } from '../facts.ts';
+import { eachService } from './addresses.ts';
+import type { Found } from './finding.ts';
+import type { Question } from './question.ts';
+
+/** What is gone when a node or a zone is. */
+export interface Loss {
+  readonly kind: 'node' | 'zone';
+  readonly name: string;
+  /** Ports that have all of their endpoints there, `shop/web:http 80/TCP`, in byte order. */
+  readonly ports: readonly string[];
+}
+
+/** What each node and zone takes with it; nodes before zones, those with most to lose first. */
+export function lossesOf(question: Question): readonly Loss[] {
+  return (['node', 'zone'] as const).flatMap((kind) => {
+    if (count(question, kind) < 2) return [];
+    const lost = new Map<string, Set<string>>();
+    for (const { facts } of [...question.services.values()].flat()) {
+      for (const port of facts.ports) {
+        const name = onlyPlace(port.endpoints, kind);
+        if (name !== undefined) lost.set(name, (lost.get(name) ?? new Set()).add(port.key));
+      }
+    }
+    return [...lost]
+      .map(([name, ports]): Loss => ({ kind, name, ports: [...ports].toSorted(compareText) }))
+      .toSorted((a, b) => b.ports.length - a.ports.length || compareText(a.name, b.name));
+  });
+}
+
+/** SINGLE_NODE and SINGLE_ZONE. A cluster of one node has no other place. */
+export function singlePlaces(question: Question): readonly Found[] {
+  const kinds = (['node', 'zone'] as const).filter((kind) => count(question, kind) > 1);
+  return eachService(question, ({ path, facts }) =>
+    kinds.flatMap((kind) => {
+      const ports = facts.ports.flatMap(({ key, endpoints }) => {
+        const name = onlyPlace(endpoints, kind);
+        return name === undefined ? [] : [{ key, name, endpoints: endpoints.length }];
+      });
+      return [...Map.groupBy(ports, ({ name }) => name)].map(([name, list]) => ({
+        code: kind === 'node' ? ('SINGLE_NODE' as const) : ('SINGLE_ZONE' as const),
+        subject: facts.service,
+        message: `Cannot keep ${list.map(({ key }) => key).join(', ')} when ${kind} ${name} dies: ${
+          list.every(({ endpoints }) => endpoints === 1) ? 'its only endpoint is' : 'all endpoints are'
+        } there`,
+        hint: `Run endpoints on more than one ${kind}`,
+        path,
+        line: 1,
+      }));
+    }),
+  );
+}
+
+/** The node or zone that holds every endpoint; undefined where there are several, or one is not known. */
+function onlyPlace(endpoints: readonly EndpointFacts[], kind: 'node' | 'zone'): string | undefined {
+  const places = new Set(endpoints.map((endpoint) => endpoint[kind]));
+  const [only] = places;
+  return places.size === 1 ? only : undefined;
+}
+
+function count({ view }: Question, kind: 'node' | 'zone'): number {
+  if (kind === 'node') return view.nodes.size;
+  return new Set([...view.nodes.values()].flatMap(({ zone }) => (zone === undefined ? [] : [zone]))).size;
+}

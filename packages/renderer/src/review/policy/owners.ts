@@ -1,0 +1,50 @@
+import { type Family, parseAddress, parseCidr, printWords, valueOf } from '@sluice/bundle';
+import type { AddressFacts } from '../facts.ts';
+import { hostsOf } from './held.ts';
+import type { Question } from './question.ts';
+
+/** Whose an address is, if a Service must not have it as an address of this kind. */
+export type OwnerOf = (host: string, service: string, kind: AddressFacts['kind']) => string | undefined;
+
+/** The Service whose address is the API's: the first of the service network, by the API server's own rule. */
+const apiService = 'default/kubernetes';
+
+/** Who owns which addresses of a cluster. */
+export function ownersOf({ view, services, settings }: Question): OwnerOf {
+  const owners = new Map<string, string>();
+  for (const [name, { values }] of view.nodes) {
+    for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
+      const [own, pods] = [valueOf(values, family, 'address'), valueOf(values, family, 'podCIDR')];
+      if (typeof own === 'string') owners.set(own, `node ${name}`);
+      const gateway = typeof pods === 'string' ? firstOf(pods) : undefined;
+      if (gateway !== undefined) owners.set(gateway, `the gateway of the pods on node ${name}`);
+    }
+  }
+  for (const address of settings.protected ?? []) owners.set(canonical(address), 'policy.protected');
+  const api = new Set(view.cluster.serviceCIDRs.map(firstOf));
+  const clusterIPs = new Map<string, string>();
+  for (const held of services.values()) {
+    for (const { facts } of held) {
+      for (const host of hostsOf(facts.ports, ['cluster'])) clusterIPs.set(host, facts.service);
+    }
+  }
+  return (host, service, kind) => {
+    if (api.has(host) && service !== apiService) return 'the API, which takes the first address of the service network';
+    const holder = kind === 'cluster' ? undefined : clusterIPs.get(host);
+    if (holder !== undefined && holder !== service) return `Service ${holder}`;
+    return owners.get(host);
+  };
+}
+
+/** The first address of a network that is not its own: `10.244.1.1` of `10.244.1.0/24`. */
+function firstOf(cidr: string): string | undefined {
+  const network = parseCidr(cidr);
+  if (network === undefined) return undefined;
+  // A network has zeros behind its prefix, so adding one carries nowhere; a network of one address has no first.
+  const isWhole = network.prefix >= (network.family === 'ipv4' ? 32 : 128);
+  return isWhole
+    ? undefined
+    : printWords(network.words.map((word, at) => (at === network.words.length - 1 ? word + 1 : word)));
+}
+
+const canonical = (address: string): string => parseAddress(address)?.text ?? address;

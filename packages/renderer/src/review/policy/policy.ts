@@ -1,0 +1,116 @@
+import { type BundleFiles, compareText, type Problem } from '@sluice/bundle';
+import { Memory } from '../memory.ts';
+import { ReviewStopped } from '../program.ts';
+import { viewOf } from '../view.ts';
+import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
+import { type FindingLevel, policyRules } from './catalogue.ts';
+import { changedFacts, lostServices, widenedRanges } from './changes.ts';
+import { endpointsChanged, nodesChanged, profilesChanged, routeLocalnet, sysctlsChanged } from './extent.ts';
+import type { Finding, Found } from './finding.ts';
+import { heldServices } from './held.ts';
+import { type Loss, lossesOf, singlePlaces } from './losses.ts';
+import type { ChangeQuestion, Question, Side } from './question.ts';
+import { levelOf, type PolicySettings } from './settings.ts';
+import { waive } from './waivers.ts';
+
+/** What a bundle is held against the policy for. */
+export interface PolicyInput {
+  readonly files: BundleFiles;
+  /** What it replaces; without it rules about changes are not asked. */
+  readonly base?: BundleFiles;
+  readonly settings: PolicySettings;
+  /** `2026-11-21`: the day on which waivers are looked at. */
+  readonly today: string;
+}
+
+/** What the policy says of a bundle. */
+export interface PolicyResult {
+  /** The worst first, then by code, subject and message. */
+  readonly findings: readonly Finding[];
+  /** What is gone when a node or a zone is. */
+  readonly losses: readonly Loss[];
+  /** Whether rules about changes were asked. */
+  readonly compared: boolean;
+}
+
+/** Rules about a bundle as it is. */
+const stateRules = [
+  externalIPs,
+  endpointRanges,
+  localAddresses,
+  routeLocalnet,
+  takenAddresses,
+  rangesOfOneFamily,
+  singlePlaces,
+] as const satisfies readonly ((question: Question) => readonly Found[])[];
+
+/** Rules about what changes. */
+const changeRules = [
+  lostServices,
+  changedFacts,
+  widenedRanges,
+  endpointsChanged,
+  nodesChanged,
+  profilesChanged,
+  sysctlsChanged,
+] as const satisfies readonly ((question: ChangeQuestion) => readonly Found[])[];
+
+/**
+ * Holds a bundle against the rules of the policy. Pure: the day is an argument.
+ * @returns what was found, waived or not; or why a bundle cannot be read
+ */
+export function checkPolicy({ files, base, settings, today }: PolicyInput): PolicyResult | readonly Problem[] {
+  const memory = new Memory();
+  const side = sideOf(files, memory);
+  const before = base === undefined ? undefined : sideOf(base, memory);
+  if (!('view' in side)) return side;
+  if (before !== undefined && !('view' in before)) return before;
+  const question: Question = { ...side, settings };
+  const found = [
+    ...stateRules.flatMap((rule) => rule(question)),
+    ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...question, base: before }))),
+  ];
+  const findings = [...waive(ranked(found, settings), settings, today)].toSorted(compareFindings);
+  return { findings, losses: lossesOf(question), compared: before !== undefined };
+}
+
+function sideOf(files: BundleFiles, memory: Memory): Side | readonly Problem[] {
+  const view = viewOf(files, memory);
+  if (!('index' in view)) return view;
+  try {
+    return { view, services: heldServices(view) };
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+/** Findings with their level, each once: profiles that say the same are one. */
+function ranked(found: readonly Found[], settings: PolicySettings): readonly Finding[] {
+  const known = new Map<string, Finding>();
+  for (const one of found) {
+    const level = levelOf(one.code, settings);
+    const key = `${one.code} ${one.subject} ${one.message}`;
+    if (level !== undefined && !known.has(key)) known.set(key, { ...one, level, reason: policyRules[one.code].reason });
+  }
+  return [...known.values()];
+}
+
+const order = { error: 0, warning: 1, note: 2 } as const satisfies Record<FindingLevel, number>;
+
+function compareFindings(a: Finding, b: Finding): number {
+  return (
+    Number(a.waived !== undefined) - Number(b.waived !== undefined) ||
+    order[a.level] - order[b.level] ||
+    compareText(a.code, b.code) ||
+    compareText(a.subject, b.subject) ||
+    compareText(a.message, b.message)
+  );
+}
+
+/** The findings that fail a pipeline. @param strict warnings fail it too */
+export function failing({ findings }: PolicyResult, strict: boolean): readonly Finding[] {
+  return findings.filter(
+    ({ waived, level }) => waived === undefined && (level === 'error' || (strict && level === 'warning')),
+  );
+}

@@ -1,0 +1,57 @@
+import { policyRules } from './catalogue.ts';
+import type { Finding, Found } from './finding.ts';
+import { levelOf, type PolicySettings, type Waiver } from './settings.ts';
+
+/** Where findings about waivers point to: they stand in no file of the bundle. */
+const waiversFile = 'sluice.yaml';
+
+/**
+ * Marks the findings that a waiver is for, and adds what is wrong with waivers. A waiver holds through its last day; after it,
+ * its findings count again.
+ * @param today `2026-11-21`; days in this form compare as texts
+ */
+export function waive(findings: readonly Finding[], settings: PolicySettings, today: string): readonly Finding[] {
+  const waivers = settings.waivers ?? [];
+  const standing = waivers.filter(({ expires }) => expires >= today);
+  const marked = findings.map((finding): Finding => {
+    const waiver = standing.find((one) => isFor(one, finding));
+    return waiver === undefined ? finding : { ...finding, waived: { reason: waiver.reason, expires: waiver.expires } };
+  });
+  const about = waivers.flatMap((waiver): readonly Found[] => {
+    if (waiver.expires < today) return [expired(waiver)];
+    return findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
+  });
+  return [...marked, ...about.flatMap((one) => levelled(one, settings))];
+}
+
+function isFor({ rule, subject }: Waiver, finding: Finding): boolean {
+  return rule === finding.code && (subject === undefined || subject === finding.subject);
+}
+
+function levelled(found: Found, settings: PolicySettings): readonly Finding[] {
+  const level = levelOf(found.code, settings);
+  return level === undefined ? [] : [{ ...found, level, reason: policyRules[found.code].reason }];
+}
+
+const place = { path: waiversFile, line: 1 } as const;
+const nameOf = ({ rule, subject }: Waiver): string => (subject === undefined ? rule : `${rule} of ${subject}`);
+
+function expired(waiver: Waiver): Found {
+  return {
+    ...place,
+    code: 'WAIVER_EXPIRED',
+    subject: waiver.subject ?? 'bundle',
+    message: `Cannot waive ${nameOf(waiver)} any more: its last day was ${waiver.expires}`,
+    hint: 'Mend what it was for and remove it, or give it a new day and say why',
+  };
+}
+
+function unused(waiver: Waiver): Found {
+  return {
+    ...place,
+    code: 'WAIVER_UNUSED',
+    subject: waiver.subject ?? 'bundle',
+    message: `Cannot find anything that the waiver of ${nameOf(waiver)} is for: it can go`,
+    hint: 'Remove it from `policy.waivers`',
+  };
+}
