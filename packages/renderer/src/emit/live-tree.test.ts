@@ -1,0 +1,77 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { completeFile, serviceFile } from '@sluice/bundle';
+import { listTree } from '../load/tree.ts';
+import { LiveTree } from './live-tree.ts';
+import { planTree } from './tree.ts';
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-live-'));
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+const path = (name: string): string => serviceFile('default', 'shop', name, 'iptables');
+
+test('whatever is published, the directory is what one render would write', () => {
+  const files = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('1\n', '2\n'));
+  fc.assert(
+    fc.property(fc.array(files, { minLength: 1, maxLength: 6 }), (publications) => {
+      const tree = new LiveTree(dir);
+      for (const publication of publications) {
+        const wanted = new Map(Object.entries(publication).map(([name, text]) => [path(name), text]));
+        tree.publish(wanted);
+        expect(planTree(dir, wanted)).toMatchObject({ write: [], remove: [], complete: { isThere: true } });
+        expect(listTree(dir)).toHaveLength(wanted.size);
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('only files that changed are touched, and none when nothing changed', () => {
+  const tree = new LiveTree(dir);
+  tree.publish(
+    new Map([
+      [path('a'), '1\n'],
+      [path('b'), '1\n'],
+    ]),
+  );
+  const before = statSync(join(dir, path('a'))).mtimeNs;
+  expect(
+    tree.publish(
+      new Map([
+        [path('a'), '1\n'],
+        [path('b'), '2\n'],
+      ]),
+    ),
+  ).toEqual({ written: [path('b')], removed: [] });
+  expect(statSync(join(dir, path('a'))).mtimeNs).toBe(before);
+  const seal = statSync(join(dir, completeFile)).ino;
+  expect(
+    tree.publish(
+      new Map([
+        [path('a'), '1\n'],
+        [path('b'), '2\n'],
+      ]),
+    ),
+  ).toEqual({ written: [], removed: [] });
+  expect(statSync(join(dir, completeFile)).ino).toBe(seal);
+});
+
+test('a directory with a strange file is left alone, and what others changed is repaired after forget', () => {
+  writeFileSync(join(dir, 'notes.txt'), 'mine');
+  const tree = new LiveTree(dir);
+  const files = new Map([[path('a'), '1\n']]);
+  expect(tree.publish(files)).toMatchObject({ code: 'OUTPUT_NOT_A_BUNDLE' });
+  rmSync(join(dir, 'notes.txt'));
+  tree.publish(files);
+  writeFileSync(join(dir, path('a')), 'other\n');
+  expect(tree.publish(files)).toEqual({ written: [], removed: [] });
+  tree.forget();
+  expect(tree.publish(files)).toEqual({ written: [path('a')], removed: [] });
+  expect(readFileSync(join(dir, path('a')), 'utf8')).toBe('1\n');
+});
