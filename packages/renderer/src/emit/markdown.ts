@@ -8,5 +8,6 @@ export function plain(text: string): string {
   return text
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/[\\`*_{}[\]<>|#~]/g, (character) => `\\${character}`)
+    .replaceAll('://', '\\://')
     .replaceAll('@', '@\u200B');
 }

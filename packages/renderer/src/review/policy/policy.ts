@@ -70,7 +70,7 @@ export function checkPolicy({ files, base, settings, today }: PolicyInput): Poli
     ...stateRules.flatMap((rule) => rule(question)),
     ...(before === undefined ? [] : changeRules.flatMap((rule) => rule({ ...question, base: before }))),
   ];
-  const findings = [...waive(ranked(found, settings), settings, today)].toSorted(compareFindings);
+  const findings = [...waive(ranked(found, settings), settings, today, before !== undefined)].toSorted(compareFindings);
   return { findings, losses: lossesOf(question), compared: before !== undefined };
 }
 

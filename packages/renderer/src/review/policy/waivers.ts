@@ -9,8 +9,14 @@ const waiversFile = 'sluice.yaml';
  * Marks the findings that a waiver is for, and adds what is wrong with waivers. A waiver holds through its last day; after it,
  * its findings count again.
  * @param today `2026-11-21`; days in this form compare as texts
+ * @param compared whether rules about changes were asked; else nobody knows whether their waivers are needed
  */
-export function waive(findings: readonly Finding[], settings: PolicySettings, today: string): readonly Finding[] {
+export function waive(
+  findings: readonly Finding[],
+  settings: PolicySettings,
+  today: string,
+  compared: boolean,
+): readonly Finding[] {
   const waivers = settings.waivers ?? [];
   const standing = waivers.filter(({ expires }) => expires >= today);
   const marked = findings.map((finding): Finding => {
@@ -19,7 +25,8 @@ export function waive(findings: readonly Finding[], settings: PolicySettings, to
   });
   const about = waivers.flatMap((waiver): readonly Found[] => {
     if (waiver.expires < today) return [expired(waiver)];
-    return findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
+    const isAsked = compared || !policyRules[waiver.rule].isChange;
+    return !isAsked || findings.some((finding) => isFor(waiver, finding)) ? [] : [unused(waiver)];
   });
   return [...marked, ...about.flatMap((one) => levelled(one, settings))];
 }

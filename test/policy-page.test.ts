@@ -1,0 +1,57 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { policyRules } from '../packages/renderer/src/review/policy/catalogue.ts';
+
+const page = join(import.meta.dirname, '..', 'docs', 'policy.md');
+
+const table = (isChange: boolean): string =>
+  Object.entries(policyRules)
+    .filter(([, rule]) => rule.isChange === isChange)
+    .map(([code, { level, title, reason }]) => `| \`${code}\` | ${level} | ${title} | ${reason} |\n`)
+    .join('');
+
+/** The page of all rules of `sluice policy`. */
+const text = `# Policy
+
+\`sluice policy rendered -c sluice.yaml --base origin/main:rendered\` holds a bundle against the rules below. It ends with 1 where an **error** is found that nobody waived; \`--strict\` takes warnings for errors.
+\`-o sarif\` is for code scanning, \`-o junit\` for pipelines that show tests, \`-o markdown\` for a comment.
+
+\`\`\`yaml
+# sluice.yaml
+policy:
+  levels: { SINGLE_NODE: warning, ROUTE_LOCALNET: 'off' }   # error, warning, note or off
+  externalIPs: [203.0.113.0/28]          # networks in which external IPs may lie
+  endpointRanges: [198.51.100.0/24]      # networks besides those of pods in which endpoints may lie
+  protected: [192.0.2.1, 192.0.2.53]     # routers, resolvers: addresses that no Service may have
+  endpointsChangedPercent: 50
+  nodesChangedPercent: 100
+  ruleGrowthPercent: 50
+  waivers:
+    - rule: NODE_PORT_OPENED
+      subject: shop/web                  # as the finding names it; left out: everything
+      reason: the old load balancer needs it until it is replaced
+      expires: '2026-12-31'              # the last day; after it the finding counts again, and so does the waiver
+\`\`\`
+
+A code never changes its meaning and is never used again for another rule.
+
+## Rules about a bundle
+
+| code | level | what is found | why it matters |
+|---|---|---|---|
+${table(false)}
+## Rules about a change
+
+Asked where \`--base\` names what the bundle replaces.
+
+| code | level | what is found | why it matters |
+|---|---|---|---|
+${table(true)}`;
+
+/** UPDATE_DOCS=1 writes the page anew. */
+if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
+
+test('docs/policy.md lists every rule there is, as it is', () => {
+  expect(readFileSync(page, 'utf8')).toBe(text);
+});
