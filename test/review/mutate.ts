@@ -21,7 +21,7 @@ export interface Mutant {
 
 type Change = (lines: string[], at: number, random: () => number) => string | undefined;
 
-const isRule = (line: string): boolean => /^(?:@\S+ )?-A /.test(line);
+const isRule = (line: string): boolean => /^(?:@\S+ )?(?:-[Aa]|add) /.test(line);
 
 /** Each gives what it did, or nothing where it does not apply to the line. */
 const changes: Readonly<Record<string, Change>> = {
@@ -32,7 +32,8 @@ const changes: Readonly<Record<string, Change>> = {
   },
   swap: (lines, at, random) => {
     const section = lines.lastIndexOf('COMMIT', at);
-    const end = lines.indexOf('COMMIT', at);
+    const commit = lines.indexOf('COMMIT', at);
+    const end = commit < 0 ? lines.length : commit;
     const others = lines.flatMap((line, n) => (n > section && n < end && n !== at && isRule(line) ? [n] : []));
     if (others.length === 0) return undefined;
     const other = pick(others, random);
@@ -62,6 +63,30 @@ const changes: Readonly<Record<string, Change>> = {
     lines[at] = `${(lines[at] as string).slice(0, match.index)} -j ${pick(targets, random)}`;
     return `retarget ${lines[at]}`;
   },
+  locality: replace(/^@(no)?local=/, (no) => `@${no === undefined ? 'no' : ''}local=`),
+  weight: replace(/ -w (\d+)$/, (weight) => ` -w ${(Number(weight) + 1) % 5}`),
+  scheduler: replace(/ -s (rr|wrr|lc|mh -b mh-port)( |$)/, (name, end) => ` -s ${name === 'wrr' ? 'rr' : 'wrr'}${end}`),
+  persistence: replace(/ -p (\d+)( |$)/, (seconds, end) => ` -p ${Number(seconds) + 60}${end}`),
+  'real server': replace(/ -r ([0-9.]+)\.(\d+):/, (head, last) => ` -r ${head}.${(Number(last) + 1) % 250}:`),
+  'real port': replace(/ -r (\S+):(\d+) /, (host, port) => ` -r ${host}:${Number(port) + 1} `),
+  'virtual port': replace(/^(-A .*):(\d+) -s /, (head, port) => `${head}:${Number(port) + 1} -s `),
+  entry: replace(
+    /( KUBE-\S+) ([0-9.]+)\.(\d+)(?=,|$)/,
+    (set, head, last) => `${set} ${head}.${(Number(last) + 1) % 250}`,
+  ),
+  'entry port': replace(/,(tcp|udp|sctp):(\d+)/, (protocol, port) => `,${protocol}:${Number(port) + 1}`),
+  'entry protocol': replace(/,(tcp|udp):/, (protocol) => `,${protocol === 'tcp' ? 'udp' : 'tcp'}:`),
+  'entry of ports': replace(/^(add \S+) (\d+)$/, (set, port) => `${set} ${Number(port) + 1}`),
+  'entry network': replace(
+    /,([0-9.]+)\.(\d+)((?:\/\d+)?)$/,
+    (head, last, prefix) => `,${head}.${(Number(last) + 1) % 250}${prefix}`,
+  ),
+  set: replace(
+    /(KUBE-(?:6-)?)(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER) /,
+    (prefix, name) =>
+      `${prefix}${name === 'CLUSTER-IP' ? 'EXTERNAL-IP' : name === 'EXTERNAL-IP' ? 'LOAD-BALANCER' : 'CLUSTER-IP'} `,
+  ),
+  side: replace(/ dst,dst( |$)/, (end) => ` src,dst${end}`),
   comment: replace(/ --comment "(\S+) /, (key) => ` --comment "${key} really `),
 };
 

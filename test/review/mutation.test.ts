@@ -47,9 +47,7 @@ function misjudged(files: BundleFiles, mutant: Mutant, random: () => number): st
   const isProved = proof.counterExamples.length === 0;
   if (!isChanging)
     return isProved ? undefined : `prove refuses what changes nothing: ${proof.counterExamples[0]?.found.key}`;
-  // Which endpoints hints choose is not declared: a choice that is still fair among them passes.
-  const isOpen = proof.hinted.some((service) => mutant.what.includes(`/${service}.`));
-  if (isProved && !isOpen) return `prove misses ${difference ?? diff.flows[0]?.new.key}`;
+  if (isProved) return `prove misses ${difference ?? diff.flows[0]?.new.key}`;
   return inventedFlow(diff, files, mutant.files);
 }
 

@@ -3,10 +3,14 @@ import {
   type Family,
   type FamilyProgram,
   fillHost,
+  ipvsHost,
+  type IpvsState,
   linkFlat,
   nodesOf,
   type Outcome,
   type Packet,
+  readIpvs,
+  type ResolvedNode,
   resolveNode,
   trace,
   TraceError,
@@ -20,6 +24,7 @@ export interface WholeNode {
   readonly address: string | undefined;
   readonly podCIDR: string | undefined;
   readonly program: FamilyProgram;
+  readonly ipvs?: IpvsState;
 }
 
 /** Every node with its whole program; undefined when a node would refuse the bundle. */
@@ -39,16 +44,35 @@ export function wholeNodes(files: BundleFiles, family: Family): readonly WholeNo
       chains: rules[table].chains,
       rules: rules[table].rules.flatMap((rule) => fillHost(rule, host)),
     });
-    const linked = linkFlat({ filter: fill('filter'), nat: fill('nat') }, family);
-    if (linked.problems.length > 0) return undefined;
-    nodes.push({ name, address, podCIDR: fact('podCIDR'), program: linked.program });
+    const linked = linkFlat({ filter: fill('filter'), nat: fill('nat') }, family, undefined, node.profile.mode);
+    const ipvs = stateOf(node, family, address);
+    if (linked.problems.length > 0 || ipvs === 'refused') return undefined;
+    nodes.push({ name, address, podCIDR: fact('podCIDR'), program: linked.program, ...(ipvs ? { ipvs } : {}) });
   }
   return nodes;
 }
 
+function stateOf(
+  { ipvs, profile }: ResolvedNode,
+  family: Family,
+  address: string | undefined,
+): IpvsState | 'refused' | undefined {
+  if (!ipvs) return undefined;
+  const own = { ipv4: [], ipv6: [], [family]: address === undefined ? [] : [address] };
+  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, own));
+  return 'problems' in state ? 'refused' : state;
+}
+
+/** The kernel lets a node speak to an address that it carries from that very address. */
+function asSent(node: WholeNode, packet: Packet): Packet {
+  const isCarried = node.ipvs?.addresses[packet.family].includes(packet.destination);
+  return packet.in === undefined && isCarried ? { ...packet, source: packet.destination } : packet;
+}
+
 /** What becomes of a packet, as one text; also for a client that comes again to each endpoint that remembers it. */
-export function behaviour(node: WholeNode, packet: Packet): string {
-  const world = { localAddresses: node.address === undefined ? [] : [node.address] };
+export function behaviour(node: WholeNode, asked: Packet): string {
+  const packet = asSent(node, asked);
+  const world = { localAddresses: node.address === undefined ? [] : [node.address], ipvs: node.ipvs };
   const print = (outcomes: readonly Outcome[]): string =>
     outcomes
       .map((one) => `${one.verdict} ${one.to ?? ''} ${one.masquerade} ${one.probability.toFixed(7)}`)
@@ -58,6 +82,7 @@ export function behaviour(node: WholeNode, packet: Packet): string {
     const first = trace(node.program, packet, world);
     const names = [
       ...new Set(first.flatMap(({ path }) => path.flatMap(({ rule }) => / --set --name (\S+)/.exec(rule)?.[1] ?? []))),
+      ...keepers(node, first),
     ];
     const again = names.map((remembers) => {
       const outcomes = trace(node.program, { ...packet, remembers }, world);
@@ -66,11 +91,30 @@ export function behaviour(node: WholeNode, packet: Packet): string {
       );
       return `${print(outcomes)} ${seconds.join()}`;
     });
-    return [print(first), ...again.toSorted()].join('\n');
+    return [print(first), choiceOf(node, first), ...again.toSorted()].join('\n');
   } catch (error) {
     if (error instanceof TraceError) return 'not understood';
     throw error;
   }
+}
+
+/** The endpoints that a virtual server would remember for a client. */
+function keepers({ ipvs }: WholeNode, outcomes: readonly Outcome[]): readonly string[] {
+  return outcomes.flatMap(({ path, to }) => {
+    const isKept = path.some(({ chain }) => ipvs?.virtualServers.get(chain)?.persistence !== undefined);
+    return isKept && to !== undefined ? [to] : [];
+  });
+}
+
+/** How virtual servers choose, where there is a choice, and for how long. */
+function choiceOf({ ipvs }: WholeNode, outcomes: readonly Outcome[]): string {
+  const servers = outcomes.flatMap(({ path }) => path.flatMap(({ chain }) => ipvs?.virtualServers.get(chain) ?? []));
+  return servers
+    .map(
+      ({ scheduler, flags, persistence }) =>
+        `${outcomes.length > 1 ? `${scheduler} ${flags.join()}` : ''} ${persistence}`,
+    )
+    .join(' | ');
 }
 
 const addressForm = {
@@ -88,7 +132,9 @@ export function packetsFor(
 ): readonly Packet[] {
   const text = bundles.flatMap((files) => [...files.values()]).join('\n');
   const addresses = [...new Set([...text.matchAll(addressForm[family])].map(([match]) => match))].filter(isWhole);
-  const ports = [...new Set([...text.matchAll(/(?:--dport |:)(\d{2,5})\b/g)].map((match) => Number(match[1])))];
+  const ports = [
+    ...new Set([...text.matchAll(/(?:--dport |:|^add \S+ )(\d{2,5})\b/gm)].map((match) => Number(match[1]))),
+  ];
   const near = addresses.map((address) => bump(address, random));
   const own = node.address === undefined ? [] : [node.address];
   return Array.from({ length: count }, (): Packet => {
@@ -103,7 +149,14 @@ export function packetsFor(
       port: pick(ports, random),
     };
     return isOwn ? packet : { ...packet, in: pick(['eth0', 'pod0', 'cbr0', 'cali0'], random) };
-  }).filter(({ source, port }) => !source.startsWith('127.') && source !== '::1' && port > 0 && port < 65_536);
+  }).filter((packet) => isPossible(packet, node));
+}
+
+/** Nothing comes in by an interface from an address that the node has or carries itself: the kernel takes it for a martian. */
+function isPossible({ family, source, port, in: incoming }: Packet, { address, ipvs }: WholeNode): boolean {
+  const isOwn = source === address || ipvs?.addresses[family].includes(source) === true;
+  const isLoopback = source.startsWith('127.') || source === '::1';
+  return !isLoopback && port > 0 && port < 65_536 && !(isOwn && incoming !== undefined && ipvs !== undefined);
 }
 
 const isWhole = (text: string): boolean =>

@@ -20,7 +20,7 @@ export * from './virtual/sets.ts';
 export * from './virtual/values.ts';
 export * from './virtual/read-ipset.ts';
 export * from './virtual/read-ipvs.ts';
-export { lineFamily } from './virtual/file.ts';
+export { lineFamily, readVirtualFile, serverName, type VirtualFile, type VirtualLine } from './virtual/file.ts';
 export * from './virtual/resolve.ts';
 export * from './virtual/state.ts';
 export * from './link/shared.ts';

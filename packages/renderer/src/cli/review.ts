@@ -36,7 +36,14 @@ export function reviewCommands(program: Command): void {
     .requiredOption('--node <NAME>', 'the node', notEmpty)
     .requiredOption('--from <ADDRESS>', 'where it comes from; `node` is the node itself', notEmpty)
     .requiredOption('--to <ADDRESS:PORT/PROTO>', 'where it goes to', notEmpty)
-    .option('--in <INTERFACE>', 'the interface that it comes in by', notEmpty)
+    .option(
+      '--in <INTERFACE>',
+      'the interface that it comes in by; left out: the one that such a source usually has',
+      notEmpty,
+    )
+    .addOption(
+      new Option('--layout <LAYOUT>', 'how the rules are put together').choices(['flat', 'tree']).default('flat'),
+    )
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));
 

@@ -2,6 +2,7 @@ import { type Family, parseAddress, type Packet, type Problem, type TransportPro
 import { printProblems } from '../emit/problems.ts';
 import { printTrace } from '../emit/review/trace.ts';
 import { exitCodes } from '../exit.ts';
+import type { Layout } from '../review/layout.ts';
 import { traceOnNode } from '../review/trace-node.ts';
 import { bundleAt } from './diff.ts';
 import { Stopped } from './failure.ts';
@@ -12,6 +13,7 @@ export interface TraceOptions {
   readonly from: string;
   readonly to: string;
   readonly in?: string;
+  readonly layout: Layout;
   readonly output: 'text' | 'json';
 }
 
@@ -23,8 +25,14 @@ export function traceCommand(dir: string, options: TraceOptions): number {
     throw new Stopped(badOption('--from', options.from, `it is neither \`node\` nor an ${to.family} address`));
   }
   progress(`reading ${dir}`);
-  const packetAt = (own: string | undefined): Packet => packetOf(options, to, own);
-  const traced = traceOnNode(bundleAt(dir), options.node, packetAt, to.family);
+  const from = isOwn ? 'node' : parseAddress(options.from)!.text;
+  const traced = traceOnNode(bundleAt(dir), {
+    ...to,
+    node: options.node,
+    from,
+    layout: options.layout,
+    ...(options.in === undefined ? {} : { in: options.in }),
+  });
   if (!('ways' in traced)) {
     say(printProblems(traced));
     return exitCodes.problem;
@@ -48,16 +56,6 @@ function readTarget(text: string): Target {
   }
   const protocol = (match[4] as string).toLowerCase() as TransportProtocol;
   return { destination: address.text, port, protocol, family: address.family };
-}
-
-/** The node itself uses its own address, or the loopback address to reach that; its packets come in by no interface. */
-function packetOf(options: TraceOptions, to: Target, own: string | undefined): Packet {
-  const packet = { ...to, source: parseAddress(options.from)?.text ?? '' };
-  if (options.from !== 'node' && options.from !== own) return { ...packet, in: options.in ?? 'eth0' };
-  const isLoopback = to.destination.startsWith('127.') || to.destination === '::1';
-  const source = isLoopback ? to.destination : own;
-  if (source !== undefined) return { ...packet, source };
-  throw new Stopped(badOption('--from', 'node', `the address of node ${options.node} is not known`));
 }
 
 function badOption(option: string, value: string, why: string): Problem {

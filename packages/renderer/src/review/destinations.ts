@@ -48,15 +48,20 @@ export function destinationsOf(
     found.set(key, known);
     known.services.add(serviceOf(path));
   };
+  const isNamed = ({ kind, address, port, protocol }: Destination): boolean =>
+    kind === 'elsewhere' && found.has(`address ${address} ${port} ${protocol}`);
   for (const { index, paths } of indexes) {
     for (const path of paths) {
-      const { exact, ports, wide } = index.reach(path);
+      const { exact, ports, wide, bound } = index.reach(path);
       for (const key of exact) add(wholeOf(key), path);
       for (const key of ports) for (const port of nodePortsOf(key)) add(port, path);
       for (const rule of wide) for (const destination of elsewhere(rule, family)) add(destination, path);
+      // A node that carries an address answers for all its ports, and so for one that nobody has.
+      for (const address of bound) add({ kind: 'elsewhere', address, port: nobodysPort, protocol: 'tcp' }, path);
     }
   }
   return [...found.values()]
+    .filter(({ destination }) => !isNamed(destination))
     .map(({ destination, services }) => ({ ...destination, services: [...services].toSorted(compareText) }))
     .toSorted(compareDestinations);
 }
@@ -92,7 +97,7 @@ function nodePortsOf(key: string): readonly Omit<Destination, 'services'>[] {
 function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'services'>[] {
   const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
   const inside = network && parseAddress(network.text.slice(0, network.text.indexOf('/')));
-  const port = portOf(rule) ?? 9;
+  const port = portOf(rule) ?? nobodysPort;
   const protocol = rule.protocol ?? 'tcp';
   const addresses =
     inside && network && isInCidr(inside, network) ? [inside.text, stranger[family]] : [stranger[family]];
@@ -109,6 +114,9 @@ export function commonDestinations(view: View, profile: string, family: Family):
   if (!first.includes('\n:KUBE-FIREWALL ')) return [other];
   return [other, { ...other, address: loopback[family], port: 10_250 }];
 }
+
+/** A port that Services hardly have. */
+const nobodysPort = 9;
 
 /** An address of nobody, from the ranges for documentation. */
 const stranger = { ipv4: '203.0.113.254', ipv6: '2001:db8:fffe::254' } as const satisfies Record<Family, string>;

@@ -2,6 +2,8 @@ import { baseFile, compareText, type Family, nodeFile, profileFile } from '@slui
 import { destinationsOf, commonDestinations } from './destinations.ts';
 import type { Destination, FlowChange, FlowOutcome, Source } from './flow.ts';
 import { compareRows, flowRows, type FlowRow } from './flows.ts';
+import type { FileReach } from './reach.ts';
+import type { ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
 import { hasFamily, type View } from './view.ts';
 
@@ -85,14 +87,20 @@ function affectedDestinations(pair: Pair): readonly Destination[] {
   if (own.every((paths) => paths.length === 0)) return [];
   const reaches = sides.flatMap((index, at) => own[at]!.map((path) => index.reach(path)));
   if (reaches.some(({ wide }) => wide.length > 0)) return allDestinations(pair);
-  const keys = new Set(reaches.flatMap(({ exact, ports }) => [...exact, ...ports]));
   return destinationsOf(
     family,
-    sides.map((index, at) => ({
-      index,
-      paths: new Set([...own[at]!, ...[...keys].flatMap((key) => index.translatingTo(key))]),
-    })),
+    sides.map((index, at) => ({ index, paths: new Set([...own[at]!, ...meeting(index, reaches)]) })),
   );
+}
+
+/** The files whose packets the changed ones meet, too: translated ones, and those to addresses that both have nodes carry. */
+function meeting(index: ReachIndex, reaches: readonly FileReach[]): readonly string[] {
+  const keys = new Set(reaches.flatMap(({ exact, ports, inner }) => [...exact, ...ports, ...inner]));
+  const addresses = new Set(reaches.flatMap(({ bound }) => [...bound]));
+  return [
+    ...[...keys].flatMap((key) => index.translatingTo(key)),
+    ...[...addresses].flatMap((address) => index.naming(address)),
+  ];
 }
 
 function changeOf({ outcomes: _outcomes, ...row }: FlowRow, old: FlowOutcome, fresh: FlowOutcome): FlowChange {

@@ -1,12 +1,23 @@
-import { type BundleFiles, compareText, type Family, type Problem, readPath, sysctlFile } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  compareText,
+  type Family,
+  type Problem,
+  readPath,
+  serviceFile,
+  sysctlFile,
+  type Tool,
+  type VirtualTool,
+} from '@sluice/bundle';
 import { changedFlows, type ChangedFlow } from './diff-flows.ts';
 import { type FactChange, factChanges } from './fact-changes.ts';
 import { factsOf, type ServiceFacts } from './facts.ts';
 import { nodesOfProfile } from './flows.ts';
 import { Memory } from './memory.ts';
-import { ReviewStopped } from './program.ts';
+import { ReviewStopped } from './node.ts';
 import { type View, viewOf } from './view.ts';
-import { tools } from './tools.ts';
+import { toolOf, tools } from './tools.ts';
+import { virtualFacts } from './virtual/facts.ts';
 
 /** What two bundles say and do differently. */
 export interface BundleDiff {
@@ -79,19 +90,14 @@ function changedPaths(old: BundleFiles, fresh: BundleFiles): ReadonlySet<string>
 
 function serviceChanges(before: View, after: View, changed: ReadonlySet<string>): readonly ServiceChange[] {
   const merged = new Map<string, Omit<ServiceChange, 'nodes'>>();
-  for (const path of [...changed].toSorted(compareText)) {
-    const what = readPath(path);
-    if (what?.kind !== 'service') continue;
-    const family = tools.find(([tool]) => tool === what.tool)?.[1];
-    if (family === undefined) continue;
-    const service = `${what.namespace}/${what.name}`;
-    const old = factsAt(before, path, service, family);
-    const fresh = factsAt(after, path, service, family);
+  for (const place of changedServices(changed)) {
+    const { profile, service, family } = place;
+    const [old, fresh] = [factsAt(before, place), factsAt(after, place)];
     const changes = factChanges(old, fresh);
     if (changes.length === 0) continue;
     const kind = old === undefined ? 'added' : fresh === undefined ? 'removed' : 'changed';
     const key = JSON.stringify([service, family, kind, changes]);
-    const profiles = [...(merged.get(key)?.profiles ?? []), what.profile];
+    const profiles = [...(merged.get(key)?.profiles ?? []), profile];
     merged.set(key, { service, family, profiles, kind, changes, emptied: emptiedPorts(old, fresh) });
   }
   const nodesIn = (profile: string): number => nodesOfProfile(after, profile).length;
@@ -101,7 +107,40 @@ function serviceChanges(before: View, after: View, changed: ReadonlySet<string>)
   }));
 }
 
-function factsAt(view: View, path: string, service: string, family: Family): ServiceFacts | undefined {
+/** A Service in one family of one profile. */
+interface ServicePlace {
+  readonly profile: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly service: string;
+  readonly family: Family;
+}
+
+/** Whose files changed, by profile, name and family. */
+function changedServices(changed: ReadonlySet<string>): readonly ServicePlace[] {
+  const places = new Map<string, ServicePlace>();
+  for (const path of changed) {
+    const what = readPath(path);
+    if (what?.kind !== 'service') continue;
+    const { profile, namespace, name, tool } = what;
+    const own = tools.find(([one]) => one === tool)?.[1];
+    for (const family of own === undefined ? (['ipv4', 'ipv6'] as const) : [own]) {
+      const service = `${namespace}/${name}`;
+      places.set(`${profile}/${service} ${family}`, { profile, namespace, name, service, family });
+    }
+  }
+  return [...places].toSorted(([a], [b]) => compareText(a, b)).map(([, place]) => place);
+}
+
+/** @returns undefined when the Service has nothing there: no file, or none with a line of the family */
+function factsAt(view: View, { profile, namespace, name, service, family }: ServicePlace): ServiceFacts | undefined {
+  const pathOf = (tool: Tool | VirtualTool): string => serviceFile(profile, namespace, name, tool);
+  if (view.profiles.get(profile)?.mode === 'ipvs') {
+    const [ipvs, ipset] = [view.files.get(pathOf('ipvs')), view.files.get(pathOf('ipset'))];
+    const facts = virtualFacts(service, family, { ipvs, ipset });
+    return facts.ports.length === 0 ? undefined : facts;
+  }
+  const path = pathOf(toolOf[family]);
   const text = view.files.get(path);
   if (text === undefined) return undefined;
   const file = view.memory.file(path, text);
@@ -122,7 +161,7 @@ function settingChanges(before: View, after: View, changed: ReadonlySet<string>)
   const found = new Map<string, SettingChange>();
   for (const path of [...changed].toSorted(compareText)) {
     const what = readPath(path);
-    if (!what || what.kind === 'service' || what.kind === 'git') continue;
+    if (!what || what.kind === 'service' || what.kind === 'git' || what.kind === 'quarantine') continue;
     // Nodes that come and go are counted apart.
     if (what.kind === 'node' && !(before.files.has(path) && after.files.has(path))) continue;
     const [old, fresh] = [linesOf(before.files.get(path)), linesOf(after.files.get(path))];
@@ -154,7 +193,7 @@ function countRules(files: BundleFiles): number {
     if (!path.startsWith('profiles/') || path === sysctlFile(path.split('/')[1] ?? '')) continue;
     for (let at = 0; at >= 0; at = text.indexOf('\n', at + 1)) {
       const first = text.charCodeAt(at === 0 ? 0 : at + 1);
-      if (first === 0x2d || first === 0x40) count++;
+      if (first === 0x2d || first === 0x40 || first === 0x61) count++;
     }
   }
   return count;

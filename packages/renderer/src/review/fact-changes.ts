@@ -11,6 +11,8 @@ export interface FactChange {
     | 'internal-policy'
     | 'external-policy'
     | 'affinity'
+    | 'scheduler'
+    | 'weight'
     | 'source-range'
     | 'health-check-port';
   /** The port that it is about, `shop/web:http 80/TCP`; absent for the Service as a whole. */
@@ -43,6 +45,8 @@ function portChanges(key: string, old: PortFacts | undefined, fresh: PortFacts |
     ...(both ? scalar('internal-policy', key, old.internalPolicy, fresh.internalPolicy) : []),
     ...(both ? scalar('external-policy', key, old.externalPolicy, fresh.externalPolicy) : []),
     ...scalar('affinity', key, affinityText(old), affinityText(fresh)),
+    ...(both ? scalar('scheduler', key, old.scheduler, fresh.scheduler) : []),
+    ...(both ? weightChanges(key, old.endpoints, fresh.endpoints) : []),
     ...lists('source-range', key, old?.sourceRanges, fresh?.sourceRanges),
     ...scalar('health-check-port', key, portText(old?.healthCheckPort), portText(fresh?.healthCheckPort)),
   ];
@@ -58,6 +62,19 @@ function endpointChanges(
   const after = new Map(fresh.map((endpoint) => [endpoint.text, endpointText(endpoint)]));
   const texts = [...new Set([...before.keys(), ...after.keys()])].toSorted();
   return texts.flatMap((text) => scalar('endpoint', port, before.get(text), after.get(text)));
+}
+
+/** Only of endpoints that are there before and after: one that comes brings its weight with it. */
+function weightChanges(
+  port: string,
+  old: readonly EndpointFacts[],
+  fresh: readonly EndpointFacts[],
+): readonly FactChange[] {
+  const before = new Map(old.map((endpoint) => [endpoint.text, endpoint.weight ?? '1']));
+  return fresh.flatMap(({ text, weight = '1' }) => {
+    const was = before.get(text);
+    return was === undefined || was === weight ? [] : scalar('weight', port, `${text} ${was}`, `${text} ${weight}`);
+  });
 }
 
 /** `10.244.1.5:8080 on node-a in zone-a` */

@@ -30,6 +30,8 @@ export interface PortFacts {
   readonly externalPolicy: Policy;
   /** Seconds; absent: no affinity. Several where rules disagree. */
   readonly affinity?: readonly number[];
+  /** In mode ipvs: how endpoints are chosen, `wrr` or `mh mh-port`. Several where virtual servers disagree. */
+  readonly scheduler?: string;
   /** CIDRs that the load-balancer addresses are open to; empty: to all. */
   readonly sourceRanges: readonly string[];
   /** 0: none. */
@@ -47,6 +49,8 @@ export interface EndpointFacts {
   readonly text: string;
   readonly node?: string;
   readonly zone?: string;
+  /** In mode ipvs, where it is not 1. Several where virtual servers disagree. */
+  readonly weight?: string;
 }
 
 export type Policy = 'Cluster' | 'Local';

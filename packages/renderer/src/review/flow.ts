@@ -64,6 +64,8 @@ export interface FlowOutcome {
   readonly branches: readonly Branch[];
   /** Session affinity: how long each endpoint keeps its clients. Absent: every connection is chosen anew. */
   readonly affinity?: Affinity;
+  /** In mode ipvs, where there is a choice: how the kernel makes it, `wrr`. */
+  readonly scheduler?: string;
 }
 
 export interface Branch extends Pick<Outcome, 'verdict' | 'to' | 'masquerade'> {

@@ -1,9 +1,10 @@
-import { compareText, type Family, type FamilyProgram, type Packet, type Problem, TraceError } from '@sluice/bundle';
+import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/bundle';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, Flow, FlowOutcome, NodeGroup, Source } from './flow.ts';
 import { groupNodes, type Slice } from './groups.ts';
 import { outcomeOf } from './outcome.ts';
-import { factOf, nodeOf, programOf, ReviewStopped } from './program.ts';
+import { factOf, nodeOf, ReviewStopped } from './node.ts';
+import { asSent, type NodeProgram, programOf } from './program.ts';
 import { sourcesOf } from './sources.ts';
 import type { View } from './view.ts';
 
@@ -101,7 +102,7 @@ function* rowsOfGroup(
   destinations: readonly Destination[],
 ): Generator<FlowRow> {
   const name = nodes.nodes[0]!;
-  const programs = slices.map(({ view, paths }) => programOf(view, nodeOf(view, name), family, paths));
+  const programs = slices.map((slice) => programOf(slice.view, nodeOf(slice.view, name), family, slice.paths));
   const { view } = slices.at(-1)!;
   const node = nodeOf(view, name);
   const own = factOf(node, family, 'address');
@@ -136,9 +137,9 @@ function packetOf(source: Source, { protocol, port }: Destination, address: stri
   return source.in === undefined ? from : { ...from, in: source.in };
 }
 
-function traced(program: FamilyProgram, packet: Packet, local: string | undefined, node: string): FlowOutcome {
+function traced(program: NodeProgram, packet: Packet, local: string | undefined, node: string): FlowOutcome {
   try {
-    return outcomeOf(program, packet, { localAddresses: local === undefined ? [] : [local] });
+    return outcomeOf(program, asSent(packet, program), local === undefined ? [] : [local]);
   } catch (error) {
     if (error instanceof TraceError) throw new ReviewStopped([untraceable(error.message, node)]);
     throw error;

@@ -8,10 +8,13 @@ import {
   parseAddress,
   parseCidr,
   type RuleFile,
+  type VirtualFile,
 } from '@sluice/bundle';
 import type { NodeGroup } from './flow.ts';
-import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './program.ts';
+import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
+import { toolAt } from './tools.ts';
 import type { View } from './view.ts';
+import { virtualAt } from './virtual/state.ts';
 
 /** Some Service files of one bundle, as far as they tell nodes apart. */
 export interface Slice {
@@ -48,7 +51,7 @@ function questionsOf({ view, paths }: Slice): Questions {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   for (const path of paths) {
-    const { guards: own, networks: named } = questionsOfFile(fileOf(view, path));
+    const { guards: own, networks: named } = questionsAt(view, path);
     for (const [key, guard] of own) guards.set(key, guard);
     for (const network of named) networks.add(network);
   }
@@ -60,11 +63,34 @@ interface FileQuestions {
   readonly networks: ReadonlySet<string>;
 }
 
-const asked = new WeakMap<RuleFile, FileQuestions>();
+const asked = new WeakMap<RuleFile | VirtualFile, FileQuestions>();
 
-function questionsOfFile(file: RuleFile): FileQuestions {
+function questionsAt(view: View, path: string): FileQuestions {
+  const { tool } = toolAt(path);
+  const file = tool === 'ipset' || tool === 'ipvs' ? virtualAt(view, path) : fileOf(view, path);
   const done = asked.get(file);
   if (done) return done;
+  const questions = 'sections' in file ? questionsOfRules(file) : questionsOfLines(file);
+  asked.set(file, questions);
+  return questions;
+}
+
+/** Which nodes carry an address is the same as which have it themselves; endpoints are alike whichever node they are on. */
+function questionsOfLines({ lines }: VirtualFile): FileQuestions {
+  const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
+  const networks = new Set<string>();
+  for (const { guard, text } of lines) {
+    if (guard && guard.kind !== 'local') guards.set(JSON.stringify(guard), guard);
+    const [verb, set, entry = ''] = text.split(' ');
+    if (verb !== 'add' || entry.includes('${')) continue;
+    const [first = '', , third = ''] = entry.split(',');
+    if (set?.endsWith('-IPVS-IPS')) networks.add(first);
+    else if (third !== first && third !== '') networks.add(third);
+  }
+  return { guards, networks };
+}
+
+function questionsOfRules(file: RuleFile): FileQuestions {
   const guards = new Map<string, Exclude<Guard, { kind: 'local' }>>();
   const networks = new Set<string>();
   const targets = new Set<string>();
@@ -76,9 +102,7 @@ function questionsOfFile(file: RuleFile): FileQuestions {
     const target = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/.exec(bare)?.[1];
     if (target !== undefined) targets.add(target);
   }
-  const questions = { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
-  asked.set(file, questions);
-  return questions;
+  return { guards, networks: new Set([...networks].filter((network) => !targets.has(network))) };
 }
 
 function fileOf(view: View, path: string): RuleFile {

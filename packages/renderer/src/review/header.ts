@@ -1,4 +1,4 @@
-import type { TransportProtocol } from '@sluice/bundle';
+import type { Family, TransportProtocol } from '@sluice/bundle';
 import type { Policy } from './facts.ts';
 
 /** An endpoint as the comment block has it. */
@@ -11,6 +11,10 @@ export interface HeaderNote {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
+  readonly weight: number;
+  /** Empty: no hints. */
+  readonly hintZones: readonly string[];
+  readonly hintNodes: readonly string[];
 }
 
 /** A port as the comment block has it. */
@@ -34,6 +38,8 @@ export interface HeaderNotes {
   readonly externalPolicy: Policy;
   readonly healthCheckPort: number;
   readonly affinitySeconds?: number;
+  /** In mode ipvs, where the Service chooses one itself. */
+  readonly scheduler?: string;
   readonly endpoints: readonly HeaderNote[];
 }
 
@@ -46,6 +52,7 @@ export function notesOf(header: readonly string[]): HeaderNotes {
     header.flatMap((line) => (line.startsWith(`${prefix} `) ? [line.slice(prefix.length + 1)] : []));
   const type = /^\S+\/\S+ (ClusterIP|NodePort|LoadBalancer)$/.exec(header[0] ?? '')?.[1];
   const seconds = /^ClientIP (\d+) s$/.exec(after('session affinity')[0] ?? '')?.[1];
+  const scheduler = after('scheduler')[0];
   return {
     ...(type === undefined ? {} : { type }),
     ports: header.flatMap(portOf),
@@ -56,6 +63,7 @@ export function notesOf(header: readonly string[]): HeaderNotes {
     externalPolicy: header.includes('externalTrafficPolicy Local') ? 'Local' : 'Cluster',
     healthCheckPort: Number(after('health-check node port')[0] ?? 0),
     ...(seconds === undefined ? {} : { affinitySeconds: Number(seconds) }),
+    ...(scheduler === undefined ? {} : { scheduler }),
     endpoints: header.flatMap(endpointOf),
   };
 }
@@ -77,9 +85,15 @@ function portOf(line: string): readonly PortNote[] {
 
 const states = /(?:^| )(not ready)?(?:(?:^| )(terminating)(, not serving)?)?$/;
 
-function endpointOf(line: string): readonly HeaderNote[] {
+/** What may stand behind the words of an endpoint. */
+const clausesForm = /(?:, weight (\d+))?(?:, for zones (\S+?))?(?:, for nodes (\S+))?$/;
+
+function endpointOf(whole: string): readonly HeaderNote[] {
+  const clauses = clausesForm.exec(whole)!;
+  const line = whole.slice(0, clauses.index);
   const match = endpointForm.exec(line);
   if (!match) return [];
+  const [, weight = '1', zones = '', nodes = ''] = clauses;
   const [, port = '', text = '', rest = ''] = match;
   const state = states.exec(rest);
   const [node, zone] = rest
@@ -97,6 +111,22 @@ function endpointOf(line: string): readonly HeaderNote[] {
       // Only of an endpoint that ends does the block say whether it still serves.
       serving: state?.[3] === undefined,
       terminating,
+      weight: Number(weight),
+      hintZones: zones.split(',').filter(Boolean),
+      hintNodes: nodes.split(',').filter(Boolean),
     },
   ];
+}
+
+/** Of a comment block for both families, as files of mode ipvs have it, what one family is told. */
+export function notesFor(family: Family, notes: HeaderNotes): HeaderNotes {
+  const isOwn = (text: string): boolean => text.includes(':') === (family === 'ipv6');
+  return {
+    ...notes,
+    ports: notes.ports.filter(({ clusterIP }) => isOwn(clusterIP)),
+    externalAddresses: notes.externalAddresses.filter(isOwn),
+    loadBalancerAddresses: notes.loadBalancerAddresses.filter(isOwn),
+    sourceRanges: notes.sourceRanges.filter(isOwn),
+    endpoints: notes.endpoints.filter(({ text }) => text.startsWith('[') === (family === 'ipv6')),
+  };
 }

@@ -1,7 +1,8 @@
 import { baseFile, cidrContains, compareText, type Family, valueOf } from '@sluice/bundle';
-import type { Manners } from './declared.ts';
+import type { Manners } from './expected.ts';
 import { toolOf } from './tools.ts';
 import type { View } from './view.ts';
+import { withFlags } from './virtual/expected.ts';
 
 const masquerading = /^(?:@\S+ )?-A KUBE-SV[CL]-\S+ .*? cluster IP".* --dport \d+ (! -[si] \S+ )?-j KUBE-MARK-MASQ$/gm;
 const nodePortTail = /^-A KUBE-SERVICES -m comment --comment "[^"]*" (.*) -j KUBE-NODEPORTS$/m;
@@ -11,6 +12,14 @@ const nodePortTail = /^-A KUBE-SERVICES -m comment --comment "[^"]*" (.*) -j KUB
  * stands out; where node ports are open is what the profile's base says.
  */
 export function mannersOf(view: View, profile: string, family: Family): Manners {
+  const { mode, ipvs } = view.profiles.get(profile)!;
+  if (mode === 'ipvs') {
+    return {
+      notLocal: ipvsDetectorOf(view, profile),
+      nodePorts: openNodePorts(view, profile, undefined),
+      ...(ipvs ? { scheduler: withFlags(ipvs.scheduler) } : {}),
+    };
+  }
   const votes = new Map<string, number>();
   for (const path of view.index(profile, family).paths) {
     for (const [, match = ''] of (view.files.get(path) ?? '').matchAll(masquerading) as Iterable<[string, string?]>) {
@@ -32,11 +41,33 @@ function openNodePorts(view: View, profile: string, tail: string | undefined): M
   return { address, localhost: tail?.includes('--dst-type LOCAL') === true && !tail.includes('! -d') };
 }
 
+const ipvsMasquerading =
+  /^-A KUBE-SERVICES .*--match-set KUBE-(?:6-)?CLUSTER-IP dst,dst (! -[si] \S+ )?-j KUBE-MARK-MASQ$/m;
+
+/** In mode ipvs one rule of each family says whom it masquerades; where they disagree, what the values are for decides. */
+function ipvsDetectorOf(view: View, profile: string): string {
+  const said = (['ipv4', 'ipv6'] as const).flatMap((family) => {
+    const text = view.files.get(baseFile(profile, 'first', toolOf[family]));
+    return text === undefined ? [] : [ipvsMasquerading.exec(text)];
+  });
+  const matches = said.flatMap((match) => (match ? [(match[1] ?? '').trim()] : []));
+  const [first] = matches;
+  const agree = matches.length === said.length && matches.every((match) => match === first);
+  return agree && first !== undefined ? first : ipvsFallback(view, profile, matches);
+}
+
+function ipvsFallback(view: View, profile: string, matches: readonly string[]): string {
+  const detector = detectorOf(view, profile, 'ipv4');
+  return matches.includes(detector) ? detector : (matches[0] ?? detector);
+}
+
 /** What the values of a profile are for, and what any of its rules ask for: each detector has its own. */
 function detectorOf(view: View, profile: string, family: Family): string {
   const values = view.profiles.get(profile)?.values ?? {};
   if (valueOf(values, undefined, 'bridgeInterface') !== undefined) return '! -i ${profile.bridgeInterface}';
   if (valueOf(values, undefined, 'interfaceNamePrefix') !== undefined) return '! -i ${profile.interfaceNamePrefix}+';
-  const isByNode = view.index(profile, family).paths.some((path) => view.files.get(path)?.includes('${node.podCIDR}'));
+  const bases = (['iptables', 'ip6tables'] as const).map((tool) => baseFile(profile, 'first', tool));
+  const texts = [...bases, ...view.index(profile, family).paths];
+  const isByNode = texts.some((path) => view.files.get(path)?.includes('${node.podCIDR}'));
   return isByNode ? '! -s ${node.podCIDR}' : '! -s ${profile.clusterCIDR}';
 }

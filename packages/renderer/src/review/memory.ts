@@ -10,11 +10,16 @@ import {
   type RuleError,
   type RuleFile,
   type TableProgram,
+  type VirtualFile,
+  readVirtualFile,
 } from '@sluice/bundle';
+import { toolAt } from './tools.ts';
 import { type FileReach, reachOf } from './reach.ts';
+import { virtualReach } from './virtual/reach.ts';
 
-/** Chains that only base files append to. */
-const sharedForm = /^KUBE-(?:POSTROUTING|MARK-MASQ|FORWARD|FIREWALL)$/;
+/** Chains that only base files append to: those that both modes know, and those of mode ipvs. */
+const sharedForm =
+  /^KUBE-(?:POSTROUTING|MARK-MASQ|FORWARD|FIREWALL|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER)$/;
 
 /**
  * Remembers what texts were read as. Two bundles that differ in a hundred of ten thousand files share one memory, so
@@ -22,6 +27,7 @@ const sharedForm = /^KUBE-(?:POSTROUTING|MARK-MASQ|FORWARD|FIREWALL)$/;
  */
 export class Memory {
   readonly #files = new Map<string, RuleFile | readonly Problem[]>();
+  readonly #virtual = new Map<string, VirtualFile | readonly Problem[]>();
   readonly #reaches = new Map<string, FileReach>();
   readonly #nodes = new Map<string, NodeFile | Problem>();
   readonly #lists = new Map<string, readonly string[]>();
@@ -36,12 +42,27 @@ export class Memory {
     return file;
   }
 
-  /** Which packets the rules of a file can meet. */
-  reach(text: string, family: Family): FileReach {
-    const key = `${family}\n${text}`;
-    const known = this.#reaches.get(key) ?? reachOf(text, family);
-    this.#reaches.set(key, known);
-    return known;
+  /** An `.ipset` or `.ipvs` file, or its problems, which name `path`. */
+  virtual(path: string, text: string): VirtualFile | readonly Problem[] {
+    const { tool, kind } = toolAt(path);
+    if (tool !== 'ipset' && tool !== 'ipvs') throw new TypeError(`Cannot read ${path} as virtual servers or sets`);
+    const key = `${tool} ${kind}\n${text}`;
+    const known = this.#virtual.get(key);
+    if (known) return known;
+    const file = readVirtualFile(path, tool, kind, text);
+    if ('lines' in file) this.#virtual.set(key, file);
+    return file;
+  }
+
+  /** Which packets the lines of a Service's file can meet. */
+  reach(path: string, text: string, family: Family): FileReach {
+    const { tool } = toolAt(path);
+    const key = `${tool} ${family}\n${text}`;
+    const known = this.#reaches.get(key);
+    if (known) return known;
+    const reach = tool === 'ipset' || tool === 'ipvs' ? virtualReach(tool, text, family) : reachOf(text, family);
+    this.#reaches.set(key, reach);
+    return reach;
   }
 
   node(path: string, text: string): NodeFile | Problem {

@@ -1,27 +1,62 @@
 import {
   compareText,
-  type FamilyProgram,
+  type IpvsState,
   isRuleError,
   type Outcome,
   type Packet,
   readRule,
   type RuleHit,
   trace,
-  type World,
+  type VirtualServer,
 } from '@sluice/bundle';
 import type { Affinity, Branch, FlowOutcome } from './flow.ts';
+import type { NodeProgram } from './program.ts';
 
 /**
  * What becomes of the connections that start with a packet: every branch with its share, and what affinity makes of a client
  * that comes again.
  * @throws TraceError for rules that the tracer does not understand
  */
-export function outcomeOf(program: FamilyProgram, packet: Packet, world: World): FlowOutcome {
-  const outcomes = trace(program, packet, world);
+export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: readonly string[]): FlowOutcome {
+  const ask: Ask = (remembers) =>
+    trace(program.rules, remembers === undefined ? packet : { ...packet, remembers }, {
+      localAddresses,
+      ipvs: program.ipvs,
+    });
+  const outcomes = ask(undefined);
   const branches = branchesOf(outcomes);
-  const affinity = affinityOf(program, packet, world, outcomes);
-  const key = keyOf(branches);
-  return affinity === undefined ? { key, branches } : { key: `${key}; affinity ${affinity}`, branches, affinity };
+  const affinity = affinityOf(ask, outcomes, program.ipvs);
+  const scheduler = schedulerOf(outcomes, program.ipvs);
+  const clauses = [
+    keyOf(branches),
+    affinity === undefined ? '' : `affinity ${affinity}`,
+    scheduler === undefined ? '' : `scheduler ${scheduler}`,
+  ];
+  return {
+    key: clauses.filter(Boolean).join('; '),
+    branches,
+    ...(affinity === undefined ? {} : { affinity }),
+    ...(scheduler === undefined ? {} : { scheduler }),
+  };
+}
+
+/** What becomes of a packet. @param remembers what affinity knows the client by; undefined: a new one */
+type Ask = (remembers: string | undefined) => readonly Outcome[];
+
+/** How the endpoint of a connection is chosen; where there is one there is no choice. */
+function schedulerOf(outcomes: readonly Outcome[], ipvs: IpvsState | undefined): string | undefined {
+  if (!ipvs || outcomes.length < 2) return undefined;
+  const names = outcomes.flatMap((outcome) => serversOn(outcome, ipvs).map(schedulerText));
+  return names.length === 0 ? undefined : [...new Set(names)].toSorted(compareText).join(', ');
+}
+
+/** `wrr`, `mh mh-port`: a scheduler with its flags. */
+export function schedulerText({ scheduler, flags }: Pick<VirtualServer, 'scheduler' | 'flags'>): string {
+  return [scheduler, ...flags].join(' ');
+}
+
+function serversOn({ path }: Outcome, ipvs: IpvsState): readonly VirtualServer[] {
+  return path.flatMap(({ table, chain }) => (table === 'ipvs' ? (ipvs.virtualServers.get(chain) ?? []) : []));
 }
 
 function branchesOf(outcomes: readonly Outcome[]): readonly Branch[] {
@@ -56,16 +91,14 @@ function rejection(path: readonly RuleHit[]): string | undefined {
  * What affinity does for a new client of each endpoint when it comes again.
  * @returns `10800 s` when every endpoint keeps its clients for so long; otherwise a clause per endpoint; undefined without affinity
  */
-function affinityOf(
-  program: FamilyProgram,
-  packet: Packet,
-  world: World,
-  outcomes: readonly Outcome[],
-): Affinity | undefined {
+function affinityOf(ask: Ask, outcomes: readonly Outcome[], ipvs: IpvsState | undefined): Affinity | undefined {
   const clauses = new Map(
     outcomes.flatMap((outcome) => {
       const names = recentNames(outcome.path, 'set');
-      const kept = names.map((name) => stay(outcome, trace(program, { ...packet, remembers: name }, world), name));
+      const kept = [
+        ...names.map((name) => stay(outcome, ask(name), name)),
+        ...(ipvs === undefined ? [] : persistenceOf(ask, outcome, ipvs)),
+      ];
       return outcome.verdict === 'dnat' || kept.length > 0
         ? [[outcome.to ?? outcome.verdict, kept.join(' and ') || none] as const]
         : [];
@@ -79,6 +112,13 @@ function affinityOf(
     .join(', ');
 }
 
+/** A virtual server remembers for each client the endpoint that it got. */
+function persistenceOf(ask: Ask, outcome: Outcome, ipvs: IpvsState): readonly string[] {
+  return serversOn(outcome, ipvs).flatMap(({ persistence }) =>
+    persistence === undefined ? [] : [wayBack(outcome, ask(outcome.to), `${persistence} s`)],
+  );
+}
+
 const none = 'not kept';
 
 /** How long a client that got one outcome keeps it. @param again what becomes of it when it is remembered under `name` */
@@ -86,7 +126,10 @@ function stay(outcome: Outcome, again: readonly Outcome[], name: string): string
   const asked = again.some(({ path }) => recentNames(path, 'rcheck').includes(name));
   if (!asked) return none;
   const seconds = Math.min(...again.flatMap(({ path }) => recentSeconds(path, name)));
-  const wait = Number.isFinite(seconds) ? `${seconds} s` : 'for good';
+  return wayBack(outcome, again, Number.isFinite(seconds) ? `${seconds} s` : 'for good');
+}
+
+function wayBack(outcome: Outcome, again: readonly Outcome[], wait: string): string {
   const kept = again.length === 1 && again[0]?.to === outcome.to && again[0]?.masquerade === outcome.masquerade;
   return kept ? wait : `${wait} to ${keyOf(branchesOf(again))}`;
 }

@@ -5,72 +5,96 @@ import {
   type FamilyProgram,
   fillHost,
   type HostValues,
+  type IpvsState,
   linkFlat,
-  type NodeFile,
-  type Problem,
-  type ProfileFile,
+  type Packet,
   reachProblems,
   readPath,
   resolveFile,
   type ResolvedSection,
-  type Scope,
   type TableName,
-  valueOf,
 } from '@sluice/bundle';
-import { toolOf } from './tools.ts';
+import { factOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
+import { toolAt, toolOf } from './tools.ts';
 import type { View } from './view.ts';
+import { stateOf } from './virtual/state.ts';
 
-/** One node of a view. */
-export interface NodeOf {
-  readonly name: string;
-  readonly file: NodeFile;
-  readonly profile: ProfileFile;
-}
+export { factOf, type NodeOf, nodeOf, ReviewStopped, scopeOf } from './node.ts';
 
-/** Something that keeps a bundle from being reviewed: nodes would refuse it, so it has no behaviour. */
-export class ReviewStopped extends Error {
-  override readonly name = 'ReviewStopped';
-  readonly problems: readonly Problem[];
-
-  constructor(problems: readonly Problem[]) {
-    super(problems[0]?.message ?? 'Cannot review the bundle');
-    this.problems = problems;
-  }
-}
-
-/** The node of that name. It must be there. */
-export function nodeOf(view: View, name: string): NodeOf {
-  const file = view.nodes.get(name)!;
-  return { name, file, profile: view.profiles.get(file.profile)! };
-}
-
-/** An address or a network that `node.yaml` says of a node. */
-export function factOf(node: NodeOf, family: Family, name: 'address' | 'podCIDR'): string | undefined {
-  const value = valueOf(node.file.values, family, name);
-  return typeof value === 'string' ? value : undefined;
-}
-
-/** What guards and variables are resolved with. */
-export function scopeOf({ name, file, profile }: NodeOf, family: Family): Scope {
-  return { family, node: name, zone: file.zone, nodeValues: file.values, profileValues: profile.values };
+/** What a node runs in one family. */
+export interface NodeProgram {
+  readonly rules: FamilyProgram;
+  /** In mode ipvs: its virtual servers, sets and addresses. */
+  readonly ipvs?: IpvsState;
 }
 
 /**
  * What a node would run if the profile had only these Service files: its base files around them, resolved and linked.
  * @throws ReviewStopped with what is wrong with the files
  */
-export function programOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
-  const tool = toolOf[family];
-  const profile = node.file.profile;
-  const all = [baseFile(profile, 'first', tool), ...paths, baseFile(profile, 'last', tool)];
-  const sections = all.filter((path) => view.files.has(path)).flatMap((path) => resolved(view, node, family, path));
+export function programOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): NodeProgram {
+  if (node.profile.mode === 'iptables') return { rules: rulesOf(view, node, family, paths) };
+  const isRules = (path: string): boolean => toolAt(path).tool === toolOf[family];
+  const ruled = paths.filter(isRules);
+  const rules = ruled.length === 0 ? plainRules(view, node, family) : rulesOf(view, node, family, ruled);
+  return {
+    rules,
+    ipvs: stateOf(
+      view,
+      node,
+      family,
+      paths.filter((path) => !isRules(path)),
+    ),
+  };
+}
+
+/**
+ * A packet as the node sends it. Towards an address that the node carries the kernel takes that very address for the source,
+ * unless the process asks for another (`fib_select_path` and the local table's preferred source).
+ */
+export function asSent(packet: Packet, { ipvs }: NodeProgram): Packet {
+  const isBound = packet.in === undefined && ipvs?.addresses[packet.family].includes(packet.destination);
+  return isBound ? { ...packet, source: packet.destination } : packet;
+}
+
+/** In mode ipvs nearly all Services have no rules of their own, so a node's rules are the same for them. */
+const plain = new WeakMap<View, Map<string, FamilyProgram>>();
+
+function plainRules(view: View, node: NodeOf, family: Family): FamilyProgram {
+  const known = plain.get(view) ?? new Map<string, FamilyProgram>();
+  plain.set(view, known);
+  const key = `${node.name} ${family}`;
+  const rules = known.get(key) ?? rulesOf(view, node, family, []);
+  known.set(key, rules);
+  return rules;
+}
+
+function rulesOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
+  const sections = sectionsAt(view, node, family, paths).flat();
   const { program, problems } = linkFlat(
     { filter: tableOf(sections, 'filter'), nat: tableOf(sections, 'nat') },
     family,
     (text, of) => view.memory.line(text, of),
+    node.profile.mode,
   );
   if (problems.length > 0) throw new ReviewStopped(problems);
   return view.memory.share(program, family);
+}
+
+/**
+ * The resolved sections of the base files and of some Service files between them, file by file.
+ * @throws ReviewStopped with what is wrong with the files
+ */
+export function sectionsAt(
+  view: View,
+  node: NodeOf,
+  family: Family,
+  paths: readonly string[],
+): readonly (readonly ResolvedSection[])[] {
+  const tool = toolOf[family];
+  const profile = node.file.profile;
+  const all = [baseFile(profile, 'first', tool), ...paths, baseFile(profile, 'last', tool)];
+  return all.filter((path) => view.files.has(path)).map((path) => resolved(view, node, family, path));
 }
 
 function resolved(view: View, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
@@ -78,7 +102,7 @@ function resolved(view: View, node: NodeOf, family: Family, path: string): reado
   if (!('sections' in file)) throw new ReviewStopped(file);
   const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
   const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
-  const problems = reachProblems(path, kind, file, sections);
+  const problems = reachProblems(path, kind, file, sections, node.profile.mode);
   if (problems.length > 0) throw new ReviewStopped(problems);
   const host = hostOf(node, family);
   const filled = sections.map((section) => ({

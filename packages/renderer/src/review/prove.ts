@@ -1,18 +1,20 @@
-import { type BundleFiles, compareText, type Family, linkFlat, type Problem, resolveNode } from '@sluice/bundle';
 import {
-  type Claim,
-  claimsOf,
-  type Declared,
-  declaredIn,
-  type Expected,
-  expectedOf,
-  type Manners,
-} from './declared.ts';
-import { compareDestinations, destinationsOf, commonDestinations, loopback, serviceOf } from './destinations.ts';
+  type BundleFiles,
+  type Family,
+  ipvsHost,
+  linkFlat,
+  type Problem,
+  readIpvs,
+  type ResolvedNode,
+  resolveNode,
+} from '@sluice/bundle';
+import { type Claim, claimsOf, type Declared, declaredIn } from './declared.ts';
+import { compareDestinations, destinationsOf, commonDestinations, loopback } from './destinations.ts';
+import { type Expected, expectedOf, type Manners } from './expected.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { mannersOf } from './manners.ts';
-import { nodeOf, ReviewStopped } from './program.ts';
+import { factOf, nodeOf, ReviewStopped } from './node.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
 /** Traffic that does not go where the Services say. */
@@ -30,8 +32,6 @@ export interface Proof {
     readonly flows: number;
   }[];
   readonly counterExamples: readonly CounterExample[];
-  /** Services whose choice among endpoints by hints was taken from the rules. */
-  readonly hinted: readonly string[];
 }
 
 /**
@@ -47,7 +47,6 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   if (refused.length > 0) return refused;
   const profiles: Proof['profiles'][number][] = [];
   const counterExamples: CounterExample[] = [];
-  const hinted = new Set<string>();
   try {
     for (const profile of view.profiles.keys()) {
       for (const family of ['ipv4', 'ipv6'] as const) {
@@ -55,14 +54,13 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
         const done = proveProfile(view, profile, family);
         profiles.push({ profile, family, services: done.services, flows: done.flows });
         counterExamples.push(...done.counterExamples);
-        for (const service of done.hinted) hinted.add(service);
       }
     }
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
     throw error;
   }
-  return { profiles, counterExamples, hinted: [...hinted].toSorted(compareText) };
+  return { profiles, counterExamples };
 }
 
 /** What keeps the first node of each profile from loading the whole of its rules. */
@@ -72,45 +70,59 @@ function linkProblems(view: View): readonly Problem[] {
     if (name === undefined) return [];
     const node = resolveNode(view.files, name);
     if (!('version' in node)) return node;
-    return (['ipv4', 'ipv6'] as const).flatMap((family) => {
+    const linked = (['ipv4', 'ipv6'] as const).flatMap((family) => {
       const rules = node.rules[family];
-      return rules ? linkFlat(rules, family, (text, of) => view.memory.line(text, of)).problems : [];
+      if (!rules) return [];
+      return linkFlat(rules, family, (text, of) => view.memory.line(text, of), node.profile.mode).problems;
     });
+    return [...linked, ...virtualProblems(node)];
   });
+}
+
+/** What keeps a node from taking its virtual servers and sets, as a whole. */
+function virtualProblems({ ipvs, profile }: ResolvedNode): readonly Problem[] {
+  if (!ipvs) return [];
+  const state = readIpvs(ipvs, profile.families, ipvsHost(profile, { ipv4: [], ipv6: [] }));
+  return 'problems' in state ? state.problems : [];
 }
 
 interface Done {
   readonly services: number;
   readonly flows: number;
   readonly counterExamples: readonly CounterExample[];
-  readonly hinted: readonly string[];
 }
 
 function proveProfile(view: View, profile: string, family: Family): Done {
   const index = view.index(profile, family);
-  const all = index.paths.map((path) => declaredAt(view, path));
+  const all = declaredIn(view, profile, family);
   const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
   const named = destinationsOf(family, [{ index, paths: index.paths }]);
   const destinations = [...withClaims(named, claims), ...commonDestinations(view, profile, family)];
-  const manners = mannersOf(view, profile, family);
+  const held: Held = { view, claims, manners: mannersOf(view, profile, family), carried: carriedBy(all, claims) };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
   const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
   for (const { outcomes, ...row } of flowRows([view], question)) {
     flows++;
     const found = outcomes[0]!;
-    const expected = expectation(view, row, claims.get(placeOf(row.destination)) ?? [], manners);
-    const affinity = affinityOf(claims.get(placeOf(row.destination)) ?? []);
-    if (!isMet(expected, found, row, affinity)) counterExamples.push({ ...row, expected, found });
+    const expected = expectation(held, row);
+    if (!isMet(expected, found)) counterExamples.push({ ...row, expected, found });
   }
-  const hinted = all.filter((declared) => declared.hinted).map(({ service }) => service);
-  return { services: all.length, flows, counterExamples, hinted };
+  return { services: all.length, flows, counterExamples };
 }
 
-function declaredAt(view: View, path: string): Declared {
-  const file = view.memory.file(path, view.files.get(path)!);
-  if (!('sections' in file)) throw new ReviewStopped(file);
-  return declaredIn(serviceOf(path), file);
+/** What flows are held against. */
+interface Held {
+  readonly view: View;
+  readonly claims: ReadonlyMap<string, readonly Claim[]>;
+  readonly manners: Manners;
+  /** In mode ipvs: the Services' own addresses, which every node carries. */
+  readonly carried: ReadonlySet<string>;
+}
+
+function carriedBy(all: readonly Declared[], claims: Held['claims']): ReadonlySet<string> {
+  if (all[0]?.mode !== 'ipvs') return new Set();
+  return new Set([...claims.values()].flatMap(([claim]) => claim?.destination.address || []));
 }
 
 const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
@@ -126,43 +138,40 @@ function withClaims(
 }
 
 function expectation(
-  view: View,
+  { view, claims, manners, carried }: Held,
   row: Omit<FlowRow, 'outcomes'>,
-  claims: readonly Claim[],
-  manners: Manners,
 ): CounterExample['expected'] {
-  const [claim] = claims;
-  if (!claim) return { kind: row.destination.address === loopback[row.family] ? 'drop' : 'unclaimed' };
-  return expectedOf(claim, nodeOf(view, row.nodes.nodes[0]!), row.family, row.source, manners);
+  const { destination, family, source } = row;
+  const [claim] = claims.get(placeOf(destination)) ?? [];
+  const node = nodeOf(view, row.nodes.nodes[0]!);
+  if (claim) return expectedOf({ claim, node, family, source, manners });
+  if (destination.address === loopback[family]) return { kind: 'drop' };
+  // A node that carries an address turns away what no Service has there, unless the address is its own anyway.
+  const isCarried = carried.has(destination.address) && destination.address !== factOf(node, family, 'address');
+  return { kind: isCarried ? 'reject' : 'unclaimed' };
 }
 
-function affinityOf(claims: readonly Claim[]): string | undefined {
-  const seconds = claims[0]?.declared.notes.affinitySeconds;
-  return seconds === undefined ? undefined : `${seconds} s`;
-}
-
-function isMet(
-  expected: CounterExample['expected'],
-  found: FlowOutcome,
-  { source }: Omit<FlowRow, 'outcomes'>,
-  affinity: string | undefined,
-): boolean {
+function isMet(expected: CounterExample['expected'], found: FlowOutcome): boolean {
   const { branches } = found;
   if (expected.kind === 'unclaimed')
     return branches.every(({ verdict, masquerade }) => verdict === 'pass' && !masquerade);
   if (expected.kind !== 'endpoints') {
     return branches.length === 1 && branches[0]?.verdict === expected.kind && branches[0].reject === undefined;
   }
-  if (found.affinity !== affinity) return false;
-  const named = branches.every((branch) => branch.to !== undefined && expected.all.includes(branch.to));
-  const whole = expected.some ? branches.length > 0 : branches.length === expected.all.length;
   return (
-    named && whole && branches.every((branch) => isFair(branch, branches.length, expected.masquerade, source.address))
+    found.affinity === expected.affinity &&
+    found.scheduler === expected.scheduler &&
+    branches.length === expected.branches.length &&
+    branches.every((branch, at) => isBranch(branch, expected.branches[at]!))
   );
 }
 
-/** An equal share, masqueraded as it must be; an endpoint that meets itself always is. */
-function isFair({ to, share, masquerade }: Branch, count: number, masked: boolean, source: string): boolean {
-  const isSelf = to?.slice(0, to.lastIndexOf(':')).replaceAll(/[[\]]/g, '') === source;
-  return Math.abs(share - 1 / count) < 1e-6 && masquerade === (masked || isSelf);
+/** Shares as near as rules can say them. */
+function isBranch(found: Branch, { verdict, to, masquerade, share }: Branch): boolean {
+  return (
+    found.verdict === verdict &&
+    found.to === to &&
+    found.masquerade === masquerade &&
+    Math.abs(found.share - share) < 1e-6
+  );
 }

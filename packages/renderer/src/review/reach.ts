@@ -13,9 +13,16 @@ export interface FileReach {
   readonly wide: readonly Rule[];
   /** Where rules translate to: after that the filter table meets the packet again under this address. Keys like those of `exact` and `ports`. */
   readonly targets: ReadonlySet<string>;
+  /** In mode ipvs: addresses that every node carries, so that packets to any of their ports meet rules. */
+  readonly bound: ReadonlySet<string>;
+  /** Destinations like those of `exact` that are asked for only once a packet is translated. */
+  readonly inner: ReadonlySet<string>;
 }
 
-const dispatching = /^(?:@\S+ )?(-A KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL) .*)$/gm;
+const nothing: ReadonlySet<string> = new Set();
+
+const dispatching =
+  /^(?:@\S+ )?(-A KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|IPVS-OUT-FILTER) .*)$/gm;
 const translating = / -p (tcp|udp|sctp) (?:.* )?--to-destination (\S+):(\d+)$/gm;
 /** As `sluice render` writes them; everything else is read by the grammar. */
 const usual =
@@ -29,7 +36,7 @@ export function reachOf(text: string, family: Family): FileReach {
   for (const [, protocol, host, port] of text.matchAll(translating) as Iterable<[string, string, string, string]>) {
     targets.add(`${protocol} ${host.replaceAll(/[[\]]/g, '')} ${port}`).add(`${protocol} ${port}`);
   }
-  return { ...found, targets };
+  return { ...found, targets, bound: nothing, inner: nothing };
 }
 
 interface Found {
@@ -47,6 +54,11 @@ function addDispatch(text: string, family: Family, found: Found): void {
   const rule = readRule(text, family);
   // A line that cannot be read is a problem of linking, which names it.
   if (isRuleError(rule)) return;
+  const server = rule.matches.find((match) => match.kind === 'ipvs');
+  if (server) {
+    found.exact.add(`${server.protocol} ${server.address} ${server.port}`);
+    return;
+  }
   const port = portOf(rule);
   const address = hostOf(rule, family);
   if (port !== undefined && address !== undefined) found.exact.add(`${rule.protocol} ${address} ${port}`);

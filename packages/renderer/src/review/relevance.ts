@@ -1,7 +1,7 @@
-import { type BundleFiles, type Family, ruleFiles } from '@sluice/bundle';
+import { type BundleFiles, type Family, type Mode, ruleFiles } from '@sluice/bundle';
 import type { Memory } from './memory.ts';
 import type { FileReach } from './reach.ts';
-import { toolOf } from './tools.ts';
+import { toolOf, virtualTools } from './tools.ts';
 
 /** The Service files of one profile and family by what they reach. */
 export interface ReachIndex {
@@ -10,6 +10,8 @@ export interface ReachIndex {
   reach(path: string): FileReach;
   /** The addresses that rules name as destinations. */
   readonly addresses: ReadonlySet<string>;
+  /** The files whose rules, entries or virtual servers name an address as the destination. */
+  naming(address: string): readonly string[];
   /**
    * The files whose rules a packet to this destination can meet, before or after it is translated, in the order of loading.
    * All others can be left out without any difference.
@@ -21,21 +23,37 @@ export interface ReachIndex {
 }
 
 /** Reads the reach of every Service file of a profile. */
-export function indexReach(files: BundleFiles, profile: string, family: Family, memory: Memory): ReachIndex {
-  const paths = ruleFiles(files, profile, toolOf[family]).filter((path) => path.includes('/services/'));
+export function indexReach(
+  files: BundleFiles,
+  profile: string,
+  mode: Mode,
+  family: Family,
+  memory: Memory,
+): ReachIndex {
+  const tools = mode === 'ipvs' ? ([toolOf[family], ...virtualTools] as const) : [toolOf[family]];
+  const paths = tools.flatMap((tool) => ruleFiles(files, profile, tool)).filter((path) => path.includes('/services/'));
   const order = new Map(paths.map((path, at) => [path, at]));
   const byKey = new Map<string, string[]>();
   const byTarget = new Map<string, string[]>();
+  const byBound = new Map<string, string[]>();
   const wide: string[] = [];
-  const addresses = new Set<string>();
-  const reach = (path: string): FileReach => memory.reach(files.get(path) ?? '', family);
+  const byAddress = new Map<string, Set<string>>();
+  const name = (address: string, path: string): void => {
+    byAddress.set(address, (byAddress.get(address) ?? new Set<string>()).add(path));
+  };
+  const reach = (path: string): FileReach => memory.reach(path, files.get(path) ?? '', family);
   for (const path of paths) {
-    const { exact, ports, wide: rules, targets } = reach(path);
+    const { exact, ports, wide: rules, targets, bound, inner } = reach(path);
     for (const key of exact) {
       put(byKey, key, path);
-      addresses.add(key.slice(key.indexOf(' ') + 1, key.lastIndexOf(' ')));
+      name(addressIn(key), path);
     }
     for (const key of ports) put(byKey, key, path);
+    for (const key of inner) put(byKey, key, path);
+    for (const address of bound) {
+      put(byBound, address, path);
+      name(address, path);
+    }
     for (const key of targets) put(byTarget, key, path);
     if (rules.length > 0) wide.push(path);
   }
@@ -43,11 +61,13 @@ export function indexReach(files: BundleFiles, profile: string, family: Family, 
     ...wide,
     ...(byKey.get(key) ?? []),
     ...(byKey.get(withoutAddress(key)) ?? []),
+    ...(byBound.get(addressIn(key)) ?? []),
   ];
   return {
     paths,
     reach,
-    addresses,
+    addresses: new Set(byAddress.keys()),
+    naming: (address) => [...(byAddress.get(address) ?? [])],
     translatingTo: (key) => byTarget.get(key) ?? [],
     relevant(exact) {
       const first = new Set(meeting(exact));
@@ -61,6 +81,9 @@ export function indexReach(files: BundleFiles, profile: string, family: Family, 
 function withoutAddress(key: string): string {
   return `${key.slice(0, key.indexOf(' '))} ${key.slice(key.lastIndexOf(' ') + 1)}`;
 }
+
+/** `10.96.0.10` of `tcp 10.96.0.10 80`. */
+const addressIn = (key: string): string => key.slice(key.indexOf(' ') + 1, key.lastIndexOf(' '));
 
 const isWhole = (key: string): boolean => key.indexOf(' ') !== key.lastIndexOf(' ');
 

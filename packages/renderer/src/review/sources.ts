@@ -4,7 +4,6 @@ import {
   cidrContains,
   compareText,
   type Family,
-  type FamilyProgram,
   isInCidr,
   parseAddress,
   parseCidr,
@@ -12,7 +11,8 @@ import {
   valueOf,
 } from '@sluice/bundle';
 import type { Source } from './flow.ts';
-import { factOf, type NodeOf } from './program.ts';
+import { factOf, type NodeOf } from './node.ts';
+import type { NodeProgram } from './program.ts';
 import type { View } from './view.ts';
 
 /**
@@ -25,7 +25,7 @@ export function sourcesOf(
   view: View,
   node: NodeOf,
   family: Family,
-  programs: readonly FamilyProgram[],
+  programs: readonly NodeProgram[],
 ): readonly Source[] {
   const asked = askedOf(programs, family);
   const place = placesOf(view, node, family);
@@ -54,6 +54,24 @@ const strange = (address: string, name: string): Source => ({
   in: name,
 });
 
+/**
+ * The interface by which packets from an address usually come in, as far as the bundle can tell: it says nothing of networks
+ * beyond the cluster's.
+ * @returns its name, and why it was chosen
+ */
+export function incomingOf(
+  view: View,
+  node: NodeOf,
+  family: Family,
+  address: string,
+): { readonly name: string; readonly because: string } {
+  const { podCIDR, podInterface } = placesOf(view, node, family);
+  if (podCIDR === undefined) return { name: 'eth0', because: `the bundle knows no pod CIDR of ${node.name}` };
+  return cidrContains(podCIDR.text, address)
+    ? { name: podInterface, because: `${podCIDR.text} is the node's pod CIDR` }
+    : { name: 'eth0', because: `it is outside of the node's pod CIDR ${podCIDR.text}` };
+}
+
 interface Asked {
   readonly networks: readonly (Cidr | undefined)[];
   readonly interfaces: ReadonlySet<string>;
@@ -64,31 +82,65 @@ const sourceMatch = / -s (\S+)/;
 const interfaceMatch = / -i (\S+)/;
 const translation = / --to-destination \[?([0-9a-f.:]+?)\]?:\d+$/;
 
-/** The networks, interfaces and endpoints that rules name. */
-function askedOf(programs: readonly FamilyProgram[], family: Family): Asked {
+/** The networks, interfaces and endpoints that rules, sets and virtual servers name. */
+function askedOf(programs: readonly NodeProgram[], family: Family): Asked {
   const networks = new Set<string>();
   const interfaces = new Set<string>();
   const endpoints = new Set<string>();
-  for (const program of programs) {
-    for (const lines of [...program.nat.chains.values(), ...program.filter.chains.values()]) {
-      for (const line of lines) {
-        const text = line.includes('"') ? line.replaceAll(/"[^"]*"/g, '""') : line;
-        const network = sourceMatch.exec(text)?.[1];
+  const bound = new Set(programs.flatMap(({ ipvs }) => ipvs?.addresses[family] ?? []));
+  for (const { rules, ipvs } of programs) {
+    for (const lines of [...rules.nat.chains.values(), ...rules.filter.chains.values()]) {
+      for (const { network, name, endpoint } of namedIn(lines)) {
         if (network !== undefined) networks.add(network);
-        const name = interfaceMatch.exec(text)?.[1];
         if (name !== undefined) interfaces.add(name.replace(/\+$/, '0'));
-        const endpoint = translation.exec(text)?.[1];
         if (endpoint !== undefined) endpoints.add(endpoint);
       }
     }
+    for (const { real } of ipvs?.virtualServers.values() ?? [])
+      for (const { address } of real.values()) endpoints.add(address);
+    for (const { entries } of ipvs?.sets.values() ?? [])
+      for (const entry of entries) if (entry.split(',').length === 3) networks.add(entry.split(',')[2]!);
   }
   // An endpoint that no rule asks for as a source would not be masqueraded when it meets itself.
   const cidrs = [...new Set([...networks, ...endpoints])]
     .toSorted(compareText)
     .map((text) => parseCidr(text) ?? hostCidr(text));
   // No packet from the loopback network comes in by an interface: the kernel takes it for a martian.
-  const possible = cidrs.filter((cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]));
+  // Nor does one from an address that the node itself carries.
+  const possible = cidrs.filter(
+    (cidr) => cidr?.family === family && !isInCidr(firstOf(cidr), loopback[family]) && !isOneOf(cidr, bound),
+  );
   return { networks: possible, interfaces, endpoints };
+}
+
+const isOneOf = ({ words, prefix, text }: Cidr, addresses: ReadonlySet<string>): boolean =>
+  prefix === words.length * 16 && addresses.has(text.slice(0, text.lastIndexOf('/')));
+
+/** What one rule names. */
+interface Named {
+  readonly network: string | undefined;
+  readonly name: string | undefined;
+  readonly endpoint: string | undefined;
+}
+
+/** Programs share the lists of chains that all Services share. */
+const namedBefore = new WeakMap<readonly string[], readonly Named[]>();
+
+function namedIn(lines: readonly string[]): readonly Named[] {
+  const known = namedBefore.get(lines);
+  if (known) return known;
+  const named = lines
+    .map((line) => {
+      const text = line.includes('"') ? line.replaceAll(/"[^"]*"/g, '""') : line;
+      return {
+        network: sourceMatch.exec(text)?.[1],
+        name: interfaceMatch.exec(text)?.[1],
+        endpoint: translation.exec(text)?.[1],
+      };
+    })
+    .filter(({ network, name, endpoint }) => (network ?? name ?? endpoint) !== undefined);
+  namedBefore.set(lines, named);
+  return named;
 }
 
 interface Places {

@@ -1,24 +1,29 @@
-import {
-  type BundleFiles,
-  chainOf,
-  type Family,
-  isRuleError,
-  type Outcome,
-  type Packet,
-  type Problem,
-  readRule,
-  trace,
-  TraceError,
-} from '@sluice/bundle';
-import { serviceOf } from './destinations.ts';
-import { factOf, type NodeOf, nodeOf, programOf, ReviewStopped } from './program.ts';
+import { type BundleFiles, type Outcome, type Packet, type Problem, trace, TraceError } from '@sluice/bundle';
+import { type Layout, wholeProgram } from './layout.ts';
+import { factOf, type NodeOf, nodeOf, ReviewStopped } from './node.ts';
+import { ownersOf } from './owners.ts';
+import { asSent, type NodeProgram, programOf } from './program.ts';
+import { incomingOf } from './sources.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
+
+/** What is asked of a node. */
+export interface TraceQuestion extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
+  readonly node: string;
+  /** An address, or `node` for the node itself. */
+  readonly from: string;
+  /** The interface that the packet comes in by; absent: the one that such a source usually has. */
+  readonly in?: string;
+  readonly layout: Layout;
+}
 
 /** A packet's ways through the rules of a node. */
 export interface NodeTrace {
   readonly node: string;
   readonly profile: string;
+  readonly layout: Layout;
   readonly packet: Packet;
+  /** What was assumed, as sentences without a full stop: the question did not say it. */
+  readonly assumed: readonly string[];
   readonly ways: readonly Way[];
 }
 
@@ -35,24 +40,22 @@ export interface Way extends Omit<Outcome, 'path'> {
 
 /**
  * Follows the first packet of a connection on one node.
- * @param packetAt what the packet is, once it is known where it starts: `node` stands for the node's own address
  * @returns the ways, or why there is no answer: the tracer fails on what it does not understand
  */
-export function traceOnNode(
-  files: BundleFiles,
-  name: string,
-  packetAt: (address: string | undefined) => Packet,
-  family: Family,
-): NodeTrace | readonly Problem[] {
+export function traceOnNode(files: BundleFiles, question: TraceQuestion): NodeTrace | readonly Problem[] {
   const view = viewOf(files);
   if (!('index' in view)) return view;
+  const { node: name, family, layout } = question;
   if (!view.nodes.has(name)) return [unknownNode(name, view)];
   const node = nodeOf(view, name);
   const profile = node.file.profile;
   if (!hasFamily(view, profile, family)) return [problem(name, `profile ${profile} has no rules of ${family}`)];
   try {
-    const packet = packetAt(factOf(node, family, 'address'));
-    return { node: name, profile, packet, ways: waysOf(view, node, family, packet) };
+    const paths = pathsFor(view, node, question);
+    const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
+    const sent = packetOf(view, node, program, question);
+    if (!('packet' in sent)) return [sent];
+    return { node: name, profile, layout, ...sent, ways: waysOf(view, node, program, sent.packet, paths) };
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
     if (error instanceof TraceError) return [problem(name, error.message)];
@@ -60,43 +63,52 @@ export function traceOnNode(
   }
 }
 
-function waysOf(view: View, node: NodeOf, family: Family, packet: Packet): readonly Way[] {
-  const index = view.index(node.file.profile, family);
-  const paths = index.relevant(`${packet.protocol} ${packet.destination} ${packet.port}`);
-  const program = programOf(view, node, family, paths);
-  const address = factOf(node, family, 'address');
-  const owners = ownersOf(view, paths);
-  return trace(program, packet, { localAddresses: address === undefined ? [] : [address] }).map(
-    ({ path, ...rest }) => ({
-      ...rest,
-      path: path.map(({ table, chain, rule }) => {
-        const service = ownerOf(rule, owners);
-        return { table, chain, rule, ...(service === undefined ? {} : { service }) };
-      }),
-    }),
-  );
+function pathsFor(view: View, node: NodeOf, { family, protocol, destination, port }: TraceQuestion): readonly string[] {
+  return view.index(node.file.profile, family).relevant(`${protocol} ${destination} ${port}`);
 }
 
-/** The chains of Services, each with whose it is. */
-function ownersOf(view: View, paths: readonly string[]): ReadonlyMap<string, string> {
-  return new Map(
-    paths.flatMap((path) => {
-      const file = view.memory.file(path, view.files.get(path)!);
-      if (!('sections' in file)) return [];
-      return file.sections.flatMap(({ chains }) => chains.map((chain) => [chain, serviceOf(path)] as const));
-    }),
-  );
+interface Sent {
+  readonly packet: Packet;
+  readonly assumed: readonly string[];
 }
 
-/** By the chain that a rule stands in or leads to; what turns traffic away leads nowhere and names its Service in its comment. */
-function ownerOf(text: string, owners: ReadonlyMap<string, string>): string | undefined {
-  const own = owners.get(chainOf(text));
-  if (own !== undefined) return own;
-  const rule = readRule(text);
-  if (isRuleError(rule)) return undefined;
-  if (rule.target && 'chain' in rule.target) return owners.get(rule.target.chain);
-  const comment = rule.matches.find((match) => match.kind === 'comment')?.text ?? '';
-  return /^([a-z0-9-]+\/[a-z0-9-]+)(?::\S+)? /.exec(comment)?.[1];
+/** The node itself uses its own address, or the address that it wants to reach where it has that; its packets come in by no interface. */
+function packetOf(view: View, node: NodeOf, program: NodeProgram, question: TraceQuestion): Sent | Problem {
+  const { family, destination, protocol, port, from } = question;
+  const to = { family, destination, protocol, port };
+  const own = factOf(node, family, 'address');
+  if (from === own) return { packet: { ...to, source: from }, assumed: [] };
+  if (from !== 'node') {
+    const incoming = question.in === undefined ? incomingOf(view, node, family, from) : undefined;
+    const packet = { ...to, source: from, in: question.in ?? incoming!.name };
+    return { packet, assumed: incoming === undefined ? [] : [`it comes in by ${incoming.name}: ${incoming.because}`] };
+  }
+  const isLoopback = destination.startsWith('127.') || destination === '::1';
+  const source = isLoopback ? destination : own;
+  if (source === undefined)
+    return problem(node.name, `the bundle does not know the node's address of ${family}; give one with --from`);
+  const packet = asSent({ ...to, source }, program);
+  const isBound = packet.source !== source;
+  return { packet, assumed: isBound ? [`the node carries ${destination}, and speaks to it from that address`] : [] };
+}
+
+function waysOf(
+  view: View,
+  node: NodeOf,
+  program: NodeProgram,
+  packet: Packet,
+  paths: readonly string[],
+): readonly Way[] {
+  const address = factOf(node, packet.family, 'address');
+  const ownerOf = ownersOf(view, packet.family, paths);
+  const world = { localAddresses: address === undefined ? [] : [address], ipvs: program.ipvs };
+  return trace(program.rules, packet, world).map(({ path, ...rest }) => ({
+    ...rest,
+    path: path.map((hit) => {
+      const service = ownerOf(hit);
+      return { ...hit, ...(service === undefined ? {} : { service }) };
+    }),
+  }));
 }
 
 function problem(node: string, message: string): Problem {

@@ -49,7 +49,6 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
     if (what?.kind === 'profile') {
       const profile = keep(readProfile(path, text));
       if (profile) profiles.set(what.profile, profile);
-      if (profile && profile.mode !== 'iptables') problems.push(unknownMode(path, profile.mode));
     } else if (what?.kind === 'node') {
       const node = keep(memory.node(path, text));
       if (node) nodes.push([what.node, node]);
@@ -69,7 +68,10 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
     nodes: new Map(nodes),
     index(profile, family) {
       const key = `${profile} ${family}`;
-      const index = indexes.get(key) ?? indexReach(files, profile, family, memory);
+      const known = indexes.get(key);
+      if (known) return known;
+      const mode = profiles.get(profile)?.mode ?? 'iptables';
+      const index = indexReach(files, profile, mode, family, memory);
       indexes.set(key, index);
       return index;
     },
@@ -89,16 +91,5 @@ function noProfile(node: string, profile: string): Problem {
     object: `Node ${node}`,
     message: `Cannot review the bundle: the node's profile ${profile} is not there`,
     hint: 'Bundles are written by `sluice render`; render again rather than edit them',
-  };
-}
-
-/** What virtual servers do is not followed: a review that left it out would call a change harmless that is none. */
-function unknownMode(file: string, mode: string): Problem {
-  return {
-    code: 'CONFIG_UNSUPPORTED',
-    level: 'error',
-    at: { file, line: 1, column: 1 },
-    message: `Cannot review the bundle: a profile has mode ${mode}, and only mode iptables is followed`,
-    hint: '`sluice diff --raw` compares the files themselves',
   };
 }

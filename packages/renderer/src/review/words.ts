@@ -5,12 +5,16 @@ import { printEndpoint } from '@sluice/bundle';
 // What every report says in the same words, whichever its format.
 
 /** `10.244.1.5:8080 50 %, 10.244.2.5:8080 50 %`, masqueraded ones marked; one list when all shares are equal. */
-export function outcomeText({ branches, affinity }: FlowOutcome): string {
+export function outcomeText({ branches, affinity, scheduler }: Omit<FlowOutcome, 'key'>): string {
   const equal = branches.every(({ share }) => Math.abs(share - branches[0]!.share) < 1e-6);
   const masked = branches.every(({ masquerade }) => masquerade);
   const shown = branches.map((branch) => branchText(branch, { share: !equal, masquerade: !masked }));
   const list = shown.join(equal ? ' | ' : ', ');
-  return `${masked ? `masquerade ${list}` : list}${affinity === undefined ? '' : ` (affinity ${affinity})`}`;
+  const how = [
+    affinity === undefined ? '' : `affinity ${affinity}`,
+    scheduler === undefined ? '' : `scheduler ${scheduler}`,
+  ].filter(Boolean);
+  return `${masked ? `masquerade ${list}` : list}${how.length === 0 ? '' : ` (${how.join(', ')})`}`;
 }
 
 const verdicts = {

@@ -60,6 +60,8 @@ const names = {
   'internal-policy': 'internalTrafficPolicy',
   'external-policy': 'externalTrafficPolicy',
   affinity: 'session affinity',
+  scheduler: 'scheduler',
+  weight: 'weight',
   'source-range': 'source range',
   'health-check-port': 'health-check node port',
 } as const satisfies Record<FactChange['what'], string>;

@@ -19,9 +19,6 @@ export function printProof(proof: Proof, format: 'text' | 'json'): string {
       ({ profile, family, services, flows }) =>
         `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} followed\n`,
     ),
-    proof.hinted.length === 0
-      ? ''
-      : `${plural(proof.hinted.length, 'Service')} with hints: which of the endpoints a node uses is taken from the rules\n`,
     proof.counterExamples.length === 0
       ? 'Everything is as the Services declare\n'
       : `${plural(proof.counterExamples.length, 'flow')} ${proof.counterExamples.length === 1 ? 'is' : 'are'} not as declared\n`,
@@ -48,7 +45,5 @@ const words = {
 } as const;
 
 function expectedText({ expected }: CounterExample): string {
-  if (expected.kind !== 'endpoints') return words[expected.kind];
-  const list = `${expected.some ? 'some of ' : ''}${expected.all.join(' | ')}`;
-  return expected.masquerade ? `masquerade ${list}` : list;
+  return expected.kind === 'endpoints' ? outcomeText(expected) : words[expected.kind];
 }

@@ -7,10 +7,12 @@ export function printTrace(traced: NodeTrace, format: 'text' | 'json'): string {
   if (format === 'json') {
     return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Trace', ...traced }, null, 2)}\n`;
   }
-  const { packet, node, profile, ways } = traced;
+  const { packet, node, profile, ways, layout, assumed } = traced;
   const by = packet.in === undefined ? 'sent by the node' : `in by ${packet.in}`;
   const to = printEndpoint(packet.destination, packet.port);
-  return `${packet.source} → ${to}/${packet.protocol} on ${node} (profile ${profile}, ${by})\n${ways.map(printWay).join('')}`;
+  const how = [`profile ${profile}`, ...(layout === 'tree' ? ['layout tree'] : []), by].join(', ');
+  const head = `${packet.source} → ${to}/${packet.protocol} on ${node} (${how})\n`;
+  return [head, ...assumed.map((sentence) => `assumed: ${sentence}\n`), ...ways.map(printWay)].join('');
 }
 
 const verdicts = {

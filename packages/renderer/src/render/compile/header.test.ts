@@ -26,6 +26,8 @@ test.each<[string, readonly ServicePort[], readonly string[]]>([
           endpoint('10.244.1.7:80', { ...where, ...leaving, serving: false }),
           endpoint('10.244.1.8:80', { nodeName: 'node-b' }),
           endpoint('10.244.1.9:80', { zone: 'zone-a' }),
+          endpoint('10.244.1.10:80', { ...where, hintZones: ['zone-a', 'zone-b'] }),
+          endpoint('10.244.1.11:80', { ...where, ...leaving, serving: false, hintNodes: ['node-a'] }),
         ],
       }),
     ],
@@ -37,6 +39,8 @@ test.each<[string, readonly ServicePort[], readonly string[]]>([
       'endpoint http 10.244.1.7:80 node-a zone-a not ready terminating, not serving',
       'endpoint http 10.244.1.8:80 node-b',
       'endpoint http 10.244.1.9:80 - zone-a',
+      'endpoint http 10.244.1.10:80 node-a zone-a, for zones zone-a,zone-b',
+      'endpoint http 10.244.1.11:80 node-a zone-a not ready terminating, not serving, for nodes node-a',
     ],
   ],
   [
@@ -82,4 +86,13 @@ test.each<[string, readonly ServicePort[], readonly string[]]>([
   ],
 ])('a person reads: %s', (_title, ports, expected) => {
   expect(headerOf(serviceOf(ports), 'ipv4')).toEqual(expected);
+});
+
+test('a weight is said where it is not 1', () => {
+  const ports = [portWith({ endpoints: [endpoint('10.244.1.5:80', where), endpoint('10.244.1.6:80')] })];
+  const header = headerOf(serviceOf(ports), 'ipv4', ({ address }) => (address === '10.244.1.5' ? 3 : 1));
+  expect(header.slice(2)).toEqual([
+    'endpoint http 10.244.1.5:80 node-a zone-a, weight 3',
+    'endpoint http 10.244.1.6:80',
+  ]);
 });

@@ -3,9 +3,14 @@ import type { Endpoint, PortOfFamily, Service, ServicePort } from '../model.ts';
 
 /**
  * What a person wants to know before reading rules: the Service's type, addresses and ports, how traffic is treated,
- * then one endpoint per line. No program reads it.
+ * then one endpoint per line. It is what the Service declares, so a review holds rules against it; no node reads it.
+ * @param weightOf in mode ipvs
  */
-export function headerOf(service: Service, family: Family): readonly string[] {
+export function headerOf(
+  service: Service,
+  family: Family,
+  weightOf: (endpoint: Endpoint) => number = () => 1,
+): readonly string[] {
   const ports = service.ports.flatMap((port) => {
     const here = port.families[family];
     return here ? [{ port, here }] : [];
@@ -18,7 +23,9 @@ export function headerOf(service: Service, family: Family): readonly string[] {
     `${service.namespace}/${service.name} ${service.type}`,
     // What all ports share is said once.
     ...new Set(lines),
-    ...ports.flatMap(({ port, here }) => here.endpoints.map((endpoint) => endpointLine(port, endpoint))),
+    ...ports.flatMap(({ port, here }) =>
+      here.endpoints.map((endpoint) => endpointLine(port, endpoint, weightOf(endpoint))),
+    ),
   ];
 }
 
@@ -41,12 +48,21 @@ function treatment(port: ServicePort, here: PortOfFamily): readonly string[] {
   ];
 }
 
-/** `endpoint http 10.244.1.5:8080 node-a zone-a`, with `-` for a node that is not known but has a zone. */
-function endpointLine(port: ServicePort, endpoint: Endpoint): string {
+/**
+ * `endpoint http 10.244.1.5:8080 node-a zone-a`, with `-` for a node that is not known but has a zone; then what is not as usual:
+ * `, weight 3, for zones zone-a,zone-b, for nodes node-a`.
+ */
+function endpointLine(port: ServicePort, endpoint: Endpoint, weight: number): string {
   const node = endpoint.nodeName ?? (endpoint.zone === undefined ? undefined : '-');
   const state = [
     endpoint.ready ? '' : 'not ready',
     endpoint.terminating ? (endpoint.serving ? 'terminating' : 'terminating, not serving') : '',
   ];
-  return ['endpoint', port.name, endpoint.text, node, endpoint.zone, ...state].filter(Boolean).join(' ');
+  const words = ['endpoint', port.name, endpoint.text, node, endpoint.zone, ...state].filter(Boolean).join(' ');
+  const clauses = [
+    weight === 1 ? '' : `weight ${weight}`,
+    endpoint.hintZones.length === 0 ? '' : `for zones ${endpoint.hintZones.join(',')}`,
+    endpoint.hintNodes.length === 0 ? '' : `for nodes ${endpoint.hintNodes.join(',')}`,
+  ];
+  return [words, ...clauses.filter(Boolean)].join(', ');
 }

@@ -1,5 +1,5 @@
 import { compareText, type Family, type GuardedRule, type RuleFile, type Scheduler } from '@sluice/bundle';
-import type { Node, Service } from '../../model.ts';
+import type { Endpoint, Node, Service } from '../../model.ts';
 import { selectForFleet } from '../../select/fleet.ts';
 import type { Fleet } from '../../select/guards.ts';
 import { headerOf } from '../header.ts';
@@ -48,7 +48,7 @@ export function compileIpvsService(
     return [[family, { header: headerOf(service, family), sections }] as const];
   });
   return {
-    header: headerOfBoth(service, families),
+    header: headerOfBoth(service, families, weighing(service, surroundings.nodes)),
     entries: ports.flatMap(entryLines),
     servers: ports.flatMap(serverLines),
     rules: new Map(rules),
@@ -81,11 +81,15 @@ function outFilterRules({ port, here }: IpvsPort): readonly GuardedRule[] {
 }
 
 /** What both families have in common is said once. */
-function headerOfBoth(service: Service, families: readonly Family[]): readonly string[] {
+function headerOfBoth(
+  service: Service,
+  families: readonly Family[],
+  weightOf: (endpoint: Endpoint) => number,
+): readonly string[] {
   const choice = [
     ...(service.scheduler === undefined ? [] : [`scheduler ${service.scheduler}`]),
     ...(service.weights ?? []).map(({ label, value, weight }) => `weight ${weight} where ${label}=${value}`),
   ];
-  const [title = '', ...rest] = families.flatMap((family) => headerOf(service, family));
+  const [title = '', ...rest] = families.flatMap((family) => headerOf(service, family, weightOf));
   return [...new Set([title, ...choice, ...rest])];
 }

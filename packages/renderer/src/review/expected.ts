@@ -1,0 +1,169 @@
+import { compareText, type Family, isInCidr, parseAddress, parseCidr, valueOf } from '@sluice/bundle';
+import type { Claim } from './declared.ts';
+import type { Branch, Destination, Source } from './flow.ts';
+import type { HeaderNote, HeaderNotes } from './header.ts';
+import { factOf, type NodeOf } from './node.ts';
+import { expectedIpvs } from './virtual/expected.ts';
+
+/** What must become of connections from one source. */
+export type Expected =
+  | { readonly kind: 'accept' | 'pass' | 'reject' | 'drop' }
+  /** One of the endpoints, each with its share. */
+  | {
+      readonly kind: 'endpoints';
+      /** In byte order of `to`. */
+      readonly branches: readonly Branch[];
+      readonly affinity?: string;
+      readonly scheduler?: string;
+    };
+
+/** How a profile treats traffic, as far as it is the same for all its Services. */
+export interface Manners {
+  /** The match for traffic of others than the node's pods, with its variable; `''`: everybody is masqueraded. */
+  readonly notLocal: string;
+  /** On which of the node's own addresses node ports are open. */
+  readonly nodePorts: { readonly address: (address: string) => boolean; readonly localhost: boolean };
+  /** In mode ipvs: how endpoints are chosen where a Service does not say, with its flags. */
+  readonly scheduler?: string;
+}
+
+/** Who asks what of which node. */
+export interface Asking {
+  readonly claim: Claim;
+  readonly node: NodeOf;
+  readonly family: Family;
+  readonly source: Source;
+  readonly manners: Manners;
+}
+
+/** What a node must do with connections to a claimed destination. */
+export function expectedOf(asking: Asking): Expected {
+  if (asking.claim.role === 'health-check') return { kind: 'accept' };
+  return asking.node.profile.mode === 'ipvs' ? expectedIpvs(asking) : expectedIptables(asking);
+}
+
+/** kube-proxy's `syncProxyRules` in `pkg/proxy/iptables` and `CategorizeEndpoints`. */
+function expectedIptables(asking: Asking): Expected {
+  const { claim, node, family, source, manners } = asking;
+  const { role, destination, declared } = claim;
+  const { notes } = declared;
+  const endpoints = endpointsOf(claim);
+  if (usable(endpoints).length === 0) return { kind: 'reject' };
+  const isPods = isLocalPod(asking);
+  const to = (list: readonly HeaderNote[], masquerade: boolean): Expected =>
+    list.length === 0 ? { kind: 'drop' } : choice(list, notes, (text) => masquerade || hostOf(text) === source.address);
+  const cluster = (masquerade: boolean): Expected => to(clusterEndpoints(endpoints, node), masquerade);
+  const local = (masquerade: boolean): Expected => to(localEndpoints(endpoints, node), masquerade);
+  if (role === 'cluster') return notes.internalPolicy === 'Local' ? local(!isPods) : cluster(!isPods);
+  if (role === 'load-balancer' && !isAllowed(notes, node, family, source)) return { kind: 'drop' };
+  const outcome =
+    notes.externalPolicy === 'Local' ? externalLocal(source, isPods, manners, cluster, local) : cluster(true);
+  const closed = role === 'node-port' && !isOpen(node, family, destination, manners);
+  // What turns traffic away asks only whether the address is the node's own.
+  return closed && outcome.kind === 'endpoints' ? { kind: 'pass' } : outcome;
+}
+
+/** With policy Local only the node and its pods go on to other nodes; where the node has no endpoint, everybody else is dropped. */
+function externalLocal(
+  source: Source,
+  isPods: boolean,
+  manners: Manners,
+  cluster: (masquerade: boolean) => Expected,
+  local: (masquerade: boolean) => Expected,
+): Expected {
+  const knowsPods = manners.notLocal !== '';
+  if (knowsPods && isPods) return cluster(false);
+  return source.class === 'node' ? cluster(true) : local(false);
+}
+
+/** The endpoints of the claim's port, usable or not. */
+export function endpointsOf({ declared, port }: Claim): readonly HeaderNote[] {
+  return declared.notes.endpoints.filter((endpoint) => endpoint.port === port?.name);
+}
+
+/** All of some endpoints with equal shares. @param masked whether the way to an endpoint is masqueraded */
+function choice(list: readonly HeaderNote[], notes: HeaderNotes, masked: (to: string) => boolean): Expected {
+  const texts = list.map(({ text }) => text).toSorted(compareText);
+  return {
+    kind: 'endpoints',
+    branches: texts.map((to) => ({ verdict: 'dnat', to, masquerade: masked(to), share: 1 / texts.length })),
+    ...affinityOf(notes),
+  };
+}
+
+/** Session affinity as flows tell it. */
+export function affinityOf({ affinitySeconds }: HeaderNotes): { readonly affinity?: string } {
+  return affinitySeconds === undefined ? {} : { affinity: `${affinitySeconds} s` };
+}
+
+/** `10.244.1.5` of `10.244.1.5:8080`. */
+export function hostOf(endpoint: string): string {
+  return endpoint.slice(0, endpoint.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
+}
+
+/** The ready endpoints or, where there are none, those that end but still serve (KEP-1669). */
+export function usable(endpoints: readonly HeaderNote[]): readonly HeaderNote[] {
+  const ready = endpoints.filter((endpoint) => endpoint.ready);
+  return ready.length > 0 ? ready : endpoints.filter(({ terminating, serving }) => terminating && serving);
+}
+
+/** The usable endpoints on the node itself. */
+export function localEndpoints(endpoints: readonly HeaderNote[], { name }: NodeOf): readonly HeaderNote[] {
+  return usable(endpoints.filter((endpoint) => endpoint.node === name));
+}
+
+/**
+ * The usable endpoints that hints leave to a node: those for the node, else those for its zone, else all. Hints count only where
+ * every ready endpoint has some (`CategorizeEndpoints` in `pkg/proxy/topology.go`).
+ */
+export function clusterEndpoints(endpoints: readonly HeaderNote[], { name, file }: NodeOf): readonly HeaderNote[] {
+  const ready = endpoints.filter((endpoint) => endpoint.ready);
+  const hinted = (
+    hintsOf: (note: HeaderNote) => readonly string[],
+    place: string | undefined,
+  ): readonly HeaderNote[] =>
+    place !== undefined && ready.every((note) => hintsOf(note).length > 0)
+      ? ready.filter((note) => hintsOf(note).includes(place))
+      : [];
+  const forNode = hinted(({ hintNodes }) => hintNodes, name);
+  const forZone = hinted(({ hintZones }) => hintZones, file.zone);
+  return [forNode, forZone].find((list) => list.length > 0) ?? usable(endpoints);
+}
+
+/** Whether the profile's detector takes a source for a pod of the node. Without a value for it nobody is told from anybody. */
+export function isLocalPod({ node, family, source, manners: { notLocal } }: Asking): boolean {
+  if (notLocal === '') return false;
+  const [, option, owner, name, tail] = /^! -([si]) \$\{(node|profile)\.([A-Za-z]+)\}(\+?)$/.exec(notLocal) ?? [];
+  const values = owner === 'node' ? node.file.values : node.profile.values;
+  const value = valueOf(values, family, name ?? '');
+  if (typeof value !== 'string') return true;
+  if (option === 'i') return tail === '+' ? (source.in ?? '').startsWith(value) : source.in === value;
+  return contains(value, source.address);
+}
+
+/** Whether source ranges let somebody in at load-balancer addresses. */
+export function isAllowed(notes: HeaderNotes, node: NodeOf, family: Family, source: Source): boolean {
+  const ranges = notes.sourceRanges;
+  if (ranges.length === 0 || ranges.some((range) => contains(range, source.address))) return true;
+  // A node whose address is in a range talks to the load balancer's address from that same address.
+  const own = factOf(node, family, 'address');
+  const nodeInRange = own !== undefined && ranges.some((range) => contains(range, own));
+  return nodeInRange && notes.loadBalancerAddresses.includes(source.address);
+}
+
+/** Whether node ports answer at this address of the node. */
+export function isOpen(
+  node: NodeOf,
+  family: Family,
+  destination: Destination,
+  { nodePorts }: Pick<Manners, 'nodePorts'>,
+): boolean {
+  if (destination.kind === 'localhost') return nodePorts.localhost;
+  const address = factOf(node, family, 'address');
+  return address !== undefined && nodePorts.address(address);
+}
+
+function contains(network: string, text: string): boolean {
+  const [cidr, address] = [parseCidr(network), parseAddress(text)];
+  return cidr !== undefined && address !== undefined && isInCidr(address, cidr);
+}

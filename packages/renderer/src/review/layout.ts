@@ -1,0 +1,25 @@
+import { type Family, type FamilyProgram, linkTree, settledProgram } from '@sluice/bundle';
+import { type NodeOf, ReviewStopped } from './node.ts';
+import { type NodeProgram, programOf, sectionsAt } from './program.ts';
+import type { View } from './view.ts';
+
+/** The layouts that a node's rules can be linked in. */
+export const layouts = ['flat', 'tree'] as const;
+export type Layout = (typeof layouts)[number];
+
+/**
+ * Everything that a node runs in one family. Trees depend on all Services together, so none is left out.
+ * In mode ipvs there is one layout: its rules are few, and the same for any Services.
+ * @throws ReviewStopped with what is wrong with the files
+ */
+export function wholeProgram(view: View, node: NodeOf, family: Family, layout: Layout): NodeProgram {
+  const { paths } = view.index(node.file.profile, family);
+  if (layout === 'flat' || node.profile.mode === 'ipvs') return programOf(view, node, family, paths);
+  return { rules: treeOf(view, node, family, paths) };
+}
+
+function treeOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
+  const { program, problems } = linkTree(sectionsAt(view, node, family, paths), { family });
+  if (problems.length > 0) throw new ReviewStopped(problems);
+  return settledProgram(program);
+}

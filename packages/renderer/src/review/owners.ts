@@ -1,0 +1,59 @@
+import { chainOf, type Family, isRuleError, readRule, type RuleHit } from '@sluice/bundle';
+import { serviceOf } from './destinations.ts';
+import { toolAt } from './tools.ts';
+import type { View } from './view.ts';
+
+/**
+ * Whose the rules and virtual servers are that a packet meets.
+ * @param paths the files that have them
+ * @returns a function from a hit to a Service, `shop/web`; undefined for what all Services share
+ */
+export function ownersOf(view: View, family: Family, paths: readonly string[]): (hit: RuleHit) => string | undefined {
+  const chains = new Map<string, string>();
+  const servers: (readonly [path: string, exact: ReadonlySet<string>, ports: ReadonlySet<string>])[] = [];
+  for (const path of paths) {
+    const { tool } = toolAt(path);
+    if (tool === 'ipset') continue;
+    const text = view.files.get(path)!;
+    if (tool === 'ipvs') {
+      const { exact, ports } = view.memory.reach(path, text, family);
+      servers.push([path, exact, ports]);
+      continue;
+    }
+    const file = view.memory.file(path, text);
+    if (!('sections' in file)) continue;
+    for (const chain of file.sections.flatMap((section) => section.chains)) chains.set(logical(chain), serviceOf(path));
+  }
+  return ({ table, chain, rule }) => {
+    if (table !== 'ipvs') return ownerOfRule(rule, chains);
+    const [exact, port] = serverKeys(chain);
+    // An address of a Service's own comes before the node's.
+    const owner = servers.find(([, named]) => named.has(exact)) ?? servers.find(([, , ports]) => ports.has(port));
+    return owner && serviceOf(owner[0]);
+  };
+}
+
+/** By the chain that a rule stands in or leads to; what turns traffic away leads nowhere and names its Service in its comment. */
+function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string | undefined {
+  const own = owners.get(logical(chainOf(text)));
+  if (own !== undefined) return own;
+  const rule = readRule(text, undefined, 'program');
+  if (isRuleError(rule)) return undefined;
+  if (rule.target && 'chain' in rule.target) return owners.get(logical(rule.target.chain));
+  const comment = rule.matches.find((match) => match.kind === 'comment')?.text ?? '';
+  return /^([a-z0-9-]+\/[a-z0-9-]+)(?::\S+)? /.exec(comment)?.[1];
+}
+
+/** Layout `tree` puts another prefix before a Service's chain and a tag behind it: `SLU-SVC-NPX46M4PTMTKRN6Y.1c`. */
+function logical(chain: string): string {
+  return /^(?:KUBE|SLU)-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})/.exec(chain)?.[1] ?? chain;
+}
+
+/** `10.96.0.10:80/TCP` as reaches spell it: `tcp 10.96.0.10 80` and `tcp 80`. */
+function serverKeys(key: string): readonly [exact: string, port: string] {
+  const slash = key.lastIndexOf('/');
+  const colon = key.lastIndexOf(':');
+  const protocol = key.slice(slash + 1).toLowerCase();
+  const port = key.slice(colon + 1, slash);
+  return [`${protocol} ${key.slice(0, colon).replaceAll(/[[\]]/g, '')} ${port}`, `${protocol} ${port}`];
+}

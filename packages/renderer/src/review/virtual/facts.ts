@@ -1,0 +1,168 @@
+import {
+  compareText,
+  type Family,
+  findSet,
+  printEndpoint,
+  type RealServer,
+  readServerLine,
+  type TransportProtocol,
+  type VirtualServer,
+} from '@sluice/bundle';
+import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from '../facts.ts';
+import { type HeaderNotes, notesFor, notesOf, type PortNote } from '../header.ts';
+import { schedulerText } from '../outcome.ts';
+
+/** The files of a Service of mode ipvs, as texts; absent where it has none. */
+export interface VirtualTexts {
+  readonly ipvs?: string | undefined;
+  readonly ipset?: string | undefined;
+}
+
+/**
+ * What a bundle says of one Service of mode ipvs in one family, on all nodes together. Addresses, endpoints, schedulers, weights
+ * and affinity are those of its virtual servers, source ranges and health checks those of its set entries; the comment block
+ * gives what neither can hold.
+ */
+export function virtualFacts(service: string, family: Family, { ipvs = '', ipset = '' }: VirtualTexts): ServiceFacts {
+  const notes = notesFor(family, notesOf(headerOf(ipvs === '' ? ipset : ipvs)));
+  const servers = serversIn(ipvs, family);
+  const entries = entriesIn(ipset, family);
+  const byPort = Map.groupBy(servers, (server) => portKey(service, server, notes));
+  const declared = notes.ports.map((port) => [keyOf(service, port.name, port.port, port.protocol), port] as const);
+  const keys = new Set([...declared.map(([key]) => key), ...byPort.keys()]);
+  const noteOf = new Map(declared);
+  const ports = [...keys]
+    .toSorted(compareText)
+    .map((key) => portFacts(key, byPort.get(key) ?? [], noteOf.get(key), notes, entries));
+  return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
+}
+
+/** The comment block above the lines, without its signs. */
+export function headerOf(text: string): readonly string[] {
+  const lines = text.split('\n');
+  const end = lines.findIndex((line) => !line.startsWith('#'));
+  return lines.slice(0, Math.max(0, end)).map((line) => line.replace(/^# ?/, ''));
+}
+
+type Server = Omit<VirtualServer, 'real' | 'scheduler' | 'flags'> & {
+  /** It answers on the node's own addresses. */
+  readonly onNode: boolean;
+  scheduler?: string;
+  readonly real: RealServer[];
+};
+
+/** What stands for the machine's addresses, so that a line can be read without knowing them. */
+const machine = { ipv4: '0.0.0.0', ipv6: '::' } as const satisfies Record<Family, string>;
+
+function serversIn(text: string, family: Family): readonly Server[] {
+  const found = new Map<string, Server>();
+  for (const line of text.split('\n')) {
+    if (line === '' || line.startsWith('#')) continue;
+    const bare = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
+    const onNode = bare.includes('${');
+    const own = bare.includes('[') ? machine.ipv6 : machine.ipv4;
+    const read = readServerLine(bare.replaceAll(/\$\{[^}]*\}/g, own));
+    if ('error' in read || read.kind === 'timeouts') continue;
+    const name = read.kind === 'virtual' ? read.server : read.of;
+    if (name.family !== family) continue;
+    const key = `${name.protocol} ${name.address} ${name.port}`;
+    const server = found.get(key) ?? { ...name, onNode, real: [] };
+    if (read.kind === 'real') server.real.push(read.server);
+    else found.set(key, { ...read.server, scheduler: schedulerText(read.server), onNode, real: server.real });
+    if (!found.has(key)) found.set(key, server);
+  }
+  return [...found.values()];
+}
+
+interface Entries {
+  /** `10.96.0.10:80/tcp` → what the sets call that address. */
+  readonly kinds: ReadonlyMap<string, AddressFacts['kind']>;
+  /** `10.96.0.10:80/tcp` → the networks that it is open to. */
+  readonly ranges: ReadonlyMap<string, readonly string[]>;
+  readonly healthCheckPort: number;
+}
+
+const kindOfSet: Readonly<Record<string, AddressFacts['kind']>> = {
+  'KUBE-CLUSTER-IP': 'cluster',
+  'KUBE-EXTERNAL-IP': 'external',
+  'KUBE-EXTERNAL-IP-LOCAL': 'external',
+  'KUBE-LOAD-BALANCER': 'load-balancer',
+};
+
+function entriesIn(text: string, family: Family): Entries {
+  const kinds = new Map<string, AddressFacts['kind']>();
+  const ranges = new Map<string, readonly string[]>();
+  let healthCheckPort = 0;
+  for (const [, name = '', entry = ''] of text.matchAll(/^(?:@\S+ )?add (\S+) (\S+)$/gm)) {
+    const set = findSet(name);
+    if (set?.family !== family) continue;
+    const [address = '', transport = '', third = ''] = entry.split(',');
+    const [protocol, port] = transport.split(':');
+    const key = `${printEndpoint(address, Number(port))}/${protocol}`;
+    const kind = kindOfSet[set.key];
+    if (kind !== undefined) kinds.set(key, kind);
+    if (set.key === 'KUBE-HEALTH-CHECK-NODE-PORT') healthCheckPort = Number(entry);
+    if (set.key === 'KUBE-LOAD-BALANCER-SOURCE-CIDR') ranges.set(key, [...(ranges.get(key) ?? []), third]);
+  }
+  return { kinds, ranges, healthCheckPort };
+}
+
+const keyOf = (service: string, name: string, port: number, protocol: TransportProtocol): string =>
+  `${service}${name === '' ? '' : `:${name}`} ${port}/${protocol.toUpperCase()}`;
+
+/** The port that a virtual server belongs to: virtual servers have no names. */
+function portKey(service: string, { onNode, port, protocol }: Server, { ports }: HeaderNotes): string {
+  const note = ports.find((one) => one.protocol === protocol && (onNode ? one.nodePort : one.port) === port);
+  return keyOf(service, note?.name ?? '', note?.port ?? port, protocol);
+}
+
+function portFacts(
+  key: string,
+  servers: readonly Server[],
+  note: PortNote | undefined,
+  notes: HeaderNotes,
+  { kinds, ranges, healthCheckPort }: Entries,
+): PortFacts {
+  const named = servers.filter(({ onNode }) => !onNode);
+  const texts = named.map((server) => printEndpoint(server.address, server.port));
+  const protocol = servers[0]?.protocol ?? note?.protocol ?? 'tcp';
+  const open = texts.flatMap((text) => ranges.get(`${text}/${protocol}`) ?? []);
+  const affinity = servers.flatMap(({ persistence }) => persistence ?? []);
+  const schedulers = [...new Set(servers.flatMap(({ scheduler }) => scheduler ?? []))].toSorted(compareText);
+  return {
+    key,
+    protocol,
+    addresses: texts
+      .map((text) => ({ kind: kinds.get(`${text}/${protocol}`) ?? 'external', text }))
+      .toSorted((a, b) => compareText(a.text, b.text)),
+    nodePort: servers.find(({ onNode }) => onNode)?.port ?? 0,
+    endpoints: endpointsOf(servers, notes),
+    internalPolicy: notes.internalPolicy,
+    externalPolicy: notes.externalPolicy,
+    ...(affinity.length === 0 ? {} : { affinity: [...new Set(affinity)].toSorted((a, b) => a - b) }),
+    ...(schedulers.length === 0 ? {} : { scheduler: schedulers.join(', ') }),
+    sourceRanges: [...new Set(open)].toSorted(compareText),
+    healthCheckPort,
+  };
+}
+
+/** Weight 1, which kube-proxy gives to every endpoint, goes without saying. */
+function endpointsOf(servers: readonly Server[], { endpoints }: HeaderNotes): readonly EndpointFacts[] {
+  const weights = new Map<string, Set<number>>();
+  for (const { address, port, weight } of servers.flatMap(({ real }) => real)) {
+    const text = printEndpoint(address, port);
+    weights.set(text, (weights.get(text) ?? new Set<number>()).add(weight));
+  }
+  return [...weights]
+    .toSorted(([a], [b]) => compareText(a, b))
+    .map(([text, given]) => {
+      const note = endpoints.find((one) => one.text === text);
+      const weight = [...given].toSorted((a, b) => a - b).join(', ');
+      return {
+        text,
+        ...(note?.node === undefined ? {} : { node: note.node }),
+        ...(note?.zone === undefined ? {} : { zone: note.zone }),
+        ...(weight === '1' ? {} : { weight }),
+      };
+    });
+}

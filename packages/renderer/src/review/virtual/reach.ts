@@ -1,0 +1,71 @@
+import { type Family, findSet, lineFamily, type TransportProtocol, type VirtualTool } from '@sluice/bundle';
+import type { FileReach } from '../reach.ts';
+
+interface Found {
+  readonly exact: Set<string>;
+  readonly ports: Set<string>;
+  readonly targets: Set<string>;
+  readonly bound: Set<string>;
+  readonly inner: Set<string>;
+}
+
+/**
+ * Which packets the lines of a Service's `.ipset` or `.ipvs` file can meet, read from the text without resolving it. Nothing in
+ * such a file is for all packets: an entry names an address or a port, and so does a virtual server.
+ */
+export function virtualReach(tool: VirtualTool, text: string, family: Family): FileReach {
+  const found: Found = {
+    exact: new Set(),
+    ports: new Set(),
+    targets: new Set(),
+    bound: new Set(),
+    inner: new Set(),
+  };
+  for (const line of text.split('\n')) {
+    if (line === '' || line.startsWith('#')) continue;
+    const bare = line.startsWith('@') ? line.slice(line.indexOf(' ') + 1) : line;
+    if (lineFamily(tool, bare) !== family) continue;
+    if (tool === 'ipvs') addServer(bare, found);
+    else addEntry(bare, found);
+  }
+  return { ...found, wide: [] };
+}
+
+const serverForm = /^-[Aa] (-t|-u|--sctp-service) (\S+):(\d+) (?:-r (\S+):(\d+) )?/;
+const protocols: Readonly<Record<string, TransportProtocol>> = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' };
+const everyProtocol = ['tcp', 'udp', 'sctp'] as const satisfies readonly TransportProtocol[];
+
+function addServer(text: string, { exact, ports, targets }: Found): void {
+  const [, option = '', host = '', port = '', target, targetPort] = serverForm.exec(text) ?? [];
+  const protocol = protocols[option];
+  if (protocol === undefined) return;
+  if (target !== undefined) targets.add(`${protocol} ${bare(target)} ${targetPort}`).add(`${protocol} ${targetPort}`);
+  else if (host.includes('${')) ports.add(`${protocol} ${port}`);
+  else exact.add(`${protocol} ${bare(host)} ${port}`);
+}
+
+function addEntry(text: string, { exact, ports, bound, inner }: Found): void {
+  const [, name = '', entry = ''] = text.split(' ');
+  const set = findSet(name);
+  if (!set) return;
+  if (set.type === 'hash:ip') bound.add(entry);
+  else if (set.type === 'bitmap:port') {
+    for (const protocol of protocolsOf(set.key)) ports.add(`${protocol} ${entry}`);
+  } else {
+    const [address = '', transport = '', third = ''] = entry.split(',');
+    const [protocol, port] = transport.split(':');
+    const key = `${protocol} ${address} ${port}`;
+    // An endpoint's way to itself ends with its own address; only what virtual servers hand on is asked for it.
+    if (set.key === 'KUBE-LOOP-BACK') inner.add(key);
+    if (address.includes('${')) ports.add(`${protocol} ${port}`);
+    else if (set.key !== 'KUBE-LOOP-BACK' || third !== address) exact.add(key);
+  }
+}
+
+/** The rule for health checks asks for a port and no protocol. */
+function protocolsOf(set: string): readonly TransportProtocol[] {
+  const named = everyProtocol.find((protocol) => set.endsWith(`-${protocol.toUpperCase()}`));
+  return named === undefined ? everyProtocol : [named];
+}
+
+const bare = (host: string): string => host.replaceAll(/[[\]]/g, '');

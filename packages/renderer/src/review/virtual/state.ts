@@ -1,0 +1,70 @@
+import {
+  baseFile,
+  type Family,
+  ipvsHost,
+  type IpvsHost,
+  type IpvsState,
+  isVirtualSameEverywhere,
+  lineFamily,
+  readIpvs,
+  type ResolvedFile,
+  resolveVirtual,
+  type VirtualFile,
+  type VirtualTool,
+} from '@sluice/bundle';
+import { factOf, type NodeOf, ReviewStopped, scopeOf } from '../node.ts';
+import { toolAt } from '../tools.ts';
+import type { View } from '../view.ts';
+
+/**
+ * The virtual servers, sets and addresses that a node of mode ipvs would have in one family if the profile had only these Service
+ * files.
+ * @param paths of `.ipset` and `.ipvs` files, in the order of loading
+ * @throws ReviewStopped with what is wrong with the files
+ */
+export function stateOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): IpvsState {
+  const profile = node.file.profile;
+  const of = (tool: VirtualTool): readonly ResolvedFile[] =>
+    [baseFile(profile, 'first', tool), ...paths.filter((path) => toolAt(path).tool === tool)]
+      .filter((path) => view.files.has(path))
+      .map((path) => resolvedAt(view, node, family, path));
+  const state = readIpvs({ ipset: of('ipset'), ipvs: of('ipvs') }, [family], hostOf(node, family));
+  if ('problems' in state) throw new ReviewStopped(state.problems);
+  return state;
+}
+
+/** Files that say the same on every node are resolved once. */
+const same = new WeakMap<VirtualFile, Map<Family, ResolvedFile>>();
+
+function resolvedAt(view: View, node: NodeOf, family: Family, path: string): ResolvedFile {
+  const file = virtualAt(view, path);
+  const known = same.get(file)?.get(family);
+  if (known) return known;
+  const resolved = resolveVirtual(file, scopeOf(node, family), node.profile.families);
+  if (!('path' in resolved)) throw new ReviewStopped(resolved);
+  const { tool } = toolAt(path);
+  const lines = resolved.lines.filter(
+    ({ text }) => text.startsWith('--set ') || lineFamily(tool as VirtualTool, text) === family,
+  );
+  const own = { path, lines };
+  const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
+  if (isSame) same.set(file, (same.get(file) ?? new Map<Family, ResolvedFile>()).set(family, own));
+  return own;
+}
+
+/**
+ * An `.ipset` or `.ipvs` file of a view.
+ * @throws ReviewStopped with what is wrong with it
+ */
+export function virtualAt(view: View, path: string): VirtualFile {
+  const file = view.memory.virtual(path, view.files.get(path)!);
+  if ('lines' in file) return file;
+  throw new ReviewStopped(file);
+}
+
+/** Away from the machine, the Node's own address stands for those of its interfaces. */
+function hostOf(node: NodeOf, family: Family): IpvsHost {
+  const address = factOf(node, family, 'address');
+  const own = address === undefined ? [] : [address];
+  return ipvsHost(node.profile, { ipv4: family === 'ipv4' ? own : [], ipv6: family === 'ipv6' ? own : [] });
+}
