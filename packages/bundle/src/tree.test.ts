@@ -5,6 +5,7 @@ import { completeText, fileDigest, sumsText, treeDigest } from './seal.ts';
 test.each([
   ['cluster.yaml', { kind: 'cluster' }],
   ['.gitattributes', { kind: 'git' }],
+  ['quarantine.yaml', { kind: 'quarantine' }],
   ['profiles/default/profile.yaml', { kind: 'profile', profile: 'default' }],
   ['profiles/gpu.large/base/sysctl.conf', { kind: 'sysctl', profile: 'gpu.large' }],
   ['profiles/default/base/first.ip6tables', { kind: 'base', profile: 'default', where: 'first', tool: 'ip6tables' }],

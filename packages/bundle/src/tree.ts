@@ -2,7 +2,7 @@ import type { Tool, VirtualTool } from './rulefile.ts';
 
 /** What a path inside a bundle is for. */
 export type BundlePath =
-  | { readonly kind: 'cluster' | 'git' }
+  | { readonly kind: 'cluster' | 'git' | 'quarantine' }
   | { readonly kind: 'profile' | 'sysctl'; readonly profile: string }
   | {
       readonly kind: 'base';
@@ -21,6 +21,7 @@ export type BundlePath =
 
 export const completeFile = '.sluice-complete';
 export const clusterFile = 'cluster.yaml';
+export const quarantineFile = 'quarantine.yaml';
 export const profileFile = (profile: string): string => `profiles/${profile}/profile.yaml`;
 export const sysctlFile = (profile: string): string => `profiles/${profile}/base/sysctl.conf`;
 export const baseFile = (profile: string, where: 'first' | 'last', tool: Tool | VirtualTool): string =>
@@ -48,6 +49,7 @@ const forms = {
 /** What a path is for; undefined when the format has no such file. */
 export function readPath(path: string): BundlePath | undefined {
   if (path === clusterFile) return { kind: 'cluster' };
+  if (path === quarantineFile) return { kind: 'quarantine' };
   if (Object.hasOwn(gitFiles, path)) return { kind: 'git' };
   let match: RegExpExecArray | null;
   if ((match = forms.service.exec(path))) {

@@ -1,4 +1,4 @@
-import { bundleLimits, type Problem } from '@sluice/bundle';
+import { bundleLimits, type Problem, readPath } from '@sluice/bundle';
 
 const { fileBytesMax, lineBytesMax, filesMax, treeBytesMax } = bundleLimits;
 
@@ -35,9 +35,11 @@ function hasLongLine(text: string): boolean {
 }
 
 function tooLarge(what: string, why: string): Problem {
+  const path = readPath(what);
   return {
     code: 'INPUT_TOO_LARGE',
     level: 'error',
+    ...(path?.kind === 'service' && { object: `Service ${path.namespace}/${path.name}` }),
     message: `Cannot write ${what}: ${why}, which every node refuses`,
     hint: 'Split the Service or the cluster into smaller ones, or name fewer endpoints, source ranges or hints',
   };

@@ -267,8 +267,8 @@ test('the order of the input changes neither model nor problems', () => {
   const expected = normalised(cluster, { allocate: true });
   fc.assert(
     fc.property(fc.shuffledSubarray([...cluster], { minLength: cluster.length }), (shuffled) => {
-      const { model, problems, created, services } = normalised(shuffled, { allocate: true });
-      expect({ model, problems, created }).toEqual({ ...expected, services: undefined });
+      const { model, problems, created, services, lost } = normalised(shuffled, { allocate: true });
+      expect({ model, problems, created, lost }).toEqual({ ...expected, services: undefined });
       expect(services.map((one) => one.numbers)).toEqual(expected.services.map((one) => one.numbers));
     }),
     { numRuns: 200 },

@@ -6,7 +6,7 @@ import { type Layered, layer } from './layer/layer.ts';
 import { Memo } from './memo.ts';
 import type { Model, Service } from './model.ts';
 import { backingOf } from './normalise/backing.ts';
-import { findClashes } from './normalise/clashes.ts';
+import { findClashes, type Lost } from './normalise/clashes.ts';
 import { findDifferences } from './normalise/differences.ts';
 import { type Completeness, findGaps } from './normalise/gaps.ts';
 import { makeNodes } from './normalise/nodes.ts';
@@ -36,6 +36,8 @@ export interface Normalised {
   readonly created: readonly Allocation[];
   /** By place. With an error among them the model is not to be used. */
   readonly problems: readonly Problem[];
+  /** Services that do not get what another one has. */
+  readonly lost: readonly Lost[];
   /** Every Service with rules, as it was read, and the numbers it has now; by `namespace/name`. */
   readonly services: readonly NumberedService[];
 }
@@ -75,10 +77,17 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
     isWhole: !base.unread.slices && !change.unread.slices,
     isLayered: input.base.length > 0,
   };
-  problems.push(...findClashes(made), ...checkBacking(made, backing, completeness, memo));
+  const clashes = findClashes(made);
+  problems.push(...clashes.problems, ...checkBacking(made, backing, completeness, memo));
   problems.push(...findDifferences(made, nodes, input.config, memo));
   const model = { nodes, services: made.map(([, service]) => service) };
-  return { model, created: numbers.created, problems: problems.toSorted(compareProblems), services: numbered };
+  return {
+    model,
+    created: numbers.created,
+    problems: problems.toSorted(compareProblems),
+    services: numbered,
+    lost: clashes.lost,
+  };
 }
 
 /** `makeService`, once for the same parts. */

@@ -41,13 +41,13 @@ export function render(input: RenderInput, memo = new Memo()): Rendered {
   const { model, created, problems } = normalise(input, memo);
   const found = ranked(problems, input.strict);
   if (found.some(isError)) return refused(found);
-  const assembled = assembleAnew(model, input, memo);
+  const assembled = assembleModel(model, input, memo);
   const all = [...found, ...assembled.problems];
   return all.some(isError) ? refused(all) : { files: assembled.files, problems: sorted(all), created };
 }
 
-/** Names of Services that are gone stay in the memo: a collision counts when it is there without them too. */
-function assembleAnew(model: Model, input: RenderInput, memo: Memo): Assembled {
+/** `assemble`. Names of Services that are gone stay in the memo: a collision counts when it is there without them too. */
+export function assembleModel(model: Model, input: RenderInput, memo: Memo): Assembled {
   const complete = input.snapshot || input.config.complete;
   const assembled = assemble(model, input.config, complete, memo);
   if (!assembled.problems.some(({ code }) => code === 'CHAIN_COLLISION')) return assembled;
@@ -55,19 +55,22 @@ function assembleAnew(model: Model, input: RenderInput, memo: Memo): Assembled {
   return assemble(model, input.config, complete, memo);
 }
 
-function refused(problems: readonly Problem[]): Rendered {
+/** Nothing to write, and why. */
+export function refused(problems: readonly Problem[]): Rendered {
   return { files: new Map(), problems: sorted(problems), created: [] };
 }
 
-function ranked(problems: readonly Problem[], strict: boolean): readonly Problem[] {
+/** With `strict`, warnings are errors. */
+export function ranked(problems: readonly Problem[], strict: boolean): readonly Problem[] {
   if (!strict) return problems;
   return problems.map((problem) => (problem.level === 'warning' ? { ...problem, level: 'error' } : problem));
 }
 
-function isError(problem: Problem): boolean {
+export function isError(problem: Problem): boolean {
   return problem.level === 'error';
 }
 
-function sorted(problems: readonly Problem[]): readonly Problem[] {
+/** By place. */
+export function sorted(problems: readonly Problem[]): readonly Problem[] {
   return problems.toSorted(compareProblems);
 }

@@ -1,4 +1,4 @@
-import type { Family, Problem } from '@sluice/bundle';
+import { compareText, type Family, type Problem } from '@sluice/bundle';
 import type { Path } from '../kube.ts';
 import { printPlace } from '../layer/unique.ts';
 import type { Service, ServicePort } from '../model.ts';
@@ -11,21 +11,37 @@ interface Claim {
   readonly path: Path;
 }
 
+export interface Clashes {
+  readonly problems: readonly Problem[];
+  /** Who does not get something, and who has it; the oldest first. */
+  readonly lost: readonly Lost[];
+}
+
+export interface Lost {
+  readonly service: string;
+  readonly to: string;
+}
+
 /**
  * Two Services with one address, port and protocol, or with one node port: kube-proxy would let chance decide.
  * Addresses are ClusterIPs, external IPs and load-balancer addresses, in any combination; node ports are also those for
  * health checks, which are TCP. Node ports of two protocols do not clash.
+ * Of two the older one has it (`creationTimestamp`; one that was not created yet is younger), then the first by name.
  * @param services sorted, each with what was read of it
  */
-export function findClashes(services: readonly (readonly [ReadService, Service])[]): Problem[] {
+export function findClashes(services: readonly (readonly [ReadService, Service])[]): Clashes {
   const claims = new Map<string, Claim>();
   const problems: Problem[] = [];
+  const lost: Lost[] = [];
   const claim = (thing: string, code: Clash, next: Claim): void => {
     const first = claims.get(thing);
     if (first === undefined) claims.set(thing, next);
-    else if (first.read !== next.read) problems.push(clash(thing, code, first, next));
+    else if (first.read !== next.read) {
+      problems.push(clash(thing, code, first, next));
+      lost.push({ service: next.read.key, to: first.read.key });
+    }
   };
-  for (const [read, service] of services) {
+  for (const [read, service] of services.toSorted(([a], [b]) => compareText(bornAt(a), bornAt(b)))) {
     const seen = new Set<number>();
     for (const port of service.ports) {
       claimAddresses(read, port, (thing, path) => claim(thing, 'VIP_CONFLICT', { read, path }));
@@ -37,7 +53,13 @@ export function findClashes(services: readonly (readonly [ReadService, Service])
       claim(`node port ${health}/TCP`, 'NODE_PORT_CONFLICT', { read, path: ['spec', 'healthCheckNodePort'] });
     }
   }
-  return problems;
+  return { problems, lost };
+}
+
+/** The time of creation; after every time where there is none. */
+function bornAt({ object }: ReadService): string {
+  const { creationTimestamp: born } = (object.value['metadata'] ?? {}) as { readonly creationTimestamp?: unknown };
+  return typeof born === 'string' ? born : '~';
 }
 
 type Clash = 'VIP_CONFLICT' | 'NODE_PORT_CONFLICT';

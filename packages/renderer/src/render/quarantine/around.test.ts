@@ -1,0 +1,140 @@
+import { quarantineFile, serviceFile } from '@sluice/bundle';
+import { describe, expect, test } from 'vitest';
+import { readConfig } from '../../load/config/config.ts';
+import { type Changes, node, service, slice } from '../builders.fixture.ts';
+import type { JsonObject, KubeObject } from '../kube.ts';
+import { Memo } from '../memo.ts';
+import { render, type RenderInput } from '../render.ts';
+import { renderAround, type RenderedAround } from './around.ts';
+
+const configOf = (mode: string) =>
+  readConfig({
+    sluice: {
+      file: 'c',
+      text: `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\nprofiles: [{ name: default, mode: ${mode} }]\n`,
+    },
+    kubeProxy: [],
+  }).config;
+
+const inputOf = (change: readonly KubeObject[], mode = 'iptables'): RenderInput => ({
+  base: [],
+  change,
+  config: configOf(mode),
+  allocations: [],
+  allocate: false,
+  snapshot: true,
+  strict: false,
+});
+
+/** A Service at 10.96.0.<host> with one endpoint, created in this year. */
+function web(name: string, host: number, more: Changes = {}, year = 2026): KubeObject[] {
+  const made = service(name, { clusterIP: `10.96.0.${host}`, ...more });
+  const metadata = { ...(made.value['metadata'] as JsonObject), creationTimestamp: `${year}-01-01T00:00:00Z` };
+  return [{ ...made, value: { ...made.value, metadata } }, slice(name)];
+}
+
+const pathOf = (name: string): string => serviceFile('default', 'shop', name, 'iptables');
+const bad: Changes = { sessionAffinity: 'Maybe' };
+const nodes = [node('node-a')];
+
+function around(objects: readonly KubeObject[], last?: RenderedAround): RenderedAround {
+  return renderAround(inputOf([...nodes, ...objects]), (path) => last?.files.get(path));
+}
+const said = ({ quarantine }: RenderedAround): string[] =>
+  quarantine.map(({ object, rules, reasons }) => `${object}: ${rules}: ${reasons.map(({ code }) => code).join()}`);
+
+test('where nothing is bad, it is what render gives', () => {
+  const objects = [...web('a', 1), ...web('b', 2), ...nodes];
+  expect(around(objects).files).toEqual(render(inputOf(objects)).files);
+});
+
+describe('a Service that is bad', () => {
+  const good = around([...web('a', 1), ...web('b', 2)]);
+  test.each<[string, readonly KubeObject[]]>([
+    ['itself', web('a', 1, bad)],
+    ['in its endpoints', [web('a', 1)[0] as KubeObject, slice('a', { endpoints: [{ addresses: ['127.0.0.1'] }] })]],
+  ])('%s keeps its last good text, and the others go on', (_title, objects) => {
+    const next = around([...objects, ...web('b', 3)], good);
+    expect(next.files.get(pathOf('a'))).toBe(good.files.get(pathOf('a')));
+    expect(next.files.get(pathOf('b'))).toContain('10.96.0.3');
+    expect(said(next)).toEqual([expect.stringMatching(/^Service shop\/a: last good: /)]);
+    expect(next.files.get(quarantineFile)).toContain('rules: last good');
+    expect(next.problems.filter(({ level }) => level === 'error')).toEqual([]);
+  });
+
+  test('and new has no text, and is listed', () => {
+    const next = around([...web('c', 3, bad), ...web('b', 2)]);
+    expect(said(next)).toEqual(['Service shop/c: none: FIELD_VALUE']);
+    expect(next.files.has(pathOf('c'))).toBe(false);
+    expect(next.files.has(pathOf('b'))).toBe(true);
+  });
+
+  test('and good again leaves quarantine, and its file goes', () => {
+    const ill = around([...web('a', 1, bad), ...web('b', 2)], good);
+    const well = around([...web('a', 1), ...web('b', 2)], ill);
+    expect(well.files).toEqual(good.files);
+  });
+
+  test('and deleted has no text any more', () => {
+    const ill = around([...web('a', 1, bad), ...web('b', 2)], good);
+    expect(around(web('b', 2), ill).files.has(pathOf('a'))).toBe(false);
+  });
+
+  test('keeps text of the mode that its nodes are in, and no other', () => {
+    const next = renderAround(inputOf([...nodes, ...web('a', 1, bad)], 'ipvs'), (path) => good.files.get(path));
+    const paths = [...next.files.keys()].filter((path) => path.includes('/shop/'));
+    expect(paths.every((path) => next.files.get(path) === good.files.get(path))).toBe(true);
+  });
+});
+
+describe('of two that claim one address', () => {
+  test.each([
+    ['the older', 2020, 2021, 'b'],
+    ['the other way round the other', 2021, 2020, 'a'],
+    ['the first by name when both are of one age', 2020, 2020, 'b'],
+  ])('%s keeps it', (_title, yearOfA, yearOfB, loser) => {
+    const next = around([...web('a', 1, {}, yearOfA), ...web('b', 1, {}, yearOfB)]);
+    expect(said(next)).toEqual([`Service shop/${loser}: none: VIP_CONFLICT`]);
+    expect(next.files.has(pathOf(loser === 'a' ? 'b' : 'a'))).toBe(true);
+  });
+
+  test('who lost to one that is out itself has it', () => {
+    const both = { externalIPs: ['192.0.2.1'] };
+    const next = around([...web('a', 1, {}, 2020), ...web('b', 1, both, 2021), ...web('c', 3, both, 2022)]);
+    expect(said(next)).toEqual(['Service shop/b: none: VIP_CONFLICT']);
+    expect(next.files.get(pathOf('c'))).toContain('192.0.2.1');
+  });
+
+  test('one in quarantine keeps it against a new one', () => {
+    const good = around(web('a', 1));
+    const next = around([...web('a', 9, bad), ...web('b', 1, {}, 2030)], good);
+    expect(said(next)).toEqual([
+      expect.stringMatching(/^Service shop\/a: last good/),
+      'Service shop/b: none: VIP_CONFLICT',
+    ]);
+  });
+
+  test.each(['iptables', 'ipvs'])('node ports are claims too (mode %s)', (mode) => {
+    const port = { type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] };
+    const first = renderAround(inputOf([...nodes, ...web('a', 1, port)], mode), () => undefined);
+    const input = inputOf([...nodes, ...web('a', 1, { ...port, ...bad }), ...web('b', 2, port, 2030)], mode);
+    const next = renderAround(input, (path) => first.files.get(path));
+    expect(said(next)[1]).toBe('Service shop/b: none: NODE_PORT_CONFLICT');
+  });
+});
+
+test('a Node that is bad keeps its facts', () => {
+  const good = around(web('a', 1));
+  const broken = node('node-a', { spec: { podCIDR: 'nonsense' } });
+  const next = renderAround(inputOf([broken, ...web('a', 1)]), (path) => good.files.get(path));
+  expect(said(next)).toEqual([expect.stringMatching(/^Node node-a: last good/)]);
+  expect(next.files.get('nodes/node-a/node.yaml')).toBe(good.files.get('nodes/node-a/node.yaml'));
+});
+
+test('with a memo it is the same', () => {
+  const memo = new Memo();
+  const last = (path: string): string | undefined => first.files.get(path);
+  const first = renderAround(inputOf([...nodes, ...web('a', 1), ...web('b', 2)]), () => undefined, memo);
+  const input = inputOf([...nodes, ...web('a', 1, bad), ...web('b', 2)]);
+  expect(renderAround(input, last, memo)).toEqual(renderAround(input, last));
+});

@@ -1,0 +1,165 @@
+import {
+  compareText,
+  nodeFile,
+  type Problem,
+  quarantineFile,
+  readPath,
+  serviceFile,
+  type Tool,
+  type VirtualTool,
+} from '@sluice/bundle';
+import { assembleModel, isError, ranked, refused, type Rendered, type RenderInput, sorted } from '../render.ts';
+import { Memo } from '../memo.ts';
+import type { Model } from '../model.ts';
+import { type Normalised, normalise } from '../normalise.ts';
+import { titleOf } from '../read/names.ts';
+import { claimsOf, claimsOfText } from './claims.ts';
+import { ownerOf, type Quarantined, quarantineText, Ward } from './ward.ts';
+
+export interface RenderedAround extends Rendered {
+  /** What the rules leave out, sorted; also in the file `quarantine.yaml`. */
+  readonly quarantine: readonly Quarantined[];
+}
+
+/** The text that a file of the last bundle had. */
+export type LastText = (path: string) => string | undefined;
+
+/**
+ * `render` that goes around what is bad: a Service with an error, its own or of its endpoints, is left out of the rules, and so is
+ * the younger of two that claim one address and port; the last good text of exactly that Service stays. So does that of a Node.
+ * @returns no file only when an error is of no single object
+ */
+export function renderAround(input: RenderInput, lastText: LastText, memo = new Memo()): RenderedAround {
+  const ward = new Ward();
+  const owners = new Map([...input.base, ...input.change].map((object) => [titleOf(object), ownerOf(object)]));
+  const found: Problem[] = [];
+  for (;;) {
+    const left = { ...input, base: without(input.base, ward), change: without(input.change, ward) };
+    const normalised = normalise(left, memo);
+    const errors = ranked(normalised.problems, input.strict).filter(isError);
+    if (errors.length > 0) {
+      if (!takeBad(errors, normalised, ward, owners)) return { ...refused([...found, ...errors]), quarantine: [] };
+      found.push(...errors);
+      continue;
+    }
+    const assembled = assembleModel(normalised.model, input, memo);
+    const tooLarge = assembled.problems.filter(isError);
+    if (tooLarge.length > 0) {
+      if (!takeAll(tooLarge, ward, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
+      found.push(...tooLarge);
+      continue;
+    }
+    const kept = keptFiles(ward, assembled.files, lastText);
+    if (takeRivals(normalised.model, kept, ward)) continue;
+    const problems = sorted([...found, ...normalised.problems, ...assembled.problems].map(asWarning));
+    const quarantine = listOf(ward, kept);
+    return { files: withKept(assembled.files, kept, quarantine), problems, created: normalised.created, quarantine };
+  }
+}
+
+/** What is in quarantine stops nothing any more. */
+const asWarning = (problem: Problem): Problem => (isError(problem) ? { ...problem, level: 'warning' } : problem);
+
+function without<T extends Parameters<Ward['holds']>[0]>(objects: readonly T[], ward: Ward): readonly T[] {
+  return ward.things.length === 0 ? objects : objects.filter((object) => !ward.holds(object));
+}
+
+/** @returns whether anything more is left out now */
+function takeBad(errors: readonly Problem[], { lost }: Normalised, ward: Ward, owners: Owners): boolean {
+  const isClash = ({ code }: Problem): boolean => code === 'VIP_CONFLICT' || code === 'NODE_PORT_CONFLICT';
+  const others = errors.filter((problem) => !isClash(problem) || !isOfLoser(problem, lost));
+  if (others.length > 0) return takeAll(others, ward, owners);
+  let took = false;
+  for (const { service, to } of lost) {
+    // Whoever lost to one that is out itself may have it after all: the next round says.
+    if (ward.has(`Service ${to}`)) continue;
+    for (const problem of errors.filter(({ object }) => object === `Service ${service}`)) {
+      took = ward.takeFor(problem, owners) || took;
+    }
+  }
+  return took;
+}
+
+function isOfLoser({ object }: Problem, lost: Normalised['lost']): boolean {
+  return lost.some(({ service }) => object === `Service ${service}`);
+}
+
+type Owners = ReadonlyMap<string, string | undefined>;
+
+/** @returns false when one of them is of no single object, or nothing more is left out */
+function takeAll(errors: readonly Problem[], ward: Ward, owners: Owners): boolean {
+  if (errors.some(({ object }) => object === undefined || !owners.has(object))) return false;
+  return errors.map((problem) => ward.takeFor(problem, owners)).some((took) => took);
+}
+
+/** Path → text, of each thing in quarantine. */
+type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+function keptFiles(ward: Ward, files: ReadonlyMap<string, string>, lastText: LastText): Kept {
+  const tools = toolsOfProfiles(files.keys());
+  return new Map(
+    ward.things.map((thing) => {
+      const [kind, key = ''] = thing.split(' ');
+      const paths = kind === 'Node' ? [nodeFile(key)] : servicePaths(key, tools);
+      const texts = paths.map((path) => [path, lastText(path)] as const);
+      return [thing, new Map(texts.filter((entry): entry is [string, string] => entry[1] !== undefined))];
+    }),
+  );
+}
+
+function servicePaths(key: string, tools: ReturnType<typeof toolsOfProfiles>): readonly string[] {
+  const [namespace = '', name = ''] = key.split('/');
+  return [...tools].flatMap(([profile, list]) => [...list].map((tool) => serviceFile(profile, namespace, name, tool)));
+}
+
+/** What each profile has base files of; text of another mode or family would not fit any more. */
+function toolsOfProfiles(paths: Iterable<string>): ReadonlyMap<string, ReadonlySet<Tool | VirtualTool>> {
+  const tools = new Map<string, Set<Tool | VirtualTool>>();
+  for (const path of paths) {
+    const what = readPath(path);
+    if (what?.kind !== 'base') continue;
+    const list = tools.get(what.profile) ?? new Set();
+    list.add(what.tool);
+    if (what.tool === 'ipset') list.add('ipvs');
+    tools.set(what.profile, list);
+  }
+  return tools;
+}
+
+/** Takes in who claims what a kept text still has: two would share it. */
+function takeRivals(model: Model, kept: Kept, ward: Ward): boolean {
+  const claimed = new Map<string, string>();
+  for (const [thing, texts] of kept)
+    for (const text of texts.values()) for (const claim of claimsOfText(text)) claimed.set(claim, thing);
+  if (claimed.size === 0) return false;
+  let took = false;
+  for (const service of model.services) {
+    const thing = `Service ${service.namespace}/${service.name}`;
+    const claim = [...claimsOf(service)].find((one) => claimed.has(one));
+    if (claim === undefined) continue;
+    const message = `Cannot give ${claim} to two Services: ${claimed.get(claim)}, which is in quarantine, still has it`;
+    const code = claim.startsWith('node port') ? 'NODE_PORT_CONFLICT' : 'VIP_CONFLICT';
+    took = ward.take(thing, { code, object: thing, message }) || took;
+  }
+  return took;
+}
+
+function listOf(ward: Ward, kept: Kept): readonly Quarantined[] {
+  return ward.things.map((object) => ({
+    object,
+    rules: (kept.get(object)?.size ?? 0) > 0 ? 'last good' : 'none',
+    reasons: ward.reasonsOf(object),
+  }));
+}
+
+function withKept(
+  files: ReadonlyMap<string, string>,
+  kept: Kept,
+  quarantine: readonly Quarantined[],
+): ReadonlyMap<string, string> {
+  if (quarantine.length === 0) return files;
+  const all = new Map(files);
+  for (const texts of kept.values()) for (const [path, text] of texts) all.set(path, text);
+  all.set(quarantineFile, quarantineText(quarantine));
+  return new Map([...all].toSorted(([a], [b]) => compareText(a, b)));
+}

@@ -1,0 +1,52 @@
+import type { Service } from '../model.ts';
+
+/**
+ * What a Service's files claim for it alone: `10.96.0.10:80/TCP`, `node port 30080/TCP`. Read from rules and virtual servers, for
+ * Services of which nothing else is known to be good.
+ */
+export function claimsOfText(text: string): ReadonlySet<string> {
+  const claims = new Set<string>();
+  for (const line of text.split('\n')) {
+    const claim = ruleClaim(line) ?? serverClaim(line);
+    if (claim !== undefined) claims.add(claim);
+  }
+  return claims;
+}
+
+function ruleClaim(line: string): string | undefined {
+  const [, chain] = /^(?:@\S+ )?-A KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS) /.exec(line) ?? [];
+  const [, protocol, port] = / -p (\w+)(?= ).* --dport (\d+)/.exec(line) ?? [];
+  if (chain === undefined || protocol === undefined || port === undefined) return undefined;
+  const [, address] = / -d (\S+)/.exec(line) ?? [];
+  return claimOf(chain === 'NODEPORTS' ? undefined : address, port, protocol);
+}
+
+const serverFlags = { '-t': 'tcp', '-u': 'udp', '--sctp-service': 'sctp' } as const;
+
+function serverClaim(line: string): string | undefined {
+  const [, flag, server = ''] = /^(?:@\S+ )?-A (-t|-u|--sctp-service) (\S+)/.exec(line) ?? [];
+  if (flag === undefined) return undefined;
+  const colon = server.lastIndexOf(':');
+  const address = server.slice(0, colon).replaceAll(/[[\]]/g, '');
+  const protocol = serverFlags[flag as keyof typeof serverFlags];
+  return claimOf(address.startsWith('$') ? undefined : address, server.slice(colon + 1), protocol);
+}
+
+function claimOf(address: string | undefined, port: string, protocol: string): string {
+  const where =
+    address === undefined ? `node port ${port}` : `${address.includes(':') ? `[${address}]` : address}:${port}`;
+  return `${where}/${protocol.toUpperCase()}`;
+}
+
+/** What a Service of the model claims, in the same words. */
+export function claimsOf(service: Service): ReadonlySet<string> {
+  const claims = new Set<string>();
+  for (const { protocol, port, nodePort, healthCheckNodePort, families } of service.ports) {
+    for (const { clusterIP, externalIPs, loadBalancerIPs } of Object.values(families))
+      for (const address of [clusterIP, ...externalIPs, ...loadBalancerIPs])
+        claims.add(claimOf(address, String(port), protocol));
+    if (nodePort > 0) claims.add(claimOf(undefined, String(nodePort), protocol));
+    if (healthCheckNodePort > 0) claims.add(claimOf(undefined, String(healthCheckNodePort), 'TCP'));
+  }
+  return claims;
+}
