@@ -108,11 +108,11 @@ function keepers({ ipvs }: WholeNode, outcomes: readonly Outcome[]): readonly st
 
 /** How virtual servers choose, where there is a choice, and for how long. */
 function choiceOf({ ipvs }: WholeNode, outcomes: readonly Outcome[]): string {
-  const servers = outcomes.flatMap(({ path }) => path.flatMap(({ chain }) => ipvs?.virtualServers.get(chain) ?? []));
-  return servers
-    .map(
-      ({ scheduler, flags, persistence }) =>
-        `${outcomes.length > 1 ? `${scheduler} ${flags.join()}` : ''} ${persistence}`,
+  return outcomes
+    .filter(({ verdict }) => verdict === 'dnat')
+    .flatMap(({ path }) => path.flatMap(({ chain }) => ipvs?.virtualServers.get(chain) ?? []))
+    .map(({ scheduler, flags, persistence }) =>
+      [...(outcomes.length > 1 ? [scheduler, ...flags] : []), persistence ?? ''].join(' '),
     )
     .join(' | ');
 }
