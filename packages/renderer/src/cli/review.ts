@@ -65,6 +65,7 @@ export function reviewCommands(program: Command): void {
     'sluice explain KUBE-SVC-ERIFXISQEP7F7OF4',
     `sluice explain -- '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-ERIFXISQEP7F7OF4'`,
     'sluice explain KUBE-SEP-ZNEKD56SUVBWUDHI --dir rendered -f manifests/ --blame',
+    "sluice explain 'TCP  10.96.0.10:80 wrr'",
   ])
     .summary('say which Service a chain or a rule belongs to')
     .description('Finds the Service of a chain or of a line of iptables-save, its manifest and who wrote that.')

@@ -9,6 +9,7 @@ import {
   type Rule,
 } from '@sluice/bundle';
 import { tools } from './tools.ts';
+import { explainVirtual } from './virtual/explain.ts';
 
 /** Whose a chain or a rule is. */
 export interface Explanation {
@@ -34,11 +35,25 @@ const meanings: Readonly<Record<string, string>> = {
   'KUBE-FORWARD': 'lets forwarded packets of Services pass',
   'KUBE-PROXY-FIREWALL': 'drops what is outside the source ranges of a load balancer',
   'KUBE-FIREWALL': "keeps neighbours from the node's loopback addresses",
+  'KUBE-NODE-PORT': 'in mode ipvs: whom node ports masquerade in table nat, health-check ports in table filter',
+  'KUBE-LOAD-BALANCER': 'in mode ipvs: whom load-balancer addresses masquerade',
+  'KUBE-SOURCE-RANGES-FIREWALL':
+    'in mode ipvs: lets in who is in the source ranges of a load balancer, and drops the others',
+  'KUBE-IPVS-FILTER': "in mode ipvs: turns away what no Service has at the Services' own addresses",
+  'KUBE-IPVS-OUT-FILTER': 'in mode ipvs: keeps a node outside of the source ranges from a load balancer',
+};
+
+/** Chains that only layout `tree` has: they stand in no file. */
+const treeMeanings: Readonly<Record<string, string>> = {
+  'SLUICE-T': 'layout tree: a fork or a leaf on the way to a Service, by address, protocol and port',
+  'SLUICE-R': 'layout tree: the root of a program',
+  'SLU-GRP': 'layout tree: some of the endpoints of a Service port with many',
 };
 
 /**
  * Finds what a chain or a rule of a kernel belongs to.
- * @param asked the name of a chain, or a line as iptables-save prints it, with or without counters
+ * @param asked the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
+ *   `ipvsadm -Ln` or `ipset list`
  * @returns nothing when no file has it; a problem when it is neither a chain nor a rule
  */
 export function explain(files: BundleFiles, asked: string): Explanation | Problem | undefined {
@@ -46,15 +61,38 @@ export function explain(files: BundleFiles, asked: string): Explanation | Proble
     .trim()
     .replace(/^\[\d+:\d+\] /, '')
     .replace(/^:(\S+) .*$/, '$1');
+  const virtual = explainVirtual(files, text);
+  if (virtual !== 'unasked') return virtual;
   if (!text.startsWith('-A ')) {
-    if (!/^[A-Za-z0-9-]{1,28}$/.test(text))
-      return malformed(asked, 'it is neither a chain nor a line that starts with -A');
-    return found(files, text, (line) => line === `:${text} - [0:0]`);
+    if (!chainForm.test(text))
+      return malformed(asked, 'it is neither a chain, a line that starts with -A, nor a line of ipvsadm or ipset');
+    return ofChain(files, text);
   }
-  const rule = readRule(text);
+  const rule = readRule(text, undefined, 'program');
   if (isRuleError(rule)) return malformed(asked, rule.error);
+  const chain = logical(rule.chain);
+  const target = rule.target && 'chain' in rule.target ? logical(rule.target.chain) : undefined;
+  // Layout tree parts the rules of shared chains otherwise; the Service is the one that such a rule leads to.
+  if (rule.chain.startsWith('SLU')) return ofChain(files, chain.startsWith('KUBE-') ? chain : (target ?? chain));
   const key = shapeOf(rule);
-  return found(files, rule.chain, (line, family) => isLikeRule(line, family, rule.chain, key));
+  return found(files, chain, (line, family) => isLikeRule(line, family, chain, key));
+}
+
+const chainForm = /^[A-Za-z0-9-]{1,28}(?:\.[0-9a-z]{2})?$/;
+
+/** The name under which files have a Service's chain: `KUBE-SVC-…` of `SLU-SVC-….1c`, `KUBE-SERVICES` of `SLUICE-SERVICES`. */
+function logical(chain: string): string {
+  const own = /^SLU-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})\.[0-9a-z]{2}$/.exec(chain)?.[1];
+  if (own !== undefined) return `KUBE-${own}`;
+  const shared = chain.replace(/^SLUICE-/, 'KUBE-');
+  return Object.hasOwn(meanings, shared) ? shared : chain;
+}
+
+function ofChain(files: BundleFiles, name: string): Explanation | undefined {
+  const chain = logical(name);
+  const meaning = treeMeanings[chain.split('-').slice(0, 2).join('-')];
+  if (meaning !== undefined) return { places: [], meaning };
+  return found(files, chain, (line) => line === `:${chain} - [0:0]`);
 }
 
 function found(
@@ -113,6 +151,6 @@ function malformed(asked: string, why: string): Problem {
     code: 'RULE_REFUSED',
     level: 'error',
     message: `Cannot explain ${JSON.stringify(asked)}: ${why}`,
-    hint: 'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, or a line of iptables-save in quotes',
+    hint: 'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, or a line of iptables-save, ipvsadm -Ln or ipset list in quotes',
   };
 }

@@ -1,0 +1,131 @@
+import { type BundleFiles, compareText, findSet, knownSet, readPath, readSetLine } from '@sluice/bundle';
+import type { Explanation } from '../explain.ts';
+
+/** What is looked for in `.ipset` and `.ipvs` files. */
+interface Wanted {
+  readonly tool: 'ipset' | 'ipvs';
+  /** A line without its guard. The first of these that any line meets counts. */
+  readonly matches: readonly ((line: string) => boolean)[];
+  readonly meaning: string;
+}
+
+/**
+ * Finds whose a virtual server, a real server, a set or an entry of one is.
+ * @param text a line of `ipvsadm -Ln`, `ipvsadm -Sn`, `ipset list` or `ipset save`, or the name of a set
+ * @returns `unasked` when it is nothing of that kind, undefined when no file has it
+ */
+export function explainVirtual(files: BundleFiles, text: string): Explanation | 'unasked' | undefined {
+  const words = text.split(/\s+/);
+  const wanted = serverWanted(words) ?? setWanted(words);
+  if (!wanted) return 'unasked';
+  const lines = linesOf(files, wanted.tool);
+  for (const matches of wanted.matches) {
+    const found = lines.filter(({ bare }) => matches(bare));
+    if (found.length === 0) continue;
+    const services = new Set(found.flatMap(({ service }) => service ?? []));
+    const places = found.map(({ file, line, text: whole }) => ({ file, line, text: whole }));
+    const [service] = services;
+    const isOne = services.size === 1 && service !== undefined;
+    return { ...(isOne ? { service } : {}), places, meaning: wanted.meaning };
+  }
+  return undefined;
+}
+
+const protocolOptions: Readonly<Record<string, string>> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' };
+const endpointForm = /^(\[[0-9a-f:]+\]|[0-9.]+):(\d+)$/;
+
+/** `TCP  10.96.0.10:80 wrr`, `-> 10.244.1.5:8080 Masq 1 0 0`, `-A -t 10.96.0.10:80 -s wrr`, `-a -t … -r … -m -w 1`. */
+function serverWanted(words: readonly string[]): Wanted | undefined {
+  const [verb = '', second = '', third = '', , real = ''] = words;
+  const option = protocolOptions[verb];
+  if (option !== undefined) return virtualServer(option, second);
+  if (verb === '->') return endpointForm.test(second) ? realServer(second) : undefined;
+  const isSaved = Object.values(protocolOptions).includes(second) && endpointForm.test(third);
+  if (verb === '-A' && isSaved) return virtualServer(second, third);
+  return verb === '-a' && isSaved ? realServer(real, `-a ${second} ${third} `) : undefined;
+}
+
+function virtualServer(option: string, endpoint: string): Wanted | undefined {
+  const [, , port] = endpointForm.exec(endpoint) ?? [];
+  if (port === undefined) return undefined;
+  const anyNode = new RegExp(`^-A ${option} \\S*\\$\\{\\S+:${port} `);
+  return {
+    tool: 'ipvs',
+    // An address of the machine stands in files as a variable.
+    matches: [(line) => line.startsWith(`-A ${option} ${endpoint} `), (line) => anyNode.test(line)],
+    meaning: 'a virtual server: the kernel hands connections to this address and port on to its real servers',
+  };
+}
+
+function realServer(endpoint: string, of?: string): Wanted {
+  const named = ` -r ${endpoint} `;
+  const exact = of === undefined ? [] : [(line: string) => line.startsWith(of) && line.includes(named)];
+  return {
+    tool: 'ipvs',
+    matches: [...exact, (line) => line.includes(named)],
+    meaning: 'an endpoint behind virtual servers of a Service port',
+  };
+}
+
+/** `KUBE-CLUSTER-IP`, `Name: KUBE-CLUSTER-IP`, `create KUBE-CLUSTER-IP …`, `add KUBE-CLUSTER-IP 10.96.0.10,tcp:80`, `10.96.0.10,tcp:80`. */
+function setWanted(words: readonly string[]): Wanted | undefined {
+  const [first = '', second = '', third = ''] = words;
+  const name = first === 'Name:' || first === 'create' ? second : words.length === 1 ? first : undefined;
+  const set = name === undefined ? undefined : findSet(name);
+  if (name !== undefined && set) {
+    return {
+      tool: 'ipset',
+      matches: [(line) => line.startsWith(`create ${name} `)],
+      meaning: `a set that rules ask: ${knownSet(set.key).comment}`,
+    };
+  }
+  if (first === 'add') return entryWanted(second, third);
+  const isEntry = /^\d+$|^[0-9a-f.:]+$|^[0-9a-f.:]+,(?:tcp|udp|sctp):\d+(?:,[0-9a-f.:/]+)?$/.test(first);
+  if (words.length > 1 || !isEntry) return undefined;
+  return {
+    tool: 'ipset',
+    matches: [(line) => line.startsWith('add ') && line.endsWith(` ${first}`), (line) => isOnNode(line, first)],
+    meaning: 'an entry of sets that rules ask',
+  };
+}
+
+function entryWanted(name: string, entry: string): Wanted | undefined {
+  const read = readSetLine(`add ${name} ${entry}`);
+  const set = findSet(name);
+  if ('error' in read || read.kind !== 'add' || !set) return undefined;
+  return {
+    tool: 'ipset',
+    matches: [
+      (line) => line === `add ${name} ${read.entry}` || line === `add ${name} ${entry}`,
+      (line) => line.startsWith(`add ${name} `) && isOnNode(line, read.entry),
+    ],
+    meaning: `an entry of a set that rules ask: ${knownSet(set.key).comment}`,
+  };
+}
+
+/** Whether a line has the entry with a variable for the machine's address. */
+function isOnNode(line: string, entry: string): boolean {
+  const comma = entry.indexOf(',');
+  return comma > 0 && line.includes(' ${') && line.endsWith(`}${entry.slice(comma)}`);
+}
+
+interface Line {
+  readonly file: string;
+  readonly line: number;
+  readonly text: string;
+  readonly bare: string;
+  readonly service?: string;
+}
+
+function linesOf(files: BundleFiles, tool: Wanted['tool']): readonly Line[] {
+  const paths = [...files.keys()].filter((path) => path.endsWith(`.${tool}`)).toSorted(compareText);
+  return paths.flatMap((file) => {
+    const what = readPath(file);
+    const own = what?.kind === 'service' ? { service: `${what.namespace}/${what.name}` } : {};
+    return (files.get(file) ?? '').split('\n').flatMap((text, index): Line[] => {
+      if (text === '' || text.startsWith('#')) return [];
+      const bare = text.startsWith('@') ? text.slice(text.indexOf(' ') + 1) : text;
+      return [{ file, line: index + 1, text, bare, ...own }];
+    });
+  });
+}
