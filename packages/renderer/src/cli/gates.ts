@@ -28,4 +28,28 @@ export function gateCommands(program: Command): void {
         .default('text'),
     )
     .action(run(async (options, dir) => (await import('../commands/policy.ts')).policyCommand(dir, options)));
+
+  examples(
+    program.command('report'),
+    [
+      'sluice report origin/main:rendered rendered -o html > report.html',
+      'sluice report origin/main:rendered rendered -c sluice.yaml -o markdown --comment > comment.md',
+    ],
+    'Exit codes: 0 both behave alike, 1 they differ, 2 one of them cannot be read.',
+  )
+    .summary('make a page or a comment on what changes between two bundles')
+    .description(
+      'Makes one page that needs no network, with a drawing, a table of flows to search and the rules; or text for a comment on a ' +
+        'pull request.',
+    )
+    .argument('<OLD>', 'a bundle directory, or a Git revision of one (REV:PATH)')
+    .argument('<NEW>', 'the same')
+    .option('-c, --config <FILE>', 'the SluiceConfig: the report says what its `policy` says', notEmpty)
+    .option('--today <DAY>', 'the day on which waivers are looked at, such as 2026-12-31', notEmpty)
+    .option('--comment', 'with markdown: at most 60,000 characters, and say what is cut')
+    .option('--report-url <URL>', 'with markdown: where the whole report is', notEmpty)
+    .addOption(new Option('-o, --output <FORMAT>', 'what to make').choices(['html', 'markdown']).default('html'))
+    .action(
+      run(async (options, old, fresh) => (await import('../commands/report.ts')).reportCommand(old, fresh, options)),
+    );
 }

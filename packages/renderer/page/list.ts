@@ -1,0 +1,95 @@
+import { element } from './element.ts';
+
+/** A list of any length: only the rows that can be seen are in the document. */
+export interface VirtualList<T> {
+  /** Shows other items, from the top. */
+  show(items: readonly T[]): void;
+}
+
+export interface ListOptions<T> {
+  readonly box: HTMLElement;
+  /** In pixels; the style sheet gives rows the same. */
+  readonly rowHeight: number;
+  /** The inside of a row. */
+  row(item: T): readonly Node[];
+  /** Called when a row becomes the active one. */
+  choose(item: T): void;
+}
+
+/** Rows above and below those that can be seen, so that scrolling shows no gaps. */
+const spareRows = 8;
+
+/** How far a key moves the active row. */
+const steps: Readonly<Record<string, (rows: number) => number>> = {
+  ArrowDown: () => 1,
+  ArrowUp: () => -1,
+  PageDown: (rows) => rows,
+  PageUp: (rows) => -rows,
+  Home: () => Number.NEGATIVE_INFINITY,
+  End: () => Number.POSITIVE_INFINITY,
+};
+
+/**
+ * Makes a box a list box: arrow keys, Page Up and Down, Home and End move the active row, a click does too. Screen readers hear each row's
+ * place in the whole list.
+ */
+export function virtualList<T>({ box, rowHeight, row, choose }: ListOptions<T>): VirtualList<T> {
+  let items: readonly T[] = [];
+  let active = -1;
+  const track = element('div', { class: 'track' });
+  box.append(track);
+  const draw = (): void => {
+    const first = Math.max(0, Math.floor(box.scrollTop / rowHeight) - spareRows);
+    const last = Math.min(items.length, Math.ceil((box.scrollTop + box.clientHeight) / rowHeight) + spareRows);
+    const rows = items.slice(first, last).map((item, at) => rowOf(first + at, item));
+    track.replaceChildren(...rows);
+    const shown = active >= first && active < last;
+    if (shown) box.setAttribute('aria-activedescendant', `${box.id}-${active}`);
+    else box.removeAttribute('aria-activedescendant');
+  };
+  const rowOf = (index: number, item: T): HTMLElement => {
+    const made = element(
+      'div',
+      {
+        id: `${box.id}-${index}`,
+        class: 'row',
+        role: 'option',
+        'aria-selected': String(index === active),
+        'aria-setsize': items.length,
+        'aria-posinset': index + 1,
+      },
+      ...row(item),
+    );
+    made.style.top = `${index * rowHeight}px`;
+    made.addEventListener('click', () => activate(index));
+    return made;
+  };
+  const activate = (index: number): void => {
+    const item = items[index];
+    if (item === undefined) return;
+    active = index;
+    const top = index * rowHeight;
+    if (top < box.scrollTop) box.scrollTop = top;
+    else if (top + rowHeight > box.scrollTop + box.clientHeight) box.scrollTop = top + rowHeight - box.clientHeight;
+    draw();
+    choose(item);
+  };
+  box.addEventListener('scroll', draw, { passive: true });
+  new ResizeObserver(draw).observe(box);
+  box.addEventListener('keydown', (event) => {
+    const step = steps[event.key];
+    if (!step || items.length === 0) return;
+    event.preventDefault();
+    const rows = Math.max(1, Math.floor(box.clientHeight / rowHeight) - 1);
+    activate(Math.min(items.length - 1, Math.max(0, active + step(rows))));
+  });
+  return {
+    show(fresh) {
+      items = fresh;
+      active = -1;
+      track.style.height = `${items.length * rowHeight}px`;
+      box.scrollTop = 0;
+      draw();
+    },
+  };
+}

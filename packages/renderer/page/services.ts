@@ -1,0 +1,79 @@
+import type { PageData, PageService } from '../src/emit/report/data.ts';
+import { drawing } from './drawing.ts';
+import { byId, element } from './element.ts';
+import { virtualList } from './list.ts';
+
+/** Signs beside the colours, for those who do not see these. */
+const signs = { same: ' ', added: '+', removed: '−', changed: '~' } as const satisfies Record<
+  PageService['fate'],
+  string
+>;
+
+/** The list of Services with its search, and the drawing of the chosen one or of all that change. */
+export function showServices(data: PageData): void {
+  const search = byId('service-search') as HTMLInputElement;
+  const fate = byId('service-fate') as HTMLSelectElement;
+  const texts = data.services.map(({ name, addresses, endpoints }) =>
+    [name, ...addresses, ...endpoints.map(({ text }) => text)].join(' ').toLowerCase(),
+  );
+  const list = virtualList<PageService>({
+    box: byId('service-list'),
+    rowHeight: 30,
+    row: ({ name, fate: own, endpoints }) => [
+      element('span', { class: `sign ${own}`, title: own }, signs[own]),
+      element('span', { class: 'name', title: name }, name),
+      element('span', { class: 'count' }, String(endpoints.length)),
+    ],
+    choose: (service) => show([service]),
+  });
+  const show = (services: readonly PageService[]): void => {
+    byId('drawing').replaceChildren(drawing(data, services));
+    byId('drawing-title').textContent = titleOf(services, data);
+    byId('facts').replaceChildren(...services.flatMap(factsOf));
+  };
+  const update = (): void => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = data.services.filter(
+      (service, at) => isWanted(service, fate.value) && words.every((word) => texts[at]?.includes(word)),
+    );
+    list.show(found);
+    byId('service-count').textContent = `${found.length} of ${data.services.length}`;
+  };
+  search.addEventListener('input', update);
+  fate.addEventListener('change', update);
+  byId('drawing-all').addEventListener('click', () => show(changedOf(data)));
+  if (changedOf(data).length === 0) fate.value = 'all';
+  update();
+  show(changedOf(data));
+}
+
+const changedOf = ({ services }: PageData): readonly PageService[] => services.filter(({ fate }) => fate !== 'same');
+
+function isWanted({ fate }: PageService, wanted: string): boolean {
+  return wanted === 'all' || (wanted === 'touched' ? fate !== 'same' : fate === wanted);
+}
+
+function titleOf(services: readonly PageService[], data: PageData): string {
+  const [only] = services;
+  if (services.length === 1 && only && changedOf(data).length !== 1) return only.name;
+  return services.length === 0
+    ? 'No Service changes'
+    : `${services.length === 1 ? 'The Service' : `The ${services.length} Services`} that change`;
+}
+
+/** What changes about a Service, as a list. Of many, the drawing says enough. */
+function factsOf({ name, fate, facts, addresses }: PageService): readonly Node[] {
+  const lines = facts.length === 0 ? [`${addresses.join(', ')}: nothing changes`] : facts;
+  return [
+    element(
+      'details',
+      { open: facts.length <= 12 },
+      element('summary', {}, `${signs[fate]} ${name}`),
+      element('ul', {}, ...lines.map((line) => element('li', { class: lineClass(line) }, line))),
+    ),
+  ].slice(0, 1);
+}
+
+function lineClass(line: string): string {
+  return line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : '';
+}

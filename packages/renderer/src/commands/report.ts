@@ -1,0 +1,50 @@
+import { diffSize } from '../emit/report/diff-size.ts';
+import { commentCharactersMax, reportMarkdown } from '../emit/report/markdown.ts';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { isSame } from '../review/diff.ts';
+import { type ChangeReport, reportOn } from '../review/report/report.ts';
+import { bundleAt } from './diff.ts';
+import { dayOf, policyIn } from './policy.ts';
+import { print, progress, say } from './progress.ts';
+import type { ReportSides } from '../emit/report/page-data.ts';
+
+export interface ReportOptions {
+  readonly output: 'html' | 'markdown';
+  /** With it the report says what the policy says. */
+  readonly config?: string;
+  readonly today?: string;
+  /** Markdown that fits into a comment. */
+  readonly comment?: boolean;
+  readonly reportUrl?: string;
+}
+
+/** `sluice report`: a page, or a comment, on what a change does. */
+export async function reportCommand(old: string, fresh: string, options: ReportOptions): Promise<number> {
+  const today = dayOf(options.today);
+  const settings = policyIn(options.config);
+  if (settings === undefined) return exitCodes.problem;
+  progress('reading');
+  const before = { name: old, files: bundleAt(old) };
+  const after = { name: fresh, files: bundleAt(fresh) };
+  progress('comparing');
+  const policy = options.config === undefined ? {} : { policy: { settings, today } };
+  const report = reportOn({ old: before.files, fresh: after.files, ...policy });
+  if (!('diff' in report)) {
+    say(printProblems(report));
+    return exitCodes.problem;
+  }
+  progress('writing');
+  const config = options.config === undefined ? {} : { config: options.config };
+  print(await printed(report, { old: before, fresh: after, ...config }, options));
+  return isSame(report.diff) ? exitCodes.done : exitCodes.different;
+}
+
+async function printed(report: ChangeReport, sides: ReportSides, options: ReportOptions): Promise<string> {
+  if (options.output === 'html') return (await import('../emit/report/html.ts')).reportHtml(report, sides);
+  return reportMarkdown(report, {
+    size: diffSize(sides.old.files, sides.fresh.files),
+    ...(options.comment === true ? { charactersMax: commentCharactersMax } : {}),
+    ...(options.reportUrl === undefined ? {} : { reportUrl: options.reportUrl }),
+  });
+}

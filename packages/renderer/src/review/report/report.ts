@@ -1,0 +1,140 @@
+import { type BundleFiles, compareText, type Problem } from '@sluice/bundle';
+import { type BundleDiff, diffBundles } from '../diff.ts';
+import type { FlowOutcome } from '../flow.ts';
+import { ReviewStopped } from '../program.ts';
+import { type HeldServices, heldServices } from '../policy/held.ts';
+import { checkPolicy, type PolicyResult } from '../policy/policy.ts';
+import type { PolicySettings } from '../policy/settings.ts';
+import { viewOf } from '../view.ts';
+
+/** How something stands in the new bundle, seen from the old one. */
+export type Fate = 'same' | 'added' | 'removed' | 'changed';
+
+/** Everything that a report on a change says. */
+export interface ChangeReport {
+  readonly diff: BundleDiff;
+  /** Of both bundles, by name. */
+  readonly services: readonly ReportService[];
+  /** By zone, then name. */
+  readonly nodes: readonly ReportNode[];
+  /** Absent where nobody asked. */
+  readonly policy?: PolicyResult;
+}
+
+/** A Service in both families. */
+export interface ReportService {
+  readonly service: string;
+  readonly fate: Fate;
+  /** `10.96.0.10:80`, in byte order. */
+  readonly addresses: readonly string[];
+  readonly endpoints: readonly ReportEndpoint[];
+}
+
+export interface ReportEndpoint {
+  readonly text: string;
+  readonly node?: string;
+  readonly zone?: string;
+  readonly fate: Exclude<Fate, 'changed'>;
+}
+
+export interface ReportNode {
+  readonly name: string;
+  readonly zone?: string;
+  readonly fate: Exclude<Fate, 'changed'>;
+}
+
+/** What a report is made of. */
+export interface ReportInput {
+  readonly old: BundleFiles;
+  readonly fresh: BundleFiles;
+  /** With it the policy is asked too. */
+  readonly policy?: { readonly settings: PolicySettings; readonly today: string };
+}
+
+/** Compares two bundles for a report. @returns the report, or why a bundle cannot be reviewed */
+export function reportOn({ old, fresh, policy }: ReportInput): ChangeReport | readonly Problem[] {
+  const diff = diffBundles(old, fresh);
+  if (!('flows' in diff)) return diff;
+  const [before, after] = [viewOf(old), viewOf(fresh)];
+  if (!('index' in before)) return before;
+  if (!('index' in after)) return after;
+  const checked = policy && checkPolicy({ files: fresh, base: old, ...policy });
+  if (checked && !('findings' in checked)) return checked;
+  try {
+    return {
+      diff,
+      services: servicesOf(heldServices(before), heldServices(after), diff),
+      nodes: nodesOf(before.nodes, after.nodes),
+      ...(checked === undefined ? {} : { policy: checked }),
+    };
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+function servicesOf(old: HeldServices, fresh: HeldServices, diff: BundleDiff): readonly ReportService[] {
+  const changed = new Set(diff.services.map(({ service }) => service));
+  const [before, after] = [byName(old), byName(fresh)];
+  const names = [...new Set([...before.keys(), ...after.keys()])].toSorted(compareText);
+  return names.map((service) => {
+    const [was, is] = [before.get(service), after.get(service)];
+    const fate: Fate = !was ? 'added' : !is ? 'removed' : changed.has(service) ? 'changed' : 'same';
+    const addresses = new Set([...(was?.addresses ?? []), ...(is?.addresses ?? [])]);
+    return { service, fate, addresses: [...addresses].toSorted(compareText), endpoints: endpointsOf(was, is) };
+  });
+}
+
+interface Whole {
+  readonly addresses: Set<string>;
+  /** By text and node. */
+  readonly endpoints: Map<string, Omit<ReportEndpoint, 'fate'>>;
+}
+
+/** Services with both of their families, and all profiles. */
+function byName(held: HeldServices): ReadonlyMap<string, Whole> {
+  const found = new Map<string, Whole>();
+  for (const { facts } of [...held.values()].flat()) {
+    const whole = found.get(facts.service) ?? { addresses: new Set(), endpoints: new Map() };
+    found.set(facts.service, whole);
+    for (const port of facts.ports) {
+      for (const { text } of port.addresses) whole.addresses.add(text);
+      for (const endpoint of port.endpoints) whole.endpoints.set(`${endpoint.text} ${endpoint.node}`, endpoint);
+    }
+  }
+  return found;
+}
+
+function endpointsOf(was: Whole | undefined, is: Whole | undefined): readonly ReportEndpoint[] {
+  const keys = new Set([...(was?.endpoints.keys() ?? []), ...(is?.endpoints.keys() ?? [])]);
+  return [...keys].toSorted(compareText).map((key) => {
+    const [old, fresh] = [was?.endpoints.get(key), is?.endpoints.get(key)];
+    return { ...(fresh ?? old)!, fate: !old ? 'added' : fresh ? 'same' : 'removed' };
+  });
+}
+
+type Nodes = ReadonlyMap<string, { readonly zone?: string }>;
+
+function nodesOf(before: Nodes, after: Nodes): readonly ReportNode[] {
+  const names = [...new Set([...before.keys(), ...after.keys()])];
+  return names
+    .map((name): ReportNode => {
+      const zone = (after.get(name) ?? before.get(name))?.zone;
+      const fate = !before.has(name) ? 'added' : after.has(name) ? 'same' : 'removed';
+      return { name, fate, ...(zone === undefined ? {} : { zone }) };
+    })
+    .toSorted((a, b) => compareText(a.zone ?? '', b.zone ?? '') || compareText(a.name, b.name));
+}
+
+/** What a change means to those who send: it begins to reach somebody, ends to, or reaches others. */
+export type Turn = 'opens' | 'closes' | 'moves';
+
+/** How an outcome turns. */
+export function turnOf(old: FlowOutcome, fresh: FlowOutcome): Turn {
+  const [was, is] = [reaches(old), reaches(fresh)];
+  return was === is ? 'moves' : is ? 'opens' : 'closes';
+}
+
+function reaches({ branches }: FlowOutcome): boolean {
+  return branches.some(({ verdict }) => verdict === 'dnat' || verdict === 'accept');
+}
