@@ -29,7 +29,7 @@ export function showServices(data: PageData): void {
   const show = (services: readonly PageService[]): void => {
     byId('drawing').replaceChildren(drawing(data, services));
     byId('drawing-title').textContent = titleOf(services, data);
-    byId('facts').replaceChildren(...services.flatMap(factsOf));
+    byId('facts').replaceChildren(...factsOf(services));
   };
   const update = (): void => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -61,17 +61,23 @@ function titleOf(services: readonly PageService[], data: PageData): string {
     : `${services.length === 1 ? 'The Service' : `The ${services.length} Services`} that change`;
 }
 
-/** What changes about a Service, as a list. Of many, the drawing says enough. */
-function factsOf({ name, fate, facts, addresses }: PageService): readonly Node[] {
-  const lines = facts.length === 0 ? [`${addresses.join(', ')}: nothing changes`] : facts;
-  return [
-    element(
+/** Lists that are shown at once, and how many of them are open from the start. */
+const listsMax = 40;
+const openMax = 4;
+
+/** What changes about Services, a list for each. */
+function factsOf(services: readonly PageService[]): readonly Node[] {
+  const left = services.length - listsMax;
+  const lists = services.slice(0, listsMax).map(({ name, fate, facts, addresses }) => {
+    const lines = facts.length === 0 ? [`${addresses.join(', ')}: nothing changes`] : facts;
+    return element(
       'details',
-      { open: facts.length <= 12 },
+      { open: services.length <= openMax },
       element('summary', {}, `${signs[fate]} ${name}`),
       element('ul', {}, ...lines.map((line) => element('li', { class: lineClass(line) }, line))),
-    ),
-  ].slice(0, 1);
+    );
+  });
+  return left > 0 ? [...lists, element('p', { class: 'quiet' }, `… and ${left} more; choose them in the list`)] : lists;
 }
 
 function lineClass(line: string): string {

@@ -66,26 +66,30 @@ const names = {
   'health-check-port': 'health-check node port',
 } as const satisfies Record<FactChange['what'], string>;
 
-function factText({ what, port, old, new: fresh }: FactChange): string {
+/** `~ endpoint 10.244.1.5:8080 → … of shop/web:http 80/TCP` */
+export function factText({ what, port, old, new: fresh }: FactChange): string {
   const where = port === undefined ? '' : ` of ${port}`;
   if (old === undefined) return `+ ${names[what]} ${fresh}${where}`;
   if (fresh === undefined) return `- ${names[what]} ${old}${where}`;
   return `~ ${names[what]} ${old} → ${fresh}${where}`;
 }
 
-function flowHead(flow: ChangedFlow): string {
+/** Whose traffic a flow is, where it goes, who sends it, and on which nodes. */
+export function flowHead(flow: ChangedFlow): string {
   const from = [flow.source, ...flow.alsoFrom].map(sourceText);
   const some = from.length <= 4 ? from.join(', ') : `${from.slice(0, 3).join(', ')} and ${from.length - 3} more`;
   return `${flow.destination.services.join(', ') || 'other traffic'} ${destinationText(flow.destination)} from ${some}, on ${nodesText(flow.nodes)}`;
 }
 
-function packetText({ packet, nodes }: ChangedFlow): string {
+/** The command that follows the packet which stands for a flow. */
+export function packetText({ packet, nodes }: ChangedFlow): string {
   const { source, destination, port, protocol } = packet;
   const to = destination.includes(':') ? `[${destination}]:${port}` : `${destination}:${port}`;
   return `sluice trace --node ${nodes.nodes[0]} --from ${source} --to ${to}/${protocol}`;
 }
 
-function settingLines({ settings, nodes }: BundleDiff): readonly string[] {
+/** Settings and nodes that differ, a line each. */
+export function settingLines({ settings, nodes }: BundleDiff): readonly string[] {
   return [
     ...settings.flatMap(({ file, old, new: fresh }) => [
       `~ ${file}`,
@@ -118,11 +122,14 @@ function printMarkdown(diff: BundleDiff): string {
 
 /** The files of two bundles as a unified diff. One that takes too long to compare is named only. */
 export function printRaw(old: BundleFiles, fresh: BundleFiles): string {
-  const paths = [...new Set([...old.keys(), ...fresh.keys()])].toSorted();
-  return paths
-    .filter((path) => old.get(path) !== fresh.get(path))
-    .map((path) => patchOf(path, old, fresh))
-    .join('');
+  return [...patches(old, fresh)].map(({ patch }) => patch).join('');
+}
+
+/** A unified diff for each file that differs, made when it is asked for. */
+export function* patches(old: BundleFiles, fresh: BundleFiles): Generator<{ path: string; patch: string }> {
+  for (const path of [...new Set([...old.keys(), ...fresh.keys()])].toSorted()) {
+    if (old.get(path) !== fresh.get(path)) yield { path, patch: patchOf(path, old, fresh) };
+  }
 }
 
 function patchOf(path: string, old: BundleFiles, fresh: BundleFiles): string {
