@@ -67,3 +67,18 @@ prepare_kernel() {
     no_kernel='this container may not create network, mount and process namespaces (CAP_SYS_ADMIN)'
   fi
 }
+
+# The programs of the emulated guest (test/vm). Never fatal: where they cannot be had, its tests say why they do not run.
+prepare_guest() {
+  if [ "$(id -u)" != 0 ]; then return 0; fi
+  missing=''
+  for wanted in qemu-system-x86:qemu-system-x86_64 busybox-static:busybox ipvsadm:ipvsadm e2fsprogs:mkfs.ext4 nftables:nft procps:sysctl; do
+    command -v "${wanted#*:}" >/dev/null 2>&1 || missing="$missing ${wanted%%:*}"
+  done
+  # shellcheck disable=SC2086 # a list of words
+  if [ -n "$missing" ] && ! install_debian $missing; then
+    say "the emulated guest is left out: these could not be installed:$missing"
+  elif ! apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1; then
+    apt-get update -qq >/dev/null 2>&1 || say 'the emulated guest is left out: the list of Debian packages cannot be fetched'
+  fi
+}

@@ -57,13 +57,24 @@ function run(request: Request & { do: 'run' }): Promise<Ran> {
     resolve({ code, stdout: stdout.text, stderr: stderr.text + why, cut: stdout.cut || stderr.cut });
   };
   const timer = setTimeout(() => {
-    // Its children too: the group is its own.
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    killGroup(child.pid);
+    // A grandchild of another group may hold the pipes for as long as it likes.
+    child.stdout.destroy();
+    child.stderr.destroy();
     end(null, `\nended after ${request.timeoutMs} ms`);
   }, request.timeoutMs);
   child.on('error', (error) => end(127, String(error)));
   child.on('close', (code) => end(code));
   return promise;
+}
+
+/** A program and its children: the group is its own. Nobody may be left of it. */
+function killGroup(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 async function answer(request: Request): Promise<Reply> {

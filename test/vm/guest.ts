@@ -1,18 +1,17 @@
 import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { execa, execaSync } from 'execa';
 import { find, type Image, makeDisk, prepareImage } from './image.ts';
-import { portName, type Ran, type Reply, type Request } from './protocol.ts';
+import { portName, type Ran } from './protocol.ts';
+import { Talk } from './talk.ts';
 
 export interface GuestOptions {
   /** MiB of memory; 2048 when left out. */
   readonly memory?: number;
   /**
-   * A raw disk image that the guest sees as /dev/vdc and mounts itself. It is opened past the machine's cache, so that what
-   * the guest has flushed, and only that, is there after `kill`.
+   * A raw disk image that the guest sees as /dev/vdc and mounts itself. It is opened past the machine's cache: what the guest
+   * has flushed is there after `kill`; what it has not may be there or not.
    */
   readonly disk?: string;
 }
@@ -52,14 +51,19 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
   const started = performance.now();
   const socket = join(folder, 'port');
   const emulator = startEmulator(image, project, socket, options);
+  const ended = new AbortController();
+  void emulator.then(() => ended.abort(new Error('the emulator ended')));
+  const timer = setTimeout(() => ended.abort(new Error(`it did not come up within ${bootMsMax} ms`)), bootMsMax);
   try {
-    const talk = await Talk.open(socket, emulator);
+    const talk = await Talk.open(socket, ended.signal);
     return new Emulated(emulator, talk, folder, performance.now() - started);
   } catch (error) {
     emulator.kill('SIGKILL');
     const { all } = await emulator;
     rmSync(folder, { recursive: true, force: true });
     throw new Error(`Cannot boot the guest: ${String(error)}\n${all.slice(-2000)}`, { cause: error });
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -112,79 +116,6 @@ function startEmulator(image: Image, project: string, socket: string, options: G
 }
 
 type Emulator = ReturnType<typeof startEmulator>;
-
-/** Requests and replies over the port. */
-class Talk {
-  readonly #socket: Socket;
-  readonly #waiting = new Map<number, PromiseWithResolvers<Reply>>();
-  readonly #ready = Promise.withResolvers<void>();
-  #next = 1;
-
-  private constructor(socket: Socket) {
-    this.#socket = socket;
-    createInterface({ input: socket }).on('line', (line) => this.#hear(JSON.parse(line) as Reply));
-    socket.on('error', () => {});
-    socket.on('close', () => this.#fail());
-    this.#ready.promise.catch(() => {});
-  }
-
-  /** Waits until the guest's agent speaks. */
-  static async open(path: string, emulator: Emulator): Promise<Talk> {
-    const ended = emulator.then(() => Promise.reject(new Error('the emulator ended')));
-    ended.catch(() => {});
-    const late = rejectAfter(bootMsMax);
-    const talk = new Talk(await Promise.race([connected(path), ended, late.promise]));
-    await Promise.race([talk.#ready.promise, ended, late.promise]).finally(() => late.cancel());
-    return talk;
-  }
-
-  async ask(request: WithoutId<Request>): Promise<Reply> {
-    const id = this.#next++;
-    const reply = Promise.withResolvers<Reply>();
-    this.#waiting.set(id, reply);
-    this.#socket.write(`${JSON.stringify({ id, ...request })}\n`);
-    const answer = await reply.promise;
-    if ('error' in answer) throw new Error(answer.error);
-    return answer;
-  }
-
-  close(): void {
-    this.#socket.destroy();
-  }
-
-  #hear(reply: Reply): void {
-    if ('ready' in reply) return this.#ready.resolve();
-    this.#waiting.get(reply.id)?.resolve(reply);
-    this.#waiting.delete(reply.id);
-  }
-
-  #fail(): void {
-    const error = new Error('the guest is gone');
-    this.#ready.reject(error);
-    for (const { reject } of this.#waiting.values()) reject(error);
-    this.#waiting.clear();
-  }
-}
-
-type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
-
-async function connected(path: string): Promise<Socket> {
-  for (;;) {
-    const socket = await new Promise<Socket | undefined>((resolve) => {
-      const attempt = connect(path, () => resolve(attempt));
-      attempt.once('error', () => resolve(undefined));
-    });
-    if (socket !== undefined) return socket;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-function rejectAfter(ms: number): { readonly promise: Promise<never>; cancel(): void } {
-  const { promise, reject } = Promise.withResolvers<never>();
-  promise.catch(() => {});
-  const timer = setTimeout(() => reject(new Error(`it did not come up within ${ms} ms`)), ms);
-  return { promise, cancel: () => clearTimeout(timer) };
-}
 
 class Emulated implements Guest {
   readonly bootMs: number;

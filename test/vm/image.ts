@@ -54,14 +54,21 @@ export function prepareImage(): Image {
   const work = mkdtempSync(join(cache, 'new-'));
   try {
     build(work);
-    // Old images are of no use to anybody.
-    for (const name of readdirSync(cache))
-      if (join(cache, name) !== work) rmSync(join(cache, name), { recursive: true });
-    renameSync(work, made);
+    // Another process may have made the same image meanwhile.
+    if (!existsSync(made)) renameSync(work, made);
+    forgetOthers(made);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
   return image;
+}
+
+/** Old images are of no use to anybody; what is being made (`new-…`) is somebody's. */
+function forgetOthers(made: string): void {
+  for (const name of readdirSync(cache)) {
+    if (join(cache, name) !== made && !name.startsWith('new-'))
+      rmSync(join(cache, name), { recursive: true, force: true });
+  }
 }
 
 /** Everything that changes what the image holds. */

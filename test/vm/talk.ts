@@ -1,0 +1,94 @@
+import { connect, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Reply, Request } from './protocol.ts';
+
+type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
+
+/** How much longer than its program an answer may take: the guest is slow, and the program's output has to come over. */
+const answerMarginMs = 60_000;
+
+/** Requests to the guest's agent and its replies, over the emulator's socket. */
+export class Talk {
+  readonly #socket: Socket;
+  readonly #waiting = new Map<number, PromiseWithResolvers<Reply>>();
+  readonly #ready = Promise.withResolvers<void>();
+  /** Why nothing can be asked any more. */
+  #over: Error | undefined;
+  #next = 1;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    this.#ready.promise.catch(() => {});
+    createInterface({ input: socket }).on('line', (line) => this.#hear(line));
+    socket.on('error', () => {});
+    socket.on('close', () => this.#end(new Error('the guest is gone')));
+  }
+
+  /**
+   * Waits until the guest's agent speaks.
+   * @param path the socket that the emulator makes
+   * @param signal ends the waiting
+   */
+  static async open(path: string, signal: AbortSignal): Promise<Talk> {
+    const talk = new Talk(await connected(path, signal));
+    const stop = (): void => talk.close();
+    signal.addEventListener('abort', stop, { once: true });
+    await talk.#ready.promise.finally(() => signal.removeEventListener('abort', stop));
+    return talk;
+  }
+
+  /** @throws when the agent could not do it, when it does not answer in time, and when the guest is gone */
+  async ask(request: WithoutId<Request>): Promise<Reply> {
+    if (this.#over) throw this.#over;
+    const id = this.#next++;
+    const reply = Promise.withResolvers<Reply>();
+    this.#waiting.set(id, reply);
+    const ms = answerMarginMs + ('timeoutMs' in request ? request.timeoutMs : 0);
+    const timer = setTimeout(() => this.#end(new Error(`the guest has not answered for ${ms} ms`)), ms);
+    this.#socket.write(`${JSON.stringify({ id, ...request })}\n`);
+    const answer = await reply.promise.finally(() => clearTimeout(timer));
+    if ('error' in answer) throw new Error(answer.error);
+    return answer;
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #hear(line: string): void {
+    const reply = parse(line);
+    if (reply === undefined)
+      return this.#end(new Error(`the guest said what nobody understands: ${line.slice(0, 200)}`));
+    if ('ready' in reply) return this.#ready.resolve();
+    this.#waiting.get(reply.id)?.resolve(reply);
+    this.#waiting.delete(reply.id);
+  }
+
+  #end(error: Error): void {
+    this.#over ??= error;
+    this.#ready.reject(this.#over);
+    for (const { reject } of this.#waiting.values()) reject(this.#over);
+    this.#waiting.clear();
+    this.#socket.destroy();
+  }
+}
+
+function parse(line: string): Reply | undefined {
+  try {
+    return JSON.parse(line) as Reply;
+  } catch {
+    return undefined;
+  }
+}
+
+async function connected(path: string, signal: AbortSignal): Promise<Socket> {
+  for (;;) {
+    signal.throwIfAborted();
+    const attempt = connect(path);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    attempt.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    if (await promise) return attempt;
+    await sleep(50);
+  }
+}
