@@ -33,6 +33,8 @@ export default defineConfig({
             'test/*.test.ts',
             'test/cluster/*.test.ts',
             'test/review/*.test.ts',
+            'test/report/*.test.ts',
+            'test/pipeline/*.test.ts',
             'tools/*.test.ts',
           ],
         },

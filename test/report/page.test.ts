@@ -1,0 +1,133 @@
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BundleFiles } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import type { PageData } from '../../packages/renderer/src/emit/report/data.ts';
+import { inScript, reportHtml } from '../../packages/renderer/src/emit/report/html.ts';
+import { readTree } from '../../packages/renderer/src/load/tree.ts';
+import { reportOn } from '../../packages/renderer/src/review/report/report.ts';
+import { pageModule, pageText } from '../../tools/page.ts';
+import { chromium, visit } from './chromium.ts';
+
+const examples = join(import.meta.dirname, '..', '..', 'examples');
+
+function bundle(name: string): BundleFiles {
+  const files = readTree(join(examples, name, 'out'));
+  if (!(files instanceof Map)) throw new Error(`examples/${name} is no bundle`);
+  return files;
+}
+
+/** @param name of the new bundle, which the page shows as it is */
+function pageOf(old: BundleFiles, fresh: BundleFiles, name = 'new'): string {
+  const report = reportOn({ old, fresh, policy: { settings: {}, today: '2026-11-21' } });
+  if (!('diff' in report)) throw new Error(report[0]?.message);
+  return reportHtml(report, { old: { name: 'old', files: old }, fresh: { name, files: fresh } });
+}
+
+const page = pageOf(bundle('02-node-port'), bundle('03-load-balancer'));
+
+test('the module of the page is what its sources bundle to', async () => {
+  // `./dev golden` writes it anew.
+  expect(readFileSync(pageModule, 'utf8')).toBe(await pageText());
+});
+
+test('the page names no address of anybody, and its policy lets only its own script and style in', () => {
+  const [, policy = ''] = /Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];
+  const script = /<script>([^]*?)<\/script>/.exec(page)?.[1] ?? '';
+  const style = /<style>([^]*?)<\/style>/.exec(page)?.[1] ?? '';
+  expect(policy.split('; ')).toEqual([
+    "default-src 'none'",
+    `script-src 'sha256-${hash('sha256', script, 'base64')}'`,
+    `style-src 'sha256-${hash('sha256', style, 'base64')}'`,
+    "base-uri 'none'",
+    "form-action 'none'",
+  ]);
+  expect(page.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(/https?:|src=|@import|url\(/);
+});
+
+const hostile = [
+  '</script><script>alert(1)</script>',
+  '<!--<script>',
+  ']]>',
+  '\u2028',
+  '\'"><img src=x onerror=alert(1)>',
+];
+
+test.each(hostile)('%j in a text stays a text of the data', (text) => {
+  const data = { verdict: text, services: [], flows: [] } as unknown as PageData;
+  expect(inScript(data)).not.toMatch(/[<>&\u2028\u2029]/);
+  expect(JSON.parse(inScript(data))).toEqual(data);
+});
+
+test('a name that is mark-up leaves the page with as many scripts as it had', () => {
+  const scripts = (text: string): number => text.match(/<script/gi)?.length ?? 0;
+  for (const name of hostile) {
+    const made = pageOf(bundle('02-node-port'), bundle('03-load-balancer'), name);
+    expect(scripts(made)).toBe(scripts(page));
+    expect(made).not.toContain('<img');
+  }
+});
+
+/** Skipped where no Chromium is: the title says so in the summary of skipped tests. */
+const inBrowser = test.skipIf(chromium === undefined);
+const browserMs = 90_000;
+
+inBrowser(
+  '(needs chromium) the page shows Services, flows, findings and the drawing',
+  { timeout: browserMs },
+  async () => {
+    const { dom, console } = await visit(page);
+    expect(console).toEqual([]);
+    expect(dom).toContain('data-ready="true"');
+    expect(dom.match(/role="option"/g)?.length).toBeGreaterThan(10);
+    expect(dom).toMatch(/class="box added"><title>shop\/api \(added\)/);
+    expect(dom).toMatch(/class="edge removed"/);
+    expect(dom).toMatch(/<td class="level error">error<\/td><td>EXTERNAL_IP/);
+  },
+);
+
+inBrowser('(needs chromium) keys and search choose a flow', { timeout: browserMs }, async () => {
+  const steps = `
+    const search = document.getElementById('flow-search');
+    search.value = 'shop/audit closes 10.96'; search.dispatchEvent(new Event('input'));
+    const list = document.getElementById('flow-list');
+    for (const key of ['End', 'ArrowUp', 'ArrowDown'])
+      list.dispatchEvent(new KeyboardEvent('keydown', { key, cancelable: true }));`;
+  const { dom, console } = await visit(page, steps);
+  expect(console).toEqual([]);
+  const [, count = ''] = /id="flow-count"[^>]*>([^<]*)</.exec(dom) ?? [];
+  expect(count).toMatch(/^\d+ of \d+$/);
+  const [found, all] = count.split(' of ').map(Number) as [number, number];
+  expect(found).toBeGreaterThan(0);
+  expect(found).toBeLessThan(all);
+  expect(dom).toMatch(/id="flow-list"[^>]*aria-activedescendant="flow-list-\d+"/);
+  expect(dom).toMatch(/<dt>Service<\/dt><dd>shop\/audit<\/dd>/);
+  expect(dom).toMatch(/<code>sluice trace --node node-\d /);
+});
+
+inBrowser(
+  '(needs chromium) a script that is not the page\u2019s own does not run',
+  { timeout: browserMs },
+  async () => {
+    const foreign = page.replace('</body>', () => '<script>document.title = "owned"</script></body>');
+    const { dom, console } = await visit(foreign);
+    expect(dom).not.toContain('<title>owned');
+    expect(console.join()).toMatch(/Content Security Policy/);
+  },
+);
+
+inBrowser('(needs chromium) 10,000 Services and flows leave a small document', { timeout: browserMs }, async () => {
+  const json = /id="data">([^]*?)<\/script>/.exec(page)?.[1] ?? '';
+  const data = JSON.parse(json) as PageData;
+  const services = Array.from({ length: 10_000 }, (_, at) => ({ ...data.services[0]!, name: `shop/web-${at}` }));
+  const flows = Array.from({ length: 20_000 }, (_, at) => ({ ...data.flows[0]!, services: `shop/web-${at % 10_000}` }));
+  const large = page.replace(json, () => inScript({ ...data, services, flows }));
+  const steps = `document.getElementById('service-list').dispatchEvent(new KeyboardEvent('keydown', { key: 'End', cancelable: true }));`;
+  const { dom, console } = await visit(large, steps);
+  expect(console).toEqual([]);
+  expect(dom).toContain('10000 of 10000');
+  expect(dom).toContain('20000 of 20000');
+  expect(dom).toMatch(/aria-selected="true"[^>]*aria-posinset="10000"/);
+  expect(dom.match(/role="option"/g)?.length).toBeLessThan(200);
+});
