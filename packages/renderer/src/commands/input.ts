@@ -8,7 +8,7 @@ import { type ReadSources, readSources } from '../load/sources.ts';
 import type { RenderInput } from '../render/render.ts';
 import { emptyInput } from './empty.ts';
 import { reading, Stopped } from './failure.ts';
-import { type ClusterOptions, readCluster } from './from-cluster.ts';
+import type { ClusterOptions } from './from-cluster.ts';
 
 /** The options of every command that reads manifests. */
 export interface InputOptions extends Pick<ClusterOptions, 'kubeconfig' | 'context'> {
@@ -86,7 +86,9 @@ async function readLayers(options: InputOptions): Promise<{ change: ReadSources;
 
 /** The cluster as if `sluice snapshot` had written it to a file. */
 async function clusterSource(options: InputOptions): Promise<ReadSources> {
+  // Loaded here and not before: the client library takes longer than most commands.
   const { printSnapshot } = await import('../cluster/snapshot.ts');
+  const { readCluster } = await import('./from-cluster.ts');
   const snapshot = await readCluster(options);
   return { sources: [{ file: 'cluster', text: printSnapshot(snapshot) }], problems: snapshot.notes };
 }
