@@ -4,6 +4,11 @@ import { examples, notEmpty, run } from './options.ts';
 const format = (...choices: readonly string[]): Option =>
   new Option('-o, --output <FORMAT>', 'how to print').choices(choices).default('text');
 
+const layout = (): Option =>
+  new Option('--layout <LAYOUT>', "how rules are put together: under kube-proxy's names, or as trees under our own")
+    .choices(['flat', 'tree'])
+    .default('flat');
+
 /** What bundles do to traffic, before any node does it. */
 export function reviewCommands(program: Command): void {
   examples(
@@ -41,9 +46,7 @@ export function reviewCommands(program: Command): void {
       'the interface that it comes in by; left out: the one that such a source usually has',
       notEmpty,
     )
-    .addOption(
-      new Option('--layout <LAYOUT>', 'how the rules are put together').choices(['flat', 'tree']).default('flat'),
-    )
+    .addOption(layout())
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));
 
@@ -68,8 +71,10 @@ export function reviewCommands(program: Command): void {
     "sluice explain 'TCP  10.96.0.10:80 wrr'",
   ])
     .summary('say which Service a chain or a rule belongs to')
-    .description('Finds the Service of a chain or of a line of iptables-save, its manifest and who wrote that.')
-    .argument('<RULE|CHAIN>', 'a line of iptables-save, or the name of a chain')
+    .description(
+      'Finds the Service of a chain, a set or a line of iptables-save, ipvsadm -Ln or ipset list, its manifest and who wrote that.',
+    )
+    .argument('<RULE|CHAIN>', 'a line of iptables-save, ipvsadm -Ln or ipset list, or the name of a chain or a set')
     .option('--dir <DIR>', 'a bundle directory, or a Git revision of one', notEmpty, 'rendered')
     .option('-f, --manifests <FILE|DIR>', 'manifests in which to look for the Service', notEmpty)
     .option('--blame', 'who last changed its first line, and in which commit')
@@ -85,6 +90,7 @@ export function reviewCommands(program: Command): void {
     .description('Counts rules, chains, bytes and the longest way of a packet, and estimates how long the tools load.')
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option('-c, --config <FILE>', 'the SluiceConfig with `budgets`', notEmpty)
+    .addOption(layout())
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/cost.ts')).costCommand(dir, options)));
 }
