@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { execa, type ResultPromise } from 'execa';
+import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { completeFile, serviceFile } from '@sluice/bundle';
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
@@ -18,7 +18,7 @@ let cluster: LiveCluster;
 let dir: string;
 let out: string;
 let port: number;
-let watching: ResultPromise<{ cwd: string; reject: false; all: true }> | undefined;
+let watching: ReturnType<typeof startSluice> | undefined;
 
 beforeEach(async () => {
   cluster = await LiveCluster.start();
@@ -42,8 +42,12 @@ const kubeconfig = (): string => cluster.server.kubeconfig({ token });
 /** Starts the program as a person does, and waits until the directory is there. */
 async function watch(...more: readonly string[]): Promise<void> {
   const args = ['watch', '-o', out, '--kubeconfig', kubeconfig(), '--listen', `127.0.0.1:${port}`, ...more];
-  watching = execa(sluicePath, args, { cwd: dir, reject: false, all: true });
+  watching = startSluice(args);
   await until(() => existsSync(join(out, completeFile)));
+}
+
+function startSluice(args: readonly string[]) {
+  return execa(sluicePath, args, { cwd: dir, reject: false });
 }
 
 async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {

@@ -5,6 +5,8 @@ import { printStale } from '../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
+import { readText } from '../load/tree.ts';
+import { renderAround } from '../render/quarantine/around.ts';
 import { render, type Rendered } from '../render/render.ts';
 import { writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
@@ -13,6 +15,8 @@ import { print, progress, say } from './progress.ts';
 export interface RenderOptions extends InputOptions {
   readonly output: string;
   readonly check?: boolean;
+  /** Go around bad objects: their last good files stay. */
+  readonly quarantine?: boolean;
 }
 
 /** `sluice render`: read, render, and write the directory or say whether it is what would be written. */
@@ -20,7 +24,8 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress('reading');
   const { input, passedOver, allocationsDir, problems } = await readInput(options);
   progress(`rendering ${input.base.length + input.change.length} objects`);
-  const rendered = render(input);
+  const last = (path: string): string | undefined => readText(options.output, path);
+  const rendered = options.quarantine ? renderAround(input, last) : render(input);
   const found = [...problems, ...rendered.problems];
   if (isStopped(found, options.strict)) return refuse(found, options.output);
   say(printProblems(found));
