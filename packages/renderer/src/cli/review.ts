@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { collect, examples, notEmpty, run } from './options.ts';
 
 const format = (...choices: readonly string[]): Option =>
   new Option('-o, --output <FORMAT>', 'how to print').choices(choices).default('text');
@@ -17,6 +17,7 @@ export function reviewCommands(program: Command): void {
       'sluice diff main:rendered rendered',
       'sluice diff origin/main:rendered HEAD:rendered -o markdown > comment.md',
       'sluice diff rendered.old rendered --raw',
+      'KUBECTL_EXTERNAL_DIFF="sluice diff" kubectl diff -f manifests/',
     ],
     'Exit codes: 0 both behave alike, 1 they differ, 2 one of them cannot be read.',
   )
@@ -24,8 +25,10 @@ export function reviewCommands(program: Command): void {
     .description(
       'Compares two bundles by what they do: Services, endpoints, node ports and the traffic that is treated differently.',
     )
-    .argument('<OLD>', 'a bundle directory, or a Git revision of one (REV:PATH)')
+    .argument('<OLD>', 'a bundle directory, a Git revision of one (REV:PATH), or a directory of manifests')
     .argument('<NEW>', 'the same')
+    .option('-c, --config <FILE>', 'with manifests: the SluiceConfig by which they are rendered', notEmpty)
+    .option('--base <SNAPSHOT>', 'with manifests: what both are laid over; may be repeated', collect)
     .addOption(format('text', 'json', 'markdown'))
     .option('--raw', 'the files as a unified diff instead')
     .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
