@@ -233,5 +233,18 @@ describe('commits', () => {
     expect(git(origin, 'show', 'main:README')).toBe('b\n');
     expect(git(work, 'status', '--porcelain')).toBe('');
     expect(await isFresh()).toBe(true);
+
+    // What cannot be laid over it line by line: one removes the file that the other changed.
+    git(other, 'pull', '--quiet', '--rebase');
+    writeFileSync(join(other, 'rendered', serviceFile('default', 'shop', 'b', 'iptables')), 'by hand\n');
+    writeFileSync(join(other, 'README'), 'c\n');
+    git(other, 'commit', '--quiet', '-am', 'by hand');
+    git(other, 'push', '--quiet');
+    cluster.remove('services', 'b');
+    await until(() => log().length === 6);
+    expect(log()[0]).toBe('watch: Service shop/b');
+    expect(git(origin, 'show', 'main:README')).toBe('c\n');
+    expect(git(work, 'status', '--porcelain')).toBe('');
+    expect(await isFresh()).toBe(true);
   }, 60_000);
 });

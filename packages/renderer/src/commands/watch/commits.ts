@@ -19,6 +19,12 @@ export interface CommitterListener {
   readonly say: (text: string) => void;
 }
 
+interface Said {
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
 /** Makes one Git commit of the directory for each settled change, and pushes it. */
 export class Committer {
   readonly #dir: string;
@@ -26,6 +32,8 @@ export class Committer {
   readonly #publisher: Publisher;
   readonly #listener: CommitterListener;
   readonly #about = new Set<string>();
+  /** What commits that are not pushed yet are about. */
+  readonly #unpushed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> = Promise.resolve();
 
@@ -68,15 +76,22 @@ export class Committer {
     // The files must not change between the look at them and the commit.
     this.#publisher.hold();
     try {
-      await this.#must(['add', '--all', '--', '.']);
-      const staged = await this.#git(['diff', '--cached', '--quiet', '--', '.']);
-      if (staged.exitCode === 0) return;
-      await this.#must(['commit', '--quiet', '--no-verify', '--message', messageOf(about), '--', '.']);
+      if (!(await this.#record(about))) return;
     } finally {
       this.#publisher.release();
     }
     for (const thing of about) this.#about.delete(thing);
-    this.#listener.say(`committed: ${messageOf(about).split('\n')[0]}\n`);
+    for (const thing of about) this.#unpushed.add(thing);
+    this.#listener.say(`committed: ${messageOf(about).replace(/\n.*/s, '')}\n`);
+  }
+
+  /** @returns false when there is nothing to commit */
+  async #record(about: readonly string[]): Promise<boolean> {
+    await this.#must(['add', '--all', '--', '.']);
+    const staged = await this.#git(['diff', '--cached', '--quiet', '--', '.']);
+    if (staged.exitCode === 0) return false;
+    await this.#must(['commit', '--quiet', '--no-verify', '--message', messageOf(about), '--', '.']);
+    return true;
   }
 
   /** Pushes; over what others pushed meanwhile, this is laid. */
@@ -84,7 +99,10 @@ export class Committer {
     let why = '';
     for (let attempt = 1; attempt <= pushesMax; attempt++) {
       const pushed = await this.#git(['push', '--quiet']);
-      if (pushed.exitCode === 0) return;
+      if (pushed.exitCode === 0) {
+        this.#unpushed.clear();
+        return;
+      }
       why = pushed.stderr;
       await this.#rebase();
       await new Promise((resolve) => setTimeout(resolve, pushPauseMs * attempt * Math.random()));
@@ -101,10 +119,21 @@ export class Committer {
       const rebased = await this.#git(['rebase', '--quiet', '--strategy-option', 'theirs', '@{upstream}']);
       if (rebased.exitCode === 0) return;
       await this.#git(['rebase', '--abort']);
-      throw new Error(`Cannot lay the commits of ${this.#dir} over what others pushed: ${rebased.stderr}`);
+      await this.#restart();
     } finally {
       this.#publisher.release('changed');
     }
+  }
+
+  /**
+   * Where commits cannot be laid one by one, such as when one removes a file that somebody changed: one commit of all of them, over
+   * what others pushed. The directory is this process's own, so its files are what they are to be.
+   */
+  async #restart(): Promise<void> {
+    const prefix = (await this.#git(['rev-parse', '--show-prefix'])).stdout.trim();
+    await this.#must(['reset', '--quiet', '--mixed', '@{upstream}']);
+    if (prefix !== '') await this.#git(['checkout', '--quiet', 'HEAD', '--', ':(top)', `:(top,exclude)${prefix}`]);
+    await this.#record([...this.#unpushed]);
   }
 
   async #must(args: readonly string[]): Promise<void> {
@@ -112,14 +141,14 @@ export class Committer {
     if (exitCode !== 0) throw new Error(`Cannot commit ${this.#dir}: git ${args[0]}: ${stderr}`);
   }
 
-  async #git(args: readonly string[]): Promise<{ readonly exitCode: number | undefined; readonly stderr: string }> {
-    const { exitCode, stderr, message } = await execa(gitPath(), ['-C', this.#dir, ...args], {
+  async #git(args: readonly string[]): Promise<Said> {
+    const { exitCode, stdout, stderr, message } = await execa(gitPath(), ['-C', this.#dir, ...args], {
       env: { GIT_TERMINAL_PROMPT: '0', GIT_EDITOR: 'true', LC_ALL: 'C' },
       stdin: 'ignore',
       reject: false,
       timeout: commandTimeoutMs,
     });
-    return { exitCode, stderr: stderr || (exitCode === 0 ? '' : (message ?? '')) };
+    return { exitCode, stdout, stderr: stderr || (exitCode === 0 ? '' : (message ?? '')) };
   }
 }
 
