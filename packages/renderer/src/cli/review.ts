@@ -55,8 +55,8 @@ export function reviewCommands(program: Command): void {
 
   examples(
     program.command('prove'),
-    ['sluice prove rendered', 'sluice prove main:rendered -o json'],
-    'Exit codes: 0 everything is as declared, 1 something is not, 2 the bundle cannot be read.',
+    ['sluice prove rendered', 'sluice prove main:rendered -o json', 'sluice prove rendered --alike'],
+    'Exit codes: 0 everything is as it must be, 1 something is not, 2 the bundle cannot be read.',
   )
     .summary('check that rules do what their Services declare')
     .description(
@@ -64,6 +64,10 @@ export function reviewCommands(program: Command): void {
         'that they reach the declared endpoints with equal shares, or are turned away as the policies say.',
     )
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .option(
+      '--alike',
+      'instead, check that profiles of both modes serve the Services alike, up to the published differences, and so do layouts flat and tree',
+    )
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/prove.ts')).proveCommand(dir, options)));
 
