@@ -32,6 +32,7 @@ const schema = v.strictObject({
   kind: v.literal('SluicedConfig'),
   node: subdomain,
   bundle: v.optional(absolutePath, '/etc/sluice/rendered'),
+  bundleOwner: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 2))),
   state: v.optional(absolutePath, '/var/lib/sluice'),
   backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
   takeOver: v.optional(v.literal('kube-proxy')),
