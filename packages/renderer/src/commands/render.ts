@@ -53,25 +53,36 @@ function refuse(problems: readonly Problem[], output: string): number {
 
 /** What `--check` finds: nothing, or the hunks on stdout and a problem that counts them. */
 function check(dir: string, rendered: Rendered, plan: TreePlan, allocationsDir: string): number {
-  const stale = plan.write.length + plan.remove.length;
-  if (stale === 0 && rendered.created.length === 0) {
+  const problem = staleProblem(dir, rendered, plan, allocationsDir);
+  if (problem === undefined) {
     say(`${dir} is what would be written: ${rendered.files.size} files\n`);
     return exitCodes.done;
   }
   print(printStale(dir, rendered.files, plan));
+  say(printProblems([problem]));
+  return exitCodes.different;
+}
+
+/** `OUTPUT_STALE` when something would be written: files of the bundle or numbers of Services. */
+export function staleProblem(
+  dir: string,
+  rendered: Rendered,
+  plan: TreePlan,
+  allocationsDir: string,
+): Problem | undefined {
+  const stale = plan.write.length + plan.remove.length;
+  if (stale === 0 && rendered.created.length === 0) return undefined;
   const missing = rendered.created.map((allocation) => `${allocationsDir}/${allocationPath(allocation)}`);
   const why = [
     stale === 0 ? '' : `${stale} of its files would be written, changed or removed`,
     missing.length === 0 ? '' : `${services(missing.length)} would get numbers, to be kept in ${some(missing)}`,
   ];
-  const problem: Problem = {
+  return {
     code: 'OUTPUT_STALE',
     level: 'error',
     message: `Cannot take ${dir} as current: ${why.filter((text) => text !== '').join('; ')}`,
     hint: 'Run the same command without --check and commit what it writes',
   };
-  say(printProblems([problem]));
-  return exitCodes.different;
 }
 
 const services = (count: number): string => (count === 1 ? '1 Service' : `${count} Services`);
