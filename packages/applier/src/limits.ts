@@ -31,6 +31,11 @@ export const limits = {
   /** A set that lacks more entries than this is filled beside and swapped in. */
   setEntriesInPlaceMax: 256,
 
+  /** Connections of UDP that are forgotten after a change; more are left to time out. One takes the kernel a walk over its table. */
+  connectionsForgottenMax: 512,
+  /** The same where each needs a process. */
+  connectionsForgottenSinglyMax: 16,
+
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
   probeTimeoutMsDefault: 2_000,

@@ -18,7 +18,7 @@ import { peek } from './history/history.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';
-import { messageOf } from './rollout/rollout.ts';
+import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
 /** One thing that was looked at, and what to do about it. */

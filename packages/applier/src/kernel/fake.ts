@@ -11,7 +11,7 @@ import {
   type TableName,
   targetOf,
 } from '@sluice/bundle';
-import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import { type Flow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
 import { readSave } from './save.ts';
@@ -42,6 +42,10 @@ export class FakeKernel implements Kernel {
   readonly ipvs = new FakeIpvs({ ipv4: ['192.0.2.11'] });
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
+  /** Flows that were to be forgotten. */
+  readonly forgotten: Flow[] = [];
+  /** Connections of UDP, each by its flow, which a test sets. */
+  readonly tracked: Flow[] = [];
   readonly #families: Record<Family, Tables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;
@@ -104,6 +108,15 @@ export class FakeKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSize;
+  }
+
+  async forgetFlows(flows: readonly Flow[]): Promise<number> {
+    this.forgotten.push(...flows);
+    const gone = new Set(flows.map((flow) => JSON.stringify(flow)));
+    const left = this.tracked.filter((flow) => !gone.has(JSON.stringify(flow)));
+    const count = this.tracked.length - left.length;
+    this.tracked.splice(0, Infinity, ...left);
+    return count;
   }
 }
 

@@ -1,13 +1,15 @@
 import type { Family, SysctlKey, TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import { type Flow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
+import { forgetFlows } from './conntrack.ts';
+import { interfaceAddresses } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { rehearse } from './rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { readList, readSave } from './save.ts';
 import type { Tunables } from './sysctl.ts';
-import type { FamilyTools, Tools } from './tools.ts';
+import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
 /** Said by both backends when a chain, or the table, is not there. */
 const absent = /No chain\/target\/match by that name|does not exist|is incompatible, use 'nft' tool/;
@@ -97,6 +99,12 @@ export class LinuxKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSizeFixed ? undefined : this.#tunables.readHashSize();
+  }
+
+  async forgetFlows(flows: readonly Flow[]): Promise<number> {
+    const conntrack = findTool('conntrack');
+    if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
+    return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run);
   }
 
   #toolsOf(family: Family): FamilyTools {

@@ -2,6 +2,8 @@ import type { BundleFiles, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
+import { flowChange, forgetAfter } from './flows.ts';
+import { messageOf } from './message.ts';
 import type { Outcome } from './outcome.ts';
 import { adaptGoal, countNames, ownState, strangers } from './own.ts';
 import { type Plan, plan } from './plan.ts';
@@ -10,7 +12,6 @@ import {
   carryOut,
   type Ending,
   type Ground,
-  messageOf,
   restore,
   rollout,
   takeBack,
@@ -243,6 +244,7 @@ export class Keeper {
     } catch (error) {
       return { kind: 'held', because: `generation ${target.number} cannot be loaded`, rollback: messageOf(error) };
     }
+    if (standing) await forgetAfter(flowChange(standing.state, old).old, this.#ports);
     return { kind: 'confirmed', generation: await journal.choose(target), steps: 0 };
   }
 }

@@ -45,6 +45,28 @@ export interface Kernel {
   readSysctl(key: SysctlKey): Promise<number | undefined>;
   /** The size of the conntrack hash table; undefined when it cannot be read or raised here, and then nothing is planned for it. */
   readHashSize(): Promise<number | undefined>;
+  /**
+   * Forgets connections that would go on as before whatever the rules say. Best effort, after the change and never before.
+   * @returns how many there were
+   */
+  forgetFlows(flows: readonly Flow[]): Promise<number>;
+}
+
+/** Connections of one way through a Service: what was asked for, and the endpoint that nat chose. */
+export interface Flow {
+  readonly family: Family;
+  readonly protocol: 'tcp' | 'udp' | 'sctp';
+  /** undefined: any address of the node, through a node port. */
+  readonly address: string | undefined;
+  readonly port: number;
+  /** `10.244.1.5:8080`; undefined: connections that no nat rule translated. */
+  readonly endpoint: string | undefined;
+}
+
+/** Flows that only the old program has, and flows that only the new one has. */
+export interface FlowChange {
+  readonly old: readonly Flow[];
+  readonly fresh: readonly Flow[];
 }
 
 /** Why the kernel, or the tool in front of it, did not do what it was asked. */
