@@ -138,3 +138,23 @@ test.skipIf(noBrowser)(
     expect(dom.match(/role="option"/g)?.length).toBeLessThan(200);
   },
 );
+
+test.skipIf(noBrowser).each([500, 820, 1280])(
+  '(needs chromium) in a window of %i pixels nothing lies beside it, and every part can be reached by Tab',
+  { timeout: browserMs },
+  async (width) => {
+    const steps = `
+      const root = document.documentElement;
+      root.dataset.overflow = String(root.scrollWidth - root.clientWidth);
+      const reached = [...document.querySelectorAll('a, button, input, select, summary, [tabindex="0"]')]
+        .filter((part) => part.tabIndex === 0 && part.getClientRects().length > 0);
+      root.dataset.reached = reached.map((part) => part.id || part.tagName).join(' ');`;
+    const { dom, console } = await visit(page, steps, width);
+    expect(console).toEqual([]);
+    expect(dom).toContain('data-overflow="0"');
+    const [, reached = ''] = /data-reached="([^"]*)"/.exec(dom) ?? [];
+    expect(reached.split(' ')).toEqual(
+      expect.arrayContaining(['service-search', 'service-list', 'flow-search', 'flow-list', 'SUMMARY', 'drawing-all']),
+    );
+  },
+);
