@@ -38,6 +38,15 @@ const schema = v.strictObject({
   takeOver: v.optional(v.literal('kube-proxy')),
   allowPartial: v.optional(v.boolean(), false),
   rehearse: v.optional(v.boolean(), true),
+  ipvs: v.optional(
+    v.strictObject({
+      drainSeconds: v.optional(
+        v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(limits.drainMsMax / 1000)),
+        limits.drainMs / 1000,
+      ),
+    }),
+    {},
+  ),
   listen: v.optional(hostPort, '127.0.0.1:10276'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),
   probes: v.optional(v.array(probeSchema), []),

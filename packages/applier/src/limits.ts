@@ -26,8 +26,10 @@ export const limits = {
   /** What a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
 
-  /** A real server of mode ipvs leaves at the latest so long after nobody wanted it any more, whoever is still connected. */
+  /** A real server of mode ipvs leaves at the latest so long after nobody wanted it any more, whoever is still connected, unless the config says otherwise. */
   drainMs: 15 * 60_000,
+  /** The longest that a node's config may ask for. */
+  drainMsMax: 24 * 3_600_000,
   /** A set that lacks more entries than this is filled beside and swapped in. */
   setEntriesInPlaceMax: 256,
 

@@ -171,6 +171,8 @@ export interface Ports {
   readonly probes: Probes;
   readonly clock: Clock;
   readonly report: Report;
+  /** How long a real server may drain. */
+  readonly drainMs: number;
 }
 
 /** What the machine is and can do, as far as admission asks. kernel/facts.ts reads it. */

@@ -44,9 +44,9 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   const { kernel, journal, probes, report } = ports;
   const wanted = withDropped(bundle.state, ground.from.state, journal.originals);
   const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
-  const now = await withSysctls(ground.now, goal, ports);
   const owned = chainNames(ground.from.state);
   const virtual = await lookVirtual(goal, owned, ports, ground.ipvs);
+  const now = await withSysctls(ground.now, goal, ports);
   const conflicts = conflictsOf(goal, owned, virtual);
   if (conflicts) return { outcome: { kind: 'refused', refusal: conflicts }, settled: now };
   const change = plan(now, goal, kernel, virtual?.plan);
@@ -202,7 +202,7 @@ export function wayBack(from: Generation, intent: Intent): NodeState {
 export async function restore(
   goal: NodeState,
   owned: ChainNames,
-  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal'>,
+  ports: Omit<Ports, 'rehearsal' | 'probes'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
   const names = joinNames(owned, chainNames(goal));
@@ -212,8 +212,8 @@ export async function restore(
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families);
     const adapted = adaptGoal(goal, observed, names);
-    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     const virtual = await lookVirtual(adapted, names, ports);
+    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
     return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
   };
