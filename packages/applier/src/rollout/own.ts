@@ -1,6 +1,8 @@
 import {
   canonicalRule,
   type Family,
+  isKubeProxyChain,
+  jumpedChains,
   sharedChains,
   type TableName,
   type TableProgram,
@@ -27,24 +29,6 @@ import {
  * is neither read further nor written.
  */
 
-/** The chains into which built-in chains jump (`iptablesJumpChains` in kube-proxy's `pkg/proxy/iptables/proxier.go`). */
-const entryChains: ReadonlySet<string> = new Set([
-  'KUBE-SERVICES',
-  'KUBE-EXTERNAL-SERVICES',
-  'KUBE-NODEPORTS',
-  'KUBE-POSTROUTING',
-  'KUBE-FORWARD',
-  'KUBE-PROXY-FIREWALL',
-  // Of mode ipvs.
-  'KUBE-NODE-PORT',
-  'KUBE-IPVS-FILTER',
-  'KUBE-IPVS-OUT-FILTER',
-]);
-
-/** The names that kube-proxy gives. Network policy controllers use other KUBE-* names (KUBE-ROUTER-…, KUBE-POD-FW-…). */
-const kubeProxyName =
-  /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER|(SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16})$/;
-
 /** Chains with kube-proxy's names that we did not make, by family and table; a sign of kube-proxy or another Sluice. */
 export function strangers(observed: Observed, owned: ChainNames): ChainNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
@@ -53,7 +37,7 @@ export function strangers(observed: Observed, owned: ChainNames): ChainNames {
     if (!seen) continue;
     const names = (table: TableName): readonly string[] => {
       const own = new Set(owned[family]?.[table]);
-      return [...seen[table].chains.keys()].filter((name) => kubeProxyName.test(name) && !own.has(name));
+      return [...seen[table].chains.keys()].filter((name) => isKubeProxyChain(name) && !own.has(name));
     };
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
@@ -86,7 +70,7 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, g
 /** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the goal has. */
 function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   const target = targetOf(rule);
-  return target !== undefined && (entryChains.has(target) || sharedChains.has(target)) && isOwn(target);
+  return target !== undefined && (jumpedChains.has(target) || sharedChains.has(target)) && isOwn(target);
 }
 
 /**
