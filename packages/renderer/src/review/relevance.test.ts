@@ -19,7 +19,7 @@ const files: BundleFiles = new Map([
   [file('all'), '*filter\n-A KUBE-SERVICES -j KUBE-SVC-ALL\nCOMMIT\n'],
   [
     file('port'),
-    '*nat\n-A KUBE-NODEPORTS -m comment --comment shop/port:http -m tcp -p tcp --dport 30080 -j A\nCOMMIT\n',
+    '*nat\n-A KUBE-NODEPORTS -m comment --comment shop/port:http -m tcp -p tcp --dport 30080 -j KUBE-EXT-AAAAAAAAAAAAAAAA\nCOMMIT\n',
   ],
 ]);
 
