@@ -17,7 +17,7 @@ export function reviewCommands(program: Command): void {
       'sluice diff main:rendered rendered',
       'sluice diff origin/main:rendered HEAD:rendered -o markdown > comment.md',
       'sluice diff rendered.old rendered --raw',
-      'KUBECTL_EXTERNAL_DIFF="sluice diff" kubectl diff -f manifests/',
+      'KUBECTL_EXTERNAL_DIFF=integrations/kubectl-diff kubectl diff -f manifests/',
     ],
     'Exit codes: 0 both behave alike, 1 they differ, 2 one of them cannot be read.',
   )
