@@ -20,6 +20,7 @@ import { peek } from './history/history.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';
+import { lookForProxy } from './rollout/proxy.ts';
 import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
@@ -184,6 +185,9 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
     running.length === 0
       ? good('kube-proxy', 'does not run')
       : bad('kube-proxy', `process ${running.join(', ')}`, 'stop it before sluiced starts: two owners undo each other');
+  const look = standing === null && count === 0;
+  const left = look ? await lookForProxy(kernel, config.takeOver !== undefined, [], []) : {};
+  if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
   if (count === 0) return [proxy, good('KUBE-* chains of others', 'none')];
   const todo = config.takeOver
     ? 'sluiced takes them over; generation 0 keeps them'

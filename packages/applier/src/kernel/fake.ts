@@ -42,6 +42,8 @@ export class FakeKernel implements Kernel {
   readonly ipvs = new FakeIpvs({ ipv4: ['192.0.2.11'] });
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
+  /** Whether a kube-proxy in mode nftables left its table. */
+  hasProxyTable = false;
   /** Flows that were to be forgotten. */
   readonly forgotten: Flow[] = [];
   /** Connections of UDP, each by its flow, which a test sets. */
@@ -108,6 +110,10 @@ export class FakeKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSize;
+  }
+
+  async proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }> {
+    return { ipvs: (await this.ipvs.observe()).bound !== undefined, nftables: this.hasProxyTable };
   }
 
   async forgetFlows(flows: readonly Flow[]): Promise<number> {

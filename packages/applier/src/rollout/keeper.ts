@@ -4,6 +4,7 @@ import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
 import { flowChange, forgetAfter } from './flows.ts';
 import { messageOf } from './message.ts';
+import { lookForProxy } from './proxy.ts';
 import type { Outcome } from './outcome.ts';
 import { adaptGoal, countNames, ownState, strangers } from './own.ts';
 import { type Plan, plan } from './plan.ts';
@@ -196,17 +197,24 @@ export class Keeper {
     const taken = this.#options.takeOver ? others : {};
     const refusal = this.#mayTake(others);
     if (refusal) return refusal;
+    const proxy = standing ? {} : await this.#otherModes(bundle);
+    if ('problems' in proxy) return proxy;
     const names = joinNames(owned, taken);
     const now: NodeState = { families: ownState(observed, names, bundle.state), sysctls: new Map() };
-    const from = standing ?? (await this.#first(now, observed, dryRun));
+    const from = standing ?? (await this.#first({ ...now, ...proxy }, observed, dryRun));
     return { from, now, observed };
+  }
+
+  /** State of mode ipvs that is taken over, or why there is something that cannot be. */
+  #otherModes({ state }: AdmittedBundle): ReturnType<typeof lookForProxy> {
+    const excluded = state.ipvs?.excludeCIDRs ?? [];
+    return lookForProxy(this.#ports.kernel, this.#options.takeOver, this.#facts().kubeProxies(), excluded);
   }
 
   /** Stores what stood before Sluice. A dry run only pretends. */
   async #first(now: NodeState, observed: Observed, dryRun: boolean): Promise<Generation> {
-    const state: NodeState = { families: now.families, sysctls: new Map() };
     this.#ports.report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
-    return dryRun ? { number: 0, version: 'before', state } : this.#ports.journal.adopt(state);
+    return dryRun ? { number: 0, version: 'before', state: now } : this.#ports.journal.adopt(now);
   }
 
   #mayTake(others: ChainNames): Refusal | undefined {

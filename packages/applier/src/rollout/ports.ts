@@ -45,6 +45,8 @@ export interface Kernel {
   readSysctl(key: SysctlKey): Promise<number | undefined>;
   /** The size of the conntrack hash table; undefined when it cannot be read or raised here, and then nothing is planned for it. */
   readHashSize(): Promise<number | undefined>;
+  /** What a kube-proxy in another mode than iptables left: its interface, or its table in nftables. */
+  proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }>;
   /**
    * Forgets connections that would go on as before whatever the rules say. Best effort, after the change and never before.
    * @returns how many there were
