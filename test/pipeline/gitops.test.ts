@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Repository } from './repository.ts';
+import { matches } from '../scripts/script.ts';
+import { readme, Repository } from './repository.ts';
 
 /** Each review starts eight programs, on a machine that may be busy. */
 const reviewMs = 120_000;
@@ -115,4 +116,14 @@ test('the first commit of rules has nothing to be compared with, and is reviewed
   expect(review).toMatchObject({ exit: 0 });
   expect(review.said).toContain('has no rendered yet');
   expect(review.file('comment.md')).toBe('');
+});
+
+test('the README shows what the example prints', { timeout: reviewMs }, async () => {
+  await repository.change();
+  await repository.render();
+  const [, ...listed] = (/```\n(\$ sluice diff [^]*?)\n```/.exec(readme())?.[1] ?? '').split('\n');
+  const { exit, stdout } = await repository.sluice('diff', 'main:rendered', 'rendered');
+  const inside = listed.map((line) => (line.trim() === '…' ? '…' : line));
+  expect(exit).toBe(1);
+  expect(matches(stdout, inside) ? 'as listed' : stdout).toBe('as listed');
 });
