@@ -1,5 +1,5 @@
 import { Inbox } from '../inbox/inbox.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
@@ -42,7 +42,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
       return change.steps.length === 0 ? exitCodes.done : exitCodes.different;
     }
     const left = await session.keeper.recover();
-    if (left) terminal.out('a change that was left open was taken back first\n');
+    if (left) terminal.out(`first: ${describe(left)}\n`);
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
     return tell(await session.keeper.put(arrival.tree.files, true), terminal);

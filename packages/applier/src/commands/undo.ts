@@ -41,7 +41,7 @@ function defaultTarget(history: Session['history']): number | undefined {
   if (record.open) return record.open.from;
   if (record.held !== null && record.current !== null && history.standing) return record.current;
   const confirmed = record.history.filter(
-    ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'first-run',
+    ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'fell-back' || what === 'first-run',
   );
   return confirmed.findLast(({ generation }) => generation !== record.current)?.generation;
 }

@@ -31,6 +31,7 @@ export class History implements Journal {
   readonly #now: () => Date;
   #record: NodeRecord;
   #standing: Generation | undefined;
+  #damaged: Journal['damaged'];
 
   private constructor(directory: string, record: NodeRecord, now: () => Date) {
     this.#directory = directory;
@@ -59,8 +60,8 @@ export class History implements Journal {
     try {
       this.#standing = this.#read(number);
     } catch (error) {
-      const why = error instanceof StateError ? error.message : String(error);
-      this.#record = { ...this.#record, held: this.#record.held ?? why };
+      const because = error instanceof StateError ? error.message : String(error);
+      this.#damaged = { number, because };
     }
   }
 
@@ -77,11 +78,16 @@ export class History implements Journal {
   }
 
   get held(): string | undefined {
-    return this.#record.held ?? undefined;
+    return this.#record.held ?? this.#damaged?.because;
   }
 
   get originals(): ReadonlyMap<SysctlKey, number> {
     return sysctlMap(this.#record.originals);
+  }
+
+  /** A node that was held before waits for a person anyway. */
+  get damaged(): Journal['damaged'] {
+    return this.#record.held === null ? this.#damaged : undefined;
   }
 
   quarantined(version: string): string | undefined {
@@ -199,6 +205,13 @@ export class History implements Journal {
     this.#save({ ...this.#record, held: because, history });
   }
 
+  async fallBack(target: Generation, because: string): Promise<void> {
+    const history = this.#and({ what: 'fell-back', generation: target.number, version: target.version, because });
+    this.#save({ ...this.#record, current: target.number, open: null, history });
+    this.#standing = target;
+    this.#damaged = undefined;
+  }
+
   async choose(target: Generation): Promise<Generation> {
     const { open } = this.#record;
     const left = open?.version ?? this.#standing?.version;
@@ -216,6 +229,7 @@ export class History implements Journal {
       history,
     });
     this.#standing = target;
+    this.#damaged = undefined;
     return target;
   }
 
@@ -227,6 +241,7 @@ export class History implements Journal {
     });
     this.#save({ ...this.#record, current: null, open: null, held: null, originals: {}, history });
     this.#standing = undefined;
+    this.#damaged = undefined;
   }
 
   /** Counts one more process that tries to finish the open transaction. @returns how many there were, this one included */

@@ -22,7 +22,7 @@ const intent = v.strictObject({
 });
 const entry = v.strictObject({
   at: v.string(),
-  what: v.picklist(['first-run', 'confirmed', 'rolled-back', 'held', 'chosen', 'cleaned-up']),
+  what: v.picklist(['first-run', 'confirmed', 'rolled-back', 'held', 'chosen', 'fell-back', 'cleaned-up']),
   generation: v.number(),
   version: v.string(),
   because: v.optional(v.string()),

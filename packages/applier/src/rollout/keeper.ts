@@ -1,7 +1,8 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles, Family, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
+import { fallBack } from './fall-back.ts';
 import { flowChange, forgetAfter } from './flows.ts';
 import { messageOf } from './message.ts';
 import { lookForProxy } from './proxy.ts';
@@ -58,11 +59,14 @@ export class Keeper {
   }
 
   /**
-   * Finishes what a process before this one left open: the old rules come back. To be called first.
+   * Finishes what a process before this one left open: the old rules come back. To be called first. A generation that cannot be
+   * read any more is gone around here, too.
    * @returns undefined when nothing was open
    */
   async recover(): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
+    const fell = await fallBack(this.#families(), this.#ports);
+    if (fell) return fell;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
     const intent = journal.open;
     if (!intent) return undefined;
@@ -75,6 +79,11 @@ export class Keeper {
     const ending = await takeBack(because, from, intent, this.#ports, 'process');
     this.#settled = ending.settled;
     return ending.outcome;
+  }
+
+  /** Those that the node has tools for. */
+  #families(): readonly Family[] {
+    return familyNames.filter((family) => this.#facts().tools[family] !== undefined);
   }
 
   async #hold(because: string): Promise<Outcome> {
@@ -190,8 +199,7 @@ export class Keeper {
     if (standing && sameFamilies && this.#settled) {
       return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
-    const families = familyNames.filter((family) => this.#facts().tools[family] !== undefined);
-    const observed = await kernel.observe(families);
+    const observed = await kernel.observe(this.#families());
     const owned = standing ? chainNames(standing.state) : {};
     const others = strangers(observed, owned);
     const taken = this.#options.takeOver ? others : {};

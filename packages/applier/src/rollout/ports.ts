@@ -111,6 +111,8 @@ export interface Journal {
   readonly open: Intent | undefined;
   /** Why a person must look; undefined on most days. */
   readonly held: string | undefined;
+  /** The generation that should stand, where it cannot be read; the node is held then. */
+  readonly damaged: { readonly number: number; readonly because: string } | undefined;
   /** Why this version must not be applied again by itself. */
   quarantined(version: string): string | undefined;
   /** A generation that is still kept. */
@@ -132,6 +134,8 @@ export interface Journal {
   hold(because: string): Promise<void>;
   /** A person's decision: this generation stands, whatever was open or held; the version that is left is quarantined. */
   choose(target: Generation): Promise<Generation>;
+  /** The generation that stands cannot be read: an older one stands in its place, and nothing is held or open. */
+  fallBack(target: Generation, because: string): Promise<void>;
   /** The values that sysctls had before Sluice first set them. */
   readonly originals: ReadonlyMap<SysctlKey, number>;
   /** Real servers that drain; kept, so that the next process goes on with them. */

@@ -62,6 +62,10 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get originals() {
       return journal.originals;
     },
+    get damaged() {
+      return journal.damaged;
+    },
+    fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),
     quarantined: (version) => journal.quarantined(version),
     generation: (number) => journal.generation(number),
     adopt: (state) => countdown.through(() => journal.adopt(state)),
