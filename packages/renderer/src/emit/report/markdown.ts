@@ -4,7 +4,8 @@ import { type ChangeReport, turnOf } from '../../review/report/report.ts';
 import { outcomeText, verdictText } from '../../review/words.ts';
 import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
-import { factText, flowHead, packetText, settingLines } from '../review/diff.ts';
+import { factText, flowHead, packetText } from '../review/diff.ts';
+import { settingLines } from '../review/settings.ts';
 import { type DiffSize, webText } from './diff-size.ts';
 
 /** The first line of a comment, by which a pipeline finds its own to write it anew. */
