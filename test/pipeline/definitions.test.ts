@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
+import { commentMark } from '../../packages/renderer/src/emit/report/markdown.ts';
 import { sluice } from './repository.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -50,6 +51,10 @@ test.each(scripts)('integrations/%s is a script that any shell reads', async (na
   const path = join(root, 'integrations', name);
   accessSync(path, constants.X_OK);
   expect((await execa('/bin/sh', ['-n', path])).stderr).toBe('');
+});
+
+test.each(['github/comment.sh', 'gitlab/comment.sh'])('%s looks for the mark that reports begin with', (name) => {
+  expect(read(`integrations/${name}`)).toContain(`mark='${commentMark}'\n`);
 });
 
 test('the scripts that GitLab runs are ones that any shell reads', async () => {
