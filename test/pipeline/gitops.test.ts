@@ -27,6 +27,9 @@ test('the pull request of the example passes, and the comment says what it does'
     '### Sluice: 1 Service appears, 2 Services change, 1 node port opens on 3 nodes, nothing loses its last endpoint',
   );
   expect(comment).toContain('- **added** `shop/search (ipv4)`');
+  expect(comment.join('\n')).toMatch(
+    /^\| waived until 2027-03-31 \| `NODE_PORT_OPENED` \| `shop\/web` \| .*the old load balancer/m,
+  );
   expect(comment.join('\n')).toContain('[The full report](<https://ci.example/7>)');
   expect(review.file('policy.txt')).toContain('waived: shop/web: Cannot open node port');
   expect(JSON.parse(review.file('diff.json'))).toMatchObject({ kind: 'BundleDiff', nodes: { all: 3 } });
