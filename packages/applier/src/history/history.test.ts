@@ -34,7 +34,7 @@ const intent = (version: string): Parameters<History['begin']>[0] => ({
 test('what was confirmed stands after a restart, with everything that it holds', async () => {
   const history = await open();
   await history.adopt({ families: {}, sysctls: new Map() });
-  await history.begin(intent('aaaa'));
+  await history.begin(intent('aaaa'), one);
   await history.confirm('aaaa', one);
   const again = await open();
   expect(again.standing).toEqual({ number: 1, version: 'aaaa', state: one });
@@ -46,10 +46,22 @@ test('a change that was begun is open after a restart, and what stood before it 
   const history = await open();
   await history.adopt({ families: {}, sysctls: new Map() });
   const creates = { ipv4: { filter: [], nat: ['KUBE-SERVICES'] } };
-  await history.begin({ ...intent('aaaa'), creates });
+  await history.begin({ ...intent('aaaa'), creates }, one);
   const again = await open();
   expect(again.open).toEqual({ ...intent('aaaa'), creates });
   expect(again.standing?.number).toBe(0);
+});
+
+test('what an open change leads to is on the disk before it begins, and is no generation to go back to', async () => {
+  const history = await open();
+  await history.adopt({ families: {}, sysctls: new Map() });
+  await history.begin(intent('aaaa'), one);
+  expect(readdirSync(`${directory}/generations`).toSorted()).toEqual(['0', '1']);
+  expect(await (await open()).generation(1)).toBeUndefined();
+  await history.abandon('health failed', 'bundle');
+  await history.begin(intent('bbbb'), two);
+  await history.confirm('bbbb', two);
+  expect((await open()).standing).toEqual({ number: 1, version: 'bbbb', state: two });
 });
 
 test('a generation has the native text that a person loads by hand', async () => {
@@ -65,12 +77,12 @@ test('a generation has the native text that a person loads by hand', async () =>
 test('a bundle that failed is remembered as bad; one during which the process ended only after the third time', async () => {
   const history = await open();
   await history.adopt({ families: {}, sysctls: new Map() });
-  await history.begin(intent('bad'));
+  await history.begin(intent('bad'), one);
   await history.abandon('health failed', 'bundle');
   expect(history.quarantined('bad')).toBe('health failed');
   for (let times = 1; times <= limits.interruptedMax; times++) {
     expect(history.quarantined('unlucky')).toBeUndefined();
-    await history.begin(intent('unlucky'));
+    await history.begin(intent('unlucky'), one);
     await history.abandon('the process ended', 'process');
   }
   expect((await open()).quarantined('unlucky')).toBe('the process ended');

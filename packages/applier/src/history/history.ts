@@ -4,7 +4,7 @@ import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { Fault, Generation, Intent, Journal } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
-import { publishDirectory, readIfThere, writeDurably } from './files.ts';
+import { publishDirectory, readIfThere, writeDurably, writing } from './files.ts';
 import { printGeneration, readGeneration } from './generation.ts';
 import {
   freshRecord,
@@ -32,6 +32,8 @@ export class History implements Journal {
   #record: NodeRecord;
   #standing: Generation | undefined;
   #damaged: Journal['damaged'];
+  /** The generation that the open transaction leads to, on the disk since it began. */
+  #stored: Generation | undefined;
 
   private constructor(directory: string, record: NodeRecord, now: () => Date) {
     this.#directory = directory;
@@ -44,7 +46,7 @@ export class History implements Journal {
    * @param now the time of day, for people who read the history; nothing is decided by it
    */
   static async open(directory: string, node: string, now: () => Date): Promise<History> {
-    mkdirSync(`${directory}/generations`, { recursive: true, mode: 0o700 });
+    writing(directory, () => mkdirSync(`${directory}/generations`, { recursive: true, mode: 0o700 }));
     const known = peek(directory);
     if (known && known.node !== node) {
       const hint = 'Use another state directory, or the node name that this one was made for';
@@ -96,6 +98,8 @@ export class History implements Journal {
 
   async generation(number: number): Promise<Generation | undefined> {
     if (this.#standing?.number === number) return this.#standing;
+    // What an open transaction leads to is on the disk and was never confirmed.
+    if (number >= this.#record.next) return undefined;
     try {
       return this.#read(number);
     } catch {
@@ -141,7 +145,10 @@ export class History implements Journal {
     return generation;
   }
 
-  async begin(intent: Intent): Promise<void> {
+  async begin(intent: Intent, state: NodeState): Promise<void> {
+    const generation: Generation = { number: this.#record.next, version: intent.version, state };
+    publishDirectory(this.#path(generation.number), printGeneration(generation));
+    this.#stored = generation;
     const copy = (
       names: { filter: readonly string[]; nat: readonly string[] } | undefined,
     ): { filter: string[]; nat: string[] } => ({
@@ -170,7 +177,9 @@ export class History implements Journal {
 
   async confirm(version: string, state: NodeState): Promise<Generation> {
     const generation: Generation = { number: this.#record.next, version, state };
-    publishDirectory(this.#path(generation.number), printGeneration(generation));
+    const { number, state: its } = this.#stored ?? {};
+    if (number !== generation.number || its !== state)
+      publishDirectory(this.#path(generation.number), printGeneration(generation));
     const quarantinedNow = { ...this.#record.quarantined };
     delete quarantinedNow[version];
     this.#save({

@@ -119,8 +119,12 @@ export interface Journal {
   generation(number: number): Promise<Generation | undefined>;
   /** Stores what stood before Sluice as generation 0. */
   adopt(state: NodeState): Promise<Generation>;
-  begin(intent: Intent): Promise<void>;
-  /** Stores the generation and closes the transaction: from here on it is what the node boots. */
+  /**
+   * Opens a transaction.
+   * @param state what it leads to: stored here, before anything is changed, so that a full disk is met in time
+   */
+  begin(intent: Intent, state: NodeState): Promise<void>;
+  /** Closes the transaction: from here on the generation is what the node boots. */
   confirm(version: string, state: NodeState): Promise<Generation>;
   /**
    * Closes the transaction: generation `from` stands again.

@@ -57,7 +57,7 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   if (refusal) return { outcome: { kind: 'refused', refusal }, settled: now };
   const before = await probes.once();
   const intent = intentOf(bundle.version, ground.from, goal, now);
-  await journal.begin(intent);
+  await journal.begin(intent, bundle.state);
   const flows = flowChange({ ...now, ...ipvsOf(ground.from.state) }, goal);
   const failure = await attempt(change, goal, before, ports, owned, flows.old);
   if ('because' in failure && failure.kind === 'kernel' && !ground.observed) {

@@ -69,7 +69,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     quarantined: (version) => journal.quarantined(version),
     generation: (number) => journal.generation(number),
     adopt: (state) => countdown.through(() => journal.adopt(state)),
-    begin: (intent) => countdown.through(() => journal.begin(intent)),
+    begin: (intent, state) => countdown.through(() => journal.begin(intent, state)),
     confirm: (version, state) => countdown.through(() => journal.confirm(version, state)),
     abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),
     countRecovery: () => countdown.through(() => journal.countRecovery()),
