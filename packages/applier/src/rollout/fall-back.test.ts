@@ -22,7 +22,8 @@ async function damage(...numbers: readonly number[]): Promise<void> {
 
 const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
 const historyOf = (): readonly { readonly what: string; readonly generation: number }[] =>
-  JSON.parse(readFileSync(`${self.directory}/state.json`, 'utf8')).history;
+  (JSON.parse(readFileSync(`${self.directory}/state.json`, 'utf8')) as { history: ReturnType<typeof historyOf> })
+    .history;
 
 test.each([
   ['the generation before it', [2], 1, '10.244.0.2:8080'],
