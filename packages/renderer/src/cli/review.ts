@@ -29,7 +29,7 @@ export function reviewCommands(program: Command): void {
     .argument('<NEW>', 'the same')
     .option('-c, --config <FILE>', 'with manifests: the SluiceConfig by which they are rendered', notEmpty)
     .option('--base <SNAPSHOT>', 'with manifests: what both are laid over; may be repeated', collect)
-    .addOption(format('text', 'json', 'markdown'))
+    .addOption(format('text', 'json', 'markdown', 'html'))
     .option('--raw', 'the files as a unified diff instead')
     .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
 
