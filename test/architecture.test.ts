@@ -51,7 +51,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
-  'applier/probe': ['applier/config', 'applier/kernel', 'applier/rollout'],
+  'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
   'applier/status': ['applier/rollout', 'bundle'],
   'applier/rollout': ['applier/ipvs', 'applier/limits', 'bundle'],
   'applier/config': ['applier/limits', 'bundle'],

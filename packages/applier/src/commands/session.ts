@@ -7,7 +7,7 @@ import { LinuxKernel } from '../kernel/linux.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
-import { configuredProbes } from '../probe.ts';
+import { configuredProbes } from '../probe/probes.ts';
 import { Keeper } from '../rollout/keeper.ts';
 import type { Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';

@@ -55,7 +55,8 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   }
   const refusal = await rehearse(bundle, change, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal }, settled: now };
-  const before = await probes.once();
+  // By the same rule as afterwards: a probe that flaps is judged alike.
+  const before = await probes.patiently();
   const intent = intentOf(bundle.version, ground.from, goal, now);
   await journal.begin(intent, bundle.state);
   const flows = flowChange({ ...now, ...ipvsOf(ground.from.state) }, goal);

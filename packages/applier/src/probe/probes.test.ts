@@ -1,9 +1,9 @@
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcp, type Server as TcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ProbeConfig } from './config.ts';
-import { runChildren } from './kernel/run.ts';
-import { configuredProbes } from './probe.ts';
+import type { ProbeConfig } from '../config.ts';
+import { runChildren } from '../kernel/run.ts';
+import { configuredProbes } from './probes.ts';
 
 let web: Server;
 let silent: TcpServer;
@@ -75,6 +75,31 @@ test('a patient probe asks until it passes, with the pauses between', async () =
 
 test('a patient probe gives up after its attempts', async () => {
   asked = 0;
-  expect(await probesOf(http('/500')).patiently()).toMatchObject([{ healthy: false, seen: 'status 500' }]);
+  expect(await probesOf(http('/500')).patiently()).toMatchObject([
+    { healthy: false, seen: 'failed 3 of 3 times, the last: status 500: "x"' },
+  ]);
   expect(asked).toBe(3);
+});
+
+test.each([
+  ['one bad answer of three does not count where two are needed', [true, false, true], 2, true],
+  ['two bad answers of three do', [true, false, false], 2, false],
+  ['two good answers decide early', [true, true], 2, true],
+  ['two bad answers decide early', [false, false], 2, false],
+  ['the first bad answer decides where one is enough', [false], 1, false],
+  ['one good answer decides where all must be bad', [false, true], 3, true],
+] as const)('of a window of three: %s', async (_title, answers, failures, healthy) => {
+  let tries = 0;
+  const run = async () => ({ exitCode: answers[tries++] ? 0 : 1, stdout: '', stderr: 'no luck', why: '' });
+  const probe: ProbeConfig = { ...times, attempts: 3, failures, exec: ['/bin/check'] };
+  const [result] = await configuredProbes([probe], clock, run).patiently();
+  expect([result?.healthy, tries]).toEqual([healthy, answers.length]);
+  expect(result?.seen ?? '').toContain(healthy ? 'exit code' : 'exit code 1: "no luck"');
+});
+
+test('what a probe printed is one line of plain text and has an end', async () => {
+  const stderr = `a\nb\u001b[31m${'x'.repeat(5000)}`;
+  const run = async () => ({ exitCode: 1, stdout: '', stderr, why: '' });
+  const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, run).once();
+  expect(result?.seen).toMatch(/^exit code 1: "a b\?\[31mx{10,400}…"$/);
 });
