@@ -34,6 +34,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/commands': [
     'applier/config',
     'applier/daemon',
+    'applier/health',
     'applier/history',
     'applier/inbox',
     'applier/kernel',
@@ -50,6 +51,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/history': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/health': ['applier/limits', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
   'applier/status': ['applier/rollout', 'bundle'],

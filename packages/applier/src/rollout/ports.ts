@@ -157,7 +157,7 @@ export interface ProbeResult {
   readonly seen: string;
 }
 
-/** The node's health checks. probe.ts implements it. */
+/** The node's health checks. probe/probes.ts implements it. */
 export interface Probes {
   /** Every probe once, side by side: the state before a change. */
   once(): Promise<readonly ProbeResult[]>;

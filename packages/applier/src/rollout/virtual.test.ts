@@ -205,10 +205,10 @@ test('whatever line of a change of mode fails, the node ends as it began', async
 
 test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
-  const dying = await self.start(
-    {},
-    { probes: { once: async () => [], patiently: () => new Promise(() => undefined) } },
-  );
+  let asked = 0;
+  // Before the change they answer, after it never.
+  const patiently = (): Promise<[]> => (asked++ === 0 ? Promise.resolve([]) : new Promise(() => undefined));
+  const dying = await self.start({}, { probes: { once: async () => [], patiently } });
   void dying.keeper.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
   const { keeper } = await self.start();
