@@ -39,6 +39,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/inbox',
     'applier/kernel',
     'applier/limits',
+    'applier/log',
     'applier/preflight',
     'applier/probe',
     'applier/rollout',
@@ -54,10 +55,12 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/health': ['applier/limits', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
-  'applier/status': ['applier/rollout', 'bundle'],
+  'applier/metrics': ['applier/rollout', 'bundle'],
+  'applier/status': ['applier/metrics', 'applier/rollout', 'bundle'],
   'applier/rollout': ['applier/ipvs', 'applier/limits', 'bundle'],
   'applier/config': ['applier/limits', 'bundle'],
   'applier/limits': ['bundle'],
+  'applier/log': [],
 };
 
 /** Places whose functions only turn values into values: they see no disk, no process, no clock. */

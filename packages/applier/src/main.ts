@@ -24,6 +24,7 @@ async function runDaemon(options: CommonOptions): Promise<number> {
   return run(options, {
     monotonicMs: () => performance.now(),
     stdout: process.stdout,
+    isTerminal: process.stdout.isTTY,
     environment: process.env,
     onStop(stop) {
       process.once('SIGTERM', stop);
