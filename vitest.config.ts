@@ -13,9 +13,12 @@ const alone = {
 /** Projects run one after the other: guests and clusters of namespaces measure time, and have two cores. */
 const order = (groupOrder: number) => ({ sequence: { groupOrder } });
 
+/** The guest hands on the message of a failed test and nothing else of it: nothing may be cut. */
+const whole = { chaiConfig: { truncateThreshold: 0 } } as const;
+
 /** Only in the emulated guest, which test/vm boots: these tests change the rules of the machine that they run on. */
 const guest = {
-  test: { name: 'guest', include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'], ...alone },
+  test: { name: 'guest', include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'], ...alone, ...whole },
 };
 
 export default defineConfig({
@@ -32,6 +35,7 @@ export default defineConfig({
             'packages/*/src/**/*.test.ts',
             'test/*.test.ts',
             'test/cluster/*.test.ts',
+            'test/fuzz/*.test.ts',
             'test/review/*.test.ts',
             'test/report/*.test.ts',
             'test/pipeline/*.test.ts',

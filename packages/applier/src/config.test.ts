@@ -61,6 +61,7 @@ test.each([
     'it is no DNS name',
     'docs/sluiced.yaml',
   ],
+  ['an alias', 'node: *a\n', '1:1', 'aliases', 'docs/sluiced.yaml'],
   ['a key that stands twice', 'node: a\nnode: b\n', '4:1', 'unique', 'docs/sluiced.yaml'],
 ])('%s is a problem with its place', (_title, text, at, message, hint) => {
   const read = readConfig('sluiced.yaml', head + text);

@@ -94,7 +94,9 @@ export function readConfig(file: string, text: string): Config | { readonly prob
   if (document.errors.length > 0) {
     return { problems: document.errors.map((error) => invalid(place(error.pos[0]), error.message)) };
   }
-  const parsed = v.safeParse(schema, document.toJS({ maxAliasCount: 0 }));
+  const value = plainValue(document);
+  if ('alias' in value) return { problems: [invalid({ file, line: 1, column: 1 }, value.alias)] };
+  const parsed = v.safeParse(schema, value.plain);
   if (!parsed.success) {
     const offset = (path: readonly unknown[]): number => offsetOf(document, path);
     return {
@@ -104,6 +106,15 @@ export function readConfig(file: string, text: string): Config | { readonly prob
   const wrong = wrongProbe(parsed.output.probes);
   if (wrong === undefined) return parsed.output;
   return { problems: [invalid(place(offsetOf(document, ['probes', wrong.index, wrong.field])), wrong.why)] };
+}
+
+/** Aliases are refused: no config needs one, and they make a short text a large value. */
+function plainValue(document: ReturnType<typeof parseDocument>): { plain: unknown } | { alias: string } {
+  try {
+    return { plain: document.toJS({ maxAliasCount: 0, mapAsMap: false }) };
+  } catch (error) {
+    return { alias: `aliases (*name) are not allowed (${error instanceof Error ? error.message : String(error)})` };
+  }
 }
 
 type Issue = v.InferIssue<typeof schema>;

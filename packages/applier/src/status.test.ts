@@ -39,18 +39,18 @@ function readExposition(text: string): ReadonlyMap<string, string> {
   for (const line of text.split('\n').filter((one) => one !== '')) {
     const head = new RegExp(`^# (HELP|TYPE) (${name}) (.+)$`).exec(line);
     if (head?.[1] === 'TYPE') {
-      expect(types.has(head[2] ?? ''), line).toBe(false);
+      expect(types.has(head[2] ?? '')).toBe(false);
       expect(['counter', 'gauge', 'histogram']).toContain(head[3]);
       family = head[2] ?? '';
       types.set(family, head[3] ?? '');
     }
     if (head) continue;
     const sample = sampleForm.exec(line);
-    expect(sample, line).not.toBeNull();
+    expect(sample).not.toBeNull();
     const suffix = types.get(family) === 'histogram' ? '(_bucket|_sum|_count)' : '';
-    expect(sample?.[1], line).toMatch(new RegExp(`^${family}${suffix}$`));
+    expect(sample?.[1]).toMatch(new RegExp(`^${family}${suffix}$`));
     const key = line.slice(0, line.lastIndexOf(' '));
-    expect(samples.has(key), line).toBe(false);
+    expect(samples.has(key)).toBe(false);
     samples.set(key, sample?.[3] ?? '');
   }
   return samples;

@@ -1,0 +1,141 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import {
+  isProblem,
+  readCluster,
+  readNode,
+  readPath,
+  readProfile,
+  readRule,
+  readSysctlLine,
+  resolveNode,
+} from '@sluice/bundle';
+import { afterAll, expect, test } from 'vitest';
+import { readConfig } from '../../packages/applier/src/config.ts';
+import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
+import { freshRecord, readRecord, StateError } from '../../packages/applier/src/history/record.ts';
+import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+
+/** Bytes that somebody else wrote: each parser takes them or refuses them with a type of its own; none throws anything else. */
+
+const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 2 ** 31);
+const scale = process.env['SLUICE_SOAK'] ? 20 : 1;
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'));
+let executions = 0;
+afterAll(() => {
+  rmSync(scratch, { recursive: true, force: true });
+  console.log(`fuzz: ${executions} executions with seed ${seed}`);
+});
+
+const words = [
+  '\n',
+  '\r',
+  '\0',
+  '"',
+  "'",
+  '\\',
+  ' -j ACCEPT',
+  'COMMIT',
+  '*filter',
+  '-M /x',
+  '\u2028',
+  '&a',
+  '*a',
+  '{}',
+  '[',
+  '-1',
+  '1e999',
+  '__proto__: 1',
+  '${node.x}',
+  '@local=X ',
+];
+
+/** Texts made of good ones: a part is cut out, doubled, replaced by a dangerous word, or a bit is another one. */
+function mutated(good: readonly string[]): fc.Arbitrary<string> {
+  const change = fc.record({
+    at: fc.nat(),
+    length: fc.nat({ max: 40 }),
+    kind: fc.constantFrom('cut', 'double', 'word', 'flip', 'text'),
+    word: fc.constantFrom(...words),
+    text: fc.string({ unit: 'binary', maxLength: 20 }),
+  });
+  const changes = fc.array(change, { minLength: 0, maxLength: 6 });
+  return fc.tuple(fc.constantFrom(...good), changes).map(([text, list]) =>
+    list.reduce((now, { at, length, kind, word, text: more }) => {
+      const start = now.length === 0 ? 0 : at % now.length;
+      const part = now.slice(start, start + length);
+      const middle = { cut: '', double: part + part, word: word + part, flip: flip(part), text: more }[kind];
+      return now.slice(0, start) + middle + now.slice(start + length);
+    }, text),
+  );
+}
+const flip = (part: string): string => (part === '' ? '' : String.fromCharCode(part.charCodeAt(0) ^ 4) + part.slice(1));
+
+const files = sampleBundle({ sysctls: ['net.ipv4.vs.conn_reuse_mode = 0'] });
+const text = (path: string): string => files.get(path) ?? '';
+const service = 'profiles/default/services/shop/web.iptables';
+const ruleLines = [...files.values()].flatMap((one) => one.split('\n').filter((line) => line.startsWith('-A ')));
+const config =
+  'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: node-a\nprobes:\n- {name: x, dns: "10.0.0.1:53", query: a.b, failures: 2}\n';
+const open = {
+  from: 0,
+  version: 'v',
+  creates: { ipv4: { filter: [], nat: ['X'] } },
+  sysctls: {},
+  at: '',
+  recoveries: 0,
+};
+const state = JSON.stringify({ ...freshRecord('node-a'), open, quarantined: { a: 'b' } });
+
+/** Each with how often it runs, a good input, and what may come out: a value or a typed refusal. */
+const parsers: readonly (readonly [
+  title: string,
+  runs: number,
+  good: readonly string[],
+  read: (text: string) => void,
+])[] = [
+  ['sluiced.yaml', 8_000, [config], (input) => void readConfig('sluiced.yaml', input)],
+  ['state.json', 30_000, [state], (input) => refusesTyped(() => readRecord(input, 'state.json'))],
+  ['cluster.yaml', 6_000, [text('cluster.yaml')], (input) => void isProblem(readCluster('cluster.yaml', input))],
+  ['profile.yaml', 6_000, [text('profiles/default/profile.yaml')], (input) => void isProblem(readProfile('p', input))],
+  ['node.yaml', 6_000, [text(`nodes/${sampleNode}/node.yaml`)], (input) => void isProblem(readNode('n', input))],
+  ['rule lines', 30_000, ruleLines, (input) => void readRule(input)],
+  ['sysctl lines', 10_000, ['net.ipv4.vs.conn_reuse_mode = 0'], (input) => void readSysctlLine(input)],
+  ['paths', 10_000, [...files.keys()], (input) => void readPath(input)],
+  [
+    'whole bundles',
+    4_000,
+    [text(service)],
+    (input) => void resolveNode(new Map([...files, [service, input]]), sampleNode),
+  ],
+  [
+    'comment blocks',
+    4_000,
+    [
+      '# externalTrafficPolicy Local\n# health-check node port 32000\n# endpoint a 10.0.0.1:80 node-a zone-a terminating\n',
+    ],
+    (input) => void declaredHealth(new Map([...files, [service, input]]), sampleNode),
+  ],
+];
+
+function refusesTyped(read: () => unknown): void {
+  try {
+    read();
+  } catch (error) {
+    if (!(error instanceof StateError)) throw error;
+  }
+}
+
+test.each(parsers)('%s: anything is read or refused by type', { timeout: 120_000 }, (_title, runs, good, read) => {
+  const before = executions;
+  fc.assert(
+    fc.property(mutated(good), (input) => {
+      executions++;
+      read(input);
+    }),
+    { seed, numRuns: runs * scale },
+  );
+  expect(executions - before).toBe(runs * scale);
+});
