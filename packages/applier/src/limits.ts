@@ -31,6 +31,22 @@ export const limits = {
   /** A set that lacks more entries than this is filled beside and swapped in. */
   setEntriesInPlaceMax: 256,
 
+  /** How long the kernel stays on a program on trial when nobody renews it. */
+  deadmanSecondsDefault: 30,
+  /** The filter's half of the switch goes off so much later than nat's. */
+  deadmanFilterSeconds: 2,
+  /** A renewal this close to the end may come too late: then the trial is lost. */
+  deadmanMarginMs: 5_000,
+  /** How often the kernel's entry chains are held against what they should be during a trial. */
+  invariantIntervalMs: 5_000,
+  probationSecondsDefault: 10,
+  /** How long a trial in manual mode waits for a person. */
+  decisionSecondsDefault: 600,
+  /** Flows whose connections are forgotten after a flip; more are left to time out. */
+  flowsForgottenMax: 512,
+  /** How often the steps after the commit token are tried before the node is held for a person. */
+  finishAttemptsMax: 5,
+
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
   probeTimeoutMsDefault: 2_000,
@@ -58,6 +74,9 @@ export const limits = {
 
   generationsKept: 10,
   historyEntriesMax: 200,
+  quarantinedMax: 64,
+  /** Of why something ended: the output of a probe may be long. */
+  reasonCharactersMax: 400,
   /** The lock may be held by a tool that outlived its parent; it ends or is killed within this time. */
   lockWaitSeconds: 10,
   statusReadMsMax: 5_000,

@@ -1,13 +1,15 @@
 import type { Family, SysctlKey, TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
+import { forgetFlows } from './conntrack.ts';
 import { rehearse } from './rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { readList, readSave } from './save.ts';
+import { LinuxSwitch } from './switch.ts';
 import type { Tunables } from './sysctl.ts';
-import type { FamilyTools, Tools } from './tools.ts';
+import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
 /** Said by both backends when a chain, or the table, is not there. */
 const absent = /No chain\/target\/match by that name|does not exist|is incompatible, use 'nft' tool/;
@@ -18,6 +20,7 @@ export class LinuxKernel implements Kernel {
   readonly #run: Run;
   readonly #tunables: Tunables;
   readonly ipvs: LinuxIpvs | undefined;
+  readonly switch: Switch | undefined;
   #hashSizeFixed = false;
 
   constructor(tools: Tools, run: Run, tunables: Tunables) {

@@ -1,6 +1,7 @@
 import {
   canonicalRule,
   type Family,
+  isTreeChain,
   sharedChains,
   type TableName,
   type TableProgram,
@@ -45,15 +46,24 @@ const entryChains: ReadonlySet<string> = new Set([
 const kubeProxyName =
   /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER|(SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16})$/;
 
-/** Chains with kube-proxy's names that we did not make, by family and table; a sign of kube-proxy or another Sluice. */
+/** Chains with kube-proxy's names or with Sluice's that we did not make, by family and table: of kube-proxy or another Sluice. */
 export function strangers(observed: Observed, owned: ChainNames): ChainNames {
+  return foreignChains(observed, owned, (name) => kubeProxyName.test(name) || isTreeChain(name));
+}
+
+/** Chains that look as if Sluice made them in layout `tree`, and it did not. */
+export function otherSluice(observed: Observed, owned: ChainNames): ChainNames {
+  return foreignChains(observed, owned, isTreeChain);
+}
+
+function foreignChains(observed: Observed, owned: ChainNames, isSuspect: (name: string) => boolean): ChainNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const seen = observed[family];
     if (!seen) continue;
     const names = (table: TableName): readonly string[] => {
       const own = new Set(owned[family]?.[table]);
-      return [...seen[table].chains.keys()].filter((name) => kubeProxyName.test(name) && !own.has(name));
+      return [...seen[table].chains.keys()].filter((name) => isSuspect(name) && !own.has(name));
     };
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
@@ -86,7 +96,11 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, g
 /** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the goal has. */
 function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   const target = targetOf(rule);
-  return target !== undefined && (entryChains.has(target) || sharedChains.has(target)) && isOwn(target);
+  return (
+    target !== undefined &&
+    (entryChains.has(target) || sharedChains.has(target) || isTreeChain(target)) &&
+    isOwn(target)
+  );
 }
 
 /**
