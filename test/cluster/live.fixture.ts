@@ -20,6 +20,8 @@ interface Watcher {
  */
 export class LiveCluster {
   readonly server: TestApiServer;
+  /** Says with which status an object that is sent is taken. */
+  onPost: (path: string, body: Item) => number = () => 404;
   /** How long a change takes to those who watch. */
   delayMs = 0;
   #version = 100;
@@ -44,6 +46,10 @@ export class LiveCluster {
   /** Answers watches; lists are left to the server. */
   answer(path: string, request: IncomingMessage, response: ServerResponse): boolean {
     const url = new URL(path, 'https://server');
+    if (request.method === 'POST') {
+      void readBody(request).then((body) => send(response, this.onPost(url.pathname, body), body));
+      return true;
+    }
     if (url.searchParams.get('watch') !== '1') return false;
     if (request.headers.authorization !== `Bearer ${token}`) {
       send(response, 401, {});
@@ -137,6 +143,12 @@ export class LiveCluster {
 
 function write(response: ServerResponse, { type, object }: Logged): void {
   response.write(`${JSON.stringify({ type, object })}\n`);
+}
+
+async function readBody(request: IncomingMessage): Promise<Item> {
+  let text = '';
+  for await (const chunk of request) text += String(chunk);
+  return JSON.parse(text) as Item;
 }
 
 function keyOf(item: Item): string {

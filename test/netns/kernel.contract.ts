@@ -32,6 +32,12 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
     return Object.fromEntries([...nat].filter(([, chain]) => !chain.builtIn).map(([key, chain]) => [key, chain.rules]));
   };
 
+  test(`${name}: connections that are not there need not be forgotten`, async () => {
+    const { kernel } = await open();
+    const flow = { family: 'ipv4', protocol: 'udp', address: '10.96.0.10', port: 53, endpoint: undefined } as const;
+    expect(await kernel.forgetFlows([flow])).toBe(0);
+  });
+
   for (const family of ['ipv4', 'ipv6'] as const) {
     test(`${name}, ${family}: a declared chain is made with its rules, and printed as the grammar prints it`, async () => {
       const { kernel } = await open();

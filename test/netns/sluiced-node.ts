@@ -81,7 +81,12 @@ export class SluicedNode {
 
   /** Starts `sluiced run`; `remove` ends it if nobody else does. */
   start(before = ''): ChildProcess {
-    const [file, args] = this.#inside([process.execPath, main, 'run', '-c', `${this.directory}/sluiced.yaml`], before);
+    return this.startProgram([process.execPath, main, 'run', '-c', `${this.directory}/sluiced.yaml`], before);
+  }
+
+  /** Starts a program inside the namespace, as `start` does. */
+  startProgram(command: readonly string[], before = ''): ChildProcess {
+    const [file, args] = this.#inside(command, before);
     const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     child.stdout?.resume();
     this.#children.push(child);

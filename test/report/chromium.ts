@@ -32,15 +32,23 @@ export interface Visit {
 /**
  * Opens a page in a browser that knows no network.
  * @param steps JavaScript to run when the page is ready; it is let in beside the page's own script by a policy of its own
+ * @param width of the window; Chromium makes none narrower than 500
  */
-export async function visit(page: string, steps = ''): Promise<Visit> {
+export async function visit(page: string, steps = '', width = 1280): Promise<Visit> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-page-'));
   try {
     const file = join(dir, 'page.html');
     writeFileSync(file, steps === '' ? page : withSteps(page, steps));
     const { stdout, stderr } = await execa(
       chromium ?? 'chromium',
-      [...flags, `--user-data-dir=${dir}/profile`, '--virtual-time-budget=4000', '--dump-dom', `file://${file}`],
+      [
+        ...flags,
+        `--user-data-dir=${dir}/profile`,
+        `--window-size=${width},900`,
+        '--virtual-time-budget=4000',
+        '--dump-dom',
+        `file://${file}`,
+      ],
       { timeout: timeoutMs, env: { HOME: dir } },
     );
     const lines = stderr.split('\n').filter((line) => line.includes(':CONSOLE'));

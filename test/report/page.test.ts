@@ -69,11 +69,11 @@ test('a name that is mark-up leaves the page with as many scripts as it had', ()
   }
 });
 
-/** Skipped where no Chromium is: the title says so in the summary of skipped tests. */
-const inBrowser = test.skipIf(chromium === undefined);
+/** Skipped where no Chromium is: the titles say so in the summary of skipped tests. */
+const noBrowser = chromium === undefined;
 const browserMs = 90_000;
 
-inBrowser(
+test.skipIf(noBrowser)(
   '(needs chromium) the page shows Services, flows, findings and the drawing',
   { timeout: browserMs },
   async () => {
@@ -87,7 +87,7 @@ inBrowser(
   },
 );
 
-inBrowser('(needs chromium) keys and search choose a flow', { timeout: browserMs }, async () => {
+test.skipIf(noBrowser)('(needs chromium) keys and search choose a flow', { timeout: browserMs }, async () => {
   const steps = `
     const search = document.getElementById('flow-search');
     search.value = 'shop/audit closes 10.96'; search.dispatchEvent(new Event('input'));
@@ -106,7 +106,7 @@ inBrowser('(needs chromium) keys and search choose a flow', { timeout: browserMs
   expect(dom).toMatch(/<code>sluice trace --node node-\d /);
 });
 
-inBrowser(
+test.skipIf(noBrowser)(
   '(needs chromium) a script that is not the page\u2019s own does not run',
   { timeout: browserMs },
   async () => {
@@ -117,17 +117,44 @@ inBrowser(
   },
 );
 
-inBrowser('(needs chromium) 10,000 Services and flows leave a small document', { timeout: browserMs }, async () => {
-  const json = /id="data">([^]*?)<\/script>/.exec(page)?.[1] ?? '';
-  const data = JSON.parse(json) as PageData;
-  const services = Array.from({ length: 10_000 }, (_, at) => ({ ...data.services[0]!, name: `shop/web-${at}` }));
-  const flows = Array.from({ length: 20_000 }, (_, at) => ({ ...data.flows[0]!, services: `shop/web-${at % 10_000}` }));
-  const large = page.replace(json, () => inScript({ ...data, services, flows }));
-  const steps = `document.getElementById('service-list').dispatchEvent(new KeyboardEvent('keydown', { key: 'End', cancelable: true }));`;
-  const { dom, console } = await visit(large, steps);
-  expect(console).toEqual([]);
-  expect(dom).toContain('10000 of 10000');
-  expect(dom).toContain('20000 of 20000');
-  expect(dom).toMatch(/aria-selected="true"[^>]*aria-posinset="10000"/);
-  expect(dom.match(/role="option"/g)?.length).toBeLessThan(200);
-});
+test.skipIf(noBrowser)(
+  '(needs chromium) 10,000 Services and flows leave a small document',
+  { timeout: browserMs },
+  async () => {
+    const json = /id="data">([^]*?)<\/script>/.exec(page)?.[1] ?? '';
+    const data = JSON.parse(json) as PageData;
+    const services = Array.from({ length: 10_000 }, (_, at) => ({ ...data.services[0]!, name: `shop/web-${at}` }));
+    const flows = Array.from({ length: 20_000 }, (_, at) => ({
+      ...data.flows[0]!,
+      services: `shop/web-${at % 10_000}`,
+    }));
+    const large = page.replace(json, () => inScript({ ...data, services, flows }));
+    const steps = `document.getElementById('service-list').dispatchEvent(new KeyboardEvent('keydown', { key: 'End', cancelable: true }));`;
+    const { dom, console } = await visit(large, steps);
+    expect(console).toEqual([]);
+    expect(dom).toContain('10000 of 10000');
+    expect(dom).toContain('20000 of 20000');
+    expect(dom).toMatch(/aria-selected="true"[^>]*aria-posinset="10000"/);
+    expect(dom.match(/role="option"/g)?.length).toBeLessThan(200);
+  },
+);
+
+test.skipIf(noBrowser).each([500, 820, 1280])(
+  '(needs chromium) in a window of %i pixels nothing lies beside it, and every part can be reached by Tab',
+  { timeout: browserMs },
+  async (width) => {
+    const steps = `
+      const root = document.documentElement;
+      root.dataset.overflow = String(root.scrollWidth - root.clientWidth);
+      const reached = [...document.querySelectorAll('a, button, input, select, summary, [tabindex="0"]')]
+        .filter((part) => part.tabIndex === 0 && part.getClientRects().length > 0);
+      root.dataset.reached = reached.map((part) => part.id || part.tagName).join(' ');`;
+    const { dom, console } = await visit(page, steps, width);
+    expect(console).toEqual([]);
+    expect(dom).toContain('data-overflow="0"');
+    const [, reached = ''] = /data-reached="([^"]*)"/.exec(dom) ?? [];
+    expect(reached.split(' ')).toEqual(
+      expect.arrayContaining(['service-search', 'service-list', 'flow-search', 'flow-list', 'SUMMARY', 'drawing-all']),
+    );
+  },
+);

@@ -46,6 +46,7 @@ test.each([
     'two probes',
     'docs/sluiced.yaml',
   ],
+  ['a drain of more than a day', 'node: a\nipvs: {drainSeconds: 86401}\n', '4:22', 'drainSeconds', 'docs/sluiced.yaml'],
   ['a key that stands twice', 'node: a\nnode: b\n', '4:1', 'unique', 'docs/sluiced.yaml'],
 ])('%s is a problem with its place', (_title, text, at, message, hint) => {
   const read = readConfig('sluiced.yaml', head + text);

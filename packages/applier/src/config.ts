@@ -32,11 +32,21 @@ const schema = v.strictObject({
   kind: v.literal('SluicedConfig'),
   node: subdomain,
   bundle: v.optional(absolutePath, '/etc/sluice/rendered'),
+  bundleOwner: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 2))),
   state: v.optional(absolutePath, '/var/lib/sluice'),
   backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
   takeOver: v.optional(v.literal('kube-proxy')),
   allowPartial: v.optional(v.boolean(), false),
   rehearse: v.optional(v.boolean(), true),
+  ipvs: v.optional(
+    v.strictObject({
+      drainSeconds: v.optional(
+        v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(limits.drainMsMax / 1000)),
+        limits.drainMs / 1000,
+      ),
+    }),
+    {},
+  ),
   listen: v.optional(hostPort, '127.0.0.1:10276'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),
   probes: v.optional(v.array(probeSchema), []),

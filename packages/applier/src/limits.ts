@@ -26,8 +26,10 @@ export const limits = {
   /** What a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
 
-  /** A real server of mode ipvs leaves at the latest so long after nobody wanted it any more, whoever is still connected. */
+  /** A real server of mode ipvs leaves at the latest so long after nobody wanted it any more, whoever is still connected, unless the config says otherwise. */
   drainMs: 15 * 60_000,
+  /** The longest that a node's config may ask for. */
+  drainMsMax: 24 * 3_600_000,
   /** A set that lacks more entries than this is filled beside and swapped in. */
   setEntriesInPlaceMax: 256,
 
@@ -42,10 +44,13 @@ export const limits = {
   probationSecondsDefault: 10,
   /** How long a trial in manual mode waits for a person. */
   decisionSecondsDefault: 600,
-  /** Flows whose connections are forgotten after a flip; more are left to time out. */
-  flowsForgottenMax: 512,
   /** How often the steps after the commit token are tried before the node is held for a person. */
   finishAttemptsMax: 5,
+
+  /** Connections of UDP that are forgotten after a change; more are left to time out. One takes the kernel a walk over its table. */
+  connectionsForgottenMax: 512,
+  /** The same where each needs a process. */
+  connectionsForgottenSinglyMax: 16,
 
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,

@@ -2,9 +2,11 @@ import {
   type BundleFiles,
   type Family,
   type Problem,
+  onKernel,
+  parseKernelRelease,
   readRule,
+  readSysctlLine,
   resolveNode,
-  sysctlKeys,
   isRuleError,
 } from '@sluice/bundle';
 import type { Config } from './config.ts';
@@ -18,7 +20,7 @@ import { peek } from './history/history.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';
-import { messageOf } from './rollout/rollout.ts';
+import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
 /** One thing that was looked at, and what to do about it. */
@@ -48,7 +50,8 @@ export async function findings(
     ...familyFindings(tools),
     ...(await storeFindings(tools, run)),
     ...(await extensionFindings(tools, run)),
-    ...sysctlFindings(),
+    ...(files ? await ipvsFindings(files, config, tools, run) : []),
+    ...(files ? sysctlFindings(files, config.node, facts) : []),
     ...(await ownerFindings(config, tools, facts, run)),
     ...(files ? bundleFindings(config, files, facts) : noBundle(config, problems)),
   ];
@@ -65,10 +68,16 @@ const bad = (what: string, seen: string, todo: string): Finding => ({ level: 'ba
 const helpers = { unshare: 'util-linux', mount: 'mount', sh: 'dash', flock: 'util-linux' } as const;
 
 function helperFindings(): Finding[] {
-  return Object.entries(helpers).map(([name, from]) => {
+  const conntrack = findTool('conntrack');
+  const flows =
+    conntrack === undefined
+      ? note('conntrack', 'not found', 'install it: clients of UDP stay on endpoints that are gone without it')
+      : good('conntrack', conntrack);
+  const all = Object.entries(helpers).map(([name, from]) => {
     const path = findTool(name);
     return path === undefined ? bad(name, 'not found', `install the package ${from}`) : good(name, path);
   });
+  return [...all, flows];
 }
 
 function familyFindings(tools: Tools): Finding[] {
@@ -139,16 +148,30 @@ async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
   return all;
 }
 
-function sysctlFindings(): Finding[] {
-  const fixed = sysctlKeys.filter((key) => procTunables.read(key) === undefined || !procTunables.writable(key));
-  if (fixed.length === 0) return [good('sysctls', `all ${sysctlKeys.length} can be written`)];
-  return [
-    note(
-      'sysctls',
-      `${fixed.join(', ')} cannot be written`,
-      'load nf_conntrack, or let no profile set them (conntrack.maxPerCore: 0)',
-    ),
-  ];
+/** The sysctls that the profile sets. Those that cannot be written are problems of the bundle, which name them. */
+function sysctlFindings(files: BundleFiles, node: string, facts: NodeFacts): Finding[] {
+  const resolved = resolveNode(files, node);
+  if (!('version' in resolved)) return [];
+  const settings = resolved.sysctls.flatMap((line) => {
+    const setting = readSysctlLine(onKernel(line, parseKernelRelease(facts.kernelRelease) ?? [0, 0]) ?? '');
+    return typeof setting === 'string' ? [] : [setting];
+  });
+  const isFine = settings.every(({ key, value }) => facts.sysctlTakes(key, value));
+  return isFine ? [good('sysctls', `all ${settings.length} of the profile can be written`)] : [];
+}
+
+/** Mode ipvs, where the bundle asks for it. The look loads its module, as an apply would, and with it come its sysctls. */
+async function ipvsFindings(files: BundleFiles, config: Config, tools: Tools, run: Run): Promise<Finding[]> {
+  const resolved = resolveNode(files, config.node);
+  const { ipvs } = new LinuxKernel(tools, run, procTunables);
+  // Tools that are missing are problems of the bundle.
+  if (!('version' in resolved) || !resolved.ipvs || !ipvs) return [];
+  try {
+    const { servers } = await ipvs.observe();
+    return [good('mode ipvs', `${servers.size} virtual servers by now`)];
+  } catch (error) {
+    return [bad('mode ipvs', messageOf(error), 'load the module (modprobe ip_vs), or use a profile in mode iptables')];
+  }
 }
 
 async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run: Run): Promise<Finding[]> {

@@ -94,6 +94,7 @@ export const problemCodes = {
   // bundle directories
   BUNDLE_INVALID: 'a bundle directory is not what the format says',
   BUNDLE_INCOMPLETE: 'a bundle directory is not complete',
+  BUNDLE_UNTRUSTED: 'a bundle directory, or one above it, can be written by somebody else',
   BUNDLE_UNKNOWN_NODE: 'the bundle has no such node',
   RULE_REFUSED: 'a rule line is outside the strict grammar',
   PROGRAM_LIMIT: 'rules in layout tree would be deeper or more in a row than the kernel should take',

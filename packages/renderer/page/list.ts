@@ -11,9 +11,9 @@ export interface ListOptions<T> {
   /** In pixels; the style sheet gives rows the same. */
   readonly rowHeight: number;
   /** The inside of a row. */
-  row(item: T): readonly Node[];
+  readonly row: (item: T) => readonly Node[];
   /** Called when a row becomes the active one. */
-  choose(item: T): void;
+  readonly choose: (item: T) => void;
 }
 
 /** Rows above and below those that can be seen, so that scrolling shows no gaps. */

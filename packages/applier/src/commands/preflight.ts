@@ -1,4 +1,5 @@
 import { Inbox } from '../inbox/inbox.ts';
+import { trustOf } from '../inbox/trust.ts';
 import { findings, type Finding } from '../preflight.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
@@ -11,7 +12,8 @@ export async function preflight(
 ): Promise<number> {
   const loaded = loadConfig(options);
   const config = directory === undefined ? loaded : { ...loaded, bundle: directory };
-  const arrival = await new Inbox(config.bundle, config.node, Date.now).look();
+  const trust = directory === undefined ? trustOf(config.bundleOwner) : undefined;
+  const arrival = await new Inbox(config.bundle, config.node, Date.now, trust).look();
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
   const problems = arrival.kind === 'refused' ? arrival.problems : [];
   const all = await findings(config, files, problems);

@@ -1,6 +1,7 @@
 import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
 import { Inbox } from '../inbox/inbox.ts';
+import { trustOf } from '../inbox/trust.ts';
 import { watchBundle } from '../inbox/watch.ts';
 import { interfaceAddresses } from '../kernel/facts.ts';
 import { limits } from '../limits.ts';
@@ -41,7 +42,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const daemon = new Daemon({
     keeper: session.keeper,
     journal: session.history,
-    inbox: new Inbox(config.bundle, config.node, Date.now),
+    inbox: new Inbox(config.bundle, config.node, Date.now, trustOf(config.bundleOwner)),
     status,
     log,
     machine: () => JSON.stringify(interfaceAddresses()),

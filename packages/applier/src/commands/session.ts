@@ -43,6 +43,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       probes: configuredProbes(config.probes, clock, runChildren()),
       clock,
       report,
+      drainMs: config.ipvs.drainSeconds * 1000,
     };
     const options = {
       node: config.node,

@@ -1,6 +1,8 @@
 import { completeFile, completeText, fileDigest, readPath, sumsText, treeDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { InboxError, listFiles, readFileSafely, type Stamp } from './read.ts';
+import type { OpenDirectory } from './descend.ts';
+import { hasEntry, type Seen, type Stamp, walk } from './read.ts';
+import { InboxError, type Trust } from './trust.ts';
 
 /** One file as it was when it was read last. */
 interface Known {
@@ -20,7 +22,10 @@ export interface Tree {
 const sumsFile = 'SHA256SUMS';
 
 /**
- * A bundle in plain files: a release, or what `sluice render` wrote. What was read is remembered by device, inode, size, mtime and
+ * A bundle in plain files: a release, or what `sluice render` wrote.
+ *
+ * Each file is copied into the memory of this process and hashed there, and only that copy is used: nobody else can write to it, a
+ * full disk does not keep it out, and no crash leaves a part of it. What was copied is remembered by device, inode, size, mtime and
  * ctime, so an unchanged tree costs one stat per file, and one changed file is one file read.
  */
 export class PlainFiles {
@@ -28,16 +33,18 @@ export class PlainFiles {
   #last: Tree | undefined;
   readonly #node: string;
   readonly #nowMs: () => number;
+  readonly #trust: Trust | undefined;
 
   /** @param nowMs the time of day, to tell files that may change again within the same tick of the file system's clock */
-  constructor(node: string, nowMs: () => number) {
+  constructor(node: string, nowMs: () => number, trust: Trust | undefined) {
     this.#node = node;
     this.#nowMs = nowMs;
+    this.#trust = trust;
   }
 
   /** True when the directory has one of the two files that say what is complete. */
-  static claims(directory: string): boolean {
-    return listTop(directory).some((name) => name === sumsFile || name === completeFile);
+  static claims(directory: OpenDirectory): boolean {
+    return hasEntry(directory, sumsFile) || hasEntry(directory, completeFile);
   }
 
   /**
@@ -45,7 +52,7 @@ export class PlainFiles {
    * @returns the same value as before when nothing changed
    * @throws InboxError when it is not complete or holds what no bundle has
    */
-  read(directory: string): Tree {
+  read(directory: OpenDirectory): Tree {
     const changed = this.#update(directory);
     if (!changed && this.#last) return this.#last;
     const digests = new Map([...this.#known].map(([path, { digest }]) => [path, digest]));
@@ -56,34 +63,32 @@ export class PlainFiles {
     return this.#last;
   }
 
-  #update(directory: string): boolean {
+  #update(directory: OpenDirectory): boolean {
     const now = this.#nowMs();
     const next = new Map<string, Known>();
     let changed = false;
-    for (const { path, stamp, ctimeMs } of listFiles(directory)) {
-      const known = this.#known.get(path);
-      if (known?.stamp === stamp) {
-        next.set(path, known);
-        continue;
-      }
-      const read = this.#read(directory, path);
+    walk(directory, this.#trust, (file) => {
+      const known = this.#known.get(file.path);
+      if (known?.stamp === file.stamp) return void next.set(file.path, known);
+      const copy = this.#copy(file);
       // Within one tick a second change leaves no trace in the stamp: such a file is read again at the next scan.
-      const racy = now - ctimeMs < limits.racyMs;
-      next.set(path, { ...read, stamp: racy ? '' : read.stamp });
-      changed ||= known?.digest !== read.digest;
-    }
+      const racy = now - file.ctimeMs < limits.racyMs;
+      next.set(file.path, { ...copy, stamp: racy ? '' : copy.stamp });
+      changed ||= known?.digest !== copy.digest;
+    });
     changed ||= next.size !== this.#known.size;
     this.#known = next;
     return changed;
   }
 
-  #read(directory: string, path: string): Known {
-    const { content, stamp } = readFileSafely(directory, path);
+  #copy(file: Seen): Known {
+    const { path } = file;
     const kind = readPath(path);
     const seal = path === sumsFile || path === completeFile;
     if (!kind && !seal && !isRelease(path) && !path.startsWith('.sluice-')) throw stranger(path);
+    const { bytes, stamp } = file.read();
     const wanted = seal || (kind && (kind.kind !== 'node' || kind.node === this.#node));
-    return { stamp, digest: fileDigest(content), text: wanted ? content.toString('utf8') : undefined };
+    return { stamp, digest: fileDigest(bytes), text: wanted ? bytes.toString('utf8') : undefined };
   }
 }
 
@@ -114,15 +119,4 @@ function incomplete(why: string): InboxError {
   const hint =
     'Wait until it is written, or render it again: an interrupted `sluice render` is repaired by the next one';
   return new InboxError(`Cannot use the directory as a bundle: ${why}`, hint);
-}
-
-function listTop(directory: string): readonly string[] {
-  return [sumsFile, completeFile].filter((name) => {
-    try {
-      readFileSafely(directory, name);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }

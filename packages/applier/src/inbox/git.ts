@@ -4,7 +4,7 @@ import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
 import { toolEnvironment } from '../kernel/run.ts';
 import { stranger, type Tree } from './files.ts';
-import { InboxError } from './read.ts';
+import { InboxError } from './trust.ts';
 
 /**
  * The tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.

@@ -33,7 +33,8 @@ const spoiled: readonly [title: string, spoil: () => void, says: string][] = [
   ['a pipe, which would wait for ever', () => mkfifo(`${bundle}/${place}/x.iptables`), 'no regular file'],
   ['a pipe in place of the seal', () => replaceByPipe(`${bundle}/.sluice-complete`), 'no regular file'],
   ['a huge file without content', () => makeSparse(`${bundle}/${place}/x.iptables`, 9), 'larger than'],
-  ['more bytes than a bundle may have', () => makeSparse(`${bundle}/${place}/x.iptables`, 600), 'more than'],
+  ['more bytes than a bundle may have', () => makeManySparse(`${bundle}/${place}`, 8, 65), 'more than'],
+  ['a device', () => execFileSync('mknod', [`${bundle}/${place}/x.iptables`, 'c', '1', '5']), 'no regular file'],
   ['folders in folders', () => mkdirSync(`${bundle}/${'a/'.repeat(20)}`, { recursive: true }), 'deep'],
   ['a seal of another tree', () => writeFileSync(`${bundle}/.sluice-complete`, 'x\n'), 'does not fit'],
   [
@@ -45,7 +46,8 @@ const spoiled: readonly [title: string, spoil: () => void, says: string][] = [
   ['sums that name one file twice', () => writeSums((s) => s + s.slice(0, s.indexOf('\n') + 1)), 'SHA256SUMS'],
 ];
 
-test.each(spoiled)('%s is refused with words and a hint', async (_title, spoil, says) => {
+test.each(spoiled)('%s is refused with words and a hint', async (title, spoil, says) => {
+  if (title === 'a device' && process.getuid?.() !== 0) return;
   spoil();
   const arrival = await look();
   expect(arrival).toMatchObject({
@@ -63,6 +65,10 @@ function mkfifo(path: string): void {
 function replaceByPipe(path: string): void {
   rmSync(path);
   mkfifo(path);
+}
+
+function makeManySparse(folder: string, mebibytes: number, count: number): void {
+  for (let n = 0; n < count; n++) makeSparse(`${folder}/x${n}.iptables`, mebibytes);
 }
 
 function makeSparse(path: string, mebibytes: number): void {

@@ -1,8 +1,10 @@
-import { realpathSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { completeFile, type Problem } from '@sluice/bundle';
+import { descend, type OpenDirectory } from './descend.ts';
 import { PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';
-import { InboxError } from './read.ts';
+import { hasEntry } from './read.ts';
+import { InboxError, type Trust } from './trust.ts';
 
 /** What a look at the bundle directory found. */
 export type Arrival =
@@ -21,21 +23,29 @@ export class Inbox {
   readonly #directory: string;
   readonly #plain: PlainFiles;
   readonly #git: GitTree;
+  readonly #trust: Trust | undefined;
   #wasRendered = false;
 
-  constructor(directory: string, node: string, nowMs: () => number) {
+  /**
+   * @param nowMs the time of day
+   * @param trust whose files are taken; left out where a person names the directory and so vouches for it
+   */
+  constructor(directory: string, node: string, nowMs: () => number, trust?: Trust) {
     this.#directory = directory;
-    this.#plain = new PlainFiles(node, nowMs);
+    this.#trust = trust;
+    this.#plain = new PlainFiles(node, nowMs, trust);
     this.#git = new GitTree(node);
   }
 
   /** Looks at the directory. `tree` is the same value as at the last look when nothing changed. */
   async look(): Promise<Arrival> {
     try {
-      const target = realpathSync(this.#directory);
-      if (!statSync(target).isDirectory())
-        throw new InboxError(`Cannot read ${this.#directory}: it is no directory`, 'Name the bundle directory');
-      return { kind: 'bundle', tree: await this.#read(target) };
+      const top = descend(this.#directory, this.#trust);
+      try {
+        return { kind: 'bundle', tree: await this.#read(top) };
+      } finally {
+        top.close();
+      }
     } catch (error) {
       if (error instanceof InboxError) return { kind: 'refused', problems: [problemOf(error)] };
       const { code, message } = error as NodeJS.ErrnoException;
@@ -51,15 +61,15 @@ export class Inbox {
     }
   }
 
-  async #read(target: string): Promise<Tree> {
-    if (isThere(`${target}/.git`)) {
-      const tree = await this.#git.read(target);
+  async #read(top: OpenDirectory): Promise<Tree> {
+    if (hasEntry(top, '.git')) {
+      const tree = await this.#git.read(top.path);
       if (tree) return tree;
       throw new InboxError('Cannot use the Git work tree as a bundle: it has no commit', 'Commit the bundle');
     }
-    this.#wasRendered ||= isThere(`${target}/${completeFile}`);
-    if (this.#wasRendered || PlainFiles.claims(target)) return this.#plain.read(target);
-    return (await this.#git.read(target)) ?? this.#plain.read(target);
+    this.#wasRendered ||= hasEntry(top, completeFile);
+    if (this.#wasRendered || PlainFiles.claims(top)) return this.#plain.read(top);
+    return (await this.#git.read(top.path)) ?? this.#plain.read(top);
   }
 }
 
@@ -68,5 +78,5 @@ function isThere(path: string): boolean {
 }
 
 function problemOf(error: InboxError): Problem {
-  return { code: 'BUNDLE_INCOMPLETE', level: 'error', message: error.message, hint: error.hint };
+  return { code: error.code, level: 'error', message: error.message, hint: error.hint };
 }

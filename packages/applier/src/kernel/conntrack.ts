@@ -1,29 +1,96 @@
-import type { Flow } from '../rollout/ports.ts';
-import type { Run } from './run.ts';
+import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import { type Flow, KernelError } from '../rollout/ports.ts';
+import type { Command, Ran, Run } from './run.ts';
 
 /**
- * Forgets the connections of some flows: all of UDP, and of TCP those that have not been answered yet. One call per flow; a call
- * that finds nothing ends with 1 and is no failure.
+ * Forgets the connections of UDP of some flows: one process looks per family, one more forgets what was found. Connections of other
+ * protocols and other flows are never touched.
+ *
  * @param conntrack the tool
+ * @param local the machine's own addresses: only these have node ports
+ * @returns how many connections were found; at most `limits.connectionsForgottenMax` of them are forgotten, the rest times out
  */
-export async function forgetFlows(flows: readonly Flow[], conntrack: string, run: Run): Promise<void> {
-  for (const flow of flows) {
-    if (flow.protocol === 'sctp') continue;
-    await run({ file: conntrack, args: argumentsFor(flow) });
+export async function forgetFlows(
+  flows: readonly Flow[],
+  conntrack: string,
+  local: Readonly<Record<Family, readonly string[]>>,
+  run: Run,
+): Promise<number> {
+  const found: Tracked[] = [];
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const wanted = flows.filter((flow) => flow.family === family && flow.protocol === 'udp');
+    if (wanted.length === 0) continue;
+    const text = await must({ file: conntrack, args: ['-L', '-f', family, '-p', 'udp'] }, run);
+    found.push(...choose(readTracked(text, family), wanted, new Set(local[family])));
   }
+  const commands = found.slice(0, limits.connectionsForgottenMax).map(argumentsFor);
+  if (commands.length > 0) await forget(commands, conntrack, run);
+  return found.length;
 }
 
-function argumentsFor({ family, protocol, address, port, endpoint }: Flow): readonly string[] {
-  const asked = ['-D', '-f', family, '-p', protocol, '--orig-port-dst', String(port)];
-  if (address !== undefined) asked.push('--orig-dst', address);
-  if (protocol === 'tcp') asked.push('--state', 'SYN_SENT');
-  if (endpoint !== undefined) return [...asked, ...replyFrom(endpoint)];
-  // Not translated: the answer would come from the address that was asked.
-  return address === undefined ? asked : [...asked, '--reply-src', address];
+/** conntrack before 1.4.7 takes no batch: a few connections are forgotten by a process each. */
+async function forget(commands: readonly (readonly string[])[], conntrack: string, run: Run): Promise<void> {
+  const input = commands.map((args) => `${args.join(' ')}\n`).join('');
+  const batch = await run({ file: conntrack, args: ['-R', '-'], input });
+  if (batch.exitCode === 0) return;
+  if (commands.length > limits.connectionsForgottenSinglyMax) throw new KernelError(`${conntrack} -R -`, batch.why);
+  // One that has timed out since then ends with 1, which is no failure.
+  for (const args of commands) await run({ file: conntrack, args });
 }
 
-function replyFrom(endpoint: string): readonly string[] {
-  const colon = endpoint.lastIndexOf(':');
-  const address = endpoint.slice(0, colon).replace(/^\[(.*)\]$/, '$1');
-  return ['--reply-src', address, '--reply-port-src', endpoint.slice(colon + 1)];
+async function must(command: Command, run: Run): Promise<string> {
+  const ran: Ran = await run(command);
+  if (ran.exitCode !== 0) throw new KernelError(`${command.file} ${command.args.join(' ')}`, ran.why);
+  return ran.stdout;
+}
+
+/** A connection of UDP: what its client asked for, and who answers. */
+export interface Tracked {
+  readonly family: Family;
+  readonly client: string;
+  readonly clientPort: number;
+  readonly address: string;
+  readonly port: number;
+  /** `10.244.1.5:8080`; `address` and `port` again when no rule translated it. */
+  readonly answers: string;
+}
+
+/** Reads what `conntrack -L` prints: the first four addresses and ports are those of the question, the others of the answer. */
+export function readTracked(text: string, family: Family): readonly Tracked[] {
+  return text.split('\n').flatMap((line) => {
+    if (!line.startsWith('udp ')) return [];
+    const values = (name: string): readonly string[] =>
+      [...line.matchAll(new RegExp(` ${name}=(\\S+)`, 'g'))].map(([, value = '']) => value);
+    const [client, from] = values('src').map((one) => canonicalAddress(one) ?? one);
+    const [address] = values('dst').map((one) => canonicalAddress(one) ?? one);
+    const [clientPort, fromPort] = values('sport').map(Number);
+    const [port] = values('dport').map(Number);
+    if (client === undefined || from === undefined || address === undefined) return [];
+    if (clientPort === undefined || fromPort === undefined || port === undefined) return [];
+    return [{ family, client, clientPort, address, port, answers: printEndpoint(from, fromPort) }];
+  });
+}
+
+/** The connections that belong to the flows, each once, sorted by what was asked for. */
+function choose(all: readonly Tracked[], flows: readonly Flow[], local: ReadonlySet<string>): readonly Tracked[] {
+  const keyOf = (address: string | undefined, port: number, endpoint: string): string =>
+    `${address ?? '*'} ${port} ${endpoint}`;
+  const wanted = new Set(flows.map(({ address, port, endpoint }) => keyOf(address, port, endpoint ?? 'nobody')));
+  const has = (address: string, port: number, answers: string): boolean =>
+    wanted.has(keyOf(address, port, answers)) || (local.has(address) && wanted.has(keyOf(undefined, port, answers)));
+  return all
+    .filter(({ address, port, answers }) => {
+      const isUntranslated = answers === printEndpoint(address, port);
+      return has(address, port, answers) || (isUntranslated && has(address, port, 'nobody'));
+    })
+    .toSorted((a, b) => compareText(nameOf(a), nameOf(b)));
+}
+
+const nameOf = ({ client, clientPort, address, port }: Tracked): string => `${address} ${port} ${client} ${clientPort}`;
+
+function argumentsFor({ family, client, clientPort, address, port }: Tracked): readonly string[] {
+  const question = ['--orig-src', client, '--orig-dst', address];
+  const ports = ['--orig-port-src', String(clientPort), '--orig-port-dst', String(port)];
+  return ['-D', '-f', family, '-p', 'udp', ...question, ...ports];
 }

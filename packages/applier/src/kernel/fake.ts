@@ -48,8 +48,10 @@ export class FakeKernel implements Kernel {
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
   readonly switch: FakeSwitch | undefined;
-  /** Flows whose connections were forgotten. */
+  /** Flows that were to be forgotten. */
   readonly forgotten: Flow[] = [];
+  /** Connections of UDP, each by its flow, which a test sets. */
+  readonly tracked: Flow[] = [];
   readonly #families: Record<Family, Tables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;
@@ -60,10 +62,6 @@ export class FakeKernel implements Kernel {
     const isNamed = (set: string): boolean =>
       (['ipv4', 'ipv6'] as const).some((family) => this.save(family).includes(` --match-set ${set} `));
     this.switch = start.withoutSwitch ? undefined : new FakeSwitch(start.nowMs ?? (() => 0), isNamed);
-  }
-
-  async forgetFlows(flows: readonly Flow[]): Promise<void> {
-    this.forgotten.push(...flows);
   }
 
   /** The machine starts again: nothing is left. */
@@ -127,6 +125,15 @@ export class FakeKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSize;
+  }
+
+  async forgetFlows(flows: readonly Flow[]): Promise<number> {
+    this.forgotten.push(...flows);
+    const gone = new Set(flows.map((flow) => JSON.stringify(flow)));
+    const left = this.tracked.filter((flow) => !gone.has(JSON.stringify(flow)));
+    const count = this.tracked.length - left.length;
+    this.tracked.splice(0, Infinity, ...left);
+    return count;
   }
 }
 

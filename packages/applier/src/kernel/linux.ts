@@ -2,6 +2,7 @@ import type { Family, SysctlKey, TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
+import { interfaceAddresses } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
 import { rehearse } from './rehearse.ts';
@@ -100,6 +101,12 @@ export class LinuxKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSizeFixed ? undefined : this.#tunables.readHashSize();
+  }
+
+  async forgetFlows(flows: readonly Flow[]): Promise<number> {
+    const conntrack = findTool('conntrack');
+    if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
+    return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run);
   }
 
   #toolsOf(family: Family): FamilyTools {

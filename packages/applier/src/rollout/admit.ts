@@ -156,13 +156,14 @@ function readSysctls(
 }
 
 function fixedSysctl(key: SysctlKey, value: number): Problem {
-  const inContainer =
-    key === 'net.netfilter.nf_conntrack_max' ? ', or set `conntrack.maxPerCore: 0` in the profile' : '';
+  const module = key.startsWith('net.ipv4.vs.') ? 'ip_vs' : key.startsWith('net.netfilter.') ? 'nf_conntrack' : '';
+  const load = module === '' ? '' : `load ${module}, `;
+  const option = key === 'net.netfilter.nf_conntrack_max' ? 'set `conntrack.maxPerCore: 0` in' : `take ${key} out of`;
   return {
     code: 'NODE_SYSCTL_FIXED',
     level: 'error',
     message: `Cannot set sysctl ${key} to ${value}: it is another value and cannot be written here`,
-    hint: `Load nf_conntrack, let sluiced write /proc/sys (not possible inside most containers)${inContainer}`,
+    hint: `On the node: ${load}let sluiced write /proc/sys (not possible inside most containers), or ${option} the profile`,
   };
 }
 

@@ -2,6 +2,8 @@ import type { BundleFiles, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
+import { flowChange, forgetAfter } from './flows.ts';
+import { messageOf } from './message.ts';
 import type { Outcome } from './outcome.ts';
 import { adaptGoal, countNames, ownState, strangers } from './own.ts';
 import { type Plan, plan } from './plan.ts';
@@ -10,7 +12,6 @@ import {
   carryOut,
   type Ending,
   type Ground,
-  messageOf,
   restore,
   rollout,
   takeBack,
@@ -117,8 +118,9 @@ export class Keeper {
     const others = countNames(strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned);
-    const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
+    // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(goal, owned, this.#ports);
+    const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
     return { plan: plan(now, goal, kernel, virtual?.plan), goal, virtual };
   }
 
@@ -144,11 +146,18 @@ export class Keeper {
 
   /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
   async #admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
+    const { kernel, journal } = this.#ports;
     const admitted = admit(files, this.#options, this.#facts(), this.#memory);
-    const { ipvs } = this.#ports.kernel;
-    if (!isRefusal(admitted) || !ipvs || !admitted.problems.some(lacksModule)) return admitted;
-    await ipvs.observe();
-    return admit(files, this.#options, this.#facts(), this.#memory);
+    const comesToIpvs = isRefusal(admitted)
+      ? admitted.problems.some(lacksModule)
+      : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
+    if (!comesToIpvs || !kernel.ipvs) return admitted;
+    try {
+      await kernel.ipvs.observe();
+    } catch (error) {
+      return { problems: [withoutIpvs(messageOf(error))] };
+    }
+    return isRefusal(admitted) ? admit(files, this.#options, this.#facts(), this.#memory) : admitted;
   }
 
   async #change(bundle: AdmittedBundle): Promise<Ending> {
@@ -219,8 +228,8 @@ export class Keeper {
     const owned = joinNames(chainNames(standing.state), journal.open?.creates ?? {});
     const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
     const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned);
-    const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
     const virtual = await lookVirtual(goal, owned, this.#ports);
+    const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
     const change = plan(now, goal, kernel, virtual?.plan);
     await carryOut(change, this.#ports);
     await journal.forget();
@@ -243,6 +252,7 @@ export class Keeper {
     } catch (error) {
       return { kind: 'held', because: `generation ${target.number} cannot be loaded`, rollback: messageOf(error) };
     }
+    if (standing) await forgetAfter(flowChange(standing.state, old).old, this.#ports);
     return { kind: 'confirmed', generation: await journal.choose(target), steps: 0 };
   }
 }
@@ -250,6 +260,15 @@ export class Keeper {
 /** Whether a problem may be gone when the module of mode ipvs is loaded. */
 function lacksModule({ code, message }: Problem): boolean {
   return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
+}
+
+function withoutIpvs(because: string): Problem {
+  return {
+    code: 'NODE_LACKS_NEED',
+    level: 'error',
+    message: `Cannot apply a profile in mode ipvs: the kernel of the node does not have it: ${because}`,
+    hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
+  };
 }
 
 function quarantined(version: string, because: string): Refusal {

@@ -44,7 +44,8 @@ export interface PlanOptions {
  *   then, when packets that met the old nat table are past the filter, the filter table becomes the new one;
  * - sets, virtual servers and their addresses are there before the rules that lead to them, and go after these; a node that
  *   comes from mode iptables gets the addresses behind the rules, since those of its old rules do not know them;
- * - sysctls that let more in (`route_localnet`) rise after the rules that guard them and fall before these go.
+ * - sysctls that let more in (`route_localnet`) rise after the rules that guard them and fall before these go; those that the
+ *   kernel does not show yet, as after a boot, come with the modules that the rules load.
  * @param virtual what changes in mode ipvs
  */
 export function plan(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
@@ -164,7 +165,12 @@ export function sysctlSteps(now: NodeState, goal: NodeState): { readonly before:
     const old = now.sysctls.get(key);
     if (old === value) continue;
     const opens = key.endsWith('.route_localnet') && value > 0;
-    (opens ? after : before).push({ kind: 'set-sysctl', key, value, because: `it is ${old ?? 'unknown'}` });
+    (opens || old === undefined ? after : before).push({
+      kind: 'set-sysctl',
+      key,
+      value,
+      because: `it is ${old ?? 'unknown'}`,
+    });
   }
   return { before, after: [...after, ...hashSizeSteps(now, goal)] };
 }

@@ -46,9 +46,12 @@ export interface Kernel {
   /** The size of the conntrack hash table; undefined when it cannot be read or raised here, and then nothing is planned for it. */
   readHashSize(): Promise<number | undefined>;
   /** Chooses between two programs of layout `tree`; undefined where the node has no ipset, and then nothing falls back by itself. */
-  readonly switch: Switch | undefined;
-  /** Forgets connections that would go on as before whatever the rules say. Best effort, after the flip and never before. */
-  forgetFlows(flows: readonly Flow[]): Promise<void>;
+  readonly switch?: Switch | undefined;
+  /**
+   * Forgets connections that would go on as before whatever the rules say. Best effort, after the change and never before.
+   * @returns how many there were
+   */
+  forgetFlows(flows: readonly Flow[]): Promise<number>;
 }
 
 /** What a set of the switch holds: nothing, everything for a time, everything for good. */
@@ -244,6 +247,8 @@ export interface Ports {
   readonly clock: Clock;
   readonly person: Person;
   readonly report: Report;
+  /** How long a real server may drain. */
+  readonly drainMs: number;
 }
 
 /** What the machine is and can do, as far as admission asks. kernel/facts.ts reads it. */

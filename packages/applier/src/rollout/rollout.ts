@@ -3,8 +3,10 @@ import { type IpvsSeen, joinIpvsNames, ownedNames } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { AdmittedBundle } from './admit.ts';
 import type { Outcome } from './outcome.ts';
+import { flowChange, forgetAfter } from './flows.ts';
+import { messageOf } from './message.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
-import type { Fault, Generation, Intent, Ports, ProbeResult, Refusal } from './ports.ts';
+import type { Fault, Flow, Generation, Intent, Ports, ProbeResult, Refusal } from './ports.ts';
 import { adaptGoal, newNames, ownState } from './own.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState, type Observed } from './state.ts';
 import { unlike } from './verify.ts';
@@ -42,9 +44,9 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   const { kernel, journal, probes, report } = ports;
   const wanted = withDropped(bundle.state, ground.from.state, journal.originals);
   const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
-  const now = await withSysctls(ground.now, goal, ports);
   const owned = chainNames(ground.from.state);
   const virtual = await lookVirtual(goal, owned, ports, ground.ipvs);
+  const now = await withSysctls(ground.now, goal, ports);
   const conflicts = conflictsOf(goal, owned, virtual);
   if (conflicts) return { outcome: { kind: 'refused', refusal: conflicts }, settled: now };
   const change = plan(now, goal, kernel, virtual?.plan);
@@ -56,21 +58,35 @@ export async function rollout(bundle: AdmittedBundle, ground: Ground, ports: Por
   const before = await probes.once();
   const intent = intentOf(bundle.version, ground.from, goal, now);
   await journal.begin(intent);
-  const failure = await attempt(change, goal, before, ports, owned);
+  const flows = flowChange({ ...now, ...ipvsOf(ground.from.state) }, goal);
+  const failure = await attempt(change, goal, before, ports, owned, flows.old);
   if ('because' in failure && failure.kind === 'kernel' && !ground.observed) {
     const ending = await takeBack(failure.because, ground.from, intent, ports, 'process');
     return { ...ending, stale: true };
   }
-  if ('because' in failure) return takeBack(failure.because, ground.from, intent, ports);
+  if ('because' in failure) {
+    const ending = await takeBack(failure.because, ground.from, intent, ports);
+    await forgetAfter(flows.fresh, ports);
+    return ending;
+  }
   try {
     const generation = await journal.confirm(bundle.version, bundle.state);
     const seen = failure.virtual ? { ipvs: failure.virtual.seen } : {};
     return { outcome: { kind: 'confirmed', generation, steps: change.steps.length }, settled: goal, ...seen };
   } catch (error) {
     report('confirm-failed', { because: String(error) });
-    return takeBack(`the new generation cannot be stored: ${messageOf(error)}`, ground.from, intent, ports);
+    const ending = await takeBack(
+      `the new generation cannot be stored: ${messageOf(error)}`,
+      ground.from,
+      intent,
+      ports,
+    );
+    await forgetAfter(flows.fresh, ports);
+    return ending;
   }
 }
+
+const ipvsOf = ({ ipvs }: NodeState): Pick<NodeState, 'ipvs'> => (ipvs ? { ipvs } : {});
 
 /** Virtual servers and sets of the goal that somebody else made. */
 function conflictsOf(goal: NodeState, owned: ChainNames, virtual: Virtual | undefined): Refusal | undefined {
@@ -104,6 +120,7 @@ async function attempt(
   before: readonly ProbeResult[],
   ports: Ports,
   owned: ChainNames,
+  stale: readonly Flow[],
 ): Promise<Failure | { readonly virtual: Virtual | undefined }> {
   let virtual: Virtual | undefined;
   try {
@@ -118,6 +135,7 @@ async function attempt(
   } catch (error) {
     return { kind: 'kernel', because: messageOf(error) };
   }
+  await forgetAfter(stale, ports);
   const because = regression(before, await ports.probes.patiently());
   return because === undefined ? { virtual } : { kind: 'health', because };
 }
@@ -184,7 +202,7 @@ export function wayBack(from: Generation, intent: Intent): NodeState {
 export async function restore(
   goal: NodeState,
   owned: ChainNames,
-  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal'>,
+  ports: Omit<Ports, 'rehearsal' | 'probes'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
   const names = joinNames(owned, chainNames(goal));
@@ -194,8 +212,8 @@ export async function restore(
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families);
     const adapted = adaptGoal(goal, observed, names);
-    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     const virtual = await lookVirtual(adapted, names, ports);
+    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
     return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
   };
@@ -236,8 +254,4 @@ function intentOf(version: string, from: Generation, goal: NodeState, now: NodeS
     return value === undefined ? [] : [[key, value] as const];
   });
   return { from: from.number, version, creates: newNames(goal, chainNames(from.state)), sysctls: new Map(old) };
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
+import { KernelError } from './ports.ts';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
@@ -37,6 +38,12 @@ test('a bundle in mode ipvs brings sets, servers, rules and then addresses, and 
   expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
 });
 
+test('sysctls that the kernel does not show yet come behind the rules that load their module', async () => {
+  self = scene({ sysctls: {} });
+  await (await self.start()).keeper.put(bundle(), true);
+  expect(kinds(0)).toEqual(['ipset', 'ipvsadm', 'filter', 'nat', 'set-sysctl', 'ip']);
+});
+
 test('putting the same bundle again, and settling, does nothing', async () => {
   self = scene();
   const { keeper } = await self.start();
@@ -60,6 +67,31 @@ test('a real server that goes drains over a restart, and leaves when its connect
   await second.keeper.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
   expect(second.history.draining).toEqual([]);
+});
+
+test('a drain ends at the limit of the config, whoever is connected', async () => {
+  self = scene();
+  let now = 0;
+  const { keeper } = await self.start({}, { clock: { now: () => now, sleep: async () => undefined }, drainMs: 5_000 });
+  await keeper.put(bundle(), true);
+  await keeper.put(withoutSecond, true);
+  self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
+  now = 4_999;
+  await keeper.settle();
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
+  now = 5_000;
+  await keeper.settle();
+  expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
+});
+
+test('a kernel without mode ipvs refuses the bundle, and nothing is touched', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  self.kernel.ipvs.observe = () => Promise.reject(new KernelError('ipvsadm', 'Protocol not available'));
+  expect(await keeper.put(bundle(), true)).toMatchObject({
+    refusal: { problems: [{ code: 'NODE_LACKS_NEED', hint: expect.stringContaining('modprobe ip_vs') }] },
+  });
+  expect(self.kernel.taken).toEqual([]);
 });
 
 test('health that fails brings the weight back that was taken', async () => {

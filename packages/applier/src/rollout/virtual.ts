@@ -9,12 +9,11 @@ import {
   nothing,
   ownedNames,
 } from '../ipvs/values.ts';
-import { limits } from '../limits.ts';
 import { KernelError, type Ports } from './ports.ts';
 import type { ChainNames, NodeState } from './state.ts';
 
 /** What the transaction needs for mode ipvs. */
-export type VirtualPorts = Pick<Ports, 'kernel' | 'clock' | 'journal'>;
+export type VirtualPorts = Pick<Ports, 'kernel' | 'clock' | 'journal' | 'drainMs'>;
 
 /** Mode ipvs on the way to a goal. */
 export interface Virtual {
@@ -31,14 +30,14 @@ export interface Virtual {
 export async function lookVirtual(
   goal: NodeState,
   owned: ChainNames,
-  { kernel, clock, journal }: VirtualPorts,
+  { kernel, clock, journal, drainMs }: VirtualPorts,
   known?: IpvsSeen,
 ): Promise<Virtual | undefined> {
   if (!goal.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
   const seen = known ?? (await kernel.ipvs.observe());
   const ours = ownedNames(joinIpvsNames(owned.ipvs, goal.ipvs && ipvsNames(goal.ipvs)));
-  const options = { now: clock.now(), drainMs: limits.drainMs, excludeCIDRs: goal.ipvs?.excludeCIDRs ?? [] };
+  const options = { now: clock.now(), drainMs, excludeCIDRs: goal.ipvs?.excludeCIDRs ?? [] };
   return { seen, plan: planIpvs(seen, goal.ipvs ?? nothing, ours, journal.draining, options) };
 }
 

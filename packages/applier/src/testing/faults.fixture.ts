@@ -42,6 +42,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     rehearse: (state) => kernel.rehearse(state),
     readSysctl: (key) => kernel.readSysctl(key),
     readHashSize: () => kernel.readHashSize(),
+    forgetFlows: (flows) => kernel.forgetFlows(flows),
   };
 }
 

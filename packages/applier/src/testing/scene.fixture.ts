@@ -56,6 +56,7 @@ async function startKeeper(
     probes: { once: probe, patiently: probe },
     clock: { now: () => 0, sleep: async () => undefined },
     report: (event) => void self.events.push(event),
+    drainMs: 60_000,
     ...others,
   };
   const facts: NodeFacts = {

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { collect, examples, notEmpty, run } from './options.ts';
 
 /** The options that say which cluster is read, as whom. */
@@ -23,4 +23,43 @@ export function clusterCommands(program: Command): void {
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
     .option('--redact', 'put other names and addresses in their place, for bug reports')
     .action(run(async (options) => (await import('../commands/snapshot.ts')).snapshotCommand(options)));
+
+  examples(withCluster(program.command('watch')), [
+    'sluice watch -o /var/lib/sluice/rendered',
+    'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
+    'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780',
+  ])
+    .summary('keep a directory what a cluster is')
+    .description(
+      'Follows Services, endpoints and Nodes and writes what changed into a bundle directory, until a signal. What is bad is left out and listed in quarantine.yaml.',
+    )
+    .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
+    .option('-c, --config <FILE>', 'the SluiceConfig', notEmpty)
+    .option('--min-interval <TIME>', 'the least time between two publications', duration, 200)
+    .option('--max-delay <TIME>', 'no change waits longer than this', duration, 1_000)
+    .option('--listen <ADDRESS:PORT>', 'serve /healthz, /livez and /metrics there', address)
+    .option('--lease <NAMESPACE/NAME>', 'write only while holding this Lease, of several that run', leaseName)
+    .option('--events', 'say on an object why it is in quarantine')
+    .option('--commit', 'make a Git commit of each settled change')
+    .option('--push', 'push each commit; over what others pushed, it is laid')
+    .action(run(async (options) => (await import('../commands/watch/watch.ts')).watchCommand(options)));
+}
+
+const units = { ms: 1, s: 1_000, m: 60_000 } as const;
+
+/** `200ms`, `1s`. */
+function duration(text: string): number {
+  const [, number, unit] = /^(\d{1,6})(ms|s|m)$/.exec(text) ?? [];
+  if (number === undefined) throw new InvalidArgumentError('Write it as 200ms, 1s or 2m.');
+  return Number(number) * units[unit as keyof typeof units];
+}
+
+function address(text: string): string {
+  if (!/^(\[[0-9a-f:.]+\]|[^:\s]+):\d{1,5}$/i.test(text)) throw new InvalidArgumentError('Write it as 127.0.0.1:9780.');
+  return text;
+}
+
+function leaseName(text: string): string {
+  if (!/^[^/\s]+\/[^/\s]+$/.test(text)) throw new InvalidArgumentError('Write it as namespace/name.');
+  return text;
 }

@@ -52,4 +52,20 @@ export function gateCommands(program: Command): void {
     .action(
       run(async (options, old, fresh) => (await import('../commands/report.ts')).reportCommand(old, fresh, options)),
     );
+
+  examples(
+    program.command('krm'),
+    [
+      'kustomize build --enable-alpha-plugins --enable-exec .     # with integrations/kustomize',
+      'sluice krm < list.yaml',
+    ],
+    'Exit codes: 0 done, 1 `check` is set and the bundle directory is stale, 2 a problem; `results` and standard error name it.',
+  )
+    .summary('be a function of kustomize or kpt')
+    .description(
+      'Reads a ResourceList from standard input and prints it with `results`; items go through untouched. `spec` of its functionConfig ' +
+        '(apiVersion sluice.dev/v1alpha1, kind SluiceFunction) has output, the bundle directory to write; config; base; check; strict. ' +
+        'Without output the items are rendered and nothing is written.',
+    )
+    .action(run(async () => (await import('../commands/krm.ts')).krmCommand()));
 }

@@ -15,6 +15,12 @@ export function renderCommands(program: Command): void {
     .description('Reads Services, endpoints and Nodes and writes the rules of every node into a bundle directory.')
     .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
     .option('--from-cluster', 'take a snapshot of the cluster in place of -f, or as the base of what -f names')
+    .addOption(
+      new Option(
+        '--quarantine',
+        'leave bad objects out, keep their last good files and list them in quarantine.yaml',
+      ).conflicts('strict'),
+    )
     .option('--check', 'write nothing; say whether DIR is what would be written, and show what is stale')
     .action(run(async (options) => (await import('../commands/render.ts')).renderCommand(options)));
 

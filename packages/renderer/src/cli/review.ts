@@ -1,8 +1,13 @@
 import { type Command, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { collect, examples, notEmpty, run } from './options.ts';
 
 const format = (...choices: readonly string[]): Option =>
   new Option('-o, --output <FORMAT>', 'how to print').choices(choices).default('text');
+
+const layout = (): Option =>
+  new Option('--layout <LAYOUT>', "how rules are put together: under kube-proxy's names, or as trees under our own")
+    .choices(['flat', 'tree'])
+    .default('flat');
 
 /** What bundles do to traffic, before any node does it. */
 export function reviewCommands(program: Command): void {
@@ -12,6 +17,7 @@ export function reviewCommands(program: Command): void {
       'sluice diff main:rendered rendered',
       'sluice diff origin/main:rendered HEAD:rendered -o markdown > comment.md',
       'sluice diff rendered.old rendered --raw',
+      'KUBECTL_EXTERNAL_DIFF="sluice diff" kubectl diff -f manifests/',
     ],
     'Exit codes: 0 both behave alike, 1 they differ, 2 one of them cannot be read.',
   )
@@ -19,8 +25,10 @@ export function reviewCommands(program: Command): void {
     .description(
       'Compares two bundles by what they do: Services, endpoints, node ports and the traffic that is treated differently.',
     )
-    .argument('<OLD>', 'a bundle directory, or a Git revision of one (REV:PATH)')
+    .argument('<OLD>', 'a bundle directory, a Git revision of one (REV:PATH), or a directory of manifests')
     .argument('<NEW>', 'the same')
+    .option('-c, --config <FILE>', 'with manifests: the SluiceConfig by which they are rendered', notEmpty)
+    .option('--base <SNAPSHOT>', 'with manifests: what both are laid over; may be repeated', collect)
     .addOption(format('text', 'json', 'markdown'))
     .option('--raw', 'the files as a unified diff instead')
     .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
@@ -41,16 +49,14 @@ export function reviewCommands(program: Command): void {
       'the interface that it comes in by; left out: the one that such a source usually has',
       notEmpty,
     )
-    .addOption(
-      new Option('--layout <LAYOUT>', 'how the rules are put together').choices(['flat', 'tree']).default('flat'),
-    )
+    .addOption(layout())
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));
 
   examples(
     program.command('prove'),
-    ['sluice prove rendered', 'sluice prove main:rendered -o json'],
-    'Exit codes: 0 everything is as declared, 1 something is not, 2 the bundle cannot be read.',
+    ['sluice prove rendered', 'sluice prove main:rendered -o json', 'sluice prove rendered --alike'],
+    'Exit codes: 0 everything is as it must be, 1 something is not, 2 the bundle cannot be read.',
   )
     .summary('check that rules do what their Services declare')
     .description(
@@ -58,6 +64,10 @@ export function reviewCommands(program: Command): void {
         'that they reach the declared endpoints with equal shares, or are turned away as the policies say.',
     )
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
+    .option(
+      '--alike',
+      'instead, check that profiles of both modes serve the Services alike, up to the published differences, and so do layouts flat and tree',
+    )
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/prove.ts')).proveCommand(dir, options)));
 
@@ -68,8 +78,10 @@ export function reviewCommands(program: Command): void {
     "sluice explain 'TCP  10.96.0.10:80 wrr'",
   ])
     .summary('say which Service a chain or a rule belongs to')
-    .description('Finds the Service of a chain or of a line of iptables-save, its manifest and who wrote that.')
-    .argument('<RULE|CHAIN>', 'a line of iptables-save, or the name of a chain')
+    .description(
+      'Finds the Service of a chain, a set or a line of iptables-save, ipvsadm -Ln or ipset list, its manifest and who wrote that.',
+    )
+    .argument('<RULE|CHAIN>', 'a line of iptables-save, ipvsadm -Ln or ipset list, or the name of a chain or a set')
     .option('--dir <DIR>', 'a bundle directory, or a Git revision of one', notEmpty, 'rendered')
     .option('-f, --manifests <FILE|DIR>', 'manifests in which to look for the Service', notEmpty)
     .option('--blame', 'who last changed its first line, and in which commit')
@@ -85,6 +97,7 @@ export function reviewCommands(program: Command): void {
     .description('Counts rules, chains, bytes and the longest way of a packet, and estimates how long the tools load.')
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option('-c, --config <FILE>', 'the SluiceConfig with `budgets`', notEmpty)
+    .addOption(layout())
     .addOption(format('text', 'json'))
     .action(run(async (options, dir) => (await import('../commands/cost.ts')).costCommand(dir, options)));
 }

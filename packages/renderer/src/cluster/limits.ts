@@ -29,3 +29,12 @@ export const watchLimits = {
   /** etcd takes no object beyond 1.5 MiB. */
   lineBytesMax: 4 * 1024 * 1024,
 } as const;
+
+/** As client-go's leader election has them by default. */
+export const leaseLimits = {
+  /** So long a holder who is not heard of keeps the Lease. */
+  durationMs: 15_000,
+  /** A holder who could not renew for so long stops: before anybody else may begin. */
+  renewWithinMs: 10_000,
+  retryMs: 2_000,
+} as const;

@@ -23,7 +23,7 @@ export interface Answer {
 export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<Answer> {
   let isRenewed = false;
   for (let attempt = 1; ; attempt++) {
-    const result = await getOnce(urlOf(access, path), await access.options(), patience);
+    const result = await sendOnce(urlOf(access, path), { method: 'GET' }, await access.options(), patience);
     if (!('lost' in result) && result.status === 401 && !isRenewed) {
       access.renew();
       isRenewed = true;
@@ -68,7 +68,24 @@ interface Lost {
   readonly isAboutTrust: boolean;
 }
 
-function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
+/** What is asked for. */
+export interface Asked {
+  readonly method: 'GET' | 'POST' | 'PUT';
+  /** JSON. */
+  readonly body?: string;
+}
+
+/**
+ * Sends a request once: writing is not repeated blindly, because the first one may have arrived.
+ * @throws ClusterFailure when there is no answer
+ */
+export async function sendOnly(access: Access, path: string, asked: Asked, patience: Patience): Promise<Answer> {
+  const result = await sendOnce(urlOf(access, path), asked, await access.options(), patience);
+  if (!('lost' in result)) return result;
+  throw result.isAboutTrust ? untrusted(access, result.lost) : unreachable(access, path, result);
+}
+
+function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
   return new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(patience.requestTimeoutMs);
     const lose = (error: Error): void =>
@@ -77,14 +94,14 @@ function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise
           ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
           : { lost: error.message, isAboutTrust: isAboutTrust(error) },
       );
-    const asked = request(url, { ...options, method: 'GET', signal }, (response) => {
+    const sent = request(url, { ...options, method: asked.method, signal }, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes > patience.answerBytesMax) {
           reject(tooLarge(url, patience.answerBytesMax));
-          asked.destroy();
+          sent.destroy();
         }
         chunks.push(chunk);
       });
@@ -93,9 +110,10 @@ function getOnce(url: URL, options: RequestOptions, patience: Patience): Promise
         resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }),
       );
     });
-    asked.setHeader('accept', 'application/json');
-    asked.on('error', lose);
-    asked.end();
+    sent.setHeader('accept', 'application/json');
+    if (asked.body !== undefined) sent.setHeader('content-type', 'application/json');
+    sent.on('error', lose);
+    sent.end(asked.body);
   });
 }
 

@@ -3,12 +3,10 @@ import { stringify } from 'yaml';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
-import { keep, keepConfigMap } from './keep.ts';
-import { isMap, parseJson } from './json.ts';
-import { configMapRule, kubeProxyConfigMap, kubeProxyPath, type ListedKind, listedKinds } from './kinds.ts';
+import { readConfigMap } from './configmap.ts';
+import { keep } from './keep.ts';
+import { type ListedKind, listedKinds } from './kinds.ts';
 import { list, type ListOptions } from './list.ts';
-import { refused, strangeAnswer, unreadConfigMap } from './refusal.ts';
-import { get } from './request.ts';
 
 /** What of a cluster a snapshot holds. */
 export interface Asked {
@@ -77,19 +75,10 @@ class Reader {
     return true;
   }
 
-  /** kube-proxy's ConfigMap, where there is one that may be read: without it the defaults or a config hold. */
   async readConfigMap(): Promise<void> {
-    const { status, body } = await get(this.access, kubeProxyPath, this.options.patience);
-    const what = `read ConfigMap ${kubeProxyConfigMap.namespace}/${kubeProxyConfigMap.name} of ${this.access.server}`;
-    if (status === 404) return;
-    if (status === 403) {
-      this.notes.push(unreadConfigMap(this.access));
-      return;
-    }
-    if (status !== 200) throw refused(what, status, configMapRule);
-    const value = parseJson(body);
-    if (!isMap(value) || value['kind'] !== 'ConfigMap') throw strangeAnswer(what, 'ConfigMap');
-    this.parts.set('configmaps', [keepConfigMap(value)]);
+    const { object, note } = await readConfigMap(this.access, this.options.patience);
+    if (object !== undefined) this.parts.set('configmaps', [object]);
+    if (note !== undefined) this.notes.push(note);
   }
 
   private listOptions(kind: ListedKind, namespace: string | undefined): ListOptions {

@@ -3,7 +3,9 @@ import { printProblems } from '../emit/problems.ts';
 import { printCost } from '../emit/review/cost.ts';
 import { exitCodes } from '../exit.ts';
 import { fieldOf, readSluice } from '../load/config/sluice.ts';
-import { type Budgets, costOf, type NodeCost, overspent } from '../review/cost.ts';
+import { type Budgets, overspent } from '../review/budgets.ts';
+import { costOf, type NodeCost } from '../review/cost.ts';
+import type { Layout } from '../review/layout.ts';
 import { bundleAt } from './diff.ts';
 import { reading } from './failure.ts';
 import { print, progress, say } from './progress.ts';
@@ -12,6 +14,7 @@ import { isStopped } from './render.ts';
 export interface CostOptions {
   readonly output: 'text' | 'json';
   readonly config?: string;
+  readonly layout: Layout;
 }
 
 /** `sluice cost`: what a bundle costs its nodes, held against the budgets of the config. */
@@ -19,7 +22,7 @@ export function costCommand(dir: string, options: CostOptions): number {
   const budgets = budgetsIn(options.config);
   if (budgets === undefined) return exitCodes.problem;
   progress(`reading ${dir}`);
-  const costs = costOf(bundleAt(dir));
+  const costs = costOf(bundleAt(dir), options.layout);
   const problems = costs.filter((one) => 'code' in one);
   if (problems.length > 0) {
     say(printProblems(problems));

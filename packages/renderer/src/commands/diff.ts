@@ -1,23 +1,24 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import { type DiffFormat, printDiff, printRaw } from '../emit/review/diff.ts';
 import { exitCodes } from '../exit.ts';
-import { readBundle } from '../load/revision.ts';
 import { diffBundles, isSame } from '../review/diff.ts';
-import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
+import { type SideOptions, sideAt } from './side.ts';
 
-export interface DiffOptions {
+export { bundleAt } from './side.ts';
+
+export interface DiffOptions extends SideOptions {
   readonly output: DiffFormat;
   readonly raw?: boolean;
 }
 
-/** `sluice diff`: what two bundles say and do differently. */
-export function diffCommand(old: string, fresh: string, options: DiffOptions): number {
+/** `sluice diff`: what two bundles, or two directories of manifests, say and do differently. */
+export async function diffCommand(old: string, fresh: string, options: DiffOptions): Promise<number> {
   progress(`reading ${old}`);
-  const before = bundleAt(old);
+  const before = await sideAt(old, options);
   progress(`reading ${fresh}`);
-  const after = bundleAt(fresh);
+  const after = await sideAt(fresh, options);
+  if (before === undefined || after === undefined) return exitCodes.problem;
   if (options.raw) {
     const text = printRaw(before, after);
     print(text);
@@ -31,14 +32,4 @@ export function diffCommand(old: string, fresh: string, options: DiffOptions): n
   }
   print(printDiff(diff, options.output));
   return isSame(diff) ? exitCodes.done : exitCodes.different;
-}
-
-/**
- * A bundle from a directory or a Git revision.
- * @throws Stopped when there is none
- */
-export function bundleAt(spec: string): BundleFiles {
-  const files = reading(spec, () => readBundle(spec));
-  if (files instanceof Map) return files;
-  throw new Stopped(files as Problem);
 }

@@ -8,7 +8,7 @@ import { type ReadSources, readSources } from '../load/sources.ts';
 import type { RenderInput } from '../render/render.ts';
 import { emptyInput } from './empty.ts';
 import { reading, Stopped } from './failure.ts';
-import { type ClusterOptions, readCluster } from './from-cluster.ts';
+import type { ClusterOptions } from './from-cluster.ts';
 
 /** The options of every command that reads manifests. */
 export interface InputOptions extends Pick<ClusterOptions, 'kubeconfig' | 'context'> {
@@ -39,7 +39,21 @@ export interface Input {
  * @throws Stopped when the config cannot be read, or when two layers want standard input
  */
 export async function readInput(options: InputOptions): Promise<Input> {
-  const { change, base } = await readLayers(options);
+  return inputOf(await readLayers(options), options);
+}
+
+/** What is rendered, before it is parsed. */
+export interface Layers {
+  readonly change: ReadSources;
+  /** What the cluster has now; undefined: there is no such layer. */
+  readonly base: ReadSources | undefined;
+}
+
+/**
+ * Parses the layers, and reads the config and the allocation files that go with them.
+ * @throws Stopped when the config cannot be read
+ */
+export function inputOf({ change, base }: Layers, options: InputOptions): Input {
   const changed = load(change.sources);
   const based = load(base?.sources ?? []);
   const config = readConfig({
@@ -68,7 +82,7 @@ export async function readInput(options: InputOptions): Promise<Input> {
 }
 
 /** What `-f` and `--base` name, with a problem for each of them that holds nothing. */
-async function readLayers(options: InputOptions): Promise<{ change: ReadSources; base: ReadSources | undefined }> {
+async function readLayers(options: InputOptions): Promise<Layers> {
   const filename = options.filename ?? [];
   if (filename.length === 0 && options.fromCluster !== true) throw new Stopped(noInput);
   if (options.fromCluster === true && options.base !== undefined) throw new Stopped(twoBases);
@@ -86,7 +100,9 @@ async function readLayers(options: InputOptions): Promise<{ change: ReadSources;
 
 /** The cluster as if `sluice snapshot` had written it to a file. */
 async function clusterSource(options: InputOptions): Promise<ReadSources> {
+  // Loaded here and not before: the client library takes longer than most commands.
   const { printSnapshot } = await import('../cluster/snapshot.ts');
+  const { readCluster } = await import('./from-cluster.ts');
   const snapshot = await readCluster(options);
   return { sources: [{ file: 'cluster', text: printSnapshot(snapshot) }], problems: snapshot.notes };
 }

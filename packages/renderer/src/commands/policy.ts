@@ -8,10 +8,10 @@ import { isDate } from '../load/schema/formats.ts';
 import { checkPolicy, failing } from '../review/policy/policy.ts';
 import type { PolicySettings } from '../review/policy/settings.ts';
 import { version } from '../version.ts';
-import { bundleAt } from './diff.ts';
 import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';
+import { bundleAt } from './side.ts';
 
 export interface PolicyOptions {
   readonly output: PolicyFormat;

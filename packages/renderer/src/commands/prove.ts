@@ -1,20 +1,45 @@
+import type { BundleFiles } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
+import { printComparisons } from '../emit/review/alike.ts';
 import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
+import { type Comparison, compareWays } from '../review/alike.ts';
 import { proveBundle } from '../review/prove.ts';
 import { bundleAt } from './diff.ts';
 import { print, progress, say } from './progress.ts';
 
+export interface ProveOptions {
+  readonly output: 'text' | 'json';
+  /** Holds ways to run the Services against each other instead. */
+  readonly alike?: boolean;
+}
+
 /** `sluice prove`: whether the rules do what the Services declare. */
-export function proveCommand(dir: string, options: { readonly output: 'text' | 'json' }): number {
+export function proveCommand(dir: string, options: ProveOptions): number {
   progress(`reading ${dir}`);
   const files = bundleAt(dir);
   progress('following packets');
+  return options.alike ? proveAlike(files, options) : proveDeclared(files, options);
+}
+
+function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
   const proof = proveBundle(files);
   if (!('counterExamples' in proof)) {
     say(printProblems(proof));
     return exitCodes.problem;
   }
-  print(printProof(proof, options.output));
+  print(printProof(proof, output));
   return proof.counterExamples.length === 0 ? exitCodes.done : exitCodes.different;
+}
+
+function proveAlike(files: BundleFiles, { output }: ProveOptions): number {
+  const compared = compareWays(files);
+  const problems = compared.filter((one) => 'message' in one);
+  if (problems.length > 0) {
+    say(printProblems(problems));
+    return exitCodes.problem;
+  }
+  const comparisons = compared as readonly Comparison[];
+  print(printComparisons(comparisons, output));
+  return comparisons.every(({ unexplained }) => unexplained.length === 0) ? exitCodes.done : exitCodes.different;
 }

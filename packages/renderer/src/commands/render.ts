@@ -5,6 +5,8 @@ import { printStale } from '../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
+import { readText } from '../load/tree.ts';
+import { renderAround } from '../render/quarantine/around.ts';
 import { render, type Rendered } from '../render/render.ts';
 import { writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
@@ -13,6 +15,8 @@ import { print, progress, say } from './progress.ts';
 export interface RenderOptions extends InputOptions {
   readonly output: string;
   readonly check?: boolean;
+  /** Go around bad objects: their last good files stay. */
+  readonly quarantine?: boolean;
 }
 
 /** `sluice render`: read, render, and write the directory or say whether it is what would be written. */
@@ -20,7 +24,8 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress('reading');
   const { input, passedOver, allocationsDir, problems } = await readInput(options);
   progress(`rendering ${input.base.length + input.change.length} objects`);
-  const rendered = render(input);
+  const last = (path: string): string | undefined => readText(options.output, path);
+  const rendered = options.quarantine ? renderAround(input, last) : render(input);
   const found = [...problems, ...rendered.problems];
   if (isStopped(found, options.strict)) return refuse(found, options.output);
   say(printProblems(found));
@@ -48,25 +53,36 @@ function refuse(problems: readonly Problem[], output: string): number {
 
 /** What `--check` finds: nothing, or the hunks on stdout and a problem that counts them. */
 function check(dir: string, rendered: Rendered, plan: TreePlan, allocationsDir: string): number {
-  const stale = plan.write.length + plan.remove.length;
-  if (stale === 0 && rendered.created.length === 0) {
+  const problem = staleProblem(dir, rendered, plan, allocationsDir);
+  if (problem === undefined) {
     say(`${dir} is what would be written: ${rendered.files.size} files\n`);
     return exitCodes.done;
   }
   print(printStale(dir, rendered.files, plan));
+  say(printProblems([problem]));
+  return exitCodes.different;
+}
+
+/** `OUTPUT_STALE` when something would be written: files of the bundle or numbers of Services. */
+export function staleProblem(
+  dir: string,
+  rendered: Rendered,
+  plan: TreePlan,
+  allocationsDir: string,
+): Problem | undefined {
+  const stale = plan.write.length + plan.remove.length;
+  if (stale === 0 && rendered.created.length === 0) return undefined;
   const missing = rendered.created.map((allocation) => `${allocationsDir}/${allocationPath(allocation)}`);
   const why = [
     stale === 0 ? '' : `${stale} of its files would be written, changed or removed`,
     missing.length === 0 ? '' : `${services(missing.length)} would get numbers, to be kept in ${some(missing)}`,
   ];
-  const problem: Problem = {
+  return {
     code: 'OUTPUT_STALE',
     level: 'error',
     message: `Cannot take ${dir} as current: ${why.filter((text) => text !== '').join('; ')}`,
     hint: 'Run the same command without --check and commit what it writes',
   };
-  say(printProblems([problem]));
-  return exitCodes.different;
 }
 
 const services = (count: number): string => (count === 1 ? '1 Service' : `${count} Services`);

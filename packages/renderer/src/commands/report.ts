@@ -4,9 +4,9 @@ import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { isSame } from '../review/diff.ts';
 import { type ChangeReport, reportOn } from '../review/report/report.ts';
-import { bundleAt } from './diff.ts';
 import { dayOf, policyIn } from './policy.ts';
 import { print, progress, say } from './progress.ts';
+import { bundleAt } from './side.ts';
 import type { ReportSides } from '../emit/report/page-data.ts';
 
 export interface ReportOptions {

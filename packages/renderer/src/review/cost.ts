@@ -1,160 +1,165 @@
 import {
   type BundleFiles,
+  compareText,
   type Family,
   type FamilyProgram,
+  fillHost,
+  type HostValues,
+  ipvsHost,
+  type IpvsState,
   linkFlat,
+  linkTree,
   printProgram,
+  printServers,
+  printSets,
   type Problem,
-  resolveNode,
+  readIpvs,
   ResolveCache,
-  targetOf,
+  type ResolvedFiles,
+  type ResolvedSection,
+  resolveSections,
+  settledProgram,
 } from '@sluice/bundle';
 import { nodesOfProfile } from './flows.ts';
-import { Memory } from './memory.ts';
-import { viewOf } from './view.ts';
+import type { Layout } from './layout.ts';
+import { type Backend, type Load, loadSeconds } from './load-model.ts';
+import { factOf, nodeOf, ReviewStopped } from './node.ts';
+import { hostOf } from './program.ts';
+import { type View, viewOf } from './view.ts';
+import { longestWalk } from './walk-length.ts';
 
 /** What one kind of node pays for its rules. */
-export interface NodeCost {
+export interface NodeCost extends Load {
   readonly profile: string;
-  /** The dearest of the nodes that were looked at. */
+  readonly layout: Layout;
+  /** The dearest of the profile's nodes. */
   readonly node: string;
   readonly nodes: number;
-  readonly rules: number;
-  readonly chains: number;
-  /** What `iptables-restore` and `ip6tables-restore` read in all. */
+  /** What the tools read in all. */
   readonly bytes: number;
-  /** The rules that the first packet of a forwarded connection is compared with, at most. */
+  /** The rules that the first packet of a connection from outside is compared with, at most. */
   readonly longestWalk: number;
   readonly loadSeconds: Readonly<Record<Backend, number>>;
 }
 
-export const backends = ['nft', 'legacy'] as const;
-export type Backend = (typeof backends)[number];
-
 /**
- * How long the first load takes, from measurements with iptables 1.8.9 on Linux 6.18: 230,000 rules in 60,000 chains (10,000
- * Services with 5 endpoints) take 2.5 s with the legacy tools, which hand the table over whole, and 8.8 s with the nf_tables
- * ones in sections of 100 Services, as `sluiced` loads them. Both grow with the rules; an empty load costs what a process costs.
- * A later change costs far less with nf_tables, and as much again with legacy.
+ * What a bundle costs its nodes, profile by profile: every node is looked at, and the dearest stands for its profile.
+ * @param layout of nodes of mode iptables; mode ipvs has one
+ * @returns the costs, or why nodes would refuse the rules
  */
-export const loadModel = {
-  nft: { startSeconds: 0.02, secondsPerRule: 8.8 / 230_000 },
-  legacy: { startSeconds: 0.02, secondsPerRule: 2.5 / 230_000 },
-} as const satisfies Record<Backend, { startSeconds: number; secondsPerRule: number }>;
-
-/** Nodes of a profile that are looked at one by one; past them the first in byte order stand for the rest. */
-const nodesMax = 16;
-
-/** What a bundle costs its nodes, profile by profile. @returns the costs, or why nodes would refuse the rules */
-export function costOf(files: BundleFiles): readonly NodeCost[] | readonly Problem[] {
+export function costOf(files: BundleFiles, layout: Layout = 'flat'): readonly NodeCost[] | readonly Problem[] {
   const view = viewOf(files);
   if (!('index' in view)) return view;
-  const cache = new ResolveCache();
-  const costs: NodeCost[] = [];
-  for (const profile of view.profiles.keys()) {
-    const names = nodesOfProfile(view, profile);
-    let dearest: NodeCost | undefined;
-    for (const name of names.slice(0, nodesMax)) {
-      const cost = costOfNode(files, name, cache, view.memory);
-      if (!('rules' in cost)) return cost;
-      if (dearest === undefined || cost.rules > dearest.rules)
-        dearest = { profile, node: name, nodes: names.length, ...cost };
-    }
-    if (dearest) costs.push(dearest);
+  try {
+    const cache = new ResolveCache();
+    const profiles = [...view.profiles.keys()].toSorted(compareText);
+    return profiles.flatMap((profile) => costOfProfile(view, profile, cache, layout));
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
   }
-  return costs;
 }
 
-type Counted = Omit<NodeCost, 'profile' | 'node' | 'nodes'>;
-
-function costOfNode(
-  files: BundleFiles,
-  name: string,
-  cache: ResolveCache,
-  memory: Memory,
-): Counted | readonly Problem[] {
-  const node = resolveNode(files, name, cache);
-  if (!('version' in node)) return node;
-  const programs: FamilyProgram[] = [];
-  for (const family of ['ipv4', 'ipv6'] as const satisfies readonly Family[]) {
-    const rules = node.rules[family];
-    if (!rules) continue;
-    const { program, problems } = linkFlat(rules, family, (text, of) => memory.line(text, of));
-    if (problems.length > 0) return problems;
-    programs.push(program);
+function costOfProfile(view: View, profile: string, cache: ResolveCache, layout: Layout): readonly NodeCost[] {
+  const names = nodesOfProfile(view, profile);
+  let dearest: { readonly size: number; readonly node: ResolvedFiles } | undefined;
+  for (const name of names) {
+    const node = resolveSections(view.files, name, cache);
+    if (!('version' in node)) throw new ReviewStopped(node);
+    const size = sizeOf(node);
+    if (dearest === undefined || size > dearest.size) dearest = { size, node };
   }
+  if (!dearest) return [];
+  const { node } = dearest;
+  const used = node.profile.mode === 'ipvs' ? 'flat' : layout;
+  return [{ profile, layout: used, node: node.node, nodes: names.length, ...costOfNode(view, node, used) }];
+}
+
+/** Lines of a file that many nodes share are counted once. */
+const counted = new WeakMap<readonly ResolvedSection[], number>();
+
+/** How many lines a node loads: linking does not change which of two nodes has more. */
+function sizeOf({ sections, ipvs }: ResolvedFiles): number {
+  const rules = [...sections.values()].flat().reduce((sum, file) => {
+    const lines = counted.get(file) ?? file.reduce((all, { rules: own }) => all + own.length, 0);
+    counted.set(file, lines);
+    return sum + lines;
+  }, 0);
+  const virtual = [...(ipvs?.ipset ?? []), ...(ipvs?.ipvs ?? [])].reduce((sum, { lines }) => sum + lines.length, 0);
+  return rules + virtual;
+}
+
+type Counted = Omit<NodeCost, 'profile' | 'node' | 'nodes' | 'layout'>;
+
+function costOfNode(view: View, node: ResolvedFiles, layout: Layout): Counted {
+  const programs = [...node.sections].map(([family, files]) => link(view, node, family, files, layout));
+  const ipvs = stateOf(view, node);
   const tables = programs.flatMap((program) => [program.filter, program.nat]);
-  const rules = tables.reduce((sum, { chains, jumps }) => sum + jumps.length + rulesIn(chains), 0);
-  return {
-    rules,
+  const load: Load = {
+    rules: tables.reduce((sum, { chains, jumps }) => sum + jumps.length + rulesIn(chains), 0),
     chains: tables.reduce((sum, { chains }) => sum + chains.size, 0),
-    bytes: programs.reduce((sum, program) => sum + Buffer.byteLength(printProgram(program)), 0),
-    longestWalk: Math.max(0, ...programs.map(longestWalk)),
-    loadSeconds: { nft: secondsFor('nft', rules), legacy: secondsFor('legacy', rules) },
+    ...(ipvs === undefined ? {} : { virtual: virtualLoad(ipvs) }),
+  };
+  const texts = [...programs.map(printProgram), ...(ipvs === undefined ? [] : [printSets(ipvs), printServers(ipvs)])];
+  return {
+    ...load,
+    bytes: texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+    longestWalk: Math.max(0, ...programs.map((program) => longestWalk(program, node.profile.mode))),
+    loadSeconds: { nft: loadSeconds('nft', layout, load), legacy: loadSeconds('legacy', layout, load) },
+  };
+}
+
+function link(
+  view: View,
+  { node, profile }: ResolvedFiles,
+  family: Family,
+  files: readonly (readonly ResolvedSection[])[],
+  layout: Layout,
+): FamilyProgram {
+  const host = hostOf(nodeOf(view, node), family);
+  if (layout === 'tree') {
+    const { program, problems } = linkTree(files, { family, host });
+    if (problems.length > 0) throw new ReviewStopped(problems);
+    return settledProgram(program);
+  }
+  const table = (name: 'filter' | 'nat') => tableOf(files.flat(), name, host);
+  const read = (text: string, of: Family): ReturnType<View['memory']['line']> => view.memory.line(text, of);
+  const rules = { filter: table('filter'), nat: table('nat') };
+  const { program, problems } = linkFlat(rules, family, read, profile.mode);
+  if (problems.length > 0) throw new ReviewStopped(problems);
+  return program;
+}
+
+function tableOf(
+  sections: readonly ResolvedSection[],
+  table: 'filter' | 'nat',
+  host: HostValues,
+): { readonly chains: readonly string[]; readonly rules: readonly string[] } {
+  const own = sections.filter((section) => section.table === table);
+  return {
+    chains: own.flatMap(({ chains }) => chains),
+    rules: own.flatMap(({ rules }) => rules.flatMap((rule) => fillHost(rule, host))),
+  };
+}
+
+function stateOf(view: View, { node, ipvs, profile }: ResolvedFiles): IpvsState | undefined {
+  if (!ipvs) return undefined;
+  const known = nodeOf(view, node);
+  const own = (family: Family): readonly string[] => [factOf(known, family, 'address') ?? []].flat();
+  const host = ipvsHost(profile, { ipv4: own('ipv4'), ipv6: own('ipv6') });
+  const state = readIpvs(ipvs, profile.families, host);
+  if ('problems' in state) throw new ReviewStopped(state.problems);
+  return state;
+}
+
+function virtualLoad({ virtualServers, sets, addresses }: IpvsState): NonNullable<Load['virtual']> {
+  return {
+    servers: virtualServers.size,
+    realServers: [...virtualServers.values()].reduce((sum, { real }) => sum + real.size, 0),
+    entries: [...sets.values()].reduce((sum, { entries }) => sum + entries.size, 0),
+    addresses: addresses.ipv4.length + addresses.ipv6.length,
   };
 }
 
 const rulesIn = (chains: ReadonlyMap<string, readonly string[]>): number =>
   [...chains.values()].reduce((sum, lines) => sum + lines.length, 0);
-
-function secondsFor(backend: Backend, rules: number): number {
-  const { startSeconds, secondsPerRule } = loadModel[backend];
-  return Number((startSeconds + rules * secondsPerRule).toFixed(3));
-}
-
-/** nat PREROUTING, filter FORWARD, nat POSTROUTING: the way of a forwarded connection. */
-function longestWalk({ filter, nat }: FamilyProgram): number {
-  const through = (table: FamilyProgram['nat'], hook: string): number => {
-    const memo = new Map<string, number>();
-    const jumps = table.jumps.filter((jump) => jump.startsWith(`-A ${hook} `));
-    return jumps.reduce((sum, jump) => sum + 1 + depthOf(targetOf(jump) ?? '', table.chains, memo), 0);
-  };
-  return through(nat, 'PREROUTING') + through(filter, 'FORWARD') + through(nat, 'POSTROUTING');
-}
-
-/** All rules of a chain and the longest of the chains that one of them leads to. */
-function depthOf(chain: string, chains: ReadonlyMap<string, readonly string[]>, memo: Map<string, number>): number {
-  const known = memo.get(chain);
-  if (known !== undefined) return known;
-  const lines = chains.get(chain) ?? [];
-  const below = lines.map((line) => targetOf(line) ?? '').filter((target) => chains.has(target));
-  const depth = below.reduce((most, target) => Math.max(most, depthOf(target, chains, memo)), 0) + lines.length;
-  memo.set(chain, depth);
-  return depth;
-}
-
-/** What a node may cost at most: `budgets` of sluice.yaml. */
-export interface Budgets {
-  readonly rules?: number;
-  readonly chains?: number;
-  readonly bytes?: number;
-  readonly longestWalk?: number;
-  readonly loadSeconds?: number;
-}
-
-/** A budget that a profile is beyond. */
-export interface Overspent {
-  readonly profile: string;
-  readonly node: string;
-  readonly what: keyof Budgets;
-  readonly budget: number;
-  readonly cost: number;
-}
-
-/** The budgets that profiles are beyond; load time counts for the slower backend. */
-export function overspent(costs: readonly NodeCost[], budgets: Budgets): readonly Overspent[] {
-  const kinds = [
-    'rules',
-    'chains',
-    'bytes',
-    'longestWalk',
-    'loadSeconds',
-  ] as const satisfies readonly (keyof Budgets)[];
-  return costs.flatMap(({ profile, node, loadSeconds, ...cost }) =>
-    kinds.flatMap((what) => {
-      const budget = budgets[what];
-      const spent = what === 'loadSeconds' ? Math.max(...Object.values(loadSeconds)) : cost[what];
-      return budget !== undefined && spent > budget ? [{ profile, node, what, budget, cost: spent }] : [];
-    }),
-  );
-}

@@ -5,7 +5,6 @@ import {
   type Problem,
   readPath,
   serviceFile,
-  sysctlFile,
   type Tool,
   type VirtualTool,
 } from '@sluice/bundle';
@@ -190,7 +189,8 @@ function nodeChanges(before: View, after: View): BundleDiff['nodes'] {
 function countRules(files: BundleFiles): number {
   let count = 0;
   for (const [path, text] of files) {
-    if (!path.startsWith('profiles/') || path === sysctlFile(path.split('/')[1] ?? '')) continue;
+    const kind = readPath(path)?.kind;
+    if (kind !== 'base' && kind !== 'service') continue;
     for (let at = 0; at >= 0; at = text.indexOf('\n', at + 1)) {
       const first = text.charCodeAt(at === 0 ? 0 : at + 1);
       if (first === 0x2d || first === 0x40 || first === 0x61) count++;

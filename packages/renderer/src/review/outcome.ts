@@ -83,7 +83,7 @@ const labelOf = ({ verdict, masquerade, reject }: Branch): string =>
   [masquerade ? 'masquerade' : '', verdict, reject ?? ''].filter(Boolean).join(' ');
 
 function rejection(path: readonly RuleHit[]): string | undefined {
-  const rule = readRule(path.at(-1)?.rule ?? '');
+  const rule = readRule(path.at(-1)?.rule ?? '', undefined, 'program');
   return !isRuleError(rule) && rule.target?.kind === 'reject' ? rule.target.with : undefined;
 }
 
@@ -147,7 +147,7 @@ function recentSeconds(path: readonly RuleHit[], name: string): readonly number[
 function recentMatches(path: readonly RuleHit[]): readonly { action: string; name: string; seconds?: number }[] {
   return path.flatMap(({ rule: text }) => {
     if (!text.includes(' -m recent ')) return [];
-    const rule = readRule(text);
+    const rule = readRule(text, undefined, 'program');
     return isRuleError(rule) ? [] : rule.matches.filter((match) => match.kind === 'recent');
   });
 }

@@ -114,7 +114,7 @@ function resolved(view: View, node: NodeOf, family: Family, path: string): reado
 }
 
 /** Away from the machine, the Node's own address stands for those of its interfaces. */
-function hostOf(node: NodeOf, family: Family): HostValues {
+export function hostOf(node: NodeOf, family: Family): HostValues {
   const address = factOf(node, family, 'address');
   const open = address !== undefined && node.profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
   return { nodePortAddresses: open ? [address] : [] };

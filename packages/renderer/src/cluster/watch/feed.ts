@@ -32,6 +32,8 @@ export class Feed {
   readonly #listener: FeedListener;
   readonly #access: Access;
   readonly #patience: WatchPatience;
+  /** By title; Events name it. */
+  readonly #uids = new Map<string, string>();
   readonly #synced = new Set<string>();
   #kinds: readonly ListedKind[] = [];
 
@@ -49,6 +51,11 @@ export class Feed {
   /** The same value for an object that did not change. */
   objects(): readonly KubeObject[] {
     return [...this.#objects.values()].flatMap((ofKind) => [...ofKind.values()]);
+  }
+
+  /** What the API server calls `Service shop/web` for itself. */
+  uidOf(title: string): string | undefined {
+    return this.#uids.get(title);
   }
 
   /** Follows the cluster until the signal. */
@@ -105,12 +112,16 @@ export class Feed {
     const before = this.#ofKind(kind).get(key);
     if (before !== undefined && isDeepStrictEqual(before.value, value)) return;
     const object = objectOf(kind, key, value);
+    if (kind.kind === 'Service' || kind.kind === 'Node') {
+      this.#uids.set(`${kind.kind} ${key}`, textAt(mapAt(raw, 'metadata'), 'uid'));
+    }
     this.#ofKind(kind).set(key, object);
     const triggered = Date.parse(textAt(mapAt(mapAt(raw, 'metadata'), 'annotations'), triggerKey));
     this.#listener.changed({ about: aboutOf(object), ...(Number.isNaN(triggered) ? {} : { triggeredMs: triggered }) });
   }
 
   #remove(kind: ListedKind, key: string): void {
+    this.#uids.delete(`${kind.kind} ${key}`);
     const before = this.#ofKind(kind).get(key);
     if (before !== undefined && this.#ofKind(kind).delete(key)) this.#listener.changed({ about: aboutOf(before) });
   }

@@ -6,6 +6,9 @@ import { fileOf, type PolicyReport } from './report.ts';
 /** SARIF's own levels. */
 const levels = { error: 'error', warning: 'warning', note: 'note', off: 'none' } as const;
 
+/** Code scanning of GitHub refuses a run with more results than this, and shows the worst 5,000 of them. */
+export const sarifResultsMax = 25_000;
+
 /**
  * SARIF 2.1.0, as code scanning takes it (OASIS sarif-v2.1.0, sections 3.14 to 3.27): every rule, one result for each finding, a waived one
  * with its suppression (3.35).
@@ -17,6 +20,7 @@ export function sarifOf(report: PolicyReport): string {
     fullDescription: { text: policyRules[code].reason },
     defaultConfiguration: { enabled: policyRules[code].level !== 'off', level: levels[policyRules[code].level] },
   }));
+  const { shown, left } = mostSevere(report.result.findings);
   const document = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
     version: '2.1.0',
@@ -24,11 +28,29 @@ export function sarifOf(report: PolicyReport): string {
       {
         tool: { driver: { name: 'sluice', semanticVersion: report.version, rules } },
         columnKind: 'utf16CodeUnits',
-        results: report.result.findings.map((finding) => resultOf(report, finding)),
+        invocations: [invocationOf(left)],
+        results: shown.map((finding) => resultOf(report, finding)),
       },
     ],
   };
   return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+const order: readonly Finding['level'][] = ['error', 'warning', 'note'];
+
+/** All findings in their order, or the worst of too many. */
+function mostSevere(findings: readonly Finding[]): { readonly shown: readonly Finding[]; readonly left: number } {
+  if (findings.length <= sarifResultsMax) return { shown: findings, left: 0 };
+  const rank = ({ waived, level }: Finding): number => (waived ? order.length : order.indexOf(level));
+  const shown = findings.toSorted((a, b) => rank(a) - rank(b)).slice(0, sarifResultsMax);
+  return { shown, left: findings.length - shown.length };
+}
+
+/** Says what was left out (3.20.21): a file that is cut must not look like a whole one. */
+function invocationOf(left: number): object {
+  if (left === 0) return { executionSuccessful: true };
+  const text = `${left} ${left === 1 ? 'finding is' : 'findings are'} left out: a run takes ${sarifResultsMax}. The text of sluice policy has all of them.`;
+  return { executionSuccessful: true, toolExecutionNotifications: [{ level: 'warning', message: { text } }] };
 }
 
 function resultOf(report: PolicyReport, finding: Finding): object {

@@ -26,7 +26,7 @@ function policySection({ findings }: PageData): string {
   const table =
     findings.length === 0
       ? `<p>Nothing against the policy.</p><table hidden>${rows}</table>`
-      : `<table>${head}${rows}</table>`;
+      : `<table class="findings">${head}${rows}</table>`;
   return `<section aria-labelledby="policy-title"><h2 id="policy-title">Policy</h2>${table}</section>\n`;
 }
 

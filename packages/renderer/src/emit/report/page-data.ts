@@ -104,7 +104,7 @@ function findingsOf({ findings }: PolicyResult, { fresh, config }: ReportSides):
     text:
       finding.waived === undefined
         ? `${finding.message}. ${finding.hint}`
-        : `${finding.message}. ${finding.waived.reason}`,
+        : `${finding.message}. Waived until ${finding.waived.expires}: ${finding.waived.reason}`,
     where: `${fileOf(report, finding)}:${finding.line}`,
   }));
 }

@@ -1,4 +1,5 @@
-import type { Budgets, NodeCost, Overspent } from '../../review/cost.ts';
+import type { Budgets, Overspent } from '../../review/budgets.ts';
+import type { NodeCost } from '../../review/cost.ts';
 
 /** Prints what a bundle costs; the last lines name every budget that is spent. */
 export function printCost(
@@ -17,22 +18,8 @@ export function printCost(
     };
     return `${JSON.stringify(document, null, 2)}\n`;
   }
-  const rows = [
-    ['PROFILE', 'NODE', 'NODES', 'RULES', 'CHAINS', 'BYTES', 'LONGEST WALK', 'FIRST LOAD nft', 'legacy'],
-    ...costs.map((cost) =>
-      [
-        cost.profile,
-        cost.node,
-        cost.nodes,
-        cost.rules,
-        cost.chains,
-        cost.bytes,
-        cost.longestWalk,
-        `${cost.loadSeconds.nft} s`,
-        `${cost.loadSeconds.legacy} s`,
-      ].map(String),
-    ),
-  ];
+  const hasVirtual = costs.some(({ virtual }) => virtual !== undefined);
+  const rows = [headings(hasVirtual), ...costs.map((cost) => cellsOf(cost, hasVirtual))];
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
   const table = rows.map(
     (cells) =>
@@ -45,4 +32,18 @@ export function printCost(
     ({ profile, node, what, budget, cost }) => `${profile} (${node}): ${what} is ${cost}, the budget is ${budget}\n`,
   );
   return [...table, ...beyond].join('');
+}
+
+function headings(hasVirtual: boolean): readonly string[] {
+  const virtual = hasVirtual ? ['SERVERS', 'REAL', 'ENTRIES', 'ADDRESSES'] : [];
+  const rules = ['PROFILE', 'LAYOUT', 'NODE', 'NODES', 'RULES', 'CHAINS'];
+  return [...rules, ...virtual, 'BYTES', 'LONGEST WALK', 'FIRST LOAD nft', 'legacy'];
+}
+
+function cellsOf(cost: NodeCost, hasVirtual: boolean): readonly string[] {
+  const { servers = 0, realServers = 0, entries = 0, addresses = 0 } = cost.virtual ?? {};
+  const virtual = hasVirtual ? [servers, realServers, entries, addresses] : [];
+  const { nft, legacy } = cost.loadSeconds;
+  const rules = [cost.profile, cost.layout, cost.node, cost.nodes, cost.rules, cost.chains];
+  return [...rules, ...virtual, cost.bytes, cost.longestWalk, `${nft} s`, `${legacy} s`].map(String);
 }

@@ -1,0 +1,118 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, type BigIntStats } from 'node:fs';
+import { resolve } from 'node:path';
+import { checkTrust, InboxError, type Trust } from './trust.ts';
+
+/** An open directory: it stays the same one whatever is renamed or linked above it. */
+export interface OpenDirectory {
+  readonly fd: number;
+  /** Without links, for programs that take a path, and for messages. */
+  readonly path: string;
+  close(): void;
+}
+
+/** As many as the kernel follows in one path (`MAXSYMLINKS`). */
+const linksMax = 40;
+
+const openFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+/** The path of an entry of an open directory. Node has no openat(2); /proc has the same meaning. */
+export function entryPath(fd: number, name: string): string {
+  return `/proc/self/fd/${fd}/${name}`;
+}
+
+/** Opens a folder of an open directory. A link in its place is an error (`ELOOP` or `ENOTDIR`). */
+export function openFolder(fd: number, name: string): { fd: number; stats: BigIntStats } {
+  const child = openSync(entryPath(fd, name), openFlags);
+  return { fd: child, stats: fstatSync(child, { bigint: true }) };
+}
+
+/**
+ * Opens a directory by going down from the root, one name at a time, following links by hand: every folder on the way, and every
+ * link, must be one that nobody else can replace.
+ * @param trust left out: owners and modes are not asked
+ * @throws InboxError when one of them is not; the error of the system when a name is not there
+ */
+export function descend(path: string, trust: Trust | undefined): OpenDirectory {
+  const way = new Way(trust);
+  try {
+    way.restart();
+    way.go(resolve(path).split('/'));
+    return way.end();
+  } catch (error) {
+    way.close();
+    throw error;
+  }
+}
+
+class Way {
+  readonly #trust: Trust | undefined;
+  #fd = -1;
+  #names: string[] = [];
+  #links = 0;
+
+  constructor(trust: Trust | undefined) {
+    this.#trust = trust;
+  }
+
+  restart(): void {
+    this.#enter(openSync('/', openFlags));
+    this.#names = [];
+  }
+
+  go(names: readonly string[]): void {
+    for (const name of names) {
+      if (name === '' || name === '.') continue;
+      if (name === '..') this.#up();
+      else this.#down(name);
+    }
+  }
+
+  #up(): void {
+    this.#enter(openSync(entryPath(this.#fd, '..'), openFlags));
+    this.#names.pop();
+  }
+
+  #down(name: string): void {
+    const path = `${this.path === '/' ? '' : this.path}/${name}`;
+    const stats = lstatSync(entryPath(this.#fd, name), { bigint: true });
+    checkTrust(path, stats, 'above', this.#trust);
+    if (stats.isSymbolicLink()) return this.#follow(path, name);
+    if (!stats.isDirectory())
+      throw new InboxError(`Cannot read ${path}: it is no directory`, 'Name the bundle directory');
+    const folder = openFolder(this.#fd, name);
+    this.#enter(folder.fd);
+    checkTrust(path, folder.stats, 'above', this.#trust);
+    this.#names.push(name);
+  }
+
+  #follow(path: string, name: string): void {
+    if (++this.#links > linksMax) {
+      throw new InboxError(`Cannot read ${path}: more than ${linksMax} links lead to it`, 'Look for links in a circle');
+    }
+    const target = readlinkSync(entryPath(this.#fd, name));
+    if (target.startsWith('/')) this.restart();
+    this.go(target.split('/'));
+  }
+
+  #enter(fd: number): void {
+    this.close();
+    this.#fd = fd;
+  }
+
+  get path(): string {
+    return `/${this.#names.join('/')}`;
+  }
+
+  /** The directory that was reached: inside of it nothing may be shared, not even with the sticky bit. */
+  end(): OpenDirectory {
+    checkTrust(this.path, fstatSync(this.#fd, { bigint: true }), 'inside', this.#trust);
+    const { path } = this;
+    const fd = this.#fd;
+    return { fd, path, close: () => closeSync(fd) };
+  }
+
+  close(): void {
+    if (this.#fd >= 0) closeSync(this.#fd);
+    this.#fd = -1;
+  }
+}

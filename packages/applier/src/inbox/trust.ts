@@ -1,0 +1,66 @@
+import type { BigIntStats } from 'node:fs';
+
+/** Why a directory cannot be read as a bundle. */
+export class InboxError extends Error {
+  override readonly name = 'InboxError';
+  readonly hint: string;
+  readonly code: 'BUNDLE_INCOMPLETE' | 'BUNDLE_UNTRUSTED';
+
+  constructor(message: string, hint: string, code: 'BUNDLE_INCOMPLETE' | 'BUNDLE_UNTRUSTED' = 'BUNDLE_INCOMPLETE') {
+    super(message);
+    this.hint = hint;
+    this.code = code;
+  }
+}
+
+/**
+ * Whose files are read. Who can write a bundle can take the node off the network, so each file, each folder and each folder above
+ * them must belong to one of these users and be writable by nobody else.
+ */
+export interface Trust {
+  /** User ids. */
+  readonly owners: ReadonlySet<number>;
+}
+
+/** The superuser, the user that sluiced runs as, and the one that the config names. */
+export function trustOf(bundleOwner: number | undefined): Trust {
+  const own = process.geteuid?.() ?? 0;
+  return { owners: new Set([0, own, ...(bundleOwner === undefined ? [] : [bundleOwner])]) };
+}
+
+/** Where a folder or file stands: above the bundle, or inside of it. Links stand above. */
+export type Standing = 'above' | 'inside';
+
+const stickyBit = 0o1000n;
+const writableByOthers = 0o022n;
+
+/**
+ * Refuses what somebody else owns or may write.
+ * @param trust left out: a person vouches for the directory, as on a command line, and nothing is asked
+ * @throws InboxError (`BUNDLE_UNTRUSTED`)
+ */
+export function checkTrust(path: string, stats: BigIntStats, standing: Standing, trust: Trust | undefined): void {
+  if (!trust) return;
+  if (!trust.owners.has(Number(stats.uid))) {
+    const owners = [...trust.owners].toSorted((a, b) => a - b).join(' or ');
+    const hint = `Give it to user ${owners} (chown), or set \`bundleOwner: ${stats.uid}\` in sluiced.yaml if that user writes bundles`;
+    throw untrusted(`${path} belongs to user ${stats.uid}`, hint);
+  }
+  if (stats.isSymbolicLink()) return;
+  // In a folder with the sticky bit, such as /tmp, nobody renames what belongs to somebody else.
+  const isShared = standing === 'above' && (stats.mode & stickyBit) !== 0n;
+  if ((stats.mode & writableByOthers) !== 0n && !isShared) {
+    throw untrusted(`${path} can be written by others (mode ${modeOf(stats)})`, `chmod go-w ${path}`);
+  }
+  if (stats.isFile() && stats.nlink !== 1n) {
+    throw untrusted(`${path} has ${stats.nlink} names (hard links)`, 'Copy the file instead of linking it');
+  }
+}
+
+function modeOf(stats: BigIntStats): string {
+  return `0${(stats.mode & 0o7777n).toString(8)}`;
+}
+
+function untrusted(what: string, hint: string): InboxError {
+  return new InboxError(`Cannot trust the bundle directory: ${what}`, hint, 'BUNDLE_UNTRUSTED');
+}

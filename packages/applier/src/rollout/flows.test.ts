@@ -1,0 +1,80 @@
+import type { IpvsState, TableProgram } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { server, state as virtual } from '../ipvs/states.fixture.ts';
+import { flowChange } from './flows.ts';
+import type { Flow } from './ports.ts';
+import type { NodeState } from './state.ts';
+
+const empty: TableProgram = { chains: new Map(), jumps: [] };
+
+/** A node in mode iptables: what leads in, such as `udp 10.96.0.10 53`, and the endpoints behind it. */
+function node(doors: Readonly<Record<string, readonly string[]>>, ipvs?: IpvsState): NodeState {
+  const chains = new Map<string, readonly string[]>();
+  const services: string[] = [];
+  const nodePorts: string[] = [];
+  for (const [index, [door, endpoints]] of Object.entries(doors).entries()) {
+    const [protocol, address, port] = door.split(' ');
+    const tail = `-m comment --comment "a/b" -m ${protocol} --dport ${port} -j KUBE-EXT-${index}`;
+    if (endpoints.length === 0) continue;
+    if (address === '*') nodePorts.push(`-A KUBE-NODEPORTS -p ${protocol} ${tail}`);
+    else services.push(`-A KUBE-SERVICES -d ${address}/${address?.includes(':') ? 128 : 32} -p ${protocol} ${tail}`);
+    chains.set(`KUBE-EXT-${index}`, [`-A KUBE-EXT-${index} -j KUBE-SVC-${index}`]);
+    chains.set(
+      `KUBE-SVC-${index}`,
+      endpoints.map((_, at) => `-A KUBE-SVC-${index} -j KUBE-SEP-${index}-${at}`),
+    );
+    for (const [at, endpoint] of endpoints.entries()) {
+      const name = `KUBE-SEP-${index}-${at}`;
+      chains.set(name, [`-A ${name} -p ${protocol} -m ${protocol} -j DNAT --to-destination ${endpoint}`]);
+    }
+  }
+  const nat = { chains: new Map([...chains, ['KUBE-SERVICES', services], ['KUBE-NODEPORTS', nodePorts]]), jumps: [] };
+  const families = { ipv4: { filter: empty, nat } };
+  return { families, sysctls: new Map(), ...(ipvs ? { ipvs: { ...ipvs, excludeCIDRs: [] } } : {}) };
+}
+
+const nothing: NodeState = { families: {}, sysctls: new Map() };
+const [one, two] = ['10.244.1.5:53', '10.244.2.6:53'];
+const dns = 'udp 10.96.0.10 53';
+const inIpvs = (real: Readonly<Record<string, number>>): NodeState =>
+  node({}, virtual([server('10.96.0.10:53/UDP', real)]));
+const flow = (endpoint?: string, address: string | undefined = '10.96.0.10', port = 53): Flow => ({
+  family: 'ipv4',
+  protocol: 'udp',
+  address,
+  port,
+  endpoint,
+});
+const nodePort = (endpoint?: string): Flow => ({ ...flow(endpoint, '', 30053), address: undefined });
+
+test.each([
+  ['one endpoint goes', node({ [dns]: [one, two] }), node({ [dns]: [two] }), [flow(one)]],
+  ['the last endpoints go', node({ [dns]: [one, two] }), node({ [dns]: [] }), [flow(one), flow(two)]],
+  ['the Service goes', node({ [dns]: [one] }), node({}), [flow(one)]],
+  ['Sluice goes', node({ [dns]: [one] }), nothing, [flow(one)]],
+  ['an endpoint comes', node({ [dns]: [one] }), node({ [dns]: [one, two] }), []],
+  ['the first endpoint comes: who was not served is', node({}), node({ [dns]: [one] }), [flow()]],
+  [
+    'an endpoint of a node port goes',
+    node({ 'udp * 30053': [one, two] }),
+    node({ 'udp * 30053': [two] }),
+    [nodePort(one)],
+  ],
+  ['a node port is new', node({}), node({ 'udp * 30053': [two] }), [nodePort()]],
+  ['TCP is left alone', node({ 'tcp 10.96.0.10 80': [one] }), node({}), []],
+  ['mode ipvs: one endpoint goes', inIpvs({ [one]: 1, [two]: 1 }), inIpvs({ [two]: 1 }), [flow(one)]],
+  ['mode ipvs: the last endpoint goes', inIpvs({ [one]: 1 }), inIpvs({}), [flow(one)]],
+  ['mode ipvs: the first endpoint comes', inIpvs({}), inIpvs({ [one]: 1 }), [flow()]],
+  ['mode ipvs: only a weight changes', inIpvs({ [one]: 1 }), inIpvs({ [one]: 9 }), []],
+  ['the mode changes and the endpoints stay', node({ [dns]: [one] }), inIpvs({ [one]: 1 }), []],
+  ['the mode changes and an endpoint goes', node({ [dns]: [one, two] }), inIpvs({ [one]: 1 }), [flow(two)]],
+  [
+    'the mode changes, and the door of a node port becomes one for each address',
+    node({ 'udp * 30053': [one] }),
+    node({}, virtual([server('192.0.2.11:30053/UDP', { [one]: 1 })])),
+    [flow(undefined, '192.0.2.11', 30053)],
+  ],
+])('%s', (_title, now, goal, old) => {
+  expect(flowChange(now, goal).old).toEqual(old);
+  expect(flowChange(goal, now).fresh, 'the way back forgets the same').toEqual(old);
+});

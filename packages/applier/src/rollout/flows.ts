@@ -1,0 +1,144 @@
+import type { Family, TableProgram } from '@sluice/bundle';
+import type { Flow, FlowChange, Ports } from './ports.ts';
+import { messageOf } from './message.ts';
+import { familyNames, type NodeState, tableOf } from './state.ts';
+
+/**
+ * The flows of UDP that only one of two states has. Connections of these go on as before whatever the rules say, for nat is asked
+ * once per connection, and UDP has no end of a connection: a client with a fixed port stays on an endpoint that is gone for as
+ * long as it sends (kube-proxy's `CleanStaleEntries` in `pkg/proxy/conntrack/cleanup.go`).
+ *
+ * Those of endpoints that stay are never among them, also when the node goes from one mode to the other.
+ */
+export function flowChange(now: NodeState, goal: NodeState): FlowChange {
+  if (sameState(now, goal)) return { old: [], fresh: [] };
+  const [before, after] = [doorsOf(now), doorsOf(goal)];
+  return { old: onlyIn(before, after), fresh: onlyIn(after, before) };
+}
+
+/**
+ * Forgets flows once the kernel holds the rules that no longer have them. What cannot be forgotten times out by itself, so a failure
+ * is reported and nothing else.
+ */
+export async function forgetAfter(flows: readonly Flow[], ports: Pick<Ports, 'kernel' | 'report'>): Promise<void> {
+  if (flows.length === 0) return;
+  try {
+    const connections = await ports.kernel.forgetFlows(flows);
+    if (connections > 0) ports.report('flows-forgotten', { connections });
+  } catch (error) {
+    ports.report('flows-not-forgotten', { because: messageOf(error) });
+  }
+}
+
+function sameState(a: NodeState, b: NodeState): boolean {
+  return a.ipvs === b.ipvs && familyNames.every((family) => sameChains(natOf(a, family), natOf(b, family)));
+}
+
+const natOf = (state: NodeState, family: Family): TableProgram => tableOf(state, family, 'nat');
+
+function sameChains(a: TableProgram, b: TableProgram): boolean {
+  if (a.chains === b.chains) return true;
+  return a.chains.size === b.chains.size && [...a.chains].every(([name, rules]) => b.chains.get(name) === rules);
+}
+
+/** What a state serves to clients of UDP. */
+interface Doors {
+  /** By family, address (`*` for a node port) and port; then by endpoint. Doors that lead nowhere are left out. */
+  readonly flows: ReadonlyMap<string, ReadonlyMap<string, Flow>>;
+  /** The endpoints behind a port of any address: mode iptables has one door for a node port, mode ipvs one for each address. */
+  readonly byPort: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+const doorKey = (flow: Flow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
+const portKey = (flow: Flow): string => `${flow.family} ${flow.port}`;
+
+function doorsOf(state: NodeState): Doors {
+  const flows = new Map<string, Map<string, Flow>>();
+  const byPort = new Map<string, Set<string>>();
+  for (const flow of flowsOf(state)) {
+    const endpoint = flow.endpoint ?? '';
+    const [door, port] = [doorKey(flow), portKey(flow)];
+    flows.set(door, (flows.get(door) ?? new Map<string, Flow>()).set(endpoint, flow));
+    byPort.set(port, (byPort.get(port) ?? new Set<string>()).add(endpoint));
+  }
+  return { flows, byPort };
+}
+
+function onlyIn(one: Doors, other: Doors): readonly Flow[] {
+  const found: Flow[] = [];
+  for (const [door, flows] of one.flows) {
+    for (const [endpoint, flow] of flows) if (!serves(other, door, flow, endpoint)) found.push(flow);
+  }
+  // What only the other state serves left the node without nat in this one.
+  for (const [door, flows] of other.flows) {
+    const [flow] = flows.values();
+    if (flow && !one.flows.has(door)) found.push({ ...flow, endpoint: undefined });
+  }
+  return found;
+}
+
+function serves({ flows, byPort }: Doors, door: string, flow: Flow, endpoint: string): boolean {
+  if (flows.get(door)?.has(endpoint)) return true;
+  if (flow.address === undefined) return byPort.get(portKey(flow))?.has(endpoint) ?? false;
+  return flows.get(doorKey({ ...flow, address: undefined }))?.has(endpoint) ?? false;
+}
+
+/** Every way of UDP from an address and port to an endpoint. */
+function* flowsOf(state: NodeState): Generator<Flow> {
+  for (const { family, protocol, address, port, real } of state.ipvs?.virtualServers.values() ?? []) {
+    if (protocol !== 'udp') continue;
+    for (const endpoint of real.keys()) yield { family, protocol, address, port, endpoint };
+  }
+  for (const family of familyNames) {
+    const table = natOf(state, family);
+    const endpoints = new Endpoints(table);
+    for (const [name, rules] of table.chains) {
+      if (isOfService(name)) continue;
+      for (const rule of rules) {
+        const door = doorOf(rule, family);
+        if (!door) continue;
+        for (const endpoint of endpoints.of(door.chain)) yield { ...door.flow, endpoint };
+      }
+    }
+  }
+}
+
+/** Chains behind the doors; there are five times as many of them as of rules that lead in. */
+const isOfService = (name: string): boolean => /^KUBE-(SVC|SVL|EXT|FW|SEP)-/.test(name);
+
+/** A rule that leads packets of UDP for one address and port, or for a node port, to the chains of a Service. */
+function doorOf(rule: string, family: Family): { readonly flow: Flow; readonly chain: string } | undefined {
+  if (!rule.includes(' -p udp ') || rule.includes(' ! ')) return undefined;
+  const chain = / -j (KUBE-(?:SVC|SVL|EXT|FW)-\S+)$/.exec(rule)?.[1];
+  const port = / --dport (\d+) /.exec(rule)?.[1];
+  if (chain === undefined || port === undefined) return undefined;
+  const destination = / -d (\S+) /.exec(rule)?.[1];
+  const address = destination?.replace(/\/(32|128)$/, '');
+  // The rule for node ports of one network of the machine is a door to any of its addresses.
+  const single = address?.includes('/') === true ? undefined : address;
+  return { flow: { family, protocol: 'udp', address: single, port: Number(port), endpoint: undefined }, chain };
+}
+
+/** The endpoints that the chains of a Service lead to. */
+class Endpoints {
+  readonly #table: TableProgram;
+  readonly #known = new Map<string, ReadonlySet<string>>();
+
+  constructor(table: TableProgram) {
+    this.#table = table;
+  }
+
+  of(chain: string): ReadonlySet<string> {
+    const known = this.#known.get(chain);
+    if (known) return known;
+    const found = new Set<string>();
+    this.#known.set(chain, found);
+    for (const rule of this.#table.chains.get(chain) ?? []) {
+      const endpoint = / --to-destination (\S+)/.exec(rule)?.[1];
+      if (endpoint !== undefined) found.add(endpoint);
+      const target = / -[jg] (KUBE-\S+)$/.exec(rule)?.[1];
+      if (target !== undefined) for (const one of this.of(target)) found.add(one);
+    }
+    return found;
+  }
+}

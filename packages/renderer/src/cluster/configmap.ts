@@ -1,0 +1,29 @@
+import type { Problem } from '@sluice/bundle';
+import type { JsonObject } from '../render/kube.ts';
+import type { Access } from './access.ts';
+import { isMap, parseJson } from './json.ts';
+import { keepConfigMap } from './keep.ts';
+import { configMapRule, kubeProxyConfigMap, kubeProxyPath } from './kinds.ts';
+import { refused, strangeAnswer, unreadConfigMap } from './refusal.ts';
+import { get, type Patience } from './request.ts';
+
+/** kube-proxy's ConfigMap, or a note why it is left out; neither where there is none. */
+export interface FoundConfigMap {
+  readonly object?: JsonObject;
+  readonly note?: Problem;
+}
+
+/**
+ * Reads kube-proxy's ConfigMap, where there is one that may be read: without it the defaults or a config hold.
+ * @throws ClusterFailure
+ */
+export async function readConfigMap(access: Access, patience?: Patience): Promise<FoundConfigMap> {
+  const { status, body } = await get(access, kubeProxyPath, patience);
+  const what = `read ConfigMap ${kubeProxyConfigMap.namespace}/${kubeProxyConfigMap.name} of ${access.server}`;
+  if (status === 404) return {};
+  if (status === 403) return { note: unreadConfigMap(access) };
+  if (status !== 200) throw refused(what, status, configMapRule);
+  const value = parseJson(body);
+  if (!isMap(value) || value['kind'] !== 'ConfigMap') throw strangeAnswer(what, 'ConfigMap');
+  return { object: keepConfigMap(value) };
+}

@@ -1,0 +1,173 @@
+import type { JsonObject } from '../../render/kube.ts';
+import type { Access } from '../access.ts';
+import { ClusterFailure } from '../failure.ts';
+import { isMap, mapAt, parseJson, textAt } from '../json.ts';
+import { refused } from '../refusal.ts';
+import { type Answer, type Patience, sendOnly } from '../request.ts';
+import { sleep } from './sleep.ts';
+
+/** Which Lease, held as whom. */
+export interface LeaseName {
+  readonly namespace: string;
+  readonly name: string;
+  readonly holder: string;
+}
+
+export interface LeaseBounds {
+  readonly durationMs: number;
+  readonly renewWithinMs: number;
+  readonly retryMs: number;
+}
+
+export interface LeaseListener {
+  readonly gained: () => void;
+  readonly lost: (why: string) => void;
+  /** Neither held nor to be had, for this reason. */
+  readonly failed: (why: string) => void;
+  /** The server answered, whoever holds the Lease. */
+  readonly answered: () => void;
+}
+
+/** The rule of a Role that lets several run of which one writes. */
+export const leaseRule =
+  '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"]}';
+
+/**
+ * One of several holds a Lease (coordination.k8s.io) and acts. As in client-go, clocks of different machines are never compared: a Lease is
+ * free when nobody changed it for its duration, on the clock of the one who looks.
+ */
+export class Elector {
+  readonly #access: Access;
+  readonly #name: LeaseName;
+  readonly #listener: LeaseListener;
+  readonly #bounds: LeaseBounds;
+  readonly #patience: Patience;
+  #isHeld = false;
+  #renewedMs = 0;
+  /** The Lease as it was last seen, and since when it has been so. */
+  #seen: { readonly version: string; readonly sinceMs: number } | undefined;
+
+  constructor(access: Access, name: LeaseName, listener: LeaseListener, bounds: LeaseBounds, patience: Patience) {
+    this.#access = access;
+    this.#name = name;
+    this.#listener = listener;
+    this.#bounds = bounds;
+    this.#patience = { ...patience, requestTimeoutMs: Math.min(patience.requestTimeoutMs, bounds.renewWithinMs / 2) };
+  }
+
+  /** Tries for ever, and gives the Lease back at the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    // A request that hangs must not hide that the time to renew is over.
+    const watchdog = setInterval(() => this.#expire(), this.#bounds.retryMs / 2);
+    while (!signal.aborted) {
+      await this.#guarded(() => this.#try());
+      await sleep(this.#bounds.retryMs, signal);
+    }
+    clearInterval(watchdog);
+    if (!this.#isHeld) return;
+    this.#lose('it was given back');
+    await this.#guarded(() => this.#giveBack());
+  }
+
+  async #guarded(act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+      this.#listener.answered();
+    } catch (error) {
+      if (!(error instanceof ClusterFailure)) throw error;
+      this.#listener.failed(error.message);
+    }
+    this.#expire();
+  }
+
+  #expire(): void {
+    if (this.#isHeld && performance.now() - this.#renewedMs > this.#bounds.renewWithinMs)
+      this.#lose(`it could not be renewed for ${this.#bounds.renewWithinMs / 1000} s`);
+  }
+
+  async #try(): Promise<void> {
+    const asked = performance.now();
+    const got = await this.#send('GET', this.#path);
+    if (got.status === 404) {
+      const body = this.#body(this.#name.holder, {});
+      const created = await this.#send('POST', this.#path.replace(/\/[^/]*$/, ''), body);
+      if (created.status === 201) this.#hold(asked);
+      return;
+    }
+    const lease = parseJson(got.body);
+    if (got.status !== 200 || !isMap(lease)) throw refused(`read ${this.#words}`, got.status, leaseRule);
+    if (!this.#mayTake(lease)) {
+      if (this.#isHeld) this.#lose(`${textAt(mapAt(lease, 'spec'), 'holderIdentity')} has it`);
+      return;
+    }
+    const put = await this.#send('PUT', this.#path, this.#body(this.#name.holder, lease));
+    if (put.status === 200) this.#hold(asked);
+  }
+
+  /** Mine, nobody's, or of somebody who was not heard of for the Lease's time. */
+  #mayTake(lease: JsonObject): boolean {
+    const version = textAt(mapAt(lease, 'metadata'), 'resourceVersion');
+    if (this.#seen?.version !== version) this.#seen = { version, sinceMs: performance.now() };
+    const holder = textAt(mapAt(lease, 'spec'), 'holderIdentity');
+    if (holder === '' || holder === this.#name.holder) return true;
+    return performance.now() - this.#seen.sinceMs > this.#bounds.durationMs;
+  }
+
+  /** @param sinceMs when the renewal was asked for: others count from then */
+  #hold(sinceMs: number): void {
+    this.#renewedMs = sinceMs;
+    if (this.#isHeld) return;
+    this.#isHeld = true;
+    this.#listener.gained();
+  }
+
+  #lose(why: string): void {
+    this.#isHeld = false;
+    this.#listener.lost(why);
+  }
+
+  async #giveBack(): Promise<void> {
+    const lease = parseJson((await this.#send('GET', this.#path)).body);
+    if (isMap(lease) && textAt(mapAt(lease, 'spec'), 'holderIdentity') === this.#name.holder)
+      await this.#send('PUT', this.#path, this.#body('', lease));
+  }
+
+  async #send(method: 'GET' | 'POST' | 'PUT', path: string, body?: string): Promise<Answer> {
+    const asked = body === undefined ? { method } : { method, body };
+    const answer = await sendOnly(this.#access, path, asked, this.#patience);
+    if (answer.status === 401) this.#access.renew();
+    if (answer.status === 401 || answer.status === 403) throw refused(`hold ${this.#words}`, answer.status, leaseRule);
+    return answer;
+  }
+
+  get #path(): string {
+    const { namespace, name } = this.#name;
+    return `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`;
+  }
+
+  get #words(): string {
+    return `Lease ${this.#name.namespace}/${this.#name.name} of ${this.#access.server}`;
+  }
+
+  /** With the version that was seen, so that of two who take it at once one is refused. */
+  #body(holder: string, lease: JsonObject): string {
+    const { namespace, name } = this.#name;
+    const before = mapAt(lease, 'spec');
+    const isNew = textAt(before, 'holderIdentity') !== holder;
+    const now = `${new Date().toISOString().slice(0, -1)}000Z`;
+    const transitions = typeof before['leaseTransitions'] === 'number' ? before['leaseTransitions'] : 0;
+    const version = textAt(mapAt(lease, 'metadata'), 'resourceVersion');
+    return JSON.stringify({
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { namespace, name, ...(version !== '' && { resourceVersion: version }) },
+      spec: {
+        holderIdentity: holder,
+        leaseDurationSeconds: Math.ceil(this.#bounds.durationMs / 1000),
+        acquireTime: isNew ? now : before['acquireTime'],
+        renewTime: now,
+        leaseTransitions: isNew && holder !== '' ? transitions + 1 : transitions,
+      },
+    });
+  }
+}

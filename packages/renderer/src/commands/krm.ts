@@ -1,0 +1,79 @@
+import type { Problem } from '@sluice/bundle';
+import { writeAllocations } from '../emit/allocations.ts';
+import { printResourceList, resultsOf } from '../emit/krm.ts';
+import { printProblems } from '../emit/problems.ts';
+import { printStale } from '../emit/stale.ts';
+import { planTree, writeTree } from '../emit/tree.ts';
+import { exitCodes } from '../exit.ts';
+import { type FunctionConfig, readFunctionConfig } from '../load/krm/function-config.ts';
+import { readResourceList } from '../load/krm/resource-list.ts';
+import { readSources, type Source } from '../load/sources.ts';
+import { render } from '../render/render.ts';
+import { Stopped, writing } from './failure.ts';
+import { type Input, inputOf } from './input.ts';
+import { print, say } from './progress.ts';
+import { isStopped, staleProblem } from './render.ts';
+
+/**
+ * `sluice krm`: a function for kustomize and kpt. A ResourceList comes in and goes out with its items untouched: a bundle is no Kubernetes
+ * object, so it is written to `spec.output` of the functionConfig. What is wrong is in `results`, and on standard error.
+ */
+export async function krmCommand(): Promise<number> {
+  const read = await readSources(['-'], { recursive: false, stdin: process.stdin });
+  const [source] = read.sources;
+  if (source === undefined) return refuse(read.problems);
+  const list = readResourceList(source);
+  if (!('text' in list)) return refuse(list);
+  const asked = readFunctionConfig(list);
+  const ran =
+    asked.problems.length > 0
+      ? { exit: exitCodes.problem, problems: asked.problems }
+      : await runOn(source, asked.config);
+  print(printResourceList(list, resultsOf(list, source.file, ran.problems)));
+  say(printProblems(ran.problems));
+  return ran.exit;
+}
+
+/** Without a list there is nothing to hand on. */
+function refuse(problems: readonly Problem[]): number {
+  say(printProblems(problems));
+  return exitCodes.problem;
+}
+
+interface Ran {
+  readonly exit: number;
+  readonly problems: readonly Problem[];
+}
+
+/** What the file system does not give or take is a result as well. */
+async function runOn(source: Source, config: FunctionConfig): Promise<Ran> {
+  try {
+    const how = { recursive: false, stdin: process.stdin };
+    const base = config.base === undefined ? undefined : await readSources(config.base, how);
+    return write(inputOf({ change: { sources: [source], problems: [] }, base }, config), config);
+  } catch (error) {
+    if (!(error instanceof Stopped)) throw error;
+    return { exit: exitCodes.problem, problems: [error.problem] };
+  }
+}
+
+const staleHint = 'Take check out of the functionConfig, run the function again and commit what it writes';
+
+function write({ input, allocationsDir, problems }: Input, { output, check, strict }: FunctionConfig): Ran {
+  const rendered = render(input);
+  const found = [...problems, ...rendered.problems];
+  if (isStopped(found, strict)) return { exit: exitCodes.problem, problems: found };
+  if (output === undefined) return { exit: exitCodes.done, problems: found };
+  const plan = writing(output, () => planTree(output, rendered.files));
+  if ('code' in plan) return { exit: exitCodes.problem, problems: [...found, plan] };
+  if (check === true) {
+    const stale = staleProblem(output, rendered, plan, allocationsDir);
+    if (stale === undefined) return { exit: exitCodes.done, problems: found };
+    say(printStale(output, rendered.files, plan));
+    return { exit: exitCodes.different, problems: [...found, { ...stale, hint: staleHint }] };
+  }
+  writing(allocationsDir, () => writeAllocations(allocationsDir, rendered.created));
+  writing(output, () => writeTree(output, rendered.files, plan));
+  say(`${output}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`);
+  return { exit: exitCodes.done, problems: found };
+}

@@ -1,0 +1,63 @@
+import type { BundleFiles, Problem } from '@sluice/bundle';
+import { printProblems } from '../emit/problems.ts';
+import { readAllocations } from '../load/allocations.ts';
+import { readConfig } from '../load/config/config.ts';
+import { load } from '../load/load.ts';
+import { isManifestFolder, readManifestFolder } from '../load/manifest-folder.ts';
+import { type ReadSources, readSources } from '../load/sources.ts';
+import { render } from '../render/render.ts';
+import { readBundle } from '../load/revision.ts';
+import { reading, Stopped } from './failure.ts';
+import { readConfigFile, siblingAllocations } from './input.ts';
+import { say } from './progress.ts';
+import { isStopped } from './render.ts';
+
+/** How manifests are rendered where a directory of them is compared. */
+export interface SideOptions {
+  readonly config?: string;
+  /** What the cluster has now; both sides are laid over it. */
+  readonly base?: readonly string[];
+}
+
+/**
+ * One side of a comparison: a bundle, or a directory of manifests, which is rendered in memory. Nothing is written.
+ * @returns undefined when the manifests cannot be rendered, which has been said then
+ * @throws Stopped when there is no bundle
+ */
+export async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | undefined> {
+  if (!reading(spec, () => isManifestFolder(spec))) return bundleAt(spec);
+  const none: ReadSources = { sources: [], problems: [] };
+  const base =
+    options.base === undefined ? none : await readSources(options.base, { recursive: false, stdin: process.stdin });
+  const change = reading(spec, () => readManifestFolder(spec));
+  const [changed, based] = [load(change.sources), load(base.sources)];
+  const config = readConfig({
+    ...readConfigFile(options.config),
+    kubeProxy: [...based.kubeProxy, ...changed.kubeProxy],
+  });
+  const allocations = readAllocations(siblingAllocations(options.config ?? 'sluice.yaml'));
+  const read = [base, change, based, changed, config, allocations].flatMap(({ problems }) => problems);
+  const rendered = render({
+    base: based.objects,
+    change: changed.objects,
+    config: config.config,
+    allocations: allocations.allocations,
+    allocate: options.base === undefined,
+    snapshot: false,
+    strict: false,
+  });
+  const problems = [...read, ...rendered.problems];
+  if (!isStopped(problems)) return rendered.files;
+  say(printProblems(problems));
+  return undefined;
+}
+
+/**
+ * A bundle from a directory or a Git revision.
+ * @throws Stopped when there is none
+ */
+export function bundleAt(spec: string): BundleFiles {
+  const files = reading(spec, () => readBundle(spec));
+  if (files instanceof Map) return files;
+  throw new Stopped(files as Problem);
+}

@@ -1,0 +1,74 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { compareText } from '@sluice/bundle';
+import type { Metrics } from './metrics.ts';
+
+/** What is not as it should be. */
+export class Alarms {
+  readonly #alarms = new Map<string, { readonly why: string; readonly sinceMs: number }>();
+  readonly #now: () => number;
+
+  /** @param now monotonic, in milliseconds */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  raise(name: string, why: string): void {
+    this.#alarms.set(name, { why, sinceMs: this.#alarms.get(name)?.sinceMs ?? this.#now() });
+  }
+
+  /** @returns whether it stood */
+  clear(name: string): boolean {
+    return this.#alarms.delete(name);
+  }
+
+  /** Those that have stood for longer than `ms`, sorted. */
+  standing(ms = 0): readonly string[] {
+    const old = [...this.#alarms].filter(([, { sinceMs }]) => this.#now() - sinceMs >= ms);
+    return old.map(([name, { why }]) => `${name}: ${why}`).toSorted(compareText);
+  }
+}
+
+/** A connection that is lost and found again is no reason to call anybody. */
+const patienceMs = 10_000;
+
+/** Serves `/healthz`, `/livez` and `/metrics`. Read-only: no request changes anything. */
+export function serveHealth(address: string, alarms: Alarms, metrics: Metrics): Promise<Server> {
+  const server = createServer((request, response) => {
+    if (request.method !== 'GET' && request.method !== 'HEAD') reply(response, 405, 'only GET\n');
+    else void answer(request.url ?? '/', response, alarms, metrics);
+  });
+  // A client that sends nothing holds a socket and nothing else.
+  server.requestTimeout = 10_000;
+  const colon = address.lastIndexOf(':');
+  const host = address.slice(0, colon).replaceAll(/[[\]]/g, '');
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(Number(address.slice(colon + 1)), host, () => resolve(server));
+  });
+}
+
+async function answer(url: string, response: ServerResponse, alarms: Alarms, metrics: Metrics): Promise<void> {
+  switch (url.replace(/\?.*/, '')) {
+    case '/livez':
+      return reply(response, 200, 'ok\n');
+    case '/healthz': {
+      const standing = alarms.standing(patienceMs);
+      return reply(
+        response,
+        standing.length === 0 ? 200 : 503,
+        standing.length === 0 ? 'ok\n' : `${standing.join('\n')}\n`,
+      );
+    }
+    case '/metrics':
+      response.setHeader('content-type', metrics.registry.contentType);
+      return reply(response, 200, await metrics.registry.metrics());
+    default:
+      return reply(response, 404, 'there are /healthz, /livez and /metrics\n');
+  }
+}
+
+function reply(response: ServerResponse, status: number, body: string): void {
+  if (!response.hasHeader('content-type')) response.setHeader('content-type', 'text/plain; charset=utf-8');
+  response.statusCode = status;
+  response.end(body);
+}

@@ -1,0 +1,189 @@
+import type { Problem } from '@sluice/bundle';
+import type { Change } from '../../cluster/watch/feed.ts';
+import type { LiveTree, Published } from '../../emit/live-tree.ts';
+import type { Config } from '../../render/config.ts';
+import type { KubeObject } from '../../render/kube.ts';
+import { Memo } from '../../render/memo.ts';
+import type { Quarantined } from '../../render/quarantine/ward.ts';
+import { renderAround } from '../../render/quarantine/around.ts';
+import type { Metrics } from './metrics.ts';
+import { type Pace, Pacer } from './pace.ts';
+
+export interface PublisherParts {
+  /** All objects as they are now, or undefined while not all are known. */
+  readonly objects: () => readonly KubeObject[] | undefined;
+  readonly config: Config;
+  readonly tree: LiveTree;
+  /** What a file has that this process did not write. */
+  readonly textOnDisk: (path: string) => string | undefined;
+  readonly metrics: Metrics;
+  readonly pace: Pace;
+  /** The time of day and the time since some moment, in milliseconds. */
+  readonly clock: { readonly now: () => number; readonly monotonic: () => number };
+}
+
+/** What others do after a publication. */
+export interface PublisherEvents {
+  readonly published: (publication: Publication) => void;
+  /** Nothing was written: the last directory stays. */
+  readonly failed: (problems: readonly Problem[]) => void;
+}
+
+export interface Publication extends Published {
+  /** What changed in the cluster, such as `Service shop/web`, sorted by who came first. */
+  readonly about: readonly string[];
+  readonly quarantine: readonly Quarantined[];
+}
+
+/** So long after a failure the same is tried again. */
+const retryMs = 5_000;
+
+/** Keeps a directory what the cluster is: collects changes, renders what they concern, and publishes at its pace. */
+export class Publisher {
+  readonly #parts: PublisherParts;
+  readonly #events: PublisherEvents;
+  readonly #pacer: Pacer;
+  readonly #memo = new Memo();
+  #pending: Change[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #isOn = false;
+  #holds = 0;
+  #hasPublished = false;
+
+  constructor(parts: PublisherParts, events: PublisherEvents) {
+    this.#parts = parts;
+    this.#events = events;
+    this.#pacer = new Pacer(parts.pace);
+  }
+
+  /** True once the directory was what the cluster is. */
+  get hasPublished(): boolean {
+    return this.#hasPublished;
+  }
+
+  changed(change: Change): void {
+    this.#pending.push(change);
+    this.#parts.metrics.pending.set(this.#pending.length);
+    this.#pacer.changed(this.#parts.clock.monotonic());
+    this.#schedule();
+  }
+
+  /** Something else may have changed, such as what is known of the cluster. */
+  look(): void {
+    this.#pacer.changed(this.#parts.clock.monotonic());
+    this.#schedule();
+  }
+
+  /** Writes from now on; the directory may be anything. */
+  start(): void {
+    this.#isOn = true;
+    this.#parts.tree.forget();
+    this.look();
+  }
+
+  /** Writes nothing any more. */
+  stop(): void {
+    this.#isOn = false;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Leaves the files alone until `release`. */
+  hold(): void {
+    this.#holds += 1;
+  }
+
+  /** @param how `changed`: somebody else wrote files meanwhile */
+  release(how: 'same' | 'changed' = 'same'): void {
+    this.#holds -= 1;
+    if (how === 'changed') {
+      this.#parts.tree.forget();
+      this.look();
+    }
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    const due = this.#pacer.dueMs;
+    if (!this.#isOn || this.#holds > 0 || due === undefined || this.#timer !== undefined) return;
+    const wait = Math.max(0, due - this.#parts.clock.monotonic());
+    this.#timer = setTimeout(() => this.#wake(), wait);
+  }
+
+  #wake(): void {
+    this.#timer = undefined;
+    const due = this.#pacer.dueMs;
+    if (due === undefined || !this.#isOn || this.#holds > 0) return;
+    // Changes that came in between moved the moment.
+    if (due > this.#parts.clock.monotonic()) this.#schedule();
+    else this.#publish();
+  }
+
+  #publish(): void {
+    const { objects, clock, metrics } = this.#parts;
+    const change = objects();
+    if (change === undefined) {
+      this.#pacer.published(clock.monotonic());
+      return;
+    }
+    const problems = this.#tryPublish(change);
+    this.#pacer.published(clock.monotonic());
+    if (problems.length === 0) return;
+    metrics.failures.inc();
+    this.#events.failed(problems);
+    setTimeout(() => this.look(), retryMs).unref();
+  }
+
+  /** @returns why nothing was written; nothing when it was */
+  #tryPublish(change: readonly KubeObject[]): readonly Problem[] {
+    const { config, tree, textOnDisk, metrics, clock } = this.#parts;
+    const started = clock.monotonic();
+    const input = { base: [], change, config, allocations: [], allocate: false, snapshot: true, strict: false };
+    const { files, problems, quarantine } = renderAround(
+      input,
+      (path) => tree.text(path) ?? textOnDisk(path),
+      this.#memo,
+    );
+    const errors = problems.filter(({ level }) => level === 'error');
+    if (errors.length > 0) return errors;
+    const rendered = clock.monotonic();
+    metrics.render.observe((rendered - started) / 1000);
+    const published = attempt(() => tree.publish(files));
+    if ('code' in published) return [published];
+    metrics.write.observe((clock.monotonic() - rendered) / 1000);
+    metrics.files.set(files.size);
+    metrics.quarantined.set(quarantine.length);
+    this.#done(published, quarantine);
+    return [];
+  }
+
+  #done(published: Published, quarantine: readonly Quarantined[]): void {
+    const { metrics, clock } = this.#parts;
+    const pending = this.#pending;
+    this.#pending = [];
+    metrics.pending.set(0);
+    if (published.written.length + published.removed.length > 0) metrics.publications.inc();
+    metrics.lastPublication.set(clock.now() / 1000);
+    // What happened before the first look is no latency of this process.
+    if (this.#hasPublished) {
+      for (const { triggeredMs } of pending)
+        if (triggeredMs !== undefined) metrics.programming.observe(Math.max(0, clock.now() - triggeredMs) / 1000);
+    }
+    this.#hasPublished = true;
+    this.#events.published({ ...published, about: [...new Set(pending.map(({ about }) => about))], quarantine });
+  }
+}
+
+function attempt(publish: () => Published | Problem): Published | Problem {
+  try {
+    return publish();
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    return {
+      code: 'OUTPUT_UNWRITABLE',
+      level: 'error',
+      message: `Cannot write the bundle: ${error.message}`,
+      hint: 'Check who may write there and how much space is left; it is tried again',
+    };
+  }
+}

@@ -1,0 +1,193 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { printProblem, type Problem } from '@sluice/bundle';
+import type { Access } from '../../cluster/access.ts';
+import { readConfigMap } from '../../cluster/configmap.ts';
+import { leaseLimits, watchLimits } from '../../cluster/limits.ts';
+import { EventSender, sendEvent } from '../../cluster/watch/events.ts';
+import { Feed } from '../../cluster/watch/feed.ts';
+import { Elector } from '../../cluster/watch/lease.ts';
+import { LiveTree } from '../../emit/live-tree.ts';
+import { exitCodes } from '../../exit.ts';
+import { readConfig } from '../../load/config/config.ts';
+import { load } from '../../load/load.ts';
+import { readText } from '../../load/tree.ts';
+import type { Config } from '../../render/config.ts';
+import { Stopped } from '../failure.ts';
+import { openCluster, stopping } from '../from-cluster.ts';
+import { readConfigFile } from '../input.ts';
+import { isStopped } from '../render.ts';
+import { say } from '../progress.ts';
+import { Committer } from './commits.ts';
+import { Alarms, serveHealth } from './health.ts';
+import { Metrics } from './metrics.ts';
+import { type Publication, Publisher } from './publisher.ts';
+import { QuarantineWatch } from './quarantine-watch.ts';
+
+export interface WatchOptions {
+  readonly output: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly config?: string;
+  /** Milliseconds. */
+  readonly minInterval: number;
+  readonly maxDelay: number;
+  /** `127.0.0.1:9780` */
+  readonly listen?: string;
+  /** `namespace/name` of a Lease that one of several holds. */
+  readonly lease?: string;
+  readonly events?: boolean;
+  readonly commit?: boolean;
+  readonly push?: boolean;
+}
+
+/** `sluice watch`: keeps a bundle directory what the cluster is, until a signal. */
+export async function watchCommand(options: WatchOptions): Promise<number> {
+  const access = openCluster(options);
+  const config = await stopping(() => readClusterConfig(access, options));
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  const session = new Session(access, config, options);
+  try {
+    await session.run(stop.signal);
+  } finally {
+    stop.abort();
+  }
+  return exitCodes.done;
+}
+
+/** The config of the file over kube-proxy's own, as `render` takes it. */
+async function readClusterConfig(access: Access, options: WatchOptions): Promise<Config> {
+  const { object, note } = await readConfigMap(access, watchLimits);
+  const source = { file: 'cluster', text: JSON.stringify(object ?? null) };
+  const { kubeProxy, problems } = load(object === undefined ? [] : [source]);
+  const read = readConfig({ ...readConfigFile(options.config), kubeProxy });
+  const found: Problem[] = [...problems, ...read.problems, ...(note === undefined ? [] : [note])];
+  tell(found);
+  const error = found.find(({ level }) => level === 'error');
+  if (isStopped(found) && error !== undefined) throw new Stopped(error);
+  return read.config;
+}
+
+function tell(problems: readonly Problem[]): void {
+  for (const problem of problems) say(printProblem(problem));
+}
+
+/** One run of `sluice watch`: everything that it is made of, tied together. */
+class Session {
+  readonly #options: WatchOptions;
+  readonly #access: Access;
+  readonly #metrics = new Metrics();
+  readonly #alarms = new Alarms(() => performance.now());
+  readonly #feed: Feed;
+  readonly #publisher: Publisher;
+  readonly #committer: Committer | undefined;
+  readonly #quarantine: QuarantineWatch;
+
+  constructor(access: Access, config: Config, options: WatchOptions) {
+    this.#options = options;
+    this.#access = access;
+    this.#feed = new Feed(access, this.#listener, watchLimits);
+    const tree = new LiveTree(options.output);
+    this.#publisher = new Publisher(
+      {
+        objects: () => (this.#feed.isComplete ? this.#feed.objects() : undefined),
+        config,
+        tree,
+        textOnDisk: (path) => readText(options.output, path),
+        metrics: this.#metrics,
+        pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
+        clock: { now: () => Date.now(), monotonic: () => performance.now() },
+      },
+      { published: (publication) => this.#published(publication), failed: (problems) => this.#failed(problems) },
+    );
+    this.#quarantine = new QuarantineWatch(say, options.events === true ? this.#eventSender() : undefined);
+    if (options.commit === true) {
+      this.#committer = new Committer(options.output, options.push === true, this.#publisher, {
+        alarm: (why) => this.#alarm('COMMIT', why),
+        clear: () => this.#alarms.clear('COMMIT'),
+        say,
+      });
+    }
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { listen, lease } = this.#options;
+    this.#alarms.raise('NOT_READY', 'the cluster was not read yet');
+    const server = listen === undefined ? undefined : await serveHealth(listen, this.#alarms, this.#metrics);
+    const feeding = this.#feed.run(signal);
+    const electing = lease === undefined ? this.#lead() : this.#elect(lease, signal);
+    await Promise.all([feeding, electing]);
+    this.#publisher.stop();
+    await this.#committer?.finish();
+    server?.close();
+    server?.closeAllConnections();
+  }
+
+  async #lead(): Promise<void> {
+    this.#metrics.leading.set(1);
+    this.#publisher.start();
+  }
+
+  async #elect(lease: string, signal: AbortSignal): Promise<void> {
+    const [namespace = '', name = ''] = lease.split('/');
+    const listener = {
+      gained: () => {
+        say(`this process holds Lease ${lease} and writes ${this.#options.output}\n`);
+        void this.#lead();
+      },
+      lost: (why: string) => {
+        say(`this process no longer holds Lease ${lease}: ${why}\n`);
+        this.#metrics.leading.set(0);
+        this.#publisher.stop();
+      },
+      failed: (why: string) => this.#alarm('LEASE', why),
+      answered: () => this.#alarms.clear('LEASE'),
+    };
+    // Another one writes: that this process did not is no alarm.
+    this.#alarms.clear('NOT_READY');
+    const holder = `${hostname()}_${randomUUID()}`;
+    await new Elector(this.#access, { namespace, name, holder }, listener, leaseLimits, watchLimits).run(signal);
+  }
+
+  #eventSender(): EventSender {
+    return new EventSender(
+      (notice) => {
+        const uid = this.#feed.uidOf(notice.object);
+        return sendEvent(this.#access, { ...notice, ...(uid && { uid }) }, new Date(), watchLimits);
+      },
+      (why) => say(`warning: ${why}\n`),
+    );
+  }
+
+  readonly #listener = {
+    changed: (change: Parameters<Publisher['changed']>[0]): void => this.#publisher.changed(change),
+    current: ({ resource }: { resource: string }): void => {
+      if (this.#alarms.clear(`API ${resource}`)) say(`${resource}: the API server answers again\n`);
+      this.#metrics.away.set(this.#alarms.standing().some((alarm) => alarm.startsWith('API ')) ? 1 : 0);
+      if (!this.#publisher.hasPublished) this.#publisher.look();
+    },
+    away: ({ resource }: { resource: string }, why: string): void => {
+      this.#alarm(`API ${resource}`, why);
+      this.#metrics.away.set(1);
+    },
+  };
+
+  #published(publication: Publication): void {
+    this.#alarms.clear('NOT_READY');
+    this.#alarms.clear('RENDER');
+    this.#quarantine.now(publication);
+    this.#committer?.add(publication);
+  }
+
+  #failed(problems: readonly Problem[]): void {
+    tell(problems);
+    this.#alarm('RENDER', problems[0]?.message ?? 'nothing could be rendered');
+  }
+
+  #alarm(name: string, why: string): void {
+    const before = this.#alarms.standing();
+    this.#alarms.raise(name, why);
+    if (!before.includes(`${name}: ${why}`)) say(`warning: ${name}: ${why}\n`);
+  }
+}

@@ -1,0 +1,75 @@
+import type { Place, Problem } from '@sluice/bundle';
+import type { Json, JsonObject, Path } from '../../render/kube.ts';
+import { Places } from '../origin.ts';
+import { contentStart, splitDocuments } from '../parse/documents.ts';
+import { parseDocument, type ParsedDocument } from '../parse/parse.ts';
+import { problemsAt } from '../problems.ts';
+import type { Source } from '../sources.ts';
+
+/**
+ * The list that an orchestrator such as kustomize or kpt hands to a function (KRM Functions Specification, "Input Type").
+ * `items` are not looked at here: `load` reads them from the same text, as those of every list.
+ */
+export interface ResourceList {
+  readonly value: JsonObject;
+  /** The document as it came. What goes out is this text with other results, so that comments and spellings stay. */
+  readonly text: string;
+  /** JSON, or YAML in flow style. */
+  readonly isFlow: boolean;
+  readonly functionConfig: JsonObject | undefined;
+  /** Where the value at a path of the list begins. */
+  place(path: Path): Place;
+}
+
+/** Reads the one list of an input, or says why it is none. */
+export function readResourceList(source: Source): ResourceList | readonly Problem[] {
+  const parsed = splitDocuments(source.file, source.text).flatMap(parseDocument);
+  const [document] = parsed;
+  if (document === undefined) return [noList(source, 'there is no document in it')];
+  if (parsed.length > 1) return [noList(source, `there are ${parsed.length} documents in it`)];
+  if (document.errors.length > 0) return problemsAt(document.document, document.errors);
+  const { value } = document;
+  if (value === undefined || !isMap(value)) return [noList(source, 'it is no map')];
+  const why = whyNoList(value);
+  return why === undefined ? listOf(document, value) : [noList(source, why)];
+}
+
+function listOf(document: ParsedDocument, value: JsonObject): ResourceList {
+  const { text } = document.document;
+  const places = new Places();
+  const functionConfig = own(value, 'functionConfig');
+  return {
+    value,
+    text,
+    isFlow: text.charAt(contentStart(text)) === '{',
+    functionConfig: functionConfig !== undefined && isMap(functionConfig) ? functionConfig : undefined,
+    place: (path) => places.place(document, path),
+  };
+}
+
+/** A function must take a ResourceList, and any other list of objects as well. */
+function whyNoList(value: JsonObject): string | undefined {
+  const [kind, items, config] = [own(value, 'kind'), own(value, 'items'), own(value, 'functionConfig')];
+  if (typeof kind !== 'string' || !kind.endsWith('List')) return 'its kind is no list';
+  if (items !== undefined && items !== null && !Array.isArray(items)) return 'its items are no list';
+  return config === undefined || config === null || isMap(config) ? undefined : 'its functionConfig is no map';
+}
+
+/** A value under a key of its own, not of the prototype. */
+export function own(map: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(map, key) ? map[key] : undefined;
+}
+
+export function isMap(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function noList({ file }: Source, why: string): Problem {
+  return {
+    code: 'OBJECT_MALFORMED',
+    level: 'error',
+    at: { file, line: 1, column: 1 },
+    message: `Cannot find a ResourceList in the input: ${why}`,
+    hint: 'Let kustomize or kpt run the function; for plain manifests there is sluice render',
+  };
+}

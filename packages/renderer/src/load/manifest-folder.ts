@@ -1,0 +1,43 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { clusterFile, compareText, type Problem } from '@sluice/bundle';
+import { decode } from './decode.ts';
+import { loadLimits } from './limits.ts';
+import type { ReadSources, Source } from './sources.ts';
+
+/**
+ * Whether a directory holds manifests and no bundle: kubectl calls its KUBECTL_EXTERNAL_DIFF with two of them. A directory with a part of a
+ * bundle is taken for one, so that what it lacks is said.
+ */
+export function isManifestFolder(path: string): boolean {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+  if (existsSync(join(path, 'profiles'))) return false;
+  const cluster = join(path, clusterFile);
+  return !existsSync(cluster) || !readFileSync(cluster, 'utf8').includes('apiVersion: sluice.dev/');
+}
+
+/**
+ * Every file of a directory and those below it, whatever its name: kubectl's have no extension (`v1.Service.shop.web`). A file may be
+ * empty, as that of an object that is not there yet.
+ */
+export function readManifestFolder(path: string): ReadSources {
+  const sources: Source[] = [];
+  const problems: Problem[] = [];
+  const entries = readdirSync(path, { recursive: true, withFileTypes: true });
+  for (const file of entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))) {
+    const isTooLarge = statSync(file).size > loadLimits.fileBytesMax;
+    const decoded = isTooLarge ? tooLarge(file) : decode(file, readFileSync(file));
+    if ('text' in decoded) sources.push({ file, text: decoded.text });
+    else problems.push(decoded);
+  }
+  return { sources: sources.toSorted((a, b) => compareText(a.file, b.file)), problems };
+}
+
+function tooLarge(file: string): Problem {
+  return {
+    code: 'INPUT_TOO_LARGE',
+    level: 'error',
+    message: `Cannot read ${file}: it has more than ${loadLimits.fileBytesMax} bytes`,
+    hint: 'Compare directories of manifests only',
+  };
+}

@@ -1,0 +1,194 @@
+import { type BundleFiles, type Family, type Problem, TraceError } from '@sluice/bundle';
+import { type Claim, claimsOf, declaredIn } from './declared.ts';
+import { commonDestinations, destinationsOf } from './destinations.ts';
+import type { Branch, Destination, FlowOutcome } from './flow.ts';
+import { hostOf } from './expected.ts';
+import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
+import { wholeProgram } from './layout.ts';
+import { factOf, nodeOf, ReviewStopped } from './node.ts';
+import { outcomeOf } from './outcome.ts';
+import { asSent, type NodeProgram } from './program.ts';
+import { hasFamily, type View, viewOf } from './view.ts';
+import { type Difference, differenceOf, isSameBut } from './virtual/differences.ts';
+
+/** Two ways to run the same Services, held against each other. */
+export interface Comparison {
+  readonly kind: 'profiles' | 'layouts';
+  /** The two profiles, or the two layouts of one. */
+  readonly between: readonly [string, string];
+  /** The profile whose nodes were asked. */
+  readonly profile: string;
+  readonly family: Family;
+  readonly nodes: readonly string[];
+  readonly flows: number;
+  /** By code, in byte order: those that are published, with one example each. */
+  readonly differences: readonly FoundDifference[];
+  /** Flows that are treated differently for no published reason. */
+  readonly unexplained: readonly FlowRow[];
+}
+
+/** A published difference, and how often it was met. */
+export interface FoundDifference {
+  readonly code: Difference;
+  readonly flows: number;
+  readonly example: FlowRow;
+}
+
+/** Nodes of a profile that are asked, spread over all of them: a comparison links everything anew for each. */
+const nodesMax = 4;
+
+/**
+ * Checks that a bundle's Services behave alike however they are run: under profiles of mode iptables and of mode ipvs, up to the
+ * published differences, and in layouts `flat` and `tree`, without exception.
+ * @returns a comparison for each pair, or why nodes would refuse the bundle
+ */
+export function compareWays(files: BundleFiles): readonly Comparison[] | readonly Problem[] {
+  const view = viewOf(files);
+  if (!('index' in view)) return view;
+  try {
+    return [...layoutComparisons(view), ...profileComparisons(view)];
+  } catch (error) {
+    if (error instanceof ReviewStopped) return error.problems;
+    throw error;
+  }
+}
+
+function layoutComparisons(view: View): readonly Comparison[] {
+  return profilesOf(view, 'iptables').flatMap((profile) =>
+    familiesOf(view, profile).map((family): Comparison => {
+      const nodes = someNodes(view, profile);
+      const trees = new Map<string, NodeProgram>();
+      const unexplained: FlowRow[] = [];
+      let flows = 0;
+      const destinations = allDestinations([view], [profile], family);
+      for (const row of flowRows([view], { profiles: [profile], family, destinations, nodes })) {
+        flows++;
+        const name = row.nodes.nodes[0]!;
+        const tree = trees.get(name) ?? wholeProgram(view, nodeOf(view, name), family, 'tree');
+        trees.set(name, tree);
+        const inTree = outcomeIn(view, tree, row, name);
+        if (!isSameOutcome(row.outcomes[0]!, inTree))
+          unexplained.push({ ...row, outcomes: [row.outcomes[0]!, inTree] });
+      }
+      const between = ['flat', 'tree'] as const;
+      return { kind: 'layouts', between, profile, family, nodes, flows, differences: [], unexplained };
+    }),
+  );
+}
+
+function outcomeIn(view: View, program: NodeProgram, { packet, family }: FlowRow, name: string): FlowOutcome {
+  const own = factOf(nodeOf(view, name), family, 'address');
+  try {
+    return outcomeOf(program, asSent(packet, program), own === undefined ? [] : [own]);
+  } catch (error) {
+    if (!(error instanceof TraceError)) throw error;
+    const hint = 'The two layouts cannot be held against each other; nodes of this profile can use layout flat';
+    throw new ReviewStopped([
+      { code: 'RULE_REFUSED', level: 'error', object: `Node ${name}`, message: error.message, hint },
+    ]);
+  }
+}
+
+/** Every profile of mode iptables with every one of mode ipvs: the same nodes are given the one and the other. */
+function profileComparisons(view: View): readonly Comparison[] {
+  return profilesOf(view, 'iptables').flatMap((first) =>
+    profilesOf(view, 'ipvs').flatMap((second) =>
+      familiesOf(view, first)
+        .filter((family) => hasFamily(view, second, family))
+        .flatMap((family) => [
+          comparison(view, [first, second], family, first),
+          comparison(view, [first, second], family, second),
+        ]),
+    ),
+  );
+}
+
+/** @param profile whose nodes are asked */
+function comparison(view: View, between: readonly [string, string], family: Family, profile: string): Comparison {
+  const nodes = someNodes(view, profile);
+  const views = between.map((other) => withProfile(view, nodes, other));
+  const claims = claimsIn(view, between[0], family);
+  const found = new Map<Difference, { flows: number; example: FlowRow }>();
+  const unexplained: FlowRow[] = [];
+  let flows = 0;
+  const destinations = allDestinations([view, view], between, family);
+  for (const row of flowRows(views, { profiles: between, family, destinations, nodes })) {
+    flows++;
+    const [first, second] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
+    if (isSameOutcome(first, second) || isUnseen(row, views[0]!, claims)) continue;
+    const claim = claims.get(placeOf(row.destination));
+    const code = differenceOf({ row, claim, node: nodeOf(views[0]!, row.nodes.nodes[0]!), first, second });
+    const known = code && (found.get(code) ?? { flows: 0, example: row });
+    if (!code || !known) unexplained.push(row);
+    else found.set(code, { ...known, flows: known.flows + 1 });
+  }
+  const differences = [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([code, rest]) => ({ code, ...rest }));
+  return { kind: 'profiles', between, profile, family, nodes, flows, differences, unexplained };
+}
+
+/**
+ * Only an endpoint's own node sees its packets start, so only there it matters whether it is masqueraded when it meets itself; mode
+ * iptables does so everywhere.
+ */
+function isUnseen({ source, nodes, outcomes, destination }: FlowRow, view: View, claims: Claims): boolean {
+  if (source.class !== 'endpoint') return false;
+  const claim = claims.get(placeOf(destination));
+  const home = claim?.declared.notes.endpoints.find(({ text }) => hostOf(text) === source.address)?.node;
+  const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
+  return home !== nodes.nodes[0] && isSameBut(first, second, (host) => host === source.address);
+}
+
+type Claims = ReadonlyMap<string, Claim>;
+
+/** The view in which some nodes have another profile. */
+function withProfile(view: View, names: readonly string[], profile: string): View {
+  const nodes = new Map(view.nodes);
+  for (const name of names) nodes.set(name, { ...view.nodes.get(name)!, profile });
+  return { ...view, nodes };
+}
+
+function claimsIn(view: View, profile: string, family: Family): Claims {
+  const all = declaredIn(view, profile, family).flatMap(claimsOf);
+  return new Map(all.map((claim) => [placeOf(claim.destination), claim]));
+}
+
+function allDestinations(views: readonly View[], profiles: readonly string[], family: Family): readonly Destination[] {
+  const indexes = views.map((view, at) => view.index(profiles[at]!, family));
+  const named = destinationsOf(
+    family,
+    indexes.map((index) => ({ index, paths: index.paths })),
+  );
+  return [...named, ...commonDestinations(views[0]!, profiles[0]!, family)];
+}
+
+/** The first, the last and those between at even distances. */
+function someNodes(view: View, profile: string): readonly string[] {
+  const names = nodesOfProfile(view, profile);
+  if (names.length <= nodesMax) return names;
+  return Array.from({ length: nodesMax }, (_, n) => names[Math.round((n * (names.length - 1)) / (nodesMax - 1))]!);
+}
+
+function profilesOf(view: View, mode: 'iptables' | 'ipvs'): readonly string[] {
+  return [...view.profiles].flatMap(([name, profile]) => (profile.mode === mode ? [name] : [])).toSorted();
+}
+
+function familiesOf(view: View, profile: string): readonly Family[] {
+  return (['ipv4', 'ipv6'] as const).filter((family) => hasFamily(view, profile, family));
+}
+
+const placeOf = ({ kind, address, port, protocol }: Destination): string => `${kind} ${address} ${port} ${protocol}`;
+
+/** Whether clients could not tell two outcomes apart. How a choice is made is not seen by one connection; its shares are. */
+export function isSameOutcome(a: FlowOutcome, b: FlowOutcome): boolean {
+  return (
+    a.affinity === b.affinity &&
+    a.branches.length === b.branches.length &&
+    a.branches.every((branch, at) => isSameBranch(branch, b.branches[at]!))
+  );
+}
+
+function isSameBranch(a: Branch, b: Branch): boolean {
+  const isAlike = a.verdict === b.verdict && a.to === b.to && a.masquerade === b.masquerade && a.reject === b.reject;
+  // Rules give probabilities to ten digits, and groups of endpoints multiply them.
+  return isAlike && Math.abs(a.share - b.share) < 1e-6;
+}

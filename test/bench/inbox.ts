@@ -1,0 +1,96 @@
+// What looking at a bundle directory costs: copied for the first time, unchanged, and with one file changed. Run by itself:
+// `node test/bench/inbox.ts [SERVICES]`.
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';
+import { trustOf } from '../../packages/applier/src/inbox/trust.ts';
+import { planTree, writeTree } from '../../packages/renderer/src/emit/tree.ts';
+import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
+import { load } from '../../packages/renderer/src/load/load.ts';
+import { listTree } from '../../packages/renderer/src/load/tree.ts';
+import { render } from '../../packages/renderer/src/render/render.ts';
+import { clusterList } from './data.ts';
+import { median, ms, ratio, report } from './measure.ts';
+
+/** Writes a bundle of this many Services and measures the inbox against reading and hashing the same files by name. */
+export async function inboxBench(services: number, rounds = 7): Promise<void> {
+  const scratch = mkdtempSync(join(tmpdir(), 'sluice-inbox-'));
+  try {
+    const bundle = join(scratch, 'rendered');
+    publish(bundle, services);
+    const copied: number[] = [];
+    const unchanged: number[] = [];
+    const oneFile: number[] = [];
+    const plain: number[] = [];
+    // Files count as old, so that they are remembered although they were written a moment ago.
+    for (let round = 0; round < rounds; round++) {
+      const inbox = new Inbox(bundle, 'node-0000', () => Date.now() + 60_000, trustOf(undefined));
+      copied.push(await timed(() => inbox.look()));
+      unchanged.push(await timed(() => inbox.look()));
+      utimesSync(join(bundle, 'cluster.yaml'), 1, round);
+      oneFile.push(await timed(() => inbox.look()));
+      plain.push(await timed(async () => readAll(bundle)));
+    }
+    const floor = `reading and hashing by name ${ms(median(plain))}`;
+    const files = listTree(bundle).length;
+    const title = `inbox, ${services} Services, ${files} files`;
+    report(
+      `${title}: copied and hashed`,
+      ms(median(copied)),
+      'once at start',
+      `${floor}, ratio ${ratio(median(copied), median(plain))}`,
+    );
+    report(
+      `${title}: nothing changed`,
+      ms(median(unchanged)),
+      'each scan',
+      `${floor}, ratio ${ratio(median(unchanged), median(plain))}`,
+    );
+    report(
+      `${title}: one file touched`,
+      ms(median(oneFile)),
+      'each scan',
+      `${floor}, ratio ${ratio(median(oneFile), median(plain))}`,
+    );
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  await work();
+  return (performance.now() - started) / 1000;
+}
+
+function readAll(directory: string): void {
+  for (const path of listTree(directory))
+    createHash('sha256')
+      .update(readFileSync(join(directory, path)))
+      .digest('hex');
+}
+
+function publish(bundle: string, services: number): void {
+  const sluice =
+    'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- name: default\n  clusterCIDR: 10.128.0.0/9\n';
+  const { config } = readConfig({ sluice: { file: 'sluice.yaml', text: sluice }, kubeProxy: [] });
+  const text = JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 1 }));
+  const change = load([{ file: 'list.json', text }]).objects;
+  const { files, problems } = render({
+    base: [],
+    change,
+    config,
+    allocations: [],
+    allocate: false,
+    snapshot: true,
+    strict: false,
+  });
+  if (files.size === 0) throw new Error(JSON.stringify(problems.slice(0, 3)));
+  const plan = planTree(bundle, files);
+  if ('code' in plan) throw new Error(plan.message);
+  writeTree(bundle, files, plan);
+}
+
+if (import.meta.main) await inboxBench(Number(process.argv[2] ?? 10_000));

@@ -1,0 +1,46 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Item, send } from './apiserver.fixture.ts';
+
+/** Leases as the API server keeps them: a change needs the version that it was made from. */
+export class LeaseServer {
+  /** What every request is answered with; 200: as it should be. */
+  status = 200;
+  /** Whose changes never arrive. */
+  isDeafTo = '';
+  #version = 1;
+  readonly #leases = new Map<string, Item>();
+
+  put(name: string, spec: Item): void {
+    this.#version += 1;
+    this.#leases.set(name, { metadata: { name, resourceVersion: String(this.#version) }, spec });
+  }
+
+  spec(name: string): Item | undefined {
+    return this.#leases.get(name)?.['spec'] as Item | undefined;
+  }
+
+  answer(path: string, request: IncomingMessage, response: ServerResponse): boolean {
+    if (!path.includes('/leases')) return false;
+    void this.#answer(path, request, response);
+    return true;
+  }
+
+  async #answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let text = '';
+    for await (const chunk of request) text += String(chunk);
+    if (this.status !== 200) return send(response, this.status, {});
+    const name = path.split('/').at(-1) ?? '';
+    if (request.method === 'GET') return this.#show(name, response);
+    const body = JSON.parse(text) as { metadata: { name: string; resourceVersion?: string }; spec: Item };
+    if (this.isDeafTo !== '' && body.spec['holderIdentity'] === this.isDeafTo) return;
+    const there = this.#leases.get(body.metadata.name)?.['metadata'] as { resourceVersion?: string } | undefined;
+    if (there?.resourceVersion !== body.metadata.resourceVersion) return send(response, 409, {});
+    this.put(body.metadata.name, body.spec);
+    send(response, request.method === 'POST' ? 201 : 200, this.#leases.get(body.metadata.name));
+  }
+
+  #show(name: string, response: ServerResponse): void {
+    const lease = this.#leases.get(name);
+    send(response, lease === undefined ? 404 : 200, lease ?? {});
+  }
+}

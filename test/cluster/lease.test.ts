@@ -1,0 +1,92 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
+import { Elector } from '../../packages/renderer/src/cluster/watch/lease.ts';
+import { token } from './apiserver.fixture.ts';
+import { LeaseServer } from './lease.fixture.ts';
+import { LiveCluster } from './live.fixture.ts';
+
+const patience = { requestTimeoutMs: 1_000, backoffMs: 1, answerBytesMax: 100_000 };
+const bounds = { durationMs: 300, renewWithinMs: 200, retryMs: 20 };
+
+let cluster: LiveCluster;
+let leases: LeaseServer;
+/** What happened, in order: `a+` a gained it, `a-` a lost it. */
+let log: string[];
+let failures: string[];
+const runs: { readonly stop: AbortController; readonly done: Promise<void> }[] = [];
+
+beforeEach(async () => {
+  cluster = await LiveCluster.start();
+  leases = new LeaseServer();
+  cluster.server.meddle = (path, request, response) => leases.answer(path, request, response);
+  [log, failures] = [[], []];
+});
+afterEach(async () => {
+  for (const { stop } of runs) stop.abort();
+  await Promise.all(runs.splice(0).map(({ done }) => done));
+  await cluster.server.close();
+});
+
+function elect(holder: string): AbortController {
+  const stop = new AbortController();
+  const access = openAccess({ kubeconfig: cluster.server.kubeconfig({ token }) }, {});
+  const listener = {
+    gained: () => log.push(`${holder}+`),
+    lost: () => log.push(`${holder}-`),
+    failed: (why: string) => failures.push(why),
+    answered: () => {},
+  };
+  const name = { namespace: 'kube-system', name: 'sluice', holder };
+  runs.push({ stop, done: new Elector(access, name, listener, bounds, patience).run(stop.signal) });
+  return stop;
+}
+
+async function until(...wanted: readonly string[]): Promise<void> {
+  await vi.waitFor(() => expect(log).toEqual(wanted), { timeout: 5_000, interval: 5 });
+}
+
+test('of several one holds it, and when it ends another one has it at once', async () => {
+  const first = elect('a');
+  await until('a+');
+  elect('b');
+  await new Promise((resolve) => setTimeout(resolve, bounds.durationMs * 2));
+  expect(log).toEqual(['a+']);
+  first.abort();
+  await until('a+', 'a-', 'b+');
+  expect(leases.spec('sluice')).toMatchObject({ holderIdentity: 'b', leaseTransitions: 2, leaseDurationSeconds: 1 });
+});
+
+test('who cannot renew it stops before another one begins', async () => {
+  elect('a');
+  await until('a+');
+  leases.isDeafTo = 'a';
+  elect('b');
+  await until('a+', 'a-', 'b+');
+  expect(failures[0]).toMatch(/no answer within/);
+});
+
+test('one that nobody renews is taken after its time', async () => {
+  leases.put('sluice', { holderIdentity: 'dead', renewTime: '2999-01-01T00:00:00.000000Z' });
+  elect('a');
+  await new Promise((resolve) => setTimeout(resolve, bounds.durationMs / 2));
+  expect(log).toEqual([]);
+  await until('a+');
+});
+
+test('who has no right to it is told the rule that grants it', async () => {
+  leases.status = 403;
+  elect('a');
+  await vi.waitFor(() => expect(failures[0]).toMatch(/Cannot hold Lease kube-system\/sluice .*no right/), {
+    timeout: 5_000,
+  });
+  expect(log).toEqual([]);
+});
+
+test('of two that take it at once one is refused', async () => {
+  leases.put('sluice', { holderIdentity: '' });
+  elect('a');
+  elect('b');
+  await vi.waitFor(() => expect(log).toHaveLength(1), { timeout: 5_000 });
+  await new Promise((resolve) => setTimeout(resolve, bounds.durationMs));
+  expect(log).toHaveLength(1);
+});

@@ -1,0 +1,250 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { completeFile, serviceFile } from '@sluice/bundle';
+import { readInput } from '../../packages/renderer/src/commands/input.ts';
+import { planTree } from '../../packages/renderer/src/emit/tree.ts';
+import { render } from '../../packages/renderer/src/render/render.ts';
+import { type Item, token } from './apiserver.fixture.ts';
+import { LiveCluster } from './live.fixture.ts';
+import { node, serviceOf, slice } from './objects.fixture.ts';
+
+const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+let cluster: LiveCluster;
+let dir: string;
+let out: string;
+let port: number;
+let watching: ReturnType<typeof startSluice> | undefined;
+
+beforeEach(async () => {
+  cluster = await LiveCluster.start();
+  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-'));
+  out = join(dir, 'rendered');
+  port = await freePort();
+  cluster.put('services', serviceOf('a', 1));
+  cluster.put('endpointslices', slice);
+  cluster.put('nodes', node);
+});
+afterEach(async () => {
+  watching?.kill('SIGTERM');
+  await watching;
+  watching = undefined;
+  await cluster.server.close();
+  rmSync(dir, { recursive: true });
+});
+
+const kubeconfig = (): string => cluster.server.kubeconfig({ token });
+
+/** Starts the program as a person does, and waits until the directory is there. */
+async function watch(...more: readonly string[]): Promise<void> {
+  const args = ['watch', '-o', out, '--kubeconfig', kubeconfig(), '--listen', `127.0.0.1:${port}`, ...more];
+  watching = startSluice(args);
+  await until(() => existsSync(join(out, completeFile)));
+}
+
+function startSluice(args: readonly string[]) {
+  return execa(sluicePath, args, { cwd: dir, reject: false });
+}
+
+async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
+  await vi.waitFor(async () => expect(await condition()).toBe(true), { timeout, interval: 10 });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port: free } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return free;
+}
+
+const read = (path: string): string | undefined =>
+  existsSync(join(out, path)) ? readFileSync(join(out, path), 'utf8') : undefined;
+const rulesOf = (name: string): string | undefined => read(serviceFile('default', 'shop', name, 'iptables'));
+const ask = async (path: string): Promise<{ status: number; text: string }> => {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`);
+  return { status: response.status, text: await response.text() };
+};
+
+/** Whether the directory is, byte for byte, what one render of the cluster would write. */
+async function isFresh(): Promise<boolean> {
+  const { input } = await readInput({ fromCluster: true, kubeconfig: kubeconfig(), output: out });
+  const plan = planTree(out, render(input).files);
+  return 'write' in plan && plan.write.length + plan.remove.length === 0 && plan.complete.isThere;
+}
+
+const endpointsOf = (name: string, hosts: readonly number[]): Item => ({
+  ...slice,
+  metadata: { name: `${name}-1`, namespace: 'shop', labels: { 'kubernetes.io/service-name': name } },
+  endpoints: hosts.map((host) => ({
+    addresses: [`10.244.1.${host}`],
+    conditions: { ready: true },
+    nodeName: 'node-a',
+  })),
+});
+
+test('what changes at the API changes in the directory, and a signal ends it in order', async () => {
+  await watch();
+  expect(await isFresh()).toBe(true);
+  cluster.put('services', serviceOf('b', 2));
+  cluster.put('endpointslices', endpointsOf('b', [7, 8]));
+  await until(() => rulesOf('b')?.includes('10.244.1.8:8080') ?? false);
+  cluster.remove('services', 'a');
+  await until(() => rulesOf('a') === undefined);
+  await until(isFresh);
+  watching?.kill('SIGTERM');
+  expect(await watching).toMatchObject({ exitCode: 0 });
+  expect(await isFresh()).toBe(true);
+}, 60_000);
+
+test('while the API is away the last directory stays, with an alarm that clears', async () => {
+  await watch();
+  expect(await ask('/healthz')).toEqual({ status: 200, text: 'ok\n' });
+  const before = rulesOf('a');
+  cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
+  cluster.drop();
+  await until(async () => (await ask('/metrics')).text.includes('sluice_watch_api_away 1'));
+  expect((await ask('/livez')).status).toBe(200);
+  expect(rulesOf('a')).toBe(before);
+  cluster.put('services', serviceOf('a', 9));
+  cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
+  await until(() => rulesOf('a')?.includes('10.96.0.9') ?? false, 40_000);
+  await until(async () => (await ask('/metrics')).text.includes('sluice_watch_api_away 0'), 40_000);
+  expect((await ask('/healthz')).status).toBe(200);
+}, 90_000);
+
+test('a bad Service keeps its last good rules and is said on it, and the others go on', async () => {
+  const events: Item[] = [];
+  cluster.onPost = (path, body) => (path.endsWith('/events') ? (events.push(body), 201) : 404);
+  await watch('--events');
+  const before = rulesOf('a');
+  cluster.put('services', {
+    ...serviceOf('a', 1),
+    spec: { ...(serviceOf('a', 1)['spec'] as Item), sessionAffinity: 'Maybe' },
+  });
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => rulesOf('b') !== undefined);
+  await until(() => read('quarantine.yaml')?.includes('Service shop/a') ?? false);
+  expect(rulesOf('a')).toBe(before);
+  await until(async () => (await ask('/metrics')).text.includes('sluice_watch_quarantined 1') && events.length === 1);
+  expect(events).toMatchObject([
+    { reason: 'Quarantined', type: 'Warning', involvedObject: { kind: 'Service', name: 'a', uid: 'u' } },
+  ]);
+  cluster.put('services', serviceOf('a', 5));
+  await until(() => read('quarantine.yaml') === undefined && events.length === 2);
+  expect(events[1]).toMatchObject({ reason: 'Released' });
+  expect(await isFresh()).toBe(true);
+}, 60_000);
+
+describe('churn', () => {
+  const soak = process.env['SLUICE_SOAK'] === '1';
+  const seconds = Number(
+    process.env['SLUICE_CHURN_SECONDS'] ?? (soak ? 600 : process.env['CI'] === undefined ? 5 : 60),
+  );
+  const perSecond = 100;
+  const services = 200;
+
+  test(
+    `${perSecond} endpoint changes a second for ${seconds} s: none is lost, memory is flat, the directory is what a fresh render gives`,
+    async () => {
+      for (let n = 0; n < services; n++) {
+        cluster.put('services', serviceOf(`s${n}`, (n % 250) + 3));
+        cluster.put('services', {
+          ...serviceOf(`s${n}`, 0),
+          spec: { ...(serviceOf('x', 0)['spec'] as Item), clusterIP: `10.97.0.${n}`, clusterIPs: [`10.97.0.${n}`] },
+        });
+        cluster.put('endpointslices', endpointsOf(`s${n}`, [1, 2]));
+      }
+      await watch();
+      const started = Date.now();
+      let early = 0;
+      for (let change = 0; Date.now() - started < seconds * 1_000; change++) {
+        cluster.put('endpointslices', endpointsOf(`s${(change * 7) % services}`, [1, (change % 200) + 2]));
+        if (change % 250 === 100) cluster.drop(change % 500 === 100 ? 'end' : 'destroy');
+        if (change % 600 === 300) cluster.compact();
+        if (change === perSecond * Math.ceil(seconds / 5)) early = residentMegabytes();
+        await new Promise((resolve) =>
+          setTimeout(resolve, Math.max(0, started + ((change + 1) * 1_000) / perSecond - Date.now())),
+        );
+      }
+      cluster.put('services', serviceOf('last', 2));
+      await until(() => rulesOf('last') !== undefined, 30_000);
+      await until(isFresh, 30_000);
+      expect(residentMegabytes()).toBeLessThan(early * 1.5 + 60);
+      const { text } = await ask('/metrics');
+      expect(text).toContain('sluice_watch_failures_total 0');
+      expect(text).toContain('sluice_watch_pending_changes 0');
+    },
+    (seconds + 120) * 1_000,
+  );
+
+  function residentMegabytes(): number {
+    const status = readFileSync(`/proc/${watching?.pid}/status`, 'utf8');
+    return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
+  }
+});
+
+describe('commits', () => {
+  const git = (cwd: string, ...args: readonly string[]): string =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
+      cwd,
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+
+  test('each settled change is one commit that names its Services, laid over what others pushed', async () => {
+    const origin = join(dir, 'origin.git');
+    git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', origin);
+    const work = join(dir, 'work');
+    git(dir, 'clone', '--quiet', origin, work);
+    for (const [key, value] of [
+      ['user.name', 'watch'],
+      ['user.email', 'watch@example.com'],
+    ])
+      git(work, 'config', key as string, value as string);
+    writeFileSync(join(work, 'README'), 'a\n');
+    git(work, 'checkout', '--quiet', '-b', 'main');
+    git(work, 'add', 'README');
+    git(work, 'commit', '--quiet', '-m', 'start');
+    git(work, 'push', '--quiet', '-u', 'origin', 'main');
+    out = join(work, 'rendered');
+    await watch('--commit', '--push');
+    const log = (): string[] => git(origin, 'log', '--format=%s', 'main').trim().split('\n');
+    await until(() => log().length === 2);
+
+    const other = join(dir, 'other');
+    git(dir, 'clone', '--quiet', origin, other);
+    writeFileSync(join(other, 'README'), 'b\n');
+    git(other, 'commit', '--quiet', '-am', 'of another');
+    git(other, 'push', '--quiet');
+    cluster.put('services', serviceOf('b', 2));
+    cluster.put('services', serviceOf('c', 3));
+    await until(() => log().length === 4);
+    expect(log()).toEqual([
+      'watch: Service shop/b, Service shop/c',
+      'of another',
+      expect.stringMatching(/^watch: /),
+      'start',
+    ]);
+    expect(git(origin, 'show', 'main:README')).toBe('b\n');
+    expect(git(work, 'status', '--porcelain')).toBe('');
+    expect(await isFresh()).toBe(true);
+
+    // What cannot be laid over it line by line: one removes the file that the other changed.
+    git(other, 'pull', '--quiet', '--rebase');
+    writeFileSync(join(other, 'rendered', serviceFile('default', 'shop', 'b', 'iptables')), 'by hand\n');
+    writeFileSync(join(other, 'README'), 'c\n');
+    git(other, 'commit', '--quiet', '-am', 'by hand');
+    git(other, 'push', '--quiet');
+    cluster.remove('services', 'b');
+    await until(() => log().length === 6);
+    expect(log()[0]).toBe('watch: Service shop/b');
+    expect(git(origin, 'show', 'main:README')).toBe('c\n');
+    expect(git(work, 'status', '--porcelain')).toBe('');
+    expect(await isFresh()).toBe(true);
+  }, 60_000);
+});

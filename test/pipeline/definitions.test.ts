@@ -1,0 +1,88 @@
+import { accessSync, constants, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { sluice } from './repository.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+interface Step {
+  readonly name?: string;
+  readonly uses?: string;
+  readonly run?: string;
+  readonly shell?: string;
+}
+
+const action = parse(read('integrations/github/action.yml')) as { readonly runs: { readonly steps: readonly Step[] } };
+const workflow = parse(read('examples/gitops/.github/workflows/rules.yml')) as {
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly jobs: { readonly review: { readonly steps: readonly Step[] } };
+};
+const steps = [...action.runs.steps, ...workflow.jobs.review.steps];
+
+test('every action of others is named by a whole commit', () => {
+  const foreign = steps.flatMap(({ uses }) => (uses === undefined || uses.startsWith('./') ? [] : [uses]));
+  expect(foreign).not.toEqual([]);
+  for (const uses of foreign) expect(uses).toMatch(/^[\w.-]+\/[\w./-]+@[0-9a-f]{40}$/);
+});
+
+test('no text of a pull request becomes a part of a script, and nothing asks for a secret', () => {
+  for (const { run = '' } of steps) expect(run).not.toContain('${{');
+  const texts = ['integrations/github/action.yml', 'examples/gitops/.github/workflows/rules.yml'].map(read);
+  expect(texts.join('\n')).not.toMatch(/secrets\.|pull_request_target/);
+  expect(workflow.permissions).toEqual({ contents: 'read', 'pull-requests': 'write', 'security-events': 'write' });
+});
+
+const scripts = ['review.sh', 'pre-commit.sh', 'github/comment.sh', 'github/sarif.sh', 'gitlab/comment.sh'];
+
+test.each(scripts)('integrations/%s is a script that any shell reads', async (name) => {
+  const path = join(root, 'integrations', name);
+  accessSync(path, constants.X_OK);
+  expect((await execa('/bin/sh', ['-n', path])).stderr).toBe('');
+});
+
+test('the scripts that GitLab runs are ones that any shell reads', async () => {
+  const template = parse(read('integrations/gitlab/sluice.gitlab-ci.yml')) as Record<
+    string,
+    Record<string, readonly string[]>
+  >;
+  const job = template['sluice review'] ?? {};
+  for (const text of [...(job['before_script'] ?? []), ...(job['script'] ?? [])]) {
+    expect((await execa('/bin/sh', ['-n'], { input: text })).stderr).toBe('');
+  }
+});
+
+interface Hook {
+  readonly id: string;
+  readonly entry: string;
+  readonly args: readonly string[];
+}
+
+test('the pre-commit hooks write what is stale, stop once, and let the next commit through', {
+  timeout: 60_000,
+}, async () => {
+  const hooks = parse(read('.pre-commit-hooks.yaml')) as readonly Hook[];
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-hook-'));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  cpSync(join(root, 'examples', 'gitops'), dir, { recursive: true });
+  const hook = async (id: string): Promise<number | undefined> => {
+    const { entry, args } = hooks.find((one) => one.id === id)!;
+    const [script = '', ...words] = entry.split(' ');
+    const ran = await execa(join(root, script), [...words, ...args], {
+      cwd: dir,
+      env: { SLUICE: sluice },
+      reject: false,
+    });
+    return ran.exitCode;
+  };
+  expect(await hook('sluice-check')).toBe(0);
+  const manifest = join(dir, 'manifests', 'shop', 'web.yaml');
+  writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('port: 80,', 'port: 81,'));
+  expect(await hook('sluice-check')).toBe(1);
+  expect(await hook('sluice-render')).toBe(1);
+  expect(await hook('sluice-render')).toBe(0);
+  expect(await hook('sluice-check')).toBe(0);
+});

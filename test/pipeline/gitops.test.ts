@@ -1,0 +1,118 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Repository } from './repository.ts';
+
+/** Each review starts eight programs, on a machine that may be busy. */
+const reviewMs = 120_000;
+
+let repository: Repository;
+beforeEach(async () => {
+  repository = await Repository.create();
+}, reviewMs);
+afterEach(() => repository.remove());
+
+test('the pull request of the example passes, and the comment says what it does', { timeout: reviewMs }, async () => {
+  await repository.change();
+  await repository.render();
+  await repository.commit('shop: search, and a node port for web');
+  const review = await repository.review({ SLUICE_REPORT_URL: 'https://ci.example/7' });
+  expect(review).toMatchObject({ exit: 0 });
+  expect(review.said.split('\n')).toEqual([
+    'sluice: rules are rendered: good',
+    'sluice: policy: good',
+    'sluice: rules do what Services declare: good',
+  ]);
+  const comment = review.file('comment.md').split('\n');
+  expect(comment[1]).toBe(
+    '### Sluice: 1 Service appears, 2 Services change, 1 node port opens on 3 nodes, nothing loses its last endpoint',
+  );
+  expect(comment).toContain('- **added** `shop/search (ipv4)`');
+  expect(comment.join('\n')).toContain('[The full report](<https://ci.example/7>)');
+  expect(review.file('policy.txt')).toContain('waived: shop/web: Cannot open node port');
+  expect(JSON.parse(review.file('diff.json'))).toMatchObject({ kind: 'BundleDiff', nodes: { all: 3 } });
+  expect(JSON.parse(review.file('policy.sarif'))).toMatchObject({ version: '2.1.0' });
+  expect(review.file('policy.junit.xml')).toContain('failures="0"');
+  expect(review.file('report.html')).toMatch(/^<!doctype html>/);
+});
+
+test('what others merged since is no part of the comparison', { timeout: reviewMs }, async () => {
+  await repository.change();
+  await repository.render();
+  await repository.commit('shop: search');
+  await repository.git('switch', '-q', 'main');
+  repository.edit('manifests/shop/ledger.yaml', (text) => text.replaceAll('198.51.100.7', '198.51.100.8'));
+  await repository.render();
+  await repository.commit('shop: the ledger moves');
+  await repository.git('push', '-q', 'origin', 'main');
+  await repository.git('switch', '-q', 'change');
+  const review = await repository.review();
+  expect(review).toMatchObject({ exit: 0 });
+  expect(review.file('comment.md')).not.toContain('ledger');
+});
+
+test.each([
+  {
+    title: 'a change that nobody rendered',
+    make: async () => {
+      await repository.change();
+    },
+    said: 'rules are rendered: BAD',
+    file: 'check.txt',
+    found: 'search',
+  },
+  {
+    title: 'the last endpoint of a Service taken away',
+    make: async () => {
+      repository.edit('manifests/shop/api.yaml', (text) => text.replace(/endpoints:\n[^]*$/, 'endpoints: []\n'));
+      await repository.render();
+    },
+    said: 'policy: BAD',
+    file: 'policy.txt',
+    found: 'Cannot take the last endpoint from shop/api:grpc 9000/TCP',
+  },
+  {
+    title: 'a waiver that has run out',
+    make: async () => {
+      repository.edit('sluice.yaml', (text) => text.replace('2027-03-31', '2026-11-20'));
+    },
+    said: 'policy: BAD',
+    file: 'policy.txt',
+    found: 'Cannot waive NODE_PORT_OPENED of shop/web any more',
+  },
+  {
+    title: 'a rule edited by hand',
+    make: async () => {
+      repository.edit('rendered/profiles/default/services/shop/web.iptables', (text) =>
+        text.replace('--to-destination 10.244.1.5:8080', '--to-destination 10.244.3.6:9000'),
+      );
+    },
+    said: 'rules do what Services declare: BAD',
+    file: 'prove.txt',
+    found: 'not as declared',
+  },
+])('$title stops the pipeline', { timeout: reviewMs }, async ({ make, said, file, found }) => {
+  await make();
+  await repository.commit('shop: a change');
+  const review = await repository.review();
+  expect(review.said).toContain(said);
+  expect(review.file(file)).toContain(found);
+  expect(review.exit).toBe(1);
+});
+
+test('a history that is not there is a problem, not a comparison with nothing', { timeout: reviewMs }, async () => {
+  const review = await repository.review({ SLUICE_BASE: 'origin/nowhere' });
+  expect(review).toMatchObject({ exit: 2 });
+  expect(review.said).toContain('fetch the whole history');
+});
+
+test('the first commit of rules has nothing to be compared with, and is reviewed all the same', {
+  timeout: reviewMs,
+}, async () => {
+  await repository.git('rm', '-rqf', '--cached', 'rendered');
+  await repository.git('commit', '-qm', 'without rules');
+  await repository.git('push', '-q', 'origin', 'main');
+  await repository.commit('with rules');
+  const review = await repository.review();
+  expect(review).toMatchObject({ exit: 0 });
+  expect(review.said).toContain('has no rendered yet');
+  expect(review.file('comment.md')).toBe('');
+});
