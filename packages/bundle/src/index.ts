@@ -25,6 +25,8 @@ export * from './virtual/resolve.ts';
 export * from './virtual/state.ts';
 export * from './link/shared.ts';
 export * from './link/chains.ts';
+export { jumpedChains } from './link/jumps.ts';
+export * from './link/host.ts';
 export * from './link/flat.ts';
 export * from './link/change.ts';
 export * from './link/text.ts';

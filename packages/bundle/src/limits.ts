@@ -6,5 +6,7 @@ export const bundleLimits = {
   /** Without its guard; iptables itself takes 10,240 bytes. */
   ruleBytesMax: 1_000,
   filesMax: 200_000,
+  /** Rules that a machine gets for its own addresses. */
+  hostRulesMax: 100_000,
   treeBytesMax: 512 * 1024 * 1024,
 } as const;

@@ -138,7 +138,10 @@ function fillFrom(
   look: (owner: string, name: string) => string | number | readonly string[] | undefined,
 ): readonly string[] {
   let lines: string[] = [text];
+  const done = new Set<string>();
   for (const [whole, owner, name] of text.matchAll(form) as Iterable<[string, string, string]>) {
+    if (done.has(whole)) continue;
+    done.add(whole);
     const value = look(owner, name);
     const list =
       value === undefined || value === '' ? [] : Array.isArray(value) ? (value as string[]) : [String(value)];

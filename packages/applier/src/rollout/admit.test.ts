@@ -12,6 +12,8 @@ const able: NodeFacts = {
   sysctlTakes: () => true,
 };
 
+const readOnly: Partial<NodeFacts> = { sysctlTakes: () => false };
+
 /** The codes and hints of what is wrong with a bundle on a node. */
 function refusalOf(options: SampleOptions, facts: Partial<NodeFacts> = {}, node = sampleNode): string {
   const result = admit(sampleBundle(options), { node, allowPartial: false }, { ...able, ...facts }, new AdmitMemory());
@@ -42,13 +44,13 @@ test.each([
   [
     'a sysctl that cannot be written here',
     { sysctls: ['net.netfilter.nf_conntrack_max = 131072'] },
-    { sysctlTakes: () => false },
+    readOnly,
     'conntrack.maxPerCore: 0',
   ],
   [
     'a sysctl of mode ipvs that cannot be written here, by its name and its module',
     { sysctls: ['net.ipv4.vs.conntrack = 1'] },
-    { sysctlTakes: () => false },
+    readOnly,
     'Cannot set sysctl net.ipv4.vs.conntrack to 1: it is another value and cannot be written here On the node: load ip_vs',
   ],
 ] as const)('%s', (_title, options, facts, expected) => {

@@ -2,7 +2,7 @@ import {
   type BundleFiles,
   cidrContains,
   type Family,
-  fillHost,
+  fillRules,
   linkFlat,
   ipvsHost,
   needs,
@@ -12,7 +12,6 @@ import {
   type Problem,
   readSysctlLine,
   type ResolvedNode,
-  type ResolvedRules,
   ResolveCache,
   resolveNode,
   type SysctlKey,
@@ -178,12 +177,12 @@ function linkFamilies(resolved: ResolvedNode, facts: NodeFacts, memory: RuleMemo
   for (const family of resolved.profile.families) {
     const rules = resolved.rules[family];
     if (!rules) continue;
-    const linked = linkFlat(
-      withHostValues(rules, hostAddresses(resolved, facts, family)),
-      family,
-      memory.read,
-      resolved.profile.mode,
-    );
+    const filled = fillRules(rules, { nodePortAddresses: hostAddresses(resolved, facts, family) });
+    if ('code' in filled) {
+      problems.push(filled);
+      continue;
+    }
+    const linked = linkFlat(filled, family, memory.read, resolved.profile.mode);
     problems.push(...linked.problems);
     families[family] = linked.program;
   }
@@ -216,13 +215,4 @@ function hostAddresses({ profile }: ResolvedNode, facts: NodeFacts, family: Fami
   return facts.addresses[family].filter((address) =>
     profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address)),
   );
-}
-
-function withHostValues(rules: ResolvedRules, nodePortAddresses: readonly string[]): ResolvedRules {
-  const fill = (lines: readonly string[]): readonly string[] =>
-    lines.some((line) => line.includes('${')) ? lines.flatMap((line) => fillHost(line, { nodePortAddresses })) : lines;
-  return {
-    filter: { ...rules.filter, rules: fill(rules.filter.rules) },
-    nat: { ...rules.nat, rules: fill(rules.nat.rules) },
-  };
 }

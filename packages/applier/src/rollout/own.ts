@@ -1,7 +1,9 @@
 import {
   canonicalRule,
   type Family,
+  isKubeProxyChain,
   isTreeChain,
+  jumpedChains,
   sharedChains,
   type TableName,
   type TableProgram,
@@ -28,30 +30,12 @@ import {
  * is neither read further nor written.
  */
 
-/** The chains into which built-in chains jump (`iptablesJumpChains` in kube-proxy's `pkg/proxy/iptables/proxier.go`). */
-const entryChains: ReadonlySet<string> = new Set([
-  'KUBE-SERVICES',
-  'KUBE-EXTERNAL-SERVICES',
-  'KUBE-NODEPORTS',
-  'KUBE-POSTROUTING',
-  'KUBE-FORWARD',
-  'KUBE-PROXY-FIREWALL',
-  // Of mode ipvs.
-  'KUBE-NODE-PORT',
-  'KUBE-IPVS-FILTER',
-  'KUBE-IPVS-OUT-FILTER',
-]);
-
-/** The names that kube-proxy gives. Network policy controllers use other KUBE-* names (KUBE-ROUTER-…, KUBE-POD-FW-…). */
-const kubeProxyName =
-  /^KUBE-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|FORWARD|PROXY-FIREWALL|PROXY-CANARY|NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER|(SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16})$/;
-
 /** Chains with kube-proxy's names or with Sluice's that we did not make, by family and table: of kube-proxy or another Sluice. */
 export function strangers(observed: Observed, owned: ChainNames): ChainNames {
-  return foreignChains(observed, owned, (name) => kubeProxyName.test(name) || isTreeChain(name));
+  return foreignChains(observed, owned, (name) => isKubeProxyChain(name) || isTreeChain(name));
 }
 
-/** Chains that look as if Sluice made them in layout `tree`, and it did not. */
+/** Chains that look as if Sluice made them in layout `tree`, and the journal does not know them. */
 export function otherSluice(observed: Observed, owned: ChainNames): ChainNames {
   return foreignChains(observed, owned, isTreeChain);
 }
@@ -93,14 +77,14 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, g
   return { chains, jumps };
 }
 
+/** What layout `tree` provides under kube-proxy's names, reached from built-in chains too. */
+const providedChains: ReadonlySet<string> = new Set(['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']);
+
 /** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the goal has. */
 function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   const target = targetOf(rule);
-  return (
-    target !== undefined &&
-    (entryChains.has(target) || sharedChains.has(target) || isTreeChain(target)) &&
-    isOwn(target)
-  );
+  if (target === undefined || !isOwn(target)) return false;
+  return jumpedChains.has(target) || sharedChains.has(target) || isTreeChain(target) || providedChains.has(target);
 }
 
 /**

@@ -187,6 +187,13 @@ export interface Journal {
   choose(target: Generation): Promise<Generation>;
   /** The generation that stands cannot be read: an older one stands in its place. */
   fallBack(target: Generation, because: string): Promise<void>;
+  /** The generation that should stand and cannot be read; undefined on most days. */
+  readonly unreadable: number | undefined;
+  /** The newest generation that is kept and can be read, apart from what stood before Sluice. */
+  newestReadable(): Promise<Generation | undefined>;
+  /** Real servers of mode ipvs that are on their way out. */
+  readonly draining: readonly Drain[];
+  keepDraining(draining: readonly Drain[]): Promise<void>;
   /** The values that sysctls had before Sluice first set them. */
   readonly originals: ReadonlyMap<SysctlKey, number>;
   /** Nothing of Sluice is in the kernel any more; the history stays. */

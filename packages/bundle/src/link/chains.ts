@@ -1,5 +1,6 @@
 import type { Mode } from '../documents.ts';
 import type { TableName } from '../rulefile.ts';
+import { sharedChains } from './shared.ts';
 
 type Names = Readonly<Record<TableName, ReadonlySet<string>>>;
 
@@ -54,6 +55,19 @@ export const chainsOfMode = {
 } as const satisfies Record<Mode, Readonly<Record<'base' | 'dispatch' | 'called', Names>>>;
 
 const serviceChainForm = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/;
+
+/** Chains of kube-proxy that no bundle has: its probe for flushed tables, and a chain that it made up to version 1.23. */
+const otherForms = /^KUBE-(?:PROXY-CANARY|XLB-[A-Z2-7]{16})$/;
+
+/**
+ * Whether kube-proxy gives a chain this name, in mode iptables or ipvs. Names that it shares with the kubelet, and those of network
+ * policy controllers (KUBE-ROUTER-…, KUBE-POD-FW-…), are not its own.
+ */
+export function isKubeProxyChain(name: string): boolean {
+  if (isServiceChain(name) || otherForms.test(name)) return true;
+  const isBase = Object.values(chainsOfMode).some(({ base }) => base.filter.has(name) || base.nat.has(name));
+  return isBase && !sharedChains.has(name);
+}
 
 /** Whether a name is one that kube-proxy gives to the chains of one Service port or endpoint. */
 export function isServiceChain(name: string): boolean {

@@ -1,5 +1,7 @@
 import type { Mode } from '../documents.ts';
 import type { TableName } from '../rulefile.ts';
+import { targetOf } from '../rules/words.ts';
+import { sharedChains } from './shared.ts';
 
 const isNew = '-m conntrack --ctstate NEW ';
 const portals = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
@@ -52,3 +54,11 @@ export const jumpsOf = { iptables: flatJumps, ipvs: ipvsJumps } as const satisfi
   Mode,
   Record<TableName, readonly string[]>
 >;
+
+/** The chains of kube-proxy's own into which built-in chains lead, in either mode. */
+export const jumpedChains: ReadonlySet<string> = new Set(
+  Object.values(jumpsOf)
+    .flatMap(({ filter, nat }) => [...filter, ...nat])
+    .flatMap((jump) => targetOf(jump) ?? [])
+    .filter((name) => !sharedChains.has(name)),
+);

@@ -6,7 +6,7 @@ import { fieldOf, readSluice } from '../load/config/sluice.ts';
 import { type Budgets, overspent } from '../review/budgets.ts';
 import { costOf, type NodeCost } from '../review/cost.ts';
 import type { Layout } from '../review/layout.ts';
-import { bundleAt } from './diff.ts';
+import { bundleAt } from './bundle-at.ts';
 import { reading } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';

@@ -5,8 +5,6 @@ import { diffBundles, isSame } from '../review/diff.ts';
 import { print, progress, say } from './progress.ts';
 import { type SideOptions, sideAt } from './side.ts';
 
-export { bundleAt } from './side.ts';
-
 export interface DiffOptions extends SideOptions {
   readonly output: DiffFormat;
   readonly raw?: boolean;

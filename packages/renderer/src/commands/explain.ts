@@ -6,7 +6,7 @@ import { blameLine } from '../load/blame.ts';
 import { load } from '../load/load.ts';
 import { readSources } from '../load/sources.ts';
 import { explain } from '../review/explain.ts';
-import { bundleAt } from './diff.ts';
+import { bundleAt } from './bundle-at.ts';
 import { Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 

@@ -11,7 +11,7 @@ import { version } from '../version.ts';
 import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';
-import { bundleAt } from './side.ts';
+import { bundleAt } from './bundle-at.ts';
 
 export interface PolicyOptions {
   readonly output: PolicyFormat;

@@ -5,7 +5,7 @@ import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
 import { type Comparison, compareWays } from '../review/alike.ts';
 import { proveBundle } from '../review/prove.ts';
-import { bundleAt } from './diff.ts';
+import { bundleAt } from './bundle-at.ts';
 import { print, progress, say } from './progress.ts';
 
 export interface ProveOptions {

@@ -6,7 +6,7 @@ import { isSame } from '../review/diff.ts';
 import { type ChangeReport, reportOn } from '../review/report/report.ts';
 import { dayOf, policyIn } from './policy.ts';
 import { print, progress, say } from './progress.ts';
-import { bundleAt } from './side.ts';
+import { bundleAt } from './bundle-at.ts';
 import type { ReportSides } from '../emit/report/page-data.ts';
 
 export interface ReportOptions {

@@ -5,6 +5,7 @@ import {
   type Family,
   familyOf,
   fillHost,
+  fillRules,
   type HostValues,
   ipvsHost,
   type IpvsHost,
@@ -114,6 +115,7 @@ function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string
   const rules = node.rules[family];
   if (rules === undefined) return '';
   const filled = fillRules(rules, hostOf(node, family));
+  if ('code' in filled) return [filled];
   if (options.service !== undefined) {
     const sections = tableNames.map((table) => ({ table, ...filled[table] }));
     return sections
@@ -168,14 +170,6 @@ const sysctlText = (node: ResolvedNode, options: ShowOptions): string =>
   options.service === undefined
     ? node.sysctls.map((line) => (line.startsWith('@') ? `# ${line}\n` : `${line}\n`)).join('')
     : '';
-
-function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules {
-  const fill = (table: ResolvedRules['nat']): ResolvedRules['nat'] => ({
-    chains: table.chains,
-    rules: table.rules.flatMap((rule) => fillHost(rule, host)),
-  });
-  return { filter: fill(rules.filter), nat: fill(rules.nat) };
-}
 
 /** Away from the machine, the Node's own address stands for those of its interfaces. */
 function hostOf(node: ResolvedNode, family: Family): HostValues {

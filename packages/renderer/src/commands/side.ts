@@ -1,4 +1,4 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import { readAllocations } from '../load/allocations.ts';
 import { readConfig } from '../load/config/config.ts';
@@ -6,8 +6,8 @@ import { load } from '../load/load.ts';
 import { isManifestFolder, readManifestFolder } from '../load/manifest-folder.ts';
 import { type ReadSources, readSources } from '../load/sources.ts';
 import { render } from '../render/render.ts';
-import { readBundle } from '../load/revision.ts';
-import { reading, Stopped } from './failure.ts';
+import { bundleAt } from './bundle-at.ts';
+import { reading } from './failure.ts';
 import { readConfigFile, siblingAllocations } from './input.ts';
 import { say } from './progress.ts';
 import { isStopped } from './render.ts';
@@ -50,14 +50,4 @@ export async function sideAt(spec: string, options: SideOptions): Promise<Bundle
   if (!isStopped(problems)) return rendered.files;
   say(printProblems(problems));
   return undefined;
-}
-
-/**
- * A bundle from a directory or a Git revision.
- * @throws Stopped when there is none
- */
-export function bundleAt(spec: string): BundleFiles {
-  const files = reading(spec, () => readBundle(spec));
-  if (files instanceof Map) return files;
-  throw new Stopped(files as Problem);
 }

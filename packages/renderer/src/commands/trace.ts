@@ -4,7 +4,7 @@ import { printTrace } from '../emit/review/trace.ts';
 import { exitCodes } from '../exit.ts';
 import type { Layout } from '../review/layout.ts';
 import { traceOnNode } from '../review/trace-node.ts';
-import { bundleAt } from './diff.ts';
+import { bundleAt } from './bundle-at.ts';
 import { Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 

@@ -19,7 +19,7 @@ export function readTree(dir: string, wanted: (path: string) => boolean = () => 
 export function listTree(dir: string): readonly string[] {
   const paths: string[] = [];
   const walk = (folder: string): void => {
-    for (const entry of readdirSync(join(dir, folder), { withFileTypes: true })) {
+    for (const entry of readdirSync(`${dir}/${folder}`, { withFileTypes: true })) {
       const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
       if (isOutsideTree(path)) continue;
       if (entry.isDirectory()) walk(path);
@@ -37,7 +37,7 @@ export function listTree(dir: string): readonly string[] {
 /** A file's text; undefined when it is not there. */
 export function readText(dir: string, path: string): string | undefined {
   try {
-    return readFileSync(join(dir, path), 'utf8');
+    return readFileSync(`${dir}/${path}`, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;

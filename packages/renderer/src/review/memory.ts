@@ -28,7 +28,8 @@ const sharedForm =
 export class Memory {
   readonly #files = new Map<string, RuleFile | readonly Problem[]>();
   readonly #virtual = new Map<string, VirtualFile | readonly Problem[]>();
-  readonly #reaches = new Map<string, FileReach>();
+  /** By family and path: a path is short to hash, and bundles that are compared have a text or two of it. */
+  readonly #reaches = new Map<string, { readonly text: string; readonly reach: FileReach }[]>();
   readonly #nodes = new Map<string, NodeFile | Problem>();
   readonly #lists = new Map<string, readonly string[]>();
   readonly #lines: Record<Family, Map<string, LinkRule | RuleError>> = { ipv4: new Map(), ipv6: new Map() };
@@ -56,12 +57,13 @@ export class Memory {
 
   /** Which packets the lines of a Service's file can meet. */
   reach(path: string, text: string, family: Family): FileReach {
+    const key = `${family} ${path}`;
+    const known = this.#reaches.get(key) ?? [];
+    const found = known.find((one) => one.text === text);
+    if (found) return found.reach;
     const { tool } = toolAt(path);
-    const key = `${tool} ${family}\n${text}`;
-    const known = this.#reaches.get(key);
-    if (known) return known;
     const reach = tool === 'ipset' || tool === 'ipvs' ? virtualReach(tool, text, family) : reachOf(text, family);
-    this.#reaches.set(key, reach);
+    this.#reaches.set(key, [...known, { text, reach }]);
     return reach;
   }
 

@@ -1,6 +1,7 @@
 import { type BundleFiles, type Family, type Mode, ruleFiles } from '@sluice/bundle';
 import type { Memory } from './memory.ts';
 import type { FileReach } from './reach.ts';
+import { rulesMayMeet, virtualMayMeet, type Wanted } from './text-reach.ts';
 import { toolOf, virtualTools } from './tools.ts';
 
 /** The Service files of one profile and family by what they reach. */
@@ -30,8 +31,7 @@ export function indexReach(
   family: Family,
   memory: Memory,
 ): ReachIndex {
-  const tools = mode === 'ipvs' ? ([toolOf[family], ...virtualTools] as const) : [toolOf[family]];
-  const paths = tools.flatMap((tool) => ruleFiles(files, profile, tool)).filter((path) => path.includes('/services/'));
+  const paths = servicePaths(files, profile, mode, family);
   const order = new Map(paths.map((path, at) => [path, at]));
   const byKey = new Map<string, string[]>();
   const byTarget = new Map<string, string[]>();
@@ -74,6 +74,46 @@ export function indexReach(
       const then = [...first].flatMap((path) => [...reach(path).targets].filter(isWhole).flatMap(meeting));
       return [...new Set([...first, ...then])].toSorted((a, b) => order.get(a)! - order.get(b)!);
     },
+  };
+}
+
+function servicePaths(files: BundleFiles, profile: string, mode: Mode, family: Family): readonly string[] {
+  const tools = mode === 'ipvs' ? ([toolOf[family], ...virtualTools] as const) : [toolOf[family]];
+  return tools.flatMap((tool) => ruleFiles(files, profile, tool)).filter((path) => path.includes('/services/'));
+}
+
+/**
+ * What `indexReach(…).relevant(exact)` gives, for one question: only those files are read whose text may answer it, first for
+ * the destination, then for what it is translated to.
+ */
+export function relevantTo(
+  exact: string,
+  files: BundleFiles,
+  profile: string,
+  mode: Mode,
+  family: Family,
+  memory: Memory,
+): readonly string[] {
+  const paths = servicePaths(files, profile, mode, family);
+  const index = (keys: readonly string[]): ReachIndex => {
+    const wanted = wantedBy([exact, ...keys]);
+    const some = new Map<string, string>();
+    for (const path of paths) {
+      const text = files.get(path)!;
+      const mayMeet = path.endsWith(`.${toolOf[family]}`) ? rulesMayMeet : virtualMayMeet;
+      if (mayMeet(text, wanted)) some.set(path, text);
+    }
+    return indexReach(some, profile, mode, family, memory);
+  };
+  const first = index([]);
+  const targets = first.relevant(exact).flatMap((path) => [...first.reach(path).targets].filter(isWhole));
+  return targets.length === 0 ? first.relevant(exact) : index(targets).relevant(exact);
+}
+
+function wantedBy(keys: readonly string[]): Wanted {
+  return {
+    addresses: new Set(keys.map(addressIn)),
+    ports: new Set(keys.map((key) => Number(key.slice(key.lastIndexOf(' ') + 1)))),
   };
 }
 

@@ -3,6 +3,7 @@ import { type Layout, wholeProgram } from './layout.ts';
 import { factOf, type NodeOf, nodeOf, ReviewStopped } from './node.ts';
 import { ownersOf } from './owners.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
+import { relevantTo } from './relevance.ts';
 import { incomingOf } from './sources.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
@@ -64,7 +65,8 @@ export function traceOnNode(files: BundleFiles, question: TraceQuestion): NodeTr
 }
 
 function pathsFor(view: View, node: NodeOf, { family, protocol, destination, port }: TraceQuestion): readonly string[] {
-  return view.index(node.file.profile, family).relevant(`${protocol} ${destination} ${port}`);
+  const exact = `${protocol} ${destination} ${port}`;
+  return relevantTo(exact, view.files, node.file.profile, node.profile.mode, family, view.memory);
 }
 
 interface Sent {

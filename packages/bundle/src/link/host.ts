@@ -1,0 +1,37 @@
+import { bundleLimits } from '../limits.ts';
+import type { Problem } from '../problem.ts';
+import { fillHost, type HostValues } from '../resolve.ts';
+import type { ResolvedRules } from './program.ts';
+
+/**
+ * The rules with their `${host.*}` filled in: a rule for each address of the machine.
+ * @param host what the machine, or what stands for it, knows
+ * @returns the rules, or `PROGRAM_LIMIT` where they would become more than `bundleLimits.hostRulesMax`
+ */
+export function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules | Problem {
+  let left: number = bundleLimits.hostRulesMax;
+  const fill = (lines: readonly string[]): readonly string[] => {
+    if (!lines.some((line) => line.includes('${host.'))) return lines;
+    const filled: string[] = [];
+    for (const line of lines) {
+      const own = fillHost(line, host);
+      if (own.length > 1) left -= own.length;
+      if (left < 0) return [];
+      filled.push(...own);
+    }
+    return filled;
+  };
+  const { filter, nat } = rules;
+  const result = { filter: { ...filter, rules: fill(filter.rules) }, nat: { ...nat, rules: fill(nat.rules) } };
+  return left < 0 ? tooMany(host) : result;
+}
+
+function tooMany(host: HostValues): Problem {
+  const count = Math.max(0, ...Object.values(host).map((values) => values.length));
+  return {
+    code: 'PROGRAM_LIMIT',
+    level: 'error',
+    message: `Cannot fill in the machine's ${count} addresses: more than ${bundleLimits.hostRulesMax} rules would come of it`,
+    hint: 'Give the profile narrower networks in nodePortAddresses',
+  };
+}

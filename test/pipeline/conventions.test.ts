@@ -1,0 +1,162 @@
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { execa } from 'execa';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
+import { sluice } from './repository.ts';
+
+/** What a verb prints: its data on stdout, the rest on stderr. */
+interface Row {
+  readonly verb: string;
+  readonly args: string;
+  readonly exit?: number;
+  /** What stdout holds; absent: nothing. */
+  readonly stdout?: RegExp;
+  /** What stderr holds; absent: nothing. */
+  readonly stderr?: RegExp;
+  readonly input?: string;
+  /** On a terminal it says what it is doing. */
+  readonly progress?: true;
+}
+
+const manifests = '-f manifests -R -c sluice.yaml';
+const list = 'apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\n';
+
+const rows: readonly Row[] = [
+  { verb: 'render', args: `${manifests} -o fresh`, stderr: /^fresh: \d+ files, \d+ written/, progress: true },
+  { verb: 'render', args: `${manifests} -o rendered --check`, stderr: /is what would be written/, progress: true },
+  {
+    verb: 'render',
+    args: '-f other -R -c sluice.yaml -o rendered --check',
+    exit: 1,
+    stdout: /^--- a\//m,
+    stderr: /\[OUTPUT_STALE\]/,
+    progress: true,
+  },
+  { verb: 'render', args: '-f nowhere -o fresh', exit: 2, stderr: /\[INPUT_UNREADABLE\]/, progress: true },
+  { verb: 'validate', args: manifests, stderr: /objects read: no problems/, progress: true },
+  { verb: 'init', args: 'new.yaml', stderr: /^new\.yaml written/ },
+  { verb: 'snapshot', args: '--kubeconfig nowhere -o -', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
+  { verb: 'watch', args: '--kubeconfig nowhere -o fresh', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
+  { verb: 'show', args: '--node node-1', stdout: /^\*nat$/m },
+  { verb: 'ls', args: '-o json', stdout: /^\{/, progress: true },
+  { verb: 'diff', args: 'rendered changed', exit: 1, stdout: /^1 Service appears/m, progress: true },
+  { verb: 'diff', args: 'rendered rendered -o json', stdout: /^\{/, progress: true },
+  {
+    verb: 'trace',
+    args: '--node node-1 --from 192.0.2.11 --to 10.101.96.206:9000/tcp',
+    stdout: /shop\/api/,
+    progress: true,
+  },
+  { verb: 'prove', args: 'rendered', stdout: /Everything is as the Services declare/, progress: true },
+  { verb: 'explain', args: 'KUBE-SERVICES', stdout: /KUBE-SERVICES/, progress: true },
+  { verb: 'cost', args: 'rendered -c sluice.yaml', stdout: /^PROFILE .* RULES/, progress: true },
+  { verb: 'policy', args: 'rendered -c sluice.yaml --today 2026-11-21 -o sarif', stdout: /^\{/, progress: true },
+  { verb: 'report', args: 'rendered changed -o markdown', exit: 1, stdout: /^<!-- sluice/, progress: true },
+  { verb: 'krm', args: '', input: list, stdout: /^kind: ResourceList$/m },
+  { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
+  { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
+  { verb: 'completion', args: 'bash', stdout: /^complete -F/m },
+];
+
+test('the table holds every verb', () => {
+  const leaves = (command: Command, path: readonly string[]): readonly string[] =>
+    command
+      .createHelp()
+      .visibleCommands(command)
+      .filter((sub) => sub.name() !== 'help')
+      .flatMap((sub) => {
+        const name = [...path, sub.name()];
+        return sub.commands.length === 0 ? [name.join(' ')] : leaves(sub, name);
+      });
+  expect([...new Set(rows.map(({ verb }) => verb))]).toEqual(leaves(buildProgram(), []));
+});
+
+let home: string;
+beforeAll(async () => {
+  home = mkdtempSync(join(tmpdir(), 'sluice-conventions-'));
+  const example = join(import.meta.dirname, '..', '..', 'examples', 'gitops');
+  const start = join(home, 'start');
+  cpSync(example, start, { recursive: true });
+  cpSync(join(start, 'manifests'), join(start, 'other'), { recursive: true });
+  cpSync(join(start, 'pull-request', 'manifests'), join(start, 'other'), { recursive: true });
+  // In a directory of its own: numbers that it gives out stay away from the others.
+  cpSync(start, join(home, 'changed'), { recursive: true });
+  const args = ['render', '-f', 'other', '-R', '-c', 'sluice.yaml', '-o', join(start, 'changed')];
+  await execa(sluice, args, { cwd: join(home, 'changed') });
+}, 60_000);
+afterAll(() => rmSync(home, { recursive: true }));
+
+interface Ran {
+  readonly exit: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const options = (dir: string) => ({ cwd: dir, reject: false, stripFinalNewline: false, timeout: 30_000 }) as const;
+
+/** In a pipeline: no terminal anywhere, and nobody who would answer. */
+async function piped({ verb, args, input = '' }: Row, dir: string): Promise<Ran> {
+  const ran = await execa('bash', ['-c', `"$SLUICE" ${verb} ${args}`], {
+    ...options(dir),
+    input,
+    env: { SLUICE: sluice },
+  });
+  return { exit: ran.exitCode, stdout: ran.stdout, stderr: ran.stderr };
+}
+
+const pipedRuns = new Map<number, Promise<Ran>>();
+
+/** The same for both tests of a row. */
+function pipedOnce(row: Row, at: number): Promise<Ran> {
+  const known = pipedRuns.get(at) ?? piped(row, fresh(`piped-${at}`));
+  pipedRuns.set(at, known);
+  return known;
+}
+
+/** At a terminal, whose owner wants no colours and sends stdout into a file. */
+async function atTerminal({ verb, args, input = '' }: Row, dir: string): Promise<Ran> {
+  const command = `printf %s "$INPUT" | "$SLUICE" ${verb} ${args} >"$OUT"`;
+  const out = `${dir}.out`;
+  const env = { SLUICE: sluice, INPUT: input, OUT: out, NO_COLOR: '1', TERM: 'xterm-256color', SHELL: '/bin/sh' };
+  const ran = await execa('script', ['-qec', command, '/dev/null'], { ...options(dir), stdin: 'ignore', env });
+  return { exit: ran.exitCode, stdout: readFileSync(out, 'utf8'), stderr: ran.stdout.replaceAll('\r\n', '\n') };
+}
+
+function fresh(name: string): string {
+  const dir = join(home, name);
+  cpSync(join(home, 'start'), dir, { recursive: true });
+  return dir;
+}
+
+/** The line that says what is being done, and how it is cleared. */
+// oxlint-disable-next-line eslint/no-control-regex -- control characters are what is looked for
+const progressLine = /[^\n\r]* …\r\u001B\[K/g;
+// oxlint-disable-next-line eslint/no-control-regex -- the same
+const escape = /[\u001B\r]/;
+const script = existsSync('/usr/bin/script');
+
+test.for(rows.map((row, at) => ({ ...row, at })))(
+  'sluice $verb $args: data on stdout, the rest on stderr, no escape where no terminal is',
+  { timeout: 60_000 },
+  async (row) => {
+    const { exit, stdout, stderr } = await pipedOnce(row, row.at);
+    expect(exit).toBe(row.exit ?? 0);
+    expect(stdout).toMatch(row.stdout ?? /^$/);
+    expect(stderr).toMatch(row.stderr ?? /^$/);
+    expect(stdout + stderr).not.toMatch(escape);
+  },
+);
+
+test.skipIf(!script).for(rows.map((row, at) => ({ ...row, at })))(
+  '(needs script) sluice $verb $args: a terminal sees the same and the progress, in no colour',
+  { timeout: 60_000 },
+  async (row) => {
+    const plain = await pipedOnce(row, row.at);
+    const seen = await atTerminal(row, fresh(`seen-${row.at}`));
+    expect(seen.stderr.match(progressLine) !== null).toBe(row.progress === true);
+    expect({ ...seen, stderr: seen.stderr.replaceAll(progressLine, '') }).toEqual(plain);
+  },
+);

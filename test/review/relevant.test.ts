@@ -1,0 +1,81 @@
+import { type BundleFiles, type Family } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { readTree } from '../../packages/renderer/src/load/tree.ts';
+import { relevantTo } from '../../packages/renderer/src/review/relevance.ts';
+import { type View, viewOf } from '../../packages/renderer/src/review/view.ts';
+import { Memory } from '../../packages/renderer/src/review/memory.ts';
+import { traceOnNode } from '../../packages/renderer/src/review/trace-node.ts';
+import { listExamples } from '../../tools/examples.ts';
+import { mutate, randomOf } from './mutate.ts';
+import { behaviour, packetsFor, type WholeNode, wholeNodes } from './oracle.ts';
+
+const soak = process.env['SLUICE_SOAK'] === '1';
+const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
+const packetsEach = soak ? 500 : 100;
+const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
+
+const bundles = listExamples().flatMap(({ name, output }) => {
+  const files = readTree(output);
+  return files instanceof Map ? [{ name, files: files as BundleFiles }] : [];
+});
+
+function view(files: BundleFiles): View {
+  const made = viewOf(files);
+  if (!('index' in made)) throw new Error(made[0]?.message);
+  return made;
+}
+
+test.each(bundles)(
+  `the files that one packet can meet are found without reading all of them: $name, seed ${seed}`,
+  ({ files }) => {
+    const random = randomOf(seed);
+    for (let round = 0; round < (soak ? 50 : 10); round++) {
+      const some = round === 0 ? files : mutate(files, random).files;
+      const whole = view(some);
+      for (const [profile, { mode }] of whole.profiles) {
+        for (const family of families) {
+          const index = whole.index(profile, family);
+          const keys = index.paths.flatMap((path) => {
+            const { exact, ports, targets, inner } = index.reach(path);
+            return [...exact, ...targets, ...inner, ...[...ports].map((port) => port.replace(' ', ' 192.0.2.11 '))];
+          });
+          for (const key of new Set([...keys.filter((one) => one.split(' ').length === 3), 'tcp 192.0.2.11 9'])) {
+            const found = relevantTo(key, some, profile, mode, family, new Memory());
+            expect({ key, found }).toEqual({ key, found: index.relevant(key) });
+          }
+        }
+      }
+    }
+  },
+);
+
+test.each(bundles)(`a packet's way through some files is its way through all: $name, seed ${seed}`, ({ files }) => {
+  const random = randomOf(seed);
+  let met = 0;
+  for (const family of families) {
+    for (const node of wholeNodes(files, family) ?? []) {
+      for (const packet of packetsFor([files], family, node, packetsEach, random)) {
+        if (packet.in === undefined) continue;
+        const { source, destination, protocol, port } = packet;
+        const asked = { node: node.name, family, from: source, in: packet.in, destination, protocol, port };
+        const some = traceOnNode(files, { ...asked, layout: 'flat' });
+        if (!('ways' in some)) throw new Error(some[0]?.message);
+        expect({ packet, ways: wayText(some.ways) }).toEqual({ packet, ways: firstLine(node, some.packet) });
+        if (some.ways.some(({ path }) => path.length > 0)) met++;
+      }
+    }
+  }
+  expect(met).toBeGreaterThan(0);
+});
+
+type Ways = Extract<ReturnType<typeof traceOnNode>, { readonly ways: unknown }>['ways'];
+
+/** As the first line of `behaviour` says it. */
+const wayText = (ways: Ways): string =>
+  ways
+    .map((one) => `${one.verdict} ${one.to ?? ''} ${one.masquerade} ${one.probability.toFixed(7)}`)
+    .toSorted()
+    .join(' | ');
+
+const firstLine = (node: WholeNode, packet: Parameters<typeof behaviour>[1]): string =>
+  behaviour(node, packet).split('\n')[0]!;
