@@ -54,6 +54,8 @@ export const limits = {
 
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
+  /** The rounds of a trial are at most so far apart. */
+  probeIntervalMsMax: 1_000,
   probeTimeoutMsDefault: 2_000,
   probeBodyBytesMax: 64 * 1024,
 

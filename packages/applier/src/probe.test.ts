@@ -28,10 +28,8 @@ afterAll(() => {
   silent.close();
 });
 
-const slept: number[] = [];
-const clock = { now: () => 0, sleep: async (ms: number) => void slept.push(ms) };
 const times = { name: 'x', attempts: 3, intervalSeconds: 0.25, timeoutSeconds: 0.2 };
-const probesOf = (probe: ProbeConfig) => configuredProbes([probe], clock, runChildren());
+const probesOf = (probe: ProbeConfig) => configuredProbes([probe], runChildren());
 const http = (path: string): ProbeConfig => ({ ...times, http: `http://127.0.0.1:${portOf(web)}${path}` });
 
 test.each([
@@ -66,15 +64,17 @@ test.each([
   expect(result?.seen).toContain(seen);
 });
 
-test('a patient probe asks until it passes, with the pauses between', async () => {
-  asked = 0;
-  slept.length = 0;
-  expect(await probesOf(http('/third')).patiently()).toMatchObject([{ healthy: true }]);
-  expect([asked, slept]).toEqual([3, [250, 250]]);
-});
-
-test('a patient probe gives up after its attempts', async () => {
-  asked = 0;
-  expect(await probesOf(http('/500')).patiently()).toMatchObject([{ healthy: false, seen: 'status 500' }]);
-  expect(asked).toBe(3);
+test('a probe counts as failed when all of its attempts in a row were bad, and rounds are as far apart as the shortest asks', () => {
+  const probes = configuredProbes(
+    [
+      { ...times, tcp: '127.0.0.1:1' },
+      { ...times, name: 'y', attempts: 5, intervalSeconds: 0.1, tcp: '127.0.0.1:1' },
+    ],
+    runChildren(),
+  );
+  expect(probes.policies).toEqual([
+    { name: 'x', failures: 3, window: 3 },
+    { name: 'y', failures: 5, window: 5 },
+  ]);
+  expect(probes.intervalMs).toBe(100);
 });

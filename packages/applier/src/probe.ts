@@ -3,27 +3,22 @@ import { get as getSecure } from 'node:https';
 import { connect } from 'node:net';
 import type { ProbeConfig } from './config.ts';
 import type { Run } from './kernel/run.ts';
-import type { Clock, ProbeResult, Probes } from './rollout/ports.ts';
+import { limits } from './limits.ts';
+import type { ProbeResult, Probes } from './rollout/ports.ts';
 
 /**
  * The node's health checks. Each try opens a new connection: an old one rides on conntrack and hides that new ones fail.
  * @param probes from the node's config; a bundle brings none
  */
-export function configuredProbes(probes: readonly ProbeConfig[], clock: Clock, run: Run): Probes {
+export function configuredProbes(probes: readonly ProbeConfig[], run: Run): Probes {
   const once = async (probe: ProbeConfig): Promise<ProbeResult> => ({
     name: probe.name,
     ...(await tryOnce(probe, run)),
   });
-  const patiently = async (probe: ProbeConfig): Promise<ProbeResult> => {
-    for (let attempt = 1; ; attempt++) {
-      const result = await once(probe);
-      if (result.healthy || attempt >= probe.attempts) return result;
-      await clock.sleep(probe.intervalSeconds * 1000);
-    }
-  };
   return {
+    policies: probes.map(({ name, attempts }) => ({ name, failures: attempts, window: attempts })),
+    intervalMs: Math.min(...probes.map(({ intervalSeconds }) => intervalSeconds * 1000), limits.probeIntervalMsMax),
     once: () => Promise.all(probes.map(once)),
-    patiently: () => Promise.all(probes.map(patiently)),
   };
 }
 

@@ -1,6 +1,8 @@
 import { Inbox } from '../inbox/inbox.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
+import { type Change, describeFlip } from '../transaction/transaction.ts';
+import { stepsOf } from '../transaction/way.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
@@ -36,17 +38,22 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
         tellProblems(change.problems, terminal);
         return exitCodes.refused;
       }
-      for (const step of change.steps)
-        terminal.out(`${describeStep(step)}\n${step.kind === 'restore-table' ? step.text : ''}`);
-      terminal.out(change.steps.length === 0 ? 'same: nothing to do\n' : `different: ${change.steps.length} steps\n`);
-      return change.steps.length === 0 ? exitCodes.done : exitCodes.different;
+      return showPlan(change, config.probation.deadmanSeconds, terminal);
     }
     const left = await session.keeper.recover();
-    if (left) terminal.out('a change that was left open was taken back first\n');
+    if (left) tell(left, terminal);
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
     return tell(await session.keeper.put(arrival.tree.files, true), terminal);
   } finally {
     session.close();
   }
+}
+
+function showPlan({ way }: Change, deadmanSeconds: number, terminal: Terminal): number {
+  const steps = stepsOf(way);
+  for (const step of steps) terminal.out(`${describeStep(step)}\n${step.kind === 'restore-table' ? step.text : ''}`);
+  if (steps.length > 0) terminal.out(`${describeFlip(way.flip, deadmanSeconds)}\n`);
+  terminal.out(steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`);
+  return steps.length === 0 ? exitCodes.done : exitCodes.different;
 }

@@ -1,10 +1,13 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import type { SysctlKey } from '@sluice/bundle';
+import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
 import type { Fault, FlowChange, Generation, Journal, Opening, OpenTransaction } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
 import { Store } from '../store/store.ts';
+import { publishDirectory } from './files.ts';
+import { nativeFiles } from './native.ts';
 import {
   freshRecord,
   type GenerationRecord,
@@ -31,7 +34,7 @@ export function peek(directory: string): NodeRecord | undefined {
 }
 
 function damaged(path: string): StateError {
-  const hint = 'The kernel was not touched. `sluiced run` goes on from the kernel if it holds a generation that is still kept';
+  const hint = 'The kernel was not touched and keeps its rules. Restore the file from a backup, or move the directory away and take the rules over by hand';
   return new StateError('NODE_STATE_INVALID', `both slots of ${path} are damaged`, hint);
 }
 
@@ -45,6 +48,7 @@ function oldForm(directory: string): StateError {
  * it happens. Programs are in the store before the journal names them, and are swept after it does not.
  */
 export class DiskJournal implements Journal {
+  readonly #directory: string;
   readonly #path: string;
   readonly #now: () => Date;
   readonly #store: Store;
@@ -57,6 +61,7 @@ export class DiskJournal implements Journal {
   #flows: FlowChange | undefined;
 
   private constructor(directory: string, record: NodeRecord, sequence: number, now: () => Date) {
+    this.#directory = directory;
     this.#path = `${directory}/journal`;
     this.#record = record;
     this.#sequence = sequence;
@@ -201,7 +206,9 @@ export class DiskJournal implements Journal {
     this.#save({ ...this.#record, open: null });
     this.#forgetTransaction();
     this.#sweep();
-    return this.#standing as Generation;
+    const standing = this.#standing as Generation;
+    this.#publish(standing);
+    return standing;
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
@@ -249,15 +256,25 @@ export class DiskJournal implements Journal {
     this.#save({ ...this.#record, ...changes, current });
     this.#standing = target;
     this.#forgetTransaction();
+    this.#publish(target);
   }
 
   async forget(): Promise<void> {
     const { current } = this.#record;
     const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
-    this.#save({ ...this.#record, current: null, kept: [], open: null, held: null, originals: {}, history: this.#and(what) });
+    this.#save({ ...this.#record, current: null, kept: [], open: null, held: null, originals: {}, draining: [], history: this.#and(what) });
     this.#standing = undefined;
     this.#forgetTransaction();
     this.#sweep();
+  }
+
+  get draining(): readonly Drain[] {
+    return this.#record.draining;
+  }
+
+  async keepDraining(draining: readonly Drain[]): Promise<void> {
+    if (JSON.stringify(draining) === JSON.stringify(this.#record.draining)) return;
+    this.#save({ ...this.#record, draining: [...draining] });
   }
 
   async countRecovery(): Promise<number> {
@@ -268,12 +285,12 @@ export class DiskJournal implements Journal {
     return recoveries;
   }
 
-  /** Generations that are kept, the newest first, without those that cannot be read. */
-  *readable(): Generator<Generation> {
+  async newestReadable(): Promise<Generation | undefined> {
     for (const record of this.#record.kept.toReversed()) {
-      const generation = this.#read(record);
-      if (generation) yield generation;
+      const generation = record.number > 0 ? this.#read(record) : undefined;
+      if (generation) return generation;
     }
+    return undefined;
   }
 
   #stored({ number, revision, version, state }: Generation): GenerationRecord {
@@ -306,6 +323,15 @@ export class DiskJournal implements Journal {
 
   #time(): string {
     return this.#now().toISOString();
+  }
+
+  /** The text for people. Nothing reads it back, so a disk that does not take it is no failure of the change. */
+  #publish({ state }: Generation): void {
+    try {
+      publishDirectory(`${this.#directory}/current`, nativeFiles(state));
+    } catch {
+      // The next transaction writes it again.
+    }
   }
 
   /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */

@@ -10,6 +10,7 @@ const generation = v.strictObject({
   /** The digest of its manifest in the store. */
   manifest: v.string(),
 });
+const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
 const sysctls = v.record(v.picklist(sysctlKeys), v.number());
 const open = v.strictObject({
   phase: v.picklist(['open', 'committed']),
@@ -48,6 +49,8 @@ const record = v.strictObject({
   /** Releases taken back since the last one that was confirmed: the hold-down doubles with each. */
   failures: v.number(),
   originals: sysctls,
+  /** Real servers of mode ipvs that are on their way out. */
+  draining: v.array(drain),
   history: v.array(entry),
 });
 
@@ -82,6 +85,7 @@ export function freshRecord(node: string): NodeRecord {
     quarantined: {},
     failures: 0,
     originals: {},
+    draining: [],
     history: [],
   };
 }

@@ -8,6 +8,7 @@ import {
   type FamilyProgram,
   printProgram,
   type SysctlKey,
+  switches,
   type TableName,
   targetOf,
 } from '@sluice/bundle';
@@ -106,7 +107,7 @@ export class FakeKernel implements Kernel {
     const tables = this.#families[family];
     for (const part of text.split(/(?<=^COMMIT\n)/m)) {
       for (const [, set = ''] of part.matchAll(/ --match-set (\S+) /g))
-        if (!this.switch?.has(set)) throw refused(`set ${set} does not exist`);
+        if (isSwitch(set) && !this.switch?.has(set)) throw refused(`set ${set} does not exist`);
       const table = /^\*(filter|nat)\n/.exec(part)?.[1] as TableName | undefined;
       if (table === undefined || !part.endsWith('COMMIT\n'))
         throw refused('the text is no table from its name to COMMIT');
@@ -136,6 +137,8 @@ export class FakeKernel implements Kernel {
     return count;
   }
 }
+
+const isSwitch = (set: string): boolean => Object.values<string>(switches).includes(set);
 
 function refused(why: string): KernelError {
   return new KernelError('fake iptables-restore', why);

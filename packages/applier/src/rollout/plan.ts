@@ -59,7 +59,6 @@ export function plan(now: NodeState, goal: NodeState, options: PlanOptions, virt
     ...tables,
     ...sysctls.after,
     ...after,
-    ...hashSizeSteps(now, goal),
   ];
   return { steps, touched };
 }

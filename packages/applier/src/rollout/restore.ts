@@ -3,6 +3,7 @@ import { adaptGoal, ownState } from './own.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
 import type { Ports } from './ports.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
+import { lookVirtual } from './virtual.ts';
 
 /**
  * Makes the kernel hold `goal`, from whatever it holds, and makes sure that it does.
@@ -12,7 +13,7 @@ import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } fr
 export async function restore(
   goal: NodeState,
   owned: ChainNames,
-  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal'>,
+  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
   const names = joinNames(owned, chainNames(goal));
@@ -22,8 +23,9 @@ export async function restore(
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families);
     const adapted = adaptGoal(goal, observed, names);
-    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
+    // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(adapted, names, ports);
+    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
     return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
   };

@@ -59,20 +59,20 @@ test('a real server that goes drains over a restart, and leaves when its connect
   await first.keeper.put(withoutSecond, true);
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   const second = await self.start();
-  expect(second.history.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
+  expect(second.journal.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
   await second.keeper.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   self.kernel.ipvs.open.clear();
   await second.keeper.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
-  expect(second.history.draining).toEqual([]);
+  expect(second.journal.draining).toEqual([]);
 });
 
 test('a drain ends at the limit of the config, whoever is connected', async () => {
   self = scene();
   let now = 0;
-  const { keeper } = await self.start({}, { clock: { now: () => now, sleep: async () => undefined }, drainMs: 5_000 });
+  const { keeper } = await self.start({}, { clock: { now: () => now, sleep: async () => undefined, bootMs: () => 0 }, drainMs: 5_000 });
   await keeper.put(bundle(), true);
   await keeper.put(withoutSecond, true);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
@@ -158,7 +158,7 @@ test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
   const dying = await self.start(
     {},
-    { probes: { once: async () => [], patiently: () => new Promise(() => undefined) } },
+    { person: { ask: () => new Promise(() => undefined) } },
   );
   void dying.keeper.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);

@@ -1,5 +1,6 @@
 import { type Family, type FamilyProgram, type SysctlKey, sysctlKeys, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
 import * as v from 'valibot';
+import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
 import type { Texts } from './store.ts';
 
@@ -14,6 +15,14 @@ const manifest = v.strictObject({
   families: v.strictObject({ ipv4: v.optional(family), ipv6: v.optional(family) }),
   sysctls: v.record(v.picklist(sysctlKeys), v.number()),
   conntrackHashSize: v.optional(v.number()),
+  ipvs: v.optional(
+    v.strictObject({
+      ipset: v.string(),
+      ipvs: v.string(),
+      addresses: v.array(v.string()),
+      excludeCIDRs: v.array(v.string()),
+    }),
+  ),
 });
 type Manifest = v.InferOutput<typeof manifest>;
 type TableManifest = v.InferOutput<typeof table>;
@@ -44,10 +53,15 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory)
     });
     families[name] = { filter: tableOf('filter'), nat: tableOf('nat') };
   }
-  const { sysctls, conntrackHashSize } = state;
+  const { sysctls, conntrackHashSize, ipvs } = state;
   const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
-  const text: Manifest = { schema: 2, families, sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'], ...size };
+  const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
+  const text: Manifest = { schema: 2, families, sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'], ...size, ...virtual };
   return store.put([JSON.stringify(text)])[0] as string;
+}
+
+function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<Manifest['ipvs']> {
+  return { ipset, ipvs, addresses: [...addresses], excludeCIDRs: [...excludeCIDRs] };
 }
 
 function putChains(
@@ -119,10 +133,13 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
     if (!filter || !nat) return undefined;
     programs[name] = { filter, nat };
   }
+  const virtual = parsed.output.ipvs && ipvsFromText(parsed.output.ipvs);
+  if (typeof virtual === 'string') return undefined;
   return {
     families: programs,
     sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
+    ...(virtual ? { ipvs: virtual } : {}),
   };
 }
 

@@ -1,4 +1,5 @@
 import { limits } from '../limits.ts';
+import { forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Fault, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
@@ -20,7 +21,7 @@ export async function goBack(because: string, from: Generation, fault: Fault, po
   for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
     try {
       await switchOff(ports);
-      await ports.kernel.forgetFlows((await journal.openFlows()).fresh);
+      await forgetAfter((await journal.openFlows()).fresh, ports);
       const settled = await restore(wayBack(from.state, ports), await ownedNames(from, ports), ports);
       await ports.kernel.switch?.remove();
       await journal.abandon(because, fault);

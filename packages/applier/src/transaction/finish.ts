@@ -1,13 +1,14 @@
 import { limits } from '../limits.ts';
 import { carryOut } from '../rollout/carry-out.ts';
+import { forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { unlike } from '../rollout/verify.ts';
 import { hold, ownedNames, switchOff } from './back.ts';
-import type { Change, Ending } from './transaction.ts';
-import type { Way } from './way.ts';
+import { type Change, type Ending, virtualLeft } from './transaction.ts';
+import { stepsOf } from './way.ts';
 
 /**
  * What is left to do after the commit token. The defaults must not be rewritten while the dead-man can fire: a set that expires
@@ -16,16 +17,17 @@ import type { Way } from './way.ts';
 export async function finish(change: Change, ports: Ports): Promise<Ending> {
   const { way, flows, from } = change;
   try {
-    await asPlanned(way, ports);
+    await asPlanned(change, ports);
   } catch (error) {
     ports.report('finish-failed', { because: messageOf(error) });
     return settleOn(from, ports);
   }
-  if (way.flip === 'switch') await ports.kernel.forgetFlows(flows.old);
-  return settled(way.goal, way.stage.steps.length + way.turn.steps.length, ports);
+  if (way.flip === 'switch') await forgetAfter(flows.old, ports);
+  return settled(way.goal, stepsOf(way).length, ports);
 }
 
-async function asPlanned(way: Way, ports: Ports): Promise<void> {
+async function asPlanned(change: Change, ports: Ports): Promise<void> {
+  const { way, owned } = change;
   const { kernel } = ports;
   if (way.flip === 'switch') await pin(ports);
   await carryOut(way.defaults, ports);
@@ -33,7 +35,9 @@ async function asPlanned(way: Way, ports: Ports): Promise<void> {
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
   if (way.flip === 'switch') await switchOff(ports);
   await carryOut(way.collect, ports);
-  await kernel.switch?.remove();
+  const left = owned.ipvs && !way.goal.ipvs ? await virtualLeft(change, ports) : undefined;
+  if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
+  if (way.flip === 'switch') await kernel.switch?.remove();
 }
 
 /** No time-out can take packets back to the old program any more. Never before the token. */
@@ -57,7 +61,7 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
       const goal = await restore(standing.state, await ownedNames(from ?? standing, ports), ports);
       await switchOff(ports);
       await kernel.switch?.remove();
-      await kernel.forgetFlows((await journal.openFlows()).old);
+      await forgetAfter((await journal.openFlows()).old, ports);
       return await settled(goal, 0, ports);
     } catch (error) {
       why = messageOf(error);

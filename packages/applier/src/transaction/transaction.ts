@@ -1,9 +1,12 @@
 import type { AdmittedBundle } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';
+import type { IpvsSeen } from '../ipvs/values.ts';
+import { forgetAfter } from '../rollout/flows.ts';
 import type { Flip, FlowChange, Generation, Lane, Ports, Refusal } from '../rollout/ports.ts';
-import type { NodeState, Observed } from '../rollout/state.ts';
+import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
 import { unlike } from '../rollout/verify.ts';
+import { leftVirtual } from '../rollout/virtual.ts';
 import { messageOf } from '../rollout/message.ts';
 import { goBack } from './back.ts';
 import { Deadman } from './deadman.ts';
@@ -18,6 +21,8 @@ export interface Change {
   /** The generation that stands: the way back. */
   readonly from: Generation;
   readonly way: Way;
+  /** What is ours before the change. */
+  readonly owned: ChainNames;
   readonly flows: FlowChange;
   /** The values that sysctls have now, of those that `from` does not set. */
   readonly sysctls: NodeState['sysctls'];
@@ -29,6 +34,8 @@ export interface Change {
 export interface Ending {
   readonly outcome: Outcome;
   readonly settled?: NodeState;
+  /** What mode ipvs holds now, where it was looked at. */
+  readonly ipvs?: IpvsSeen;
   /** The kernel did not take the change and was not looked at before: somebody else may have changed it since the last look. */
   readonly stale?: true;
 }
@@ -102,12 +109,21 @@ async function put(change: Change, rules: ProbationRules, deadman: Deadman, port
     await carryOut(way.turn, ports);
     const turned = await unlike(way.turned, way.turn, kernel);
     if (turned !== undefined) return differs(turned);
+    const left = way.goal.ipvs ? await virtualLeft(change, ports) : undefined;
+    if (left !== undefined) return differs(left);
     report('in-kernel', { steps: way.stage.steps.length + way.turn.steps.length, flip: way.flip });
-    if (way.flip === 'ordered') await kernel.forgetFlows(change.flows.old);
+    if (way.flip === 'ordered') await forgetAfter(change.flows.old, ports);
     return undefined;
   } catch (error) {
     return { kind: 'kernel', because: messageOf(error) };
   }
+}
+
+/** What mode ipvs lacks after the steps, in words; real servers that drain are written down. */
+export async function virtualLeft({ way, owned }: Change, ports: Ports): Promise<string | undefined> {
+  const { left, virtual } = await leftVirtual(way.goal, owned, ports);
+  if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
+  return left;
 }
 
 function differs(difference: string): Failure {

@@ -1,4 +1,7 @@
+import { changeTable, isEmptyChange } from '@sluice/bundle';
+import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
+import type { IpvsPlan } from '../ipvs/values.ts';
 import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from '../rollout/plan.ts';
 import type { Flip, Step } from '../rollout/ports.ts';
 import { familyNames, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
@@ -32,11 +35,24 @@ export interface Way {
  * - The goal in layout `tree`: its chains beside the old ones, then the switch, then the defaults; nothing of the old program is
  *   removed before the token. Ordered: filter asks both programs, then nat goes to the new one.
  * - The goal in layout `flat`: filter allows what both need, nat changes, filter narrows, and with that the old program is gone.
- * @param flip `switch` only for a goal in layout `tree`
+ *
+ * Sets, virtual servers and addresses of mode ipvs know no switch either: they come and change in the order of `plan`; where they
+ * go because the goal is in layout `tree`, that is after everything that led to them.
+ * @param flip `switch` only where the kernel has one; a change that needs none does without
+ * @param virtual what changes in mode ipvs
  */
-export function wayTo(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions): Way {
-  if (!isTree(goal)) return flatWay(now, goal, options);
-  return flip === 'switch' ? switchWay(now, goal, options) : orderedWay(now, goal, options);
+export function wayTo(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions, virtual?: IpvsPlan): Way {
+  if (!isTree(goal)) return flatWay(now, goal, options, virtual);
+  const way = flip === 'switch' && tablesDiffer(now, goal) ? switchWay(now, goal, options) : orderedWay(now, goal, options);
+  if (!virtual) return way;
+  const { steps, touched } = way.collect;
+  return { ...way, collect: { steps: [...steps, ...ipvsSteps(virtual)], touched } };
+}
+
+function tablesDiffer(now: NodeState, goal: NodeState): boolean {
+  return familyNames.some((family) =>
+    natFirst.some((table) => !isEmptyChange(changeTable(tableOf(now, family, table), tableOf(goal, family, table)))),
+  );
 }
 
 /** All steps of a way, in order. */
@@ -44,9 +60,9 @@ export function stepsOf({ stage, turn, defaults, collect }: Way): readonly Step[
   return [stage, turn, defaults, collect].flatMap(({ steps }) => steps);
 }
 
-function flatWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
+function flatWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
   const states = { staged: now, turned: goal, settling: goal, goal };
-  return { flip: 'ordered', stage: nothingToDo, turn: plan(now, goal, options), defaults: nothingToDo, collect: nothingToDo, ...states };
+  return { flip: 'ordered', stage: nothingToDo, turn: plan(now, goal, options, virtual), defaults: nothingToDo, collect: nothingToDo, ...states };
 }
 
 function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
