@@ -47,7 +47,10 @@ const schema = v.strictObject({
   probation: v.optional(
     v.strictObject({
       seconds: v.optional(secondsUpTo(3600), limits.probationSecondsDefault),
-      deadmanSeconds: v.optional(v.pipe(v.number(), v.integer(), v.minValue(6), v.maxValue(3600)), limits.deadmanSecondsDefault),
+      deadmanSeconds: v.optional(
+        v.pipe(v.number(), v.integer(), v.minValue(6), v.maxValue(3600)),
+        limits.deadmanSecondsDefault,
+      ),
       confirm: v.optional(v.picklist(['auto', 'manual']), 'auto'),
       decisionSeconds: v.optional(secondsUpTo(86_400), limits.decisionSecondsDefault),
       sources: v.optional(v.array(network), []),

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import * as v from 'valibot';
-import { readIfThere, writeDurably } from '../journal/files.ts';
+import { readIfThere, writeDurably } from '../store/files.ts';
 import { peek } from '../journal/journal.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Decision, Person } from '../rollout/ports.ts';
@@ -12,7 +12,10 @@ const word = v.strictObject({
   decision: v.variant('kind', [
     v.strictObject({ kind: v.literal('confirm') }),
     v.strictObject({ kind: v.literal('cancel') }),
-    v.strictObject({ kind: v.literal('extend'), seconds: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400)) }),
+    v.strictObject({
+      kind: v.literal('extend'),
+      seconds: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400)),
+    }),
   ]),
 });
 

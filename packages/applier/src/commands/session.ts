@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
 import { readFacts } from '../kernel/facts.ts';
+import { findSwitch } from '../kernel/find-switch.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
@@ -36,7 +37,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
     if (mode === 'change') await journal.pin(tools.backend);
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const kernel = new LinuxKernel(tools, run, procTunables);
+    const kernel = new LinuxKernel(tools, run, procTunables, await findSwitch(tools, run));
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const ports = {
       kernel,

@@ -6,7 +6,7 @@ import type { Fault, FlowChange, Generation, Journal, Opening, OpenTransaction }
 import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
 import { Store } from '../store/store.ts';
-import { publishDirectory } from './files.ts';
+import { publishDirectory } from '../store/files.ts';
 import { nativeFiles } from './native.ts';
 import {
   freshRecord,
@@ -34,12 +34,14 @@ export function peek(directory: string): NodeRecord | undefined {
 }
 
 function damaged(path: string): StateError {
-  const hint = 'The kernel was not touched and keeps its rules. Restore the file from a backup, or move the directory away and take the rules over by hand';
+  const hint =
+    'The kernel was not touched and keeps its rules. Restore the file from a backup, or move the directory away and take the rules over by hand';
   return new StateError('NODE_STATE_INVALID', `both slots of ${path} are damaged`, hint);
 }
 
 function oldForm(directory: string): StateError {
-  const hint = 'Run `sluiced cleanup` of the release that wrote it, or move the directory away if none of its rules are in the kernel';
+  const hint =
+    'Run `sluiced cleanup` of the release that wrote it, or move the directory away if none of its rules are in the kernel';
   return new StateError('NODE_STATE_INVALID', `${directory}/state.json is of an older sluiced`, hint);
 }
 
@@ -173,7 +175,16 @@ export class DiskJournal implements Journal {
     const to = this.#stored(generation);
     const old = Object.fromEntries(sysctls);
     const [digest] = this.#store.put([JSON.stringify(flows)]);
-    const transaction = { lane, flip, version, to, from: current, sysctls: old, flows: digest as string, at: this.#time() };
+    const transaction = {
+      lane,
+      flip,
+      version,
+      to,
+      from: current,
+      sysctls: old,
+      flows: digest as string,
+      at: this.#time(),
+    };
     const open = { phase: 'open' as const, ...transaction, recoveries: 0 };
     this.#save({ ...this.#record, open, originals: { ...old, ...originals } });
     this.#next = generation;
@@ -186,7 +197,9 @@ export class DiskJournal implements Journal {
     const { to, version, lane } = open;
     const quarantined = without(this.#record.quarantined, version);
     const release = lane === 'release';
-    const entries = release ? this.#and({ what: 'confirmed', generation: to.number, version }) : updated(history, to, this.#time());
+    const entries = release
+      ? this.#and({ what: 'confirmed', generation: to.number, version })
+      : updated(history, to, this.#time());
     const others = kept.filter(({ number }) => number !== to.number);
     const standing = this.#read(to);
     this.#save({
@@ -262,7 +275,16 @@ export class DiskJournal implements Journal {
   async forget(): Promise<void> {
     const { current } = this.#record;
     const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
-    this.#save({ ...this.#record, current: null, kept: [], open: null, held: null, originals: {}, draining: [], history: this.#and(what) });
+    this.#save({
+      ...this.#record,
+      current: null,
+      kept: [],
+      open: null,
+      held: null,
+      originals: {},
+      draining: [],
+      history: this.#and(what),
+    });
     this.#standing = undefined;
     this.#forgetTransaction();
     this.#sweep();
@@ -363,8 +385,15 @@ function updated(history: readonly HistoryEntry[], to: GenerationRecord, at: str
   return [...(last?.what === 'updated' && last.generation === to.number ? history.slice(0, -1) : history), entry];
 }
 
-function remember(quarantined: Readonly<Record<string, string>>, version: string, because: string): Record<string, string> {
-  const entries = [...Object.entries(quarantined).filter(([one]) => one !== version), [version, shortened(because)] as const];
+function remember(
+  quarantined: Readonly<Record<string, string>>,
+  version: string,
+  because: string,
+): Record<string, string> {
+  const entries = [
+    ...Object.entries(quarantined).filter(([one]) => one !== version),
+    [version, shortened(because)] as const,
+  ];
   return Object.fromEntries(entries.slice(-limits.quarantinedMax));
 }
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { closeSync, existsSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { syncDirectory } from './files.ts';
+import { syncDirectory } from '../store/files.ts';
 
 /**
  * Two slots of fixed size in one file that is as large as it will ever be. A write goes to the slot that does not hold the newest
@@ -29,7 +29,8 @@ export function readSlots(path: string): SlotsRead {
     const texts = Array.from({ length: slots }, (_, slot) => readSlot(fd, slot));
     const whole = texts.flatMap((text) => readRecord(text) ?? []);
     const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
-    const isBlank = (text: Buffer): boolean => text.every((byte) => byte === 0);
+    // It was made in its full size: one that is shorter was cut.
+    const isBlank = (text: Buffer): boolean => text.length === slotBytes && text.every((byte) => byte === 0);
     if (!newest) return { kind: texts.every(isBlank) ? 'fresh' : 'damaged' };
     const torn = texts.some((text) => !isBlank(text) && readRecord(text) === undefined);
     return { kind: 'record', ...newest, torn };
@@ -47,7 +48,8 @@ function readSlot(fd: number, slot: number): Buffer {
 function readRecord(slot: Buffer): { readonly sequence: number; readonly text: string } | undefined {
   const end = slot.indexOf(10);
   if (end < 0 || end > 200) return undefined;
-  const [, sequence, bytes, digest] = /^sluice-journal 1 (\d{1,15}) (\d{1,9}) ([0-9a-f]{64})$/.exec(slot.toString('latin1', 0, end)) ?? [];
+  const [, sequence, bytes, digest] =
+    /^sluice-journal 1 (\d{1,15}) (\d{1,9}) ([0-9a-f]{64})$/.exec(slot.toString('latin1', 0, end)) ?? [];
   const body = slot.subarray(end + 1, end + 1 + Number(bytes));
   if (sequence === undefined || body.length !== Number(bytes)) return undefined;
   if (digestOf(sequence, body) !== digest) return undefined;

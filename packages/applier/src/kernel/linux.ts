@@ -8,7 +8,6 @@ import { forgetFlows } from './conntrack.ts';
 import { rehearse } from './rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { readList, readSave } from './save.ts';
-import { LinuxSwitch } from './switch.ts';
 import type { Tunables } from './sysctl.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
@@ -24,8 +23,10 @@ export class LinuxKernel implements Kernel {
   readonly switch: Switch | undefined;
   #hashSizeFixed = false;
 
-  constructor(tools: Tools, run: Run, tunables: Tunables) {
+  /** @param lamps what `findSwitch` found */
+  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch) {
     this.#tools = tools;
+    this.switch = lamps;
     this.#run = run;
     this.#tunables = tunables;
     const ipvsTools = findIpvsTools();

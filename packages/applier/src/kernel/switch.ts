@@ -50,9 +50,15 @@ export class LinuxSwitch implements Switch {
     const lines = Object.entries(members).flatMap(([name, { family, everything }]) => {
       const own = sources.filter((cidr) => cidr.includes(':') === (family === 'inet6'));
       const networks = sources.length === 0 ? everything : own;
-      return [`create ${name} hash:net family ${family}`, `flush ${name}`, ...networks.map((cidr) => `add ${name} ${cidr}`)];
+      return [
+        `create ${name} hash:net family ${family}`,
+        `flush ${name}`,
+        ...networks.map((cidr) => `add ${name} ${cidr}`),
+      ];
     });
-    const lists = [...Object.values(switches), spare].map((name) => `create ${name} list:set timeout ${timeoutSeconds}`);
+    const lists = [...Object.values(switches), spare].map(
+      (name) => `create ${name} list:set timeout ${timeoutSeconds}`,
+    );
     await this.#restore([...lines, ...lists]);
   }
 
@@ -69,7 +75,8 @@ export class LinuxSwitch implements Switch {
     const names = [...Object.values(switches), spare, ...Object.keys(members)];
     for (const name of names) {
       const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['destroy', name] });
-      if (exitCode !== 0 && !stderr.includes('does not exist')) throw new KernelError(`${this.#ipset} destroy ${name}`, why);
+      if (exitCode !== 0 && !stderr.includes('does not exist'))
+        throw new KernelError(`${this.#ipset} destroy ${name}`, why);
     }
   }
 

@@ -53,13 +53,7 @@ export function plan(now: NodeState, goal: NodeState, options: PlanOptions, virt
   const tables = familyNames.flatMap((family) => familySteps(family, now, goal, options, touched));
   const sysctls = sysctlSteps(now, goal);
   const { before, after } = aroundTables(now, goal, virtual);
-  const steps = [
-    ...sysctls.before,
-    ...before,
-    ...tables,
-    ...sysctls.after,
-    ...after,
-  ];
+  const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after];
   return { steps, touched };
 }
 
@@ -157,7 +151,10 @@ export function tablePlan(goal: NodeState, { from, tables, because }: TableWay, 
 }
 
 /** Sysctls before the rules change, and those that let more in (`route_localnet`) after it; the hash size comes last. */
-export function sysctlSteps(now: NodeState, goal: NodeState): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
+export function sysctlSteps(
+  now: NodeState,
+  goal: NodeState,
+): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
   const before: Step[] = [];
   const after: Step[] = [];
   for (const [key, value] of goal.sysctls) {

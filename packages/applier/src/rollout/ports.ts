@@ -2,7 +2,7 @@ import type { Family, Problem, SysctlKey, TableName } from '@sluice/bundle';
 import type { Drain, IpvsStep } from '../ipvs/values.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { Rehearsal } from './rehearsal.ts';
-import type { ChainNames, NodeState, Observed } from './state.ts';
+import type { NodeState, Observed } from './state.ts';
 
 /**
  * One thing that the kernel takes in one bite: a table of one family, a sysctl, the hash size; and batches of mode ipvs, which

@@ -72,7 +72,10 @@ test('a real server that goes drains over a restart, and leaves when its connect
 test('a drain ends at the limit of the config, whoever is connected', async () => {
   self = scene();
   let now = 0;
-  const { keeper } = await self.start({}, { clock: { now: () => now, sleep: async () => undefined, bootMs: () => 0 }, drainMs: 5_000 });
+  const { keeper } = await self.start(
+    {},
+    { clock: { now: () => now, sleep: async () => undefined, bootMs: () => 0 }, drainMs: 5_000 },
+  );
   await keeper.put(bundle(), true);
   await keeper.put(withoutSecond, true);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
@@ -156,10 +159,7 @@ test('whatever line of a change of mode fails, the node ends as it began', async
 
 test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
-  const dying = await self.start(
-    {},
-    { person: { ask: () => new Promise(() => undefined) } },
-  );
+  const dying = await self.start({}, { person: { ask: () => new Promise(() => undefined) } });
   void dying.keeper.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
   const { keeper } = await self.start();

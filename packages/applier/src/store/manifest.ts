@@ -1,4 +1,12 @@
-import { type Family, type FamilyProgram, type SysctlKey, sysctlKeys, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
+import {
+  type Family,
+  type FamilyProgram,
+  type SysctlKey,
+  sysctlKeys,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/bundle';
 import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
@@ -56,7 +64,13 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory)
   const { sysctls, conntrackHashSize, ipvs } = state;
   const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
   const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
-  const text: Manifest = { schema: 2, families, sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'], ...size, ...virtual };
+  const text: Manifest = {
+    schema: 2,
+    families,
+    sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'],
+    ...size,
+    ...virtual,
+  };
   return store.put([JSON.stringify(text)])[0] as string;
 }
 
@@ -64,12 +78,7 @@ function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullabl
   return { ipset, ipvs, addresses: [...addresses], excludeCIDRs: [...excludeCIDRs] };
 }
 
-function putChains(
-  key: string,
-  chains: TableProgram['chains'],
-  store: Texts,
-  memory: ManifestMemory,
-): string[] {
+function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
   const buckets = bucketsOf(chains);
   const before = memory.tables.get(key) ?? [];
   const changed = buckets.filter((bucket, index) => {

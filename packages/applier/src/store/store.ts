@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { fileDigest } from '@sluice/bundle';
-import { readIfThere, syncDirectory, writeSynced } from '../journal/files.ts';
+import { readIfThere, syncDirectory, writeSynced } from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -62,7 +62,7 @@ export class Store implements Texts {
 
   /** Removes everything but some digests. */
   sweep(kept: ReadonlySet<string>): void {
-    for (const digest of [...this.#known]) {
+    for (const digest of this.#known) {
       if (kept.has(digest)) continue;
       rmSync(`${this.#directory}/${digest}`, { force: true });
       this.#known.delete(digest);

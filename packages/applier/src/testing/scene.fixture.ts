@@ -71,7 +71,14 @@ async function startKeeper(
     kubeProxies: () => self.kubeProxies,
     sysctlTakes: () => true,
   };
-  const keeper = new Keeper(ports, () => facts, { node: sampleNode, allowPartial: false, takeOver: false, layout: self.layout, probation, ...options });
+  const keeper = new Keeper(ports, () => facts, {
+    node: sampleNode,
+    allowPartial: false,
+    takeOver: false,
+    layout: self.layout,
+    probation,
+    ...options,
+  });
   return { keeper, journal };
 }
 

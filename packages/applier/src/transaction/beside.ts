@@ -53,11 +53,7 @@ function inTurn(
     `${name}.${suffix}`,
     rules.map((rule) => `-A ${name}.${suffix}${rule.slice(3 + name.length)}`),
   ];
-  return [
-    part('old', first),
-    part('new', second),
-    [name, [`-A ${name} -j ${name}.old`, `-A ${name} -j ${name}.new`]],
-  ];
+  return [part('old', first), part('new', second), [name, [`-A ${name} -j ${name}.old`, `-A ${name} -j ${name}.new`]]];
 }
 
 function* entryRules(
@@ -96,7 +92,9 @@ export function fixtureParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeS
   for (const family of familyNames) {
     const parts = (table: TableName): readonly string[] => {
       const before = tableOf(old, family, table).chains;
-      const fixtures = [...tableOf(fresh, family, table).chains.keys()].filter((name) => !isTagged(name) && before.has(name));
+      const fixtures = [...tableOf(fresh, family, table).chains.keys()].filter(
+        (name) => !isTagged(name) && before.has(name),
+      );
       return fixtures.flatMap((name) => [`${name}.old`, `${name}.new`]);
     };
     names[family] = { filter: parts('filter'), nat: parts('nat') };

@@ -55,7 +55,8 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
   const { journal, clock, report, kernel } = ports;
   const { standing } = journal;
   let why = 'the committed generation cannot be read';
-  for (let attempts = 1; standing && attempts <= limits.finishAttemptsMax; attempts++) {
+  for (let attempts = 1; attempts <= limits.finishAttemptsMax; attempts++) {
+    if (!standing) break;
     try {
       if (await kernel.switch?.look()) await pin(ports);
       const goal = await restore(standing.state, await ownedNames(from ?? standing, ports), ports);

@@ -80,7 +80,8 @@ class Trial {
     const isDue = this.#elapsedMs >= this.#seconds * 1000 && this.#judge.isGood && this.#confirmed;
     if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
       const difference = await invariant(this.#way, this.#ports.kernel);
-      if (difference !== undefined) return { kind: 'process', because: `somebody else changed the kernel: ${difference}` };
+      if (difference !== undefined)
+        return { kind: 'process', because: `somebody else changed the kernel: ${difference}` };
       this.#lookedMs = clock.bootMs();
     }
     if (isDue) return 'passed';

@@ -41,7 +41,8 @@ export function decide({ open, defaults }: Left): Recovery {
   if (!open) return { do: 'check' };
   if (open.phase === 'committed') return { do: 'finish' };
   if (open.flip === 'switch' && defaults.includes('new')) {
-    const because = 'the kernel falls back to rules that no journal entry confirms: somebody else changed them, or the journal is old';
+    const because =
+      'the kernel falls back to rules that no journal entry confirms: somebody else changed them, or the journal is old';
     return { do: 'hold', because };
   }
   return { do: 'go-back' };

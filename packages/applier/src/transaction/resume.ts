@@ -54,7 +54,10 @@ async function fallBack(ports: Ports): Promise<Ending | undefined> {
     // What the damaged generation had is only known by its names.
     const settled = await restore(older.state, otherSluice(observed, {}), ports);
     await journal.fallBack(older, because);
-    const outcome: Outcome = { kind: 'rolled-back', because: `${because}; generation ${older.number} stands in its place` };
+    const outcome: Outcome = {
+      kind: 'rolled-back',
+      because: `${because}; generation ${older.number} stands in its place`,
+    };
     return { outcome, settled };
   } catch (error) {
     return held(`${because}, and generation ${older.number} cannot be loaded: ${messageOf(error)}`, ports);

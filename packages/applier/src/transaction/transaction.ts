@@ -84,7 +84,11 @@ export async function transaction(change: Change, rules: ProbationRules, ports: 
     await journal.commit();
   } catch (error) {
     report('commit-failed', { because: messageOf(error) });
-    return takenBack({ kind: 'process', because: `the commit token cannot be written: ${messageOf(error)}` }, change, ports);
+    return takenBack(
+      { kind: 'process', because: `the commit token cannot be written: ${messageOf(error)}` },
+      change,
+      ports,
+    );
   }
   return finish(change, ports);
 }
@@ -97,7 +101,12 @@ export interface Failure {
 }
 
 /** From the first step to the flip. Returns why it must be taken back, or undefined. */
-async function put(change: Change, rules: ProbationRules, deadman: Deadman, ports: Ports): Promise<Failure | undefined> {
+async function put(
+  change: Change,
+  rules: ProbationRules,
+  deadman: Deadman,
+  ports: Ports,
+): Promise<Failure | undefined> {
   const { way } = change;
   const { kernel, report } = ports;
   try {

@@ -43,7 +43,8 @@ export interface Way {
  */
 export function wayTo(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions, virtual?: IpvsPlan): Way {
   if (!isTree(goal)) return flatWay(now, goal, options, virtual);
-  const way = flip === 'switch' && tablesDiffer(now, goal) ? switchWay(now, goal, options) : orderedWay(now, goal, options);
+  const way =
+    flip === 'switch' && tablesDiffer(now, goal) ? switchWay(now, goal, options) : orderedWay(now, goal, options);
   if (!virtual) return way;
   const { steps, touched } = way.collect;
   return { ...way, collect: { steps: [...steps, ...ipvsSteps(virtual)], touched } };
@@ -62,7 +63,14 @@ export function stepsOf({ stage, turn, defaults, collect }: Way): readonly Step[
 
 function flatWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
   const states = { staged: now, turned: goal, settling: goal, goal };
-  return { flip: 'ordered', stage: nothingToDo, turn: plan(now, goal, options, virtual), defaults: nothingToDo, collect: nothingToDo, ...states };
+  return {
+    flip: 'ordered',
+    stage: nothingToDo,
+    turn: plan(now, goal, options, virtual),
+    defaults: nothingToDo,
+    collect: nothingToDo,
+    ...states,
+  };
 }
 
 function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
@@ -70,8 +78,16 @@ function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
   const staged = held(now, goal, 'switch');
   // The legacy backend copies the whole table for each commit, so what goes, goes with the new defaults.
   const settling = options.slowWithManyChains || narrows(now, goal) ? held(now, goal, 'new') : goal;
-  const stage = tablePlan(staged, { from: now, tables: natFirst, because: 'beside the old program, which stays' }, options);
-  const defaults = tablePlan(settling, { from: staged, tables: natFirst, because: 'the new program is the default' }, options);
+  const stage = tablePlan(
+    staged,
+    { from: now, tables: natFirst, because: 'beside the old program, which stays' },
+    options,
+  );
+  const defaults = tablePlan(
+    settling,
+    { from: staged, tables: natFirst, because: 'the new program is the default' },
+    options,
+  );
   return {
     flip: 'switch',
     stage: { ...stage, steps: [...sysctls.before, ...stage.steps] },
