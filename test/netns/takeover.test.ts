@@ -141,3 +141,25 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     rmSync(flag, { force: true });
   });
 });
+
+describe('a node that kube-proxy served in another mode', () => {
+  beforeEach(async () => {
+    node = await SluicedNode.make();
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4'] }));
+  });
+  afterEach(() => node.remove());
+
+  test.each([
+    ['nftables, its table', ['nft', 'add', 'table', 'ip', 'kube-proxy'], 'takeOver: kube-proxy\n', 'nft delete table'],
+    ['ipvs, its interface', ['ip', 'link', 'add', 'kube-ipvs0', 'type', 'veth'], '', 'set `takeOver: kube-proxy`'],
+  ])('is refused for what is left of mode %s', async (_title, leave, config, hint) => {
+    await node.tool(leave);
+    node.writeConfig('nft', config);
+    expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining(hint) });
+    expect(await node.rules('nft')).toBe('\n');
+    expect(await node.sluiced('preflight', `${node.directory}/rendered`)).toMatchObject({
+      exitCode: 3,
+      stdout: expect.stringContaining(hint),
+    });
+  });
+});

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
+import { commentMark } from '../../packages/renderer/src/emit/report/markdown.ts';
 import { sluice } from './repository.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -36,12 +37,24 @@ test('no text of a pull request becomes a part of a script, and nothing asks for
   expect(workflow.permissions).toEqual({ contents: 'read', 'pull-requests': 'write', 'security-events': 'write' });
 });
 
-const scripts = ['review.sh', 'pre-commit.sh', 'github/comment.sh', 'github/sarif.sh', 'gitlab/comment.sh'];
+const scripts = [
+  'review.sh',
+  'pre-commit.sh',
+  'kubectl-diff',
+  'kustomize/sluice-krm',
+  'github/comment.sh',
+  'github/sarif.sh',
+  'gitlab/comment.sh',
+];
 
 test.each(scripts)('integrations/%s is a script that any shell reads', async (name) => {
   const path = join(root, 'integrations', name);
   accessSync(path, constants.X_OK);
   expect((await execa('/bin/sh', ['-n', path])).stderr).toBe('');
+});
+
+test.each(['github/comment.sh', 'gitlab/comment.sh'])('%s looks for the mark that reports begin with', (name) => {
+  expect(read(`integrations/${name}`)).toContain(`mark='${commentMark}'\n`);
 });
 
 test('the scripts that GitLab runs are ones that any shell reads', async () => {
@@ -53,6 +66,17 @@ test('the scripts that GitLab runs are ones that any shell reads', async () => {
   for (const text of [...(job['before_script'] ?? []), ...(job['script'] ?? [])]) {
     expect((await execa('/bin/sh', ['-n'], { input: text })).stderr).toBe('');
   }
+});
+
+test('kustomize/sluice-krm hands a list on and ends as sluice krm does', async () => {
+  const script = join(root, 'integrations', 'kustomize', 'sluice-krm');
+  const list = 'apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\n';
+  const run = async (input: string) => {
+    const ran = await execa(script, { input, env: { SLUICE: sluice }, reject: false, stripFinalNewline: false });
+    return { exit: ran.exitCode, stdout: ran.stdout };
+  };
+  expect(await run(list)).toEqual({ exit: 0, stdout: list });
+  expect(await run('kind: Service')).toEqual({ exit: 2, stdout: '' });
 });
 
 interface Hook {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Repository } from './repository.ts';
+import { matches } from '../scripts/script.ts';
+import { readme, Repository } from './repository.ts';
 
 /** Each review starts eight programs, on a machine that may be busy. */
 const reviewMs = 120_000;
@@ -26,6 +27,9 @@ test('the pull request of the example passes, and the comment says what it does'
     '### Sluice: 1 Service appears, 2 Services change, 1 node port opens on 3 nodes, nothing loses its last endpoint',
   );
   expect(comment).toContain('- **added** `shop/search (ipv4)`');
+  expect(comment.join('\n')).toMatch(
+    /^\| waived until 2027-03-31 \| `NODE_PORT_OPENED` \| `shop\/web` \| .*the old load balancer/m,
+  );
   expect(comment.join('\n')).toContain('[The full report](<https://ci.example/7>)');
   expect(review.file('policy.txt')).toContain('waived: shop/web: Cannot open node port');
   expect(JSON.parse(review.file('diff.json'))).toMatchObject({ kind: 'BundleDiff', nodes: { all: 3 } });
@@ -115,4 +119,14 @@ test('the first commit of rules has nothing to be compared with, and is reviewed
   expect(review).toMatchObject({ exit: 0 });
   expect(review.said).toContain('has no rendered yet');
   expect(review.file('comment.md')).toBe('');
+});
+
+test('the README shows what the example prints', { timeout: reviewMs }, async () => {
+  await repository.change();
+  await repository.render();
+  const [, ...listed] = (/```\n(\$ sluice diff [^]*?)\n```/.exec(readme())?.[1] ?? '').split('\n');
+  const { exit, stdout } = await repository.sluice('diff', 'main:rendered', 'rendered');
+  const inside = listed.map((line) => (line.trim() === '…' ? '…' : line));
+  expect(exit).toBe(1);
+  expect(matches(stdout, inside) ? 'as listed' : stdout).toBe('as listed');
 });

@@ -7,6 +7,8 @@ const root = join(import.meta.dirname, '..', '..');
 const example = join(root, 'examples', 'gitops');
 export const sluice = join(root, 'bin', 'sluice');
 
+export const readme = (): string => readFileSync(join(root, 'README.md'), 'utf8');
+
 /** How a review ended, and what it wrote. */
 export interface Review {
   readonly exit: number;
@@ -62,6 +64,12 @@ export class Repository {
 
   async render(): Promise<void> {
     await execa(sluice, ['render', '-f', 'manifests', '-R', '-c', 'sluice.yaml', '-o', 'rendered'], { cwd: this.dir });
+  }
+
+  /** Any other command of sluice, in the repository. */
+  async sluice(...args: readonly string[]): Promise<{ readonly exit: number | undefined; readonly stdout: string }> {
+    const ran = await execa(sluice, args, { cwd: this.dir, reject: false, stripFinalNewline: false });
+    return { exit: ran.exitCode, stdout: ran.stdout };
   }
 
   edit(path: string, edit: (text: string) => string): void {

@@ -21,6 +21,7 @@ import { peek } from './journal/journal.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, otherSluice, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';
+import { lookForProxy } from './rollout/proxy.ts';
 import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
@@ -185,7 +186,13 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   const beside = config.layout === 'tree' && !config.takeOver;
   const others = standing === null ? strangers(observed, {}) : {};
   const refused = beside && standing === null ? otherSluice(observed, {}) : others;
-  return [proxyFinding(running, beside), ...chainFindings(countNames(others), countNames(refused), config)];
+  const proxy = proxyFinding(running, beside);
+  const left =
+    standing === null && countNames(refused) === 0
+      ? await lookForProxy(kernel, config.takeOver !== undefined, [], [])
+      : {};
+  if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
+  return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];
 }
 
 function proxyFinding(running: readonly number[], beside: boolean): Finding {

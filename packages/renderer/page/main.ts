@@ -1,5 +1,6 @@
 import type { PageData } from '../src/emit/report/data.ts';
 import { byId, element } from './element.ts';
+import { showFindings } from './findings.ts';
 import { showFlows } from './flows.ts';
 import { showServices } from './services.ts';
 
@@ -7,23 +8,9 @@ const data = JSON.parse(byId('data').textContent ?? '') as PageData;
 
 showServices(data);
 showFlows(data);
-showFindings();
+showFindings(data);
 showRaw();
 document.documentElement.dataset['ready'] = 'true';
-
-function showFindings(): void {
-  const findings = data.findings ?? [];
-  byId('policy-rows').replaceChildren(
-    ...findings.map(({ level, code, subject, text, where }) =>
-      element(
-        'tr',
-        {},
-        element('td', { class: `level ${level}` }, level),
-        ...[code, subject, text, where].map((cell) => element('td', {}, cell)),
-      ),
-    ),
-  );
-}
 
 /** A file's difference is put into the page when it is opened: all at once would be too much. */
 function showRaw(): void {

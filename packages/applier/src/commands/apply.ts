@@ -1,5 +1,5 @@
 import { Inbox } from '../inbox/inbox.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
 import { type Change, describeFlip } from '../transaction/transaction.ts';
 import { stepsOf } from '../transaction/way.ts';
@@ -41,7 +41,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
       return showPlan(change, config.probation.deadmanSeconds, terminal);
     }
     const left = await session.keeper.recover();
-    if (left) tell(left, terminal);
+    if (left) terminal.out(`first: ${describe(left)}\n`);
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
     return tell(await session.keeper.put(arrival.tree.files, true), terminal);

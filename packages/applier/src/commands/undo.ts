@@ -41,7 +41,7 @@ function defaultTarget(journal: Session['journal']): number | undefined {
   if (record.open) return record.open.from.number;
   if (record.held !== null && record.current !== null && journal.standing) return record.current.number;
   const confirmed = record.history.filter(
-    ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'first-run',
+    ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'fell-back' || what === 'first-run',
   );
   return confirmed.findLast(({ generation }) => generation !== record.current?.number)?.generation;
 }

@@ -5,8 +5,9 @@ import { limits } from '../limits.ts';
 import type { Fault, FlowChange, Generation, Journal, Opening, OpenTransaction } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
+import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
-import { publishDirectory } from '../store/files.ts';
+import { publishDirectory, writing } from '../store/files.ts';
 import { nativeFiles } from './native.ts';
 import {
   freshRecord,
@@ -15,7 +16,6 @@ import {
   type NodeRecord,
   openFrom,
   readRecord,
-  StateError,
   sysctlMap,
 } from './record.ts';
 import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
@@ -77,14 +77,14 @@ export class DiskJournal implements Journal {
    * @param now the time of day, for people who read the history; nothing is decided by it
    */
   static open(directory: string, node: string, now: () => Date): DiskJournal {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
     const known = peek(directory);
     if (known && known.node !== node) {
       const hint = 'Use another state directory, or the node name that this one was made for';
       throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
     }
     const path = `${directory}/journal`;
-    allocateSlots(path);
+    writing(path, () => allocateSlots(path));
     const read = readSlots(path);
     return new DiskJournal(directory, known ?? freshRecord(node), read.kind === 'record' ? read.sequence : 0, now);
   }
@@ -97,9 +97,18 @@ export class DiskJournal implements Journal {
     return this.#standing;
   }
 
-  /** The number of the generation that should stand and cannot be read. */
-  get unreadable(): number | undefined {
-    return this.#record.current && !this.#standing ? this.#record.current.number : undefined;
+  /** A node that was held before waits for a person anyway. */
+  get damaged(): Journal['damaged'] {
+    return this.#record.held === null ? this.#damaged : undefined;
+  }
+
+  get #damaged(): Journal['damaged'] {
+    const { current } = this.#record;
+    if (!current || this.#standing) return undefined;
+    return {
+      number: current.number,
+      because: `the store does not hold what was written for generation ${current.number}`,
+    };
   }
 
   get open(): OpenTransaction | undefined {
@@ -107,7 +116,7 @@ export class DiskJournal implements Journal {
   }
 
   get held(): string | undefined {
-    return this.#record.held ?? undefined;
+    return this.#record.held ?? this.#damaged?.because;
   }
 
   get failures(): number {
@@ -257,11 +266,8 @@ export class DiskJournal implements Journal {
   }
 
   async fallBack(target: Generation, because: string): Promise<void> {
-    const left = this.#record.current?.version;
-    const { quarantined: before } = this.#record;
-    const quarantined = left === undefined || left === target.version ? before : remember(before, left, because);
     const history = this.#and({ what: 'fell-back', generation: target.number, version: target.version, because });
-    this.#stands(target, { quarantined, history });
+    this.#stands(target, { open: null, history });
   }
 
   #stands(target: Generation, changes: Partial<NodeRecord>): void {
@@ -307,14 +313,6 @@ export class DiskJournal implements Journal {
     return recoveries;
   }
 
-  async newestReadable(): Promise<Generation | undefined> {
-    for (const record of this.#record.kept.toReversed()) {
-      const generation = record.number > 0 ? this.#read(record) : undefined;
-      if (generation) return generation;
-    }
-    return undefined;
-  }
-
   #stored({ number, revision, version, state }: Generation): GenerationRecord {
     return { number, revision, version, manifest: putState(state, this.#store, this.#memory) };
   }
@@ -333,7 +331,7 @@ export class DiskJournal implements Journal {
       text = JSON.stringify(saved);
     }
     // After a failed write the next one goes to the same slot: the other one holds the newest whole record.
-    writeSlot(this.#path, this.#sequence + 1, text);
+    writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
     this.#sequence += 1;
     this.#record = saved;
   }

@@ -2,7 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
-import { StateError } from './record.ts';
+import { writing } from '../store/files.ts';
+import { StateError } from '../store/state-error.ts';
 
 /** The right to change the kernel and the state directory, held by one process and its tools. */
 export interface Lock {
@@ -17,11 +18,13 @@ export interface Lock {
  * @throws StateError (`NODE_LOCKED`) when another process has it
  */
 export function takeLock(stateDirectory: string, waitSeconds: number = limits.lockWaitSeconds): Lock {
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
   const path = `${stateDirectory}/lock`;
   const flock = findTool('flock');
   if (flock === undefined) throw new StateError('NODE_TOOL_MISSING', 'the node has no flock', 'Install util-linux');
-  const fd = openSync(path, 'a', 0o600);
+  const fd = writing(path, () => {
+    mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+    return openSync(path, 'a', 0o600);
+  });
   const { status } = spawnSync(flock, ['-x', '-w', String(waitSeconds), '3'], {
     stdio: ['ignore', 'ignore', 'ignore', fd],
     env: {},

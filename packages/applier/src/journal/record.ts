@@ -1,6 +1,7 @@
-import { type ProblemCode, sysctlKeys, type SysctlKey } from '@sluice/bundle';
+import { sysctlKeys, type SysctlKey } from '@sluice/bundle';
 import * as v from 'valibot';
 import type { OpenTransaction } from '../rollout/ports.ts';
+import { StateError } from '../store/state-error.ts';
 
 /** The record of the journal: everything that decides what the node runs. Programs are in the store. */
 const generation = v.strictObject({
@@ -58,19 +59,6 @@ export type NodeRecord = v.InferOutput<typeof record>;
 export type GenerationRecord = v.InferOutput<typeof generation>;
 export type HistoryEntry = v.InferOutput<typeof entry>;
 export type OpenRecord = v.InferOutput<typeof open>;
-
-/** What is wrong with the state directory; nothing was touched. */
-export class StateError extends Error {
-  override readonly name = 'StateError';
-  readonly code: ProblemCode;
-  readonly hint: string;
-
-  constructor(code: ProblemCode, why: string, hint: string) {
-    super(`Cannot use the state directory: ${why}`);
-    this.code = code;
-    this.hint = hint;
-  }
-}
 
 /** The record of a node that has never run Sluice. */
 export function freshRecord(node: string): NodeRecord {

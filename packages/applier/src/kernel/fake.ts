@@ -49,6 +49,8 @@ export class FakeKernel implements Kernel {
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
   readonly switch: FakeSwitch | undefined;
+  /** Whether a kube-proxy in mode nftables left its table. */
+  hasProxyTable = false;
   /** Flows that were to be forgotten. */
   readonly forgotten: Flow[] = [];
   /** Connections of UDP, each by its flow, which a test sets. */
@@ -126,6 +128,10 @@ export class FakeKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSize;
+  }
+
+  async proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }> {
+    return { ipvs: (await this.ipvs.observe()).bound !== undefined, nftables: this.hasProxyTable };
   }
 
   async forgetFlows(flows: readonly Flow[]): Promise<number> {

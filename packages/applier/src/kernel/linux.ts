@@ -1,4 +1,4 @@
-import type { Family, SysctlKey, TableName } from '@sluice/bundle';
+import { type Family, ipvsInterface, type SysctlKey, type TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
@@ -102,6 +102,19 @@ export class LinuxKernel implements Kernel {
 
   async readHashSize(): Promise<number | undefined> {
     return this.#hashSizeFixed ? undefined : this.#tunables.readHashSize();
+  }
+
+  async proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }> {
+    const ip = findTool('ip');
+    const nft = findTool('nft');
+    // Without the tool nobody can say; a node without one has no kube-proxy that started outside of a container.
+    const link =
+      ip === undefined ? undefined : await this.#run({ file: ip, args: ['link', 'show', 'dev', ipvsInterface] });
+    const tables = nft === undefined ? undefined : await this.#run({ file: nft, args: ['list', 'tables'] });
+    return {
+      ipvs: link !== undefined && link.exitCode === 0,
+      nftables: tables !== undefined && /^table ip6? kube-proxy$/m.test(tables.stdout),
+    };
   }
 
   async forgetFlows(flows: readonly Flow[]): Promise<number> {

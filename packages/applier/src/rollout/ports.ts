@@ -47,6 +47,8 @@ export interface Kernel {
   readHashSize(): Promise<number | undefined>;
   /** Chooses between two programs of layout `tree`; undefined where the node has no ipset, and then nothing falls back by itself. */
   readonly switch?: Switch | undefined;
+  /** What a kube-proxy in another mode than iptables left: its interface, or its table in nftables. */
+  proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }>;
   /**
    * Forgets connections that would go on as before whatever the rules say. Best effort, after the change and never before.
    * @returns how many there were
@@ -160,6 +162,8 @@ export interface Journal {
   readonly open: OpenTransaction | undefined;
   /** Why a person must look; undefined on most days. */
   readonly held: string | undefined;
+  /** The generation that should stand, where it cannot be read; the node is held then. */
+  readonly damaged: { readonly number: number; readonly because: string } | undefined;
   /** Why this version must not be applied again by itself, now. */
   quarantined(version: string): string | undefined;
   /** A generation that is still kept, undamaged. Without a revision: its newest. */
@@ -185,13 +189,9 @@ export interface Journal {
   hold(because: string): Promise<void>;
   /** A person's decision: this generation stands, whatever was open or held; the version that is left is quarantined. */
   choose(target: Generation): Promise<Generation>;
-  /** The generation that stands cannot be read: an older one stands in its place. */
+  /** The generation that stands cannot be read: an older one stands in its place, and nothing is held or open. */
   fallBack(target: Generation, because: string): Promise<void>;
-  /** The generation that should stand and cannot be read; undefined on most days. */
-  readonly unreadable: number | undefined;
-  /** The newest generation that is kept and can be read, apart from what stood before Sluice. */
-  newestReadable(): Promise<Generation | undefined>;
-  /** Real servers of mode ipvs that are on their way out. */
+  /** Real servers of mode ipvs that are on their way out; kept, so that the next process goes on with them. */
   readonly draining: readonly Drain[];
   keepDraining(draining: readonly Drain[]): Promise<void>;
   /** The values that sysctls had before Sluice first set them. */

@@ -44,6 +44,55 @@ test('sysctls that the kernel does not show yet come behind the rules that load 
   expect(kinds(0)).toEqual(['ipset', 'ipvsadm', 'filter', 'nat', 'set-sysctl', 'ip']);
 });
 
+/** What a kube-proxy in mode ipvs and keepalived left. */
+async function leaveProxy(): Promise<void> {
+  const take = (kind: 'ipset' | 'ipvsadm' | 'ip', ...lines: readonly string[]): Promise<void> =>
+    self.kernel.ipvs.apply({ kind, text: lines.map((line) => `${line}\n`).join(''), because: '' });
+  await take('ipset', 'create KUBE-NODE-PORT-TCP bitmap:port range 0-65535', 'add KUBE-NODE-PORT-TCP 30099');
+  await take('ipvsadm', '-A -t 10.96.0.10:80 -s rr', '-a -t 10.96.0.10:80 -r 10.244.9.9:80 -m -w 1');
+  await take('ipvsadm', '-A -t 192.0.2.11:30099 -s rr', '-A -t 203.0.113.99:80 -s lc');
+  await take('ip', 'link add kube-ipvs0 type dummy', 'addr add 10.96.0.10/32 dev kube-ipvs0');
+}
+
+test.each([
+  ['one that is in mode ipvs', bundle()],
+  ['one that is in mode iptables', sampleBundle({ families: ['ipv4'] })],
+])(
+  "kube-proxy's state of mode ipvs is refused, taken over by %s when asked to, and comes back",
+  async (_title, files) => {
+    self = scene();
+    await leaveProxy();
+    const before = await self.kernel.ipvs.observe();
+    expect(await (await self.start()).keeper.put(files, true)).toMatchObject({
+      refusal: { problems: [{ code: 'NODE_SERVERS_NOT_OURS', hint: expect.stringContaining('takeOver: kube-proxy') }] },
+    });
+    self.kubeProxies = [42];
+    expect(await (await self.start({ takeOver: true })).keeper.put(files, true)).toMatchObject({
+      refusal: { problems: [{ hint: expect.stringContaining('process 42') }] },
+    });
+    self.kubeProxies = [];
+    const { keeper, journal } = await self.start({ takeOver: true });
+    expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
+    const between = await self.kernel.ipvs.observe();
+    expect(between.servers.get(web)?.real.has('10.244.9.9:80') ?? false).toBe(between.bound !== undefined);
+    expect(between.servers.has('192.0.2.11:30099/TCP'), 'its node port went').toBe(false);
+    expect(between.servers.get('203.0.113.99:80/TCP')?.scheduler, 'keepalived keeps its own').toBe('lc');
+    const zero = await journal.generation(0);
+    expect(zero && (await keeper.backTo(zero))).toMatchObject({ kind: 'confirmed' });
+    for (let waits = 0; waits < 2; waits++) await keeper.settle();
+    expect(await self.kernel.ipvs.observe()).toEqual(before);
+  },
+);
+
+test('a table of kube-proxy in mode nftables is refused, and cannot be taken over', async () => {
+  self = scene();
+  self.kernel.hasProxyTable = true;
+  expect(await (await self.start({ takeOver: true })).keeper.put(bundle(), true)).toMatchObject({
+    refusal: { problems: [{ code: 'NODE_CHAINS_NOT_OURS', hint: expect.stringContaining('nft delete table') }] },
+  });
+  expect(self.kernel.taken).toEqual([]);
+});
+
 test('putting the same bundle again, and settling, does nothing', async () => {
   self = scene();
   const { keeper } = await self.start();

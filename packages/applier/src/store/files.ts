@@ -1,18 +1,40 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { StateError } from './state-error.ts';
 
 /**
  * Files that survive power loss. A file is either what it was or what it should be: written beside its place, synced, renamed,
  * and then its directory is synced. Without the first sync ext4 and xfs leave an empty file, without the last one the old one.
  */
 
-/** Replaces a file whole. When it returns, the new content is on the disk. */
+/**
+ * Replaces a file whole. When it returns, the new content is on the disk.
+ * @throws StateError when the disk does not take it
+ */
 export function writeDurably(path: string, content: string): void {
-  const temporary = `${path}.tmp`;
-  writeSynced(temporary, content);
-  renameSync(temporary, path);
-  syncDirectory(dirname(path));
+  writing(path, () => {
+    const temporary = `${path}.tmp`;
+    writeSynced(temporary, content);
+    renameSync(temporary, path);
+    syncDirectory(dirname(path));
+  });
 }
+
+/** Does what writes to the state directory. A disk that is full, read-only or broken is a `StateError` with what to do about it. */
+export function writing<T>(path: string, write: () => T): T {
+  try {
+    return write();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    const hint = hints[code] ?? 'See that root can write there and that the disk is well';
+    throw new StateError('NODE_STATE_INVALID', `${path} cannot be written: ${message}`, hint);
+  }
+}
+
+const full = 'Make room on its file system, or set `state` in sluiced.yaml to a directory on another one';
+const readOnly = 'Mount its file system writable, or set `state` in sluiced.yaml to a directory on another one';
+const hints: Readonly<Record<string, string>> = { ENOSPC: full, EDQUOT: full, EROFS: readOnly };
 
 /** Writes a file where nobody looks yet; its directory is not synced. */
 export function writeSynced(path: string, content: string): void {
@@ -25,16 +47,35 @@ export function writeSynced(path: string, content: string): void {
   }
 }
 
-/** Makes a directory of files appear under its name at once. What was there under this name before goes. */
+/**
+ * Makes a directory of files appear under its name at once. What was there under this name before goes.
+ * @throws StateError when the disk does not take it; what was written by then is gone again
+ */
 export function publishDirectory(path: string, files: Readonly<Record<string, string>>): void {
   const temporary = `${path}.tmp`;
-  rmSync(temporary, { recursive: true, force: true });
-  mkdirSync(temporary, { recursive: true, mode: 0o700 });
-  for (const [name, content] of Object.entries(files)) writeSynced(`${temporary}/${name}`, content);
-  syncDirectory(temporary);
-  rmSync(path, { recursive: true, force: true });
-  renameSync(temporary, path);
-  syncDirectory(dirname(path));
+  try {
+    writing(path, () => {
+      rmSync(temporary, { recursive: true, force: true });
+      mkdirSync(temporary, { recursive: true, mode: 0o700 });
+      for (const [name, content] of Object.entries(files)) writeSynced(`${temporary}/${name}`, content);
+      syncDirectory(temporary);
+      rmSync(path, { recursive: true, force: true });
+      renameSync(temporary, path);
+      syncDirectory(dirname(path));
+    });
+  } catch (error) {
+    discard(temporary);
+    throw error;
+  }
+}
+
+/** Gives the room back that a failed attempt took, where the disk lets us. */
+function discard(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch {
+    // Why it cannot be written is about to be said.
+  }
 }
 
 export function syncDirectory(path: string): void {

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { fileDigest } from '@sluice/bundle';
-import { readIfThere, syncDirectory, writeSynced } from './files.ts';
+import { readIfThere, syncDirectory, writeSynced, writing } from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -21,7 +21,7 @@ export class Store implements Texts {
 
   constructor(directory: string) {
     this.#directory = directory;
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
     // A process that ended while it wrote left its parts.
     for (const name of readdirSync(directory)) {
       if (name.endsWith('.tmp')) rmSync(`${directory}/${name}`, { force: true });
@@ -36,14 +36,16 @@ export class Store implements Texts {
       const digest = fileDigest(text);
       if (!this.#known.has(digest)) {
         const path = `${this.#directory}/${digest}`;
-        writeSynced(`${path}.tmp`, text);
-        renameSync(`${path}.tmp`, path);
+        writing(path, () => {
+          writeSynced(`${path}.tmp`, text);
+          renameSync(`${path}.tmp`, path);
+        });
         this.#known.add(digest);
         isNew = true;
       }
       return digest;
     });
-    if (isNew) syncDirectory(this.#directory);
+    if (isNew) writing(this.#directory, () => syncDirectory(this.#directory));
     return digests;
   }
 

@@ -43,6 +43,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     rehearse: (state) => kernel.rehearse(state),
     readSysctl: (key) => kernel.readSysctl(key),
     readHashSize: () => kernel.readHashSize(),
+    proxyTraces: () => kernel.proxyTraces(),
     forgetFlows: (flows) => countdown.through(() => kernel.forgetFlows(flows)),
     switch: lamps && {
       look: () => lamps.look(),
@@ -72,8 +73,8 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get draining() {
       return journal.draining;
     },
-    get unreadable() {
-      return journal.unreadable;
+    get damaged() {
+      return journal.damaged;
     },
     quarantined: (version) => journal.quarantined(version),
     generation: (number, revision) => journal.generation(number, revision),
@@ -83,7 +84,6 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     settle: () => countdown.through(() => journal.settle()),
     fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),
     openFlows: () => journal.openFlows(),
-    newestReadable: () => journal.newestReadable(),
     abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),
     countRecovery: () => countdown.through(() => journal.countRecovery()),
     hold: (because) => countdown.through(() => journal.hold(because)),

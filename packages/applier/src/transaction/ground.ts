@@ -1,6 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
+import { lookForProxy } from '../rollout/proxy.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import {
   type ChainNames,
@@ -50,7 +51,9 @@ export async function readGround(
   const names = joinNames(owned, takeOver ? others : {});
   const now: NodeState = { families: ownState(observed, names, goal), sysctls: new Map() };
   if (standing) return { from: standing, now, observed };
-  const state: NodeState = { families: now.families, sysctls: new Map() };
+  const proxy = await lookForProxy(kernel, takeOver, facts.kubeProxies(), goal.ipvs?.excludeCIDRs ?? []);
+  if ('problems' in proxy) return proxy;
+  const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
   const from = dryRun ? { number: 0, revision: 0, version: 'before', state } : await journal.adopt(state);
   return { from, now, observed };

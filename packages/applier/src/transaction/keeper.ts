@@ -1,9 +1,10 @@
-import type { BundleFiles, Problem } from '@sluice/bundle';
+import type { BundleFiles, Family, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
+import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
@@ -49,15 +50,22 @@ export class Keeper {
 
   /**
    * Finishes what a process before this one left open: the old rules come back, or the new ones when they were committed. To be
-   * called first.
+   * called first. A generation that cannot be read any more is gone around here, too.
    * @returns undefined when nothing was open
    */
   async recover(): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
+    const fell = await fallBack(this.#families(), this.#ports);
+    if (fell) return fell;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
     const ending = await resume(this.#ports);
     if (ending) this.#remember(ending);
     return ending?.outcome;
+  }
+
+  /** Those that the node has tools for. */
+  #families(): readonly Family[] {
+    return familyNames.filter((family) => this.#facts().tools[family] !== undefined);
   }
 
   #remember({ settled, ipvs }: Ending): void {
@@ -167,8 +175,7 @@ export class Keeper {
     if (standing && standing.number > 0) {
       return !isTree(standing.state) || natOf(standing.state).some((chains) => chains?.has('KUBE-MARK-MASQ'));
     }
-    const families = familyNames.filter((family) => this.#facts().tools[family] !== undefined);
-    const observed = await kernel.observe(families);
+    const observed = await kernel.observe(this.#families());
     return !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
   }
 

@@ -162,7 +162,8 @@ async function rehearse(bundle: AdmittedBundle, way: Way, { rehearsal }: Ports):
 
 function notWritten(error: unknown): Refusal {
   const message = `Cannot write down what is to be done: ${messageOf(error)}`;
-  const hint = 'Nothing was touched. Make the state directory writable, or free space on its disk';
+  const known = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? error.hint : undefined;
+  const hint = known ?? 'Nothing was touched. Make the state directory writable, or free space on its disk';
   return { problems: [{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }] };
 }
 

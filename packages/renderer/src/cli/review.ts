@@ -17,7 +17,7 @@ export function reviewCommands(program: Command): void {
       'sluice diff main:rendered rendered',
       'sluice diff origin/main:rendered HEAD:rendered -o markdown > comment.md',
       'sluice diff rendered.old rendered --raw',
-      'KUBECTL_EXTERNAL_DIFF="sluice diff" kubectl diff -f manifests/',
+      'KUBECTL_EXTERNAL_DIFF=integrations/kubectl-diff kubectl diff -f manifests/',
     ],
     'Exit codes: 0 both behave alike, 1 they differ, 2 one of them cannot be read.',
   )
@@ -29,7 +29,7 @@ export function reviewCommands(program: Command): void {
     .argument('<NEW>', 'the same')
     .option('-c, --config <FILE>', 'with manifests: the SluiceConfig by which they are rendered', notEmpty)
     .option('--base <SNAPSHOT>', 'with manifests: what both are laid over; may be repeated', collect)
-    .addOption(format('text', 'json', 'markdown'))
+    .addOption(format('text', 'json', 'markdown', 'html'))
     .option('--raw', 'the files as a unified diff instead')
     .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
 

@@ -1,4 +1,5 @@
 import { printProblems } from '../emit/problems.ts';
+import type { ReportSides } from '../emit/report/page-data.ts';
 import { type DiffFormat, printDiff, printRaw } from '../emit/review/diff.ts';
 import { exitCodes } from '../exit.ts';
 import { diffBundles, isSame } from '../review/diff.ts';
@@ -6,7 +7,8 @@ import { print, progress, say } from './progress.ts';
 import { type SideOptions, sideAt } from './side.ts';
 
 export interface DiffOptions extends SideOptions {
-  readonly output: DiffFormat;
+  /** `html` is the page of `sluice report`. */
+  readonly output: DiffFormat | 'html';
   readonly raw?: boolean;
 }
 
@@ -23,6 +25,9 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
     return text === '' ? exitCodes.done : exitCodes.different;
   }
   progress('comparing');
+  if (options.output === 'html') {
+    return printPage({ old: { name: old, files: before }, fresh: { name: fresh, files: after } });
+  }
   const diff = diffBundles(before, after);
   if (!('flows' in diff)) {
     say(printProblems(diff));
@@ -30,4 +35,19 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   }
   print(printDiff(diff, options.output));
   return isSame(diff) ? exitCodes.done : exitCodes.different;
+}
+
+/** Loaded when it is asked for: nothing else of a comparison needs a page. */
+async function printPage(sides: ReportSides): Promise<number> {
+  const [{ reportOn }, { reportHtml }] = await Promise.all([
+    import('../review/report/report.ts'),
+    import('../emit/report/html.ts'),
+  ]);
+  const report = reportOn({ old: sides.old.files, fresh: sides.fresh.files });
+  if (!('diff' in report)) {
+    say(printProblems(report));
+    return exitCodes.problem;
+  }
+  print(reportHtml(report, sides));
+  return isSame(report.diff) ? exitCodes.done : exitCodes.different;
 }

@@ -33,7 +33,7 @@ export function changedFlows(before: View, after: View, changed: ReadonlySet<str
         if (destinations.length === 0) continue;
         for (const row of flowRows(pair.views, { profiles, family, destinations, nodes })) {
           const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
-          if (old.key !== fresh.key) found.push(changeOf(row, old, fresh));
+          if (isOther(pair, old, fresh)) found.push(changeOf(row, old, fresh));
         }
       }
     }
@@ -47,6 +47,16 @@ interface Pair {
   readonly family: Family;
   readonly changed: ReadonlySet<string>;
 }
+
+/** Between modes how an endpoint is chosen is no change of a flow: chance becomes a scheduler for all, which the mode says. */
+function isOther({ views, profiles }: Pair, old: FlowOutcome, fresh: FlowOutcome): boolean {
+  const [before, after] = views.map((view, at) => view.profiles.get(profiles[at]!)!.mode);
+  return before === after ? old.key !== fresh.key : withoutScheduler(old) !== withoutScheduler(fresh);
+}
+
+/** The scheduler stands last in a key. */
+const withoutScheduler = ({ key, scheduler }: FlowOutcome): string =>
+  scheduler === undefined ? key : key.slice(0, -`; scheduler ${scheduler}`.length);
 
 /** Nodes that both bundles have, by their profiles in both. */
 function sharedNodes(before: View, after: View): ReadonlyMap<string, readonly string[]> {
@@ -115,16 +125,36 @@ function foldFlows(changes: readonly FlowChange[]): readonly ChangedFlow[] {
   const places = Map.groupBy(changes, ({ nodes, family, destination }) =>
     JSON.stringify([nodes.profile, nodes.nodes[0], family, destination]),
   );
-  return [...places.values()].flatMap((rows) => {
+  const folded = [...places.values()].flatMap((rows) => {
     const common = rows.filter(({ source }) => source.class.startsWith('pod-'));
     const own = rows.filter(
       (row) => row.source.class !== 'endpoint' || !common.some((other) => isSameButSelf(row, other)),
     );
     const alike = Map.groupBy(own, (row) => JSON.stringify([row.old.key, row.new.key]));
-    return [...alike.values()].map(([first, ...others]) => ({
-      ...first!,
-      alsoFrom: others.map(({ source }) => source),
-    }));
+    return [...alike.values()].map((all) => {
+      const [first, ...others] = all.filter((row) => !isWithin(row, all));
+      return { ...first!, alsoFrom: others.map(({ source }) => source) };
+    });
+  });
+  return foldNodes(folded);
+}
+
+/** Whether a source is a part of another that changes alike: some rule tells it apart, and not here. */
+function isWithin({ source }: FlowChange, others: readonly FlowChange[]): boolean {
+  const isWider = (other: Source): boolean => other.class === source.class && other.network === undefined;
+  return source.network !== undefined && others.some((other) => isWider(other.source));
+}
+
+/** Nodes that other flows tell apart are one in those that do not. The packet stays that of the first node: rows are in its order. */
+function foldNodes(changes: readonly ChangedFlow[]): readonly ChangedFlow[] {
+  const alike = Map.groupBy(changes, ({ nodes, family, destination, source, alsoFrom, old, new: fresh }) => {
+    const sources = [source, ...alsoFrom].map((one) => `${one.class} ${one.network ?? ''}`);
+    return JSON.stringify([nodes.profile, family, destination, sources, old.key, fresh.key]);
+  });
+  return [...alike.values()].map(([first, ...others]) => {
+    const { profile, nodes } = first!.nodes;
+    const all = [...nodes, ...others.flatMap((other) => other.nodes.nodes)].toSorted(compareText);
+    return { ...first!, nodes: { profile, nodes: all } };
   });
 }
 

@@ -1,27 +1,8 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { type BundleDiff, diffBundles, isSame } from './diff.ts';
+import { bundleOf, edited } from './example.fixture.ts';
 import { outcomeText, sourceText, verdictText } from './words.ts';
-
-const examples = join(import.meta.dirname, '../../../../examples');
-
-function bundleOf(example: string): BundleFiles {
-  const dir = join(examples, example, 'out');
-  const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((path) =>
-    statSync(join(dir, path)).isFile(),
-  );
-  const kept = paths.filter((path) => !path.includes('.sluice-'));
-  return new Map(kept.map((path) => [path, readFileSync(join(dir, path), 'utf8')]));
-}
-
-function edited(files: BundleFiles, path: string, edit: (text: string) => string): BundleFiles {
-  const text = files.get(path) ?? '';
-  const after = edit(text);
-  if (after === text) throw new Error(`The edit leaves ${path} as it is`);
-  return new Map([...files, [path, after]]);
-}
 
 function diffOf(old: BundleFiles, fresh: BundleFiles): BundleDiff {
   const diff = diffBundles(old, fresh);
@@ -84,4 +65,36 @@ test('what only a base file says concerns every Service', () => {
 test('a bundle that nodes would refuse has no behaviour to compare', () => {
   const broken = edited(balancer, web, (text) => text.replace('-j DROP', '-j LOG'));
   expect(diffBundles(balancer, broken)).toMatchObject([{ code: 'RULE_REFUSED' }]);
+});
+
+test('nodes that other flows tell apart are one where they are treated alike', () => {
+  const local = edited(bundleOf('02-node-port'), 'profiles/default/base/first.iptables', (text) =>
+    text.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''),
+  );
+  const { flows } = diffOf(bundleOf('02-node-port'), local);
+  const keys = flows.map(({ family, destination, source, alsoFrom, old, new: fresh }) =>
+    JSON.stringify([family, destination, [source, ...alsoFrom].map(sourceText), old.key, fresh.key]),
+  );
+  expect(new Set(keys).size).toBe(keys.length);
+  expect(flows.some(({ nodes }) => nodes.nodes.length > 1)).toBe(true);
+  const byNode = flows.filter(({ packet }) => packet.in === undefined && packet.source !== '127.0.0.1');
+  const own = { 'node-1': '192.0.2.11', 'node-2': '192.0.2.12' };
+  expect(byNode.map(({ packet }) => packet.source)).toEqual(
+    byNode.map(({ nodes }) => own[nodes.nodes[0] as keyof typeof own]),
+  );
+});
+
+test('a load balancer without source ranges is said to be open to all', () => {
+  const open = edited(balancer, web, (text) =>
+    text
+      .split('\n')
+      .filter((line) => !line.includes('198.51.100.0/25') && !line.includes('-j DROP'))
+      .join('\n'),
+  );
+  const ranges = diffOf(balancer, open).services.flatMap(({ changes }) =>
+    changes.filter(({ what }) => what === 'source-range'),
+  );
+  expect(ranges).toEqual([
+    { what: 'source-range', port: 'shop/web:http 80/TCP', old: '198.51.100.0/25', new: 'open to all' },
+  ]);
 });

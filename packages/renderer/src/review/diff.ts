@@ -14,6 +14,7 @@ import { factsOf, type ServiceFacts } from './facts.ts';
 import { nodesOfProfile } from './flows.ts';
 import { Memory } from './memory.ts';
 import { ReviewStopped } from './node.ts';
+import { type ProfileChange, profileChanges } from './profile-changes.ts';
 import { type View, viewOf } from './view.ts';
 import { toolOf, tools } from './tools.ts';
 import { virtualFacts } from './virtual/facts.ts';
@@ -26,6 +27,8 @@ export interface BundleDiff {
   readonly flows: readonly ChangedFlow[];
   /** Lines of `sysctl.conf`, values of `node.yaml`, `profile.yaml` and `cluster.yaml`, rules of base files. */
   readonly settings: readonly SettingChange[];
+  /** What of that changes the traffic of every node with a profile. */
+  readonly profiles: readonly ProfileChange[];
   readonly nodes: { readonly added: readonly string[]; readonly removed: readonly string[]; readonly all: number };
   /** Lines of rules, guarded ones counted once. */
   readonly rules: { readonly old: number; readonly new: number };
@@ -62,10 +65,12 @@ export function diffBundles(old: BundleFiles, fresh: BundleFiles): BundleDiff | 
   if (!('index' in after)) return after;
   const changed = changedPaths(old, fresh);
   try {
+    const settings = settingChanges(before, after, changed);
     return {
       services: serviceChanges(before, after, changed),
       flows: changedFlows(before, after, changed),
-      settings: settingChanges(before, after, changed),
+      settings,
+      profiles: profileChanges(before, after, settings),
       nodes: nodeChanges(before, after),
       rules: { old: countRules(old), new: countRules(fresh) },
     };

@@ -45,9 +45,9 @@ function portChanges(key: string, old: PortFacts | undefined, fresh: PortFacts |
     ...(both ? scalar('internal-policy', key, old.internalPolicy, fresh.internalPolicy) : []),
     ...(both ? scalar('external-policy', key, old.externalPolicy, fresh.externalPolicy) : []),
     ...scalar('affinity', key, affinityText(old), affinityText(fresh)),
-    ...(both ? scalar('scheduler', key, old.scheduler, fresh.scheduler) : []),
+    ...(old?.scheduler && fresh?.scheduler ? scalar('scheduler', key, old.scheduler, fresh.scheduler) : []),
     ...(both ? weightChanges(key, old.endpoints, fresh.endpoints) : []),
-    ...lists('source-range', key, old?.sourceRanges, fresh?.sourceRanges),
+    ...(both ? rangeChanges(key, old.sourceRanges, fresh.sourceRanges) : rangesOf(key, old, fresh)),
     ...scalar('health-check-port', key, portText(old?.healthCheckPort), portText(fresh?.healthCheckPort)),
   ];
 }
@@ -76,6 +76,18 @@ function weightChanges(
     return was === undefined || was === weight ? [] : scalar('weight', port, `${text} ${was}`, `${text} ${weight}`);
   });
 }
+
+const openToAll = 'open to all';
+
+/** Ranges that all go leave an address open: that is said, as nothing else of the change is as grave. */
+function rangeChanges(port: string, old: readonly string[], fresh: readonly string[]): readonly FactChange[] {
+  if (old.length > 0 && fresh.length > 0) return lists('source-range', port, old, fresh);
+  return scalar('source-range', port, old.join(', ') || openToAll, fresh.join(', ') || openToAll);
+}
+
+/** Of a port that comes or goes. */
+const rangesOf = (port: string, old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] =>
+  lists('source-range', port, old?.sourceRanges, fresh?.sourceRanges);
 
 /** `10.244.1.5:8080 on node-a in zone-a` */
 export function endpointText({ text, node, zone }: EndpointFacts): string {

@@ -7,8 +7,8 @@ const file = (name: string): string => serviceFile('default', 'shop', name, 'ipt
 
 /** A Service's file that sends its address to an endpoint. */
 function service(name: string, address: string, endpoint: string): readonly [string, string] {
-  const dispatch = `-A KUBE-SERVICES -m comment --comment "shop/${name}:http cluster IP" -m tcp -p tcp -d ${address} --dport 80 -j KUBE-SVC-${name}`;
-  const send = `-A KUBE-SEP-${name} -m comment --comment "shop/${name}:http" -m tcp -p tcp -j DNAT --to-destination ${endpoint}`;
+  const dispatch = `-A KUBE-SERVICES -m comment --comment "shop/${name}:http cluster IP" -m tcp -p tcp -d ${address} --dport 80 -j KUBE-SVC-${name.toUpperCase()}`;
+  const send = `-A KUBE-SEP-${name.toUpperCase()} -m comment --comment "shop/${name}:http" -m tcp -p tcp -j DNAT --to-destination ${endpoint}`;
   return [file(name), `*nat\n${dispatch}\n${send}\nCOMMIT\n`];
 }
 
@@ -19,7 +19,7 @@ const files: BundleFiles = new Map([
   [file('all'), '*filter\n-A KUBE-SERVICES -j KUBE-SVC-ALL\nCOMMIT\n'],
   [
     file('port'),
-    '*nat\n-A KUBE-NODEPORTS -m comment --comment shop/port:http -m tcp -p tcp --dport 30080 -j A\nCOMMIT\n',
+    '*nat\n-A KUBE-NODEPORTS -m comment --comment shop/port:http -m tcp -p tcp --dport 30080 -j KUBE-EXT-AAAAAAAAAAAAAAAA\nCOMMIT\n',
   ],
 ]);
 

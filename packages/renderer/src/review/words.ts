@@ -78,13 +78,23 @@ export function verdictText(diff: BundleDiff): string {
     removed === 0 ? '' : `${plural(removed, 'Service')} ${removed === 1 ? 'goes' : 'go'} away`,
     changed === 0 ? '' : `${plural(changed, 'Service')} ${changed === 1 ? 'changes' : 'change'}`,
     nodePortsText(diff),
-    diff.settings.length === 0 ? '' : `settings change in ${plural(diff.settings.length, 'file')}`,
+    ...diff.profiles.flatMap(({ profile, nodes, what, new: fresh = '' }) =>
+      what === 'mode' ? [`profile ${profile} goes to mode ${fresh.split(',')[0]} on ${plural(nodes, 'node')}`] : [],
+    ),
+    settingsText(diff),
     diff.nodes.added.length === 0 ? '' : `${plural(diff.nodes.added.length, 'node')} added`,
     diff.nodes.removed.length === 0 ? '' : `${plural(diff.nodes.removed.length, 'node')} removed`,
     diff.services.length === 0 && diff.flows.length > 0 ? `${plural(diff.flows.length, 'flow')} change` : '',
   ].filter(Boolean);
   if (parts.length === 0) return 'Nothing changes';
   return `${parts.join(', ')}, ${emptiedText(diff)}`;
+}
+
+/** A change of mode has said what its base files hold. */
+function settingsText({ settings, profiles }: BundleDiff): string {
+  const moved = profiles.filter(({ what }) => what === 'mode').map(({ profile }) => `profiles/${profile}/`);
+  const count = settings.filter(({ file }) => !moved.some((folder) => file.startsWith(folder))).length;
+  return count === 0 ? '' : `settings change in ${plural(count, 'file')}`;
 }
 
 function nodePortsText({ services }: BundleDiff): string {

@@ -4,7 +4,8 @@ import { type ChangeReport, turnOf } from '../../review/report/report.ts';
 import { outcomeText, verdictText } from '../../review/words.ts';
 import { code, plain } from '../markdown.ts';
 import { countText } from '../policy/report.ts';
-import { factText, flowHead, packetText, settingLines } from '../review/diff.ts';
+import { factText, flowHead, packetText } from '../review/diff.ts';
+import { settingLines } from '../review/settings.ts';
 import { type DiffSize, webText } from './diff-size.ts';
 
 /** The first line of a comment, by which a pipeline finds its own to write it anew. */
@@ -81,10 +82,15 @@ function fit(parts: readonly Part[], room: number): { kept: readonly string[]; c
   return { kept, cut };
 }
 
+/** What fails, then what somebody answers for: a reviewer agrees to waivers too. Notes are counted above. */
 function policyPart(policy: PolicyResult | undefined): readonly Part[] {
-  const shown = (policy?.findings ?? []).filter(({ level, waived }) => waived === undefined && level !== 'note');
-  const rows = shown.map(
-    ({ level, code: rule, subject, message }) => `| ${level} | ${code(rule)} | ${code(subject)} | ${plain(message)} |`,
+  const findings = policy?.findings ?? [];
+  const failing = findings.filter(({ level, waived }) => waived === undefined && level !== 'note');
+  const rows = [...failing, ...findings.filter(({ waived }) => waived !== undefined)].map(
+    ({ level, code: rule, subject, message, waived }) =>
+      `| ${waived === undefined ? level : `waived until ${waived.expires}`} | ${code(rule)} | ${code(subject)} | ${plain(
+        waived === undefined ? message : `${message}. ${waived.reason}`,
+      )} |`,
   );
   const head = ['| level | rule | about | what |', '|---|---|---|---|'];
   return [{ head, rows, tail: [''], what: 'findings' }];

@@ -20,14 +20,9 @@ export function pageBody(data: PageData): string {
 }
 
 function policySection({ findings }: PageData): string {
-  const rows = '<tbody id="policy-rows"></tbody>';
-  if (findings === undefined) return `<table hidden>${rows}</table>\n`;
-  const head = '<thead><tr><th>level</th><th>rule</th><th>about</th><th>what</th><th>where</th></tr></thead>';
-  const table =
-    findings.length === 0
-      ? `<p>Nothing against the policy.</p><table hidden>${rows}</table>`
-      : `<table class="findings">${head}${rows}</table>`;
-  return `<section aria-labelledby="policy-title"><h2 id="policy-title">Policy</h2>${table}</section>\n`;
+  if (findings === undefined) return '';
+  const text = findings.length === 0 ? '<p>Nothing against the policy.</p>' : '<div id="findings"></div>';
+  return `<section aria-labelledby="policy-title"><h2 id="policy-title">Policy</h2>${text}</section>\n`;
 }
 
 const option = ([value, text]: readonly [string, string]): string => `<option value="${value}">${text}</option>`;

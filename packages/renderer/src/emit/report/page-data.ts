@@ -5,7 +5,8 @@ import type { PolicyResult } from '../../review/policy/policy.ts';
 import { type ChangeReport, type ReportService, turnOf } from '../../review/report/report.ts';
 import { destinationText, nodesText, outcomeText, sourceText, verdictText } from '../../review/words.ts';
 import { fileOf } from '../policy/report.ts';
-import { factText, packetText, patches, settingLines } from '../review/diff.ts';
+import { factText, packetText, patches } from '../review/diff.ts';
+import { settingLines } from '../review/settings.ts';
 import type { PageData, PageFinding, PageFlow, PageRaw, PageService } from './data.ts';
 
 /** How large the raw difference in a page may be; what is beyond is counted. */

@@ -1,8 +1,11 @@
-import type { BundleFiles } from '@sluice/bundle';
+import { type BundleFiles, compareText } from '@sluice/bundle';
 import { createTwoFilesPatch } from 'diff';
 import type { ChangedFlow } from '../../review/diff-flows.ts';
 import type { BundleDiff, ServiceChange } from '../../review/diff.ts';
 import type { FactChange } from '../../review/fact-changes.ts';
+import type { Destination } from '../../review/flow.ts';
+import { foldDestinations } from './fold.ts';
+import { settingLines } from './settings.ts';
 import { destinationText, nodesText, outcomeText, plural, sourceText, verdictText } from '../../review/words.ts';
 
 export const diffFormats = ['text', 'json', 'markdown'] as const;
@@ -27,10 +30,11 @@ function printText(diff: BundleDiff): string {
     `${signs[change.kind]} ${headOf(change)}\n`,
     ...change.changes.map((fact) => `    ${factText(fact)}\n`),
   ]);
-  const flows = diff.flows
+  const folded = foldDestinations(diff.flows);
+  const flows = folded
     .slice(0, flowsMax)
-    .flatMap((flow) => [
-      `${flowHead(flow)}\n`,
+    .flatMap(({ flow, to }) => [
+      `${flowHead(flow, to)}\n`,
       `    - ${outcomeText(flow.old)}\n`,
       `    + ${outcomeText(flow.new)}\n`,
       `    packet: ${packetText(flow)}\n`,
@@ -39,7 +43,7 @@ function printText(diff: BundleDiff): string {
     ...services,
     ...settingLines(diff).map((line) => `${line}\n`),
     ...(flows.length === 0 ? [] : ['\nTraffic that is treated differently:\n', ...flows]),
-    diff.flows.length > flowsMax ? `… and ${diff.flows.length - flowsMax} more flows; -o json has all\n` : '',
+    folded.length > flowsMax ? `… and ${folded.length - flowsMax} more flows; -o json has all\n` : '',
     diff.rules.old === diff.rules.new ? '' : `\n${diff.rules.old} rules become ${diff.rules.new}\n`,
   ];
   return `${parts.join('')}${verdictText(diff)}\n`;
@@ -74,31 +78,22 @@ export function factText({ what, port, old, new: fresh }: FactChange): string {
   return `~ ${names[what]} ${old} → ${fresh}${where}`;
 }
 
-/** Whose traffic a flow is, where it goes, who sends it, and on which nodes. */
-export function flowHead(flow: ChangedFlow): string {
-  const from = [flow.source, ...flow.alsoFrom].map(sourceText);
-  const some = from.length <= 4 ? from.join(', ') : `${from.slice(0, 3).join(', ')} and ${from.length - 3} more`;
-  return `${flow.destination.services.join(', ') || 'other traffic'} ${destinationText(flow.destination)} from ${some}, on ${nodesText(flow.nodes)}`;
+/** Whose traffic a flow is, where it goes, who sends it, and on which nodes. @param to where else the same happens */
+export function flowHead(flow: ChangedFlow, to: readonly Destination[] = [flow.destination]): string {
+  const from = some([flow.source, ...flow.alsoFrom].map(sourceText), 4);
+  const services = some([...new Set(to.flatMap(({ services: own }) => own))].toSorted(compareText), 3);
+  return `${services || 'other traffic'} ${some(to.map(destinationText), 3)} from ${from}, on ${nodesText(flow.nodes)}`;
 }
+
+/** Some of many texts, and how many more there are. */
+const some = (texts: readonly string[], max: number): string =>
+  texts.length <= max ? texts.join(', ') : `${texts.slice(0, max - 1).join(', ')} and ${texts.length - max + 1} more`;
 
 /** The command that follows the packet which stands for a flow. */
 export function packetText({ packet, nodes }: ChangedFlow): string {
   const { source, destination, port, protocol } = packet;
   const to = destination.includes(':') ? `[${destination}]:${port}` : `${destination}:${port}`;
   return `sluice trace --node ${nodes.nodes[0]} --from ${source} --to ${to}/${protocol}`;
-}
-
-/** Settings and nodes that differ, a line each. */
-export function settingLines({ settings, nodes }: BundleDiff): readonly string[] {
-  return [
-    ...settings.flatMap(({ file, old, new: fresh }) => [
-      `~ ${file}`,
-      ...old.map((line) => `    - ${line}`),
-      ...fresh.map((line) => `    + ${line}`),
-    ]),
-    ...nodes.added.map((name) => `+ node ${name}`),
-    ...nodes.removed.map((name) => `- node ${name}`),
-  ];
 }
 
 /** Texts from a bundle are names and addresses, yet nothing in them may end a code span or a cell. */
@@ -110,12 +105,13 @@ function printMarkdown(diff: BundleDiff): string {
     ...change.changes.map((fact) => `  - ${code(factText(fact))}`),
   ]);
   const settings = settingLines(diff);
-  const rows = diff.flows.slice(0, flowsMax).map((flow) => {
-    const cells = [flowHead(flow), outcomeText(flow.old), outcomeText(flow.new), packetText(flow)];
+  const folded = foldDestinations(diff.flows);
+  const rows = folded.slice(0, flowsMax).map(({ flow, to }) => {
+    const cells = [flowHead(flow, to), outcomeText(flow.old), outcomeText(flow.new), packetText(flow)];
     return `| ${cells.map(code).join(' | ')} |`;
   });
   const table = rows.length === 0 ? [] : ['', '| flow | before | after | example |', '|---|---|---|---|', ...rows];
-  const more = diff.flows.length > flowsMax ? ['', `… and ${diff.flows.length - flowsMax} more flows`] : [];
+  const more = folded.length > flowsMax ? ['', `… and ${folded.length - flowsMax} more flows`] : [];
   const plain = settings.length === 0 ? [] : ['', '```diff', ...settings, '```'];
   return `${['## Sluice: what changes', '', ...services, ...plain, ...table, ...more, '', verdictText(diff)].join('\n')}\n`;
 }

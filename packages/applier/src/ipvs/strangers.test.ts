@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { server, set } from './states.fixture.ts';
+import { kubeProxyState } from './strangers.ts';
+import type { IpvsSeen } from './values.ts';
+
+const servers = [
+  server('10.96.0.10:80/TCP', { '10.244.1.5:8080': 1 }),
+  server('192.0.2.11:30080/TCP', { '10.244.1.5:8080': 1 }),
+  server('192.0.2.11:443/TCP'),
+  server('192.0.2.11:8443/TCP'),
+  server('198.51.100.7:80/TCP'),
+];
+const seen: IpvsSeen = {
+  servers: new Map(servers.map((one) => [`${one.address}:${one.port}/TCP`, one])),
+  strange: new Set(['203.0.113.9:80/TCP']),
+  sets: new Map(
+    [
+      set('KUBE-NODE-PORT-TCP', '30080'),
+      set('KUBE-EXTERNAL-IP', '192.0.2.11,tcp:443'),
+      set('SLUICE-NEXT-1', '10.96.0.10,tcp:80'),
+    ].map((one) => [one.name, one]),
+  ),
+  bound: { ipv4: new Set(['10.96.0.10']), ipv6: new Set() },
+  elsewhere: { ipv4: new Set(['192.0.2.11', '198.51.100.7']), ipv6: new Set() },
+  timeouts: undefined,
+};
+const namesOf = (excludeCIDRs: readonly string[]): readonly string[] | undefined => {
+  const state = kubeProxyState(seen, excludeCIDRs);
+  return state && [...state.virtualServers.keys()];
+};
+
+test('kube-proxy made the servers of its interface, of its node ports and of its sets; keepalived made the others', () => {
+  expect(namesOf([])).toEqual(['10.96.0.10:80/TCP', '192.0.2.11:30080/TCP', '192.0.2.11:443/TCP']);
+});
+
+test('what is in an excluded network is left alone', () => {
+  expect(namesOf(['192.0.2.0/24'])).toEqual(['10.96.0.10:80/TCP']);
+});
+
+test('its sets are taken, and no set that was being filled', () => {
+  expect([...(kubeProxyState(seen, [])?.sets.keys() ?? [])]).toEqual(['KUBE-NODE-PORT-TCP', 'KUBE-EXTERNAL-IP']);
+});
+
+test('a node without its interface has nothing of it', () => {
+  expect(kubeProxyState({ ...seen, bound: undefined }, [])).toBeUndefined();
+});

@@ -1,0 +1,48 @@
+import { cidrContains, findSet, type IpSet, type VirtualServer } from '@sluice/bundle';
+import type { IpvsSeen, NodeIpvs } from './values.ts';
+
+/**
+ * What a kube-proxy in mode ipvs left on the node: its sets, every address of its interface, and the virtual servers of these
+ * addresses, of its sets and of its node ports. keepalived's have other addresses and are in no set (kube-proxy's
+ * `pkg/proxy/ipvs/proxier.go`, `syncProxyRules` and `CleanupLeftovers`).
+ * @param excludeCIDRs networks whose virtual servers are nobody's but their maker's
+ * @returns a state to go back to; undefined when the node has no such interface
+ */
+export function kubeProxyState(seen: IpvsSeen, excludeCIDRs: readonly string[]): NodeIpvs | undefined {
+  const { bound, timeouts } = seen;
+  if (!bound) return undefined;
+  const sets = new Map([...seen.sets].filter(([name]) => findSet(name)));
+  const isOfProxy = ownership({ ...seen, sets, bound });
+  const servers = [...seen.servers].filter(
+    ([, server]) => isOfProxy(server) && !excludeCIDRs.some((cidr) => cidrContains(cidr, server.address)),
+  );
+  return {
+    sets,
+    virtualServers: new Map(servers),
+    addresses: { ipv4: [...bound.ipv4], ipv6: [...bound.ipv6] },
+    ...(timeouts ? { timeouts } : {}),
+    excludeCIDRs,
+  };
+}
+
+type Left = Pick<IpvsSeen, 'sets' | 'elsewhere'> & { readonly bound: NonNullable<IpvsSeen['bound']> };
+
+function ownership({ sets, bound, elsewhere }: Left): (server: VirtualServer) => boolean {
+  const named = new Set([...sets.values()].flatMap(({ entries }) => [...entries]));
+  const nodePorts = portsOf(sets.values());
+  return ({ family, protocol, address, port }) =>
+    bound[family].has(address) ||
+    named.has(`${address},${protocol}:${port}`) ||
+    (elsewhere[family].has(address) && nodePorts.has(`${protocol} ${port}`));
+}
+
+/** Node ports by protocol, from the sets for them: entries are `30080`, or `192.0.2.11,sctp:30080`. */
+function portsOf(sets: Iterable<IpSet>): ReadonlySet<string> {
+  const ports = new Set<string>();
+  for (const { name, entries } of sets) {
+    const protocol = /^KUBE-(?:6-)?NODE-PORT-(TCP|UDP|SCTP)/.exec(name)?.[1]?.toLowerCase();
+    if (protocol === undefined) continue;
+    for (const entry of entries) ports.add(`${protocol} ${entry.replace(/^.*:/, '')}`);
+  }
+  return ports;
+}

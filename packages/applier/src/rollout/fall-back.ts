@@ -1,0 +1,39 @@
+import type { Family } from '@sluice/bundle';
+import type { Outcome } from './outcome.ts';
+import { countNames, strangers } from './own.ts';
+import type { Generation, Ports } from './ports.ts';
+
+/**
+ * What to do when the generation that stands cannot be read any more. As long as the kernel holds rules they are right, whatever the
+ * disk says, and the node is held for a person. After a boot the kernel holds none: then rules that were right once are better than
+ * no Service at all, so the newest older generation that can be read stands in its place.
+ * @param families those that the node has tools for
+ * @returns how it ended; undefined when nothing is damaged, or the rules stay
+ */
+export async function fallBack(
+  families: readonly Family[],
+  { journal, kernel, report }: Pick<Ports, 'journal' | 'kernel' | 'report'>,
+): Promise<Outcome | undefined> {
+  const { damaged } = journal;
+  if (!damaged) return undefined;
+  const observed = await kernel.observe(families);
+  const holdsRules = countNames(strangers(observed, {})) > 0 || (await kernel.proxyTraces()).ipvs;
+  if (holdsRules) return undefined;
+  const target = await newestBefore(damaged.number, journal);
+  if (!target) return undefined;
+  const because = `generation ${damaged.number} cannot be read, generation ${target.number} stands in its place: ${damaged.because}`;
+  await journal.fallBack(target, because);
+  report('fell-back', { from: damaged.number, to: target.number });
+  return { kind: 'rolled-back', because };
+}
+
+async function newestBefore(
+  number: number,
+  journal: Pick<Ports['journal'], 'generation'>,
+): Promise<Generation | undefined> {
+  for (let older = number - 1; older >= 0; older--) {
+    const generation = await journal.generation(older);
+    if (generation) return generation;
+  }
+  return undefined;
+}

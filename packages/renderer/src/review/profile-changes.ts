@@ -1,0 +1,133 @@
+import { baseFile, type Family, isRuleError, readRule, type Rule, sysctlFile } from '@sluice/bundle';
+import type { SettingChange } from './diff.ts';
+import { nodesOfProfile } from './flows.ts';
+import { toolOf } from './tools.ts';
+import { hasFamily, type View } from './view.ts';
+
+/** What changes about the traffic of every node with a profile and shows in no flow, as flows are first packets of connections. */
+export interface ProfileChange {
+  readonly profile: string;
+  /** How many nodes have it. */
+  readonly nodes: number;
+  /**
+   * `established`: forwarded packets of connections that stand. `invalid`: those that belong to no connection. `source-ports`: of
+   * masqueraded connections. `sysctl`: a line of `sysctl.conf`.
+   */
+  readonly what: 'mode' | 'established' | 'invalid' | 'source-ports' | 'sysctl';
+  /** Absent: all of the profile's families. */
+  readonly family?: Family;
+  /** Absent: it was not there. */
+  readonly old?: string;
+  /** Absent: it is gone. */
+  readonly new?: string;
+}
+
+type Change = Omit<ProfileChange, 'profile' | 'nodes'>;
+
+/** What changes about profiles that both bundles have. @param settings the lines that differ */
+export function profileChanges(
+  before: View,
+  after: View,
+  settings: readonly SettingChange[],
+): readonly ProfileChange[] {
+  return [...after.profiles.keys()]
+    .filter((profile) => before.profiles.has(profile))
+    .flatMap((profile) => {
+      const nodes = nodesOfProfile(after, profile).length;
+      const sysctls = settings.find(({ file }) => file === sysctlFile(profile));
+      const changes = [
+        ...modeChanges(modeText(before, profile), modeText(after, profile)),
+        ...baseChanges(before, after, profile),
+        ...(sysctls ? sysctlChanges(sysctls) : []),
+      ];
+      return changes.map((change) => ({ profile, nodes, ...change }));
+    });
+}
+
+function modeText(view: View, profile: string): string {
+  const { mode, ipvs } = view.profiles.get(profile)!;
+  return ipvs ? `${mode}, scheduler ${ipvs.scheduler}` : mode;
+}
+
+const modeChanges = (old: string, fresh: string): readonly Change[] =>
+  old.split(',')[0] === fresh.split(',')[0] ? [] : [{ what: 'mode', old, new: fresh }];
+
+const questions = ['established', 'invalid', 'source-ports'] as const;
+
+/** A change that is the same in both families is said once. */
+function baseChanges(before: View, after: View, profile: string): readonly Change[] {
+  const families = (['ipv4', 'ipv6'] as const).filter(
+    (family) => hasFamily(before, profile, family) && hasFamily(after, profile, family),
+  );
+  const answers = families.map((family) => ({
+    family,
+    old: answersOf(rulesOf(before, profile, family)),
+    fresh: answersOf(rulesOf(after, profile, family)),
+  }));
+  return questions.flatMap((what) => {
+    const changed = answers.flatMap(({ family, old, fresh }): readonly Change[] =>
+      old[what] === fresh[what] ? [] : [{ what, family, old: old[what], new: fresh[what] }],
+    );
+    const texts = new Set(changed.map((change) => `${change.old} ${change.new}`));
+    if (changed.length < families.length || texts.size !== 1) return changed;
+    const { family: _family, ...both } = changed[0]!;
+    return [both];
+  });
+}
+
+/** Rules of the base files that can be read; a node refuses a bundle with others. */
+function rulesOf(view: View, profile: string, family: Family): readonly Rule[] {
+  const texts = (['first', 'last'] as const).map(
+    (where) => view.files.get(baseFile(profile, where, toolOf[family])) ?? '',
+  );
+  const lines = texts.flatMap((text) => text.split('\n')).filter((line) => line.startsWith('-A '));
+  return lines.flatMap((line) => {
+    const rule = readRule(line, family);
+    return isRuleError(rule) ? [] : [rule];
+  });
+}
+
+function answersOf(rules: readonly Rule[]): Record<(typeof questions)[number], string> {
+  // In mode ipvs another one is for endpoints that meet themselves.
+  const masquerading = rules.flatMap(({ target, matches }) =>
+    target?.kind === 'masquerade' && !matches.some(({ kind }) => kind === 'set') ? [target] : [],
+  );
+  return {
+    established: forwarded(rules, 'ESTABLISHED'),
+    invalid: forwarded(rules, 'INVALID'),
+    'source-ports':
+      masquerading.length > 0 && masquerading.every(({ randomFully }) => randomFully) ? 'at random' : 'in order',
+  };
+}
+
+const verdicts: Readonly<Record<string, string>> = { accept: 'let through', drop: 'DROP', reject: 'REJECT' };
+
+/** What the first rule of KUBE-FORWARD that asks for a state alone does with it. */
+function forwarded(rules: readonly Rule[], state: 'ESTABLISHED' | 'INVALID'): string {
+  const first = rules.find(({ chain, matches }) => {
+    const asked = matches.filter(({ kind }) => kind !== 'comment');
+    const [only] = asked;
+    const asksState = only?.kind === 'conntrack' && only.states.includes(state) !== only.negated;
+    return chain === 'KUBE-FORWARD' && asked.length === 1 && asksState;
+  });
+  return verdicts[first?.target?.kind ?? ''] ?? 'left to other rules';
+}
+
+function sysctlChanges({ old, new: fresh }: SettingChange): readonly Change[] {
+  const [was, is] = [old, fresh].map((lines) => new Map(lines.map(readSetting)));
+  const names = [...new Set([...was!.keys(), ...is!.keys()])].toSorted();
+  return names.map((name) => {
+    const [before, after] = [was!.get(name), is!.get(name)];
+    return {
+      what: 'sysctl',
+      ...(before === undefined ? {} : { old: `${name} ${before}` }),
+      ...(after === undefined ? {} : { new: before === undefined ? `${name} ${after}` : after }),
+    };
+  });
+}
+
+/** `@kernel=4.1..5.8 net.ipv4.vs.conn_reuse_mode = 0` as a name with its guard, and a value. */
+function readSetting(line: string): readonly [name: string, value: string] {
+  const at = line.indexOf(' = ');
+  return at < 0 ? [line, ''] : [line.slice(0, at), line.slice(at + 3)];
+}

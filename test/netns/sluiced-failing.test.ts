@@ -1,0 +1,130 @@
+import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
+
+/** The real program on the real kernel, when a tool, the way back or the disk fails, and when nobody tells it of a new bundle. */
+
+let node: SluicedNode;
+let directory: string;
+
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+  ({ directory } = node);
+});
+afterEach(() => node.remove());
+
+type Backend = 'nft' | 'legacy';
+
+const dual = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
+  sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'] });
+
+/**
+ * Lets restore tools end with 1, on the node and not in scratch namespaces, which lack the chain that tells the node.
+ * @param broken by tool, such as `ip6tables`, a shell condition
+ * @returns what lays the tools over those of the system
+ */
+async function breakTools(backend: Backend, broken: Readonly<Record<string, string>>): Promise<string> {
+  mkdirSync(`${directory}/tools`);
+  for (const [name, when] of Object.entries(broken)) {
+    await node.tool([`${name}-${backend}`, '-t', 'nat', '-N', 'SLT-NODE']);
+    const restore = `${name}-${backend}-restore`;
+    const isNode = `${name}-${backend} -w 5 -t nat -S SLT-NODE >/dev/null 2>&1`;
+    const fail = 'cat >/dev/null; echo broken on purpose >&2; exit 1';
+    const script = `if ${isNode} && ${when}; then ${fail}; fi\nexec xtables-${backend}-multi ${restore} "$@"\n`;
+    writeFileSync(`${directory}/tools/${restore}`, `#!/bin/sh\n${script}`, { mode: 0o755 });
+  }
+  return `mount -t overlay overlay -o lowerdir=${directory}/tools:/usr/sbin /usr/sbin &&`;
+}
+
+const applyAfter = (before: string): ReturnType<SluicedNode['sluiced']> =>
+  node.sluicedAfter(before, 'apply', `${directory}/rendered`);
+
+describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+
+  test('when ip6tables refuses after IPv4 was changed, both families are as before', async () => {
+    node.writeConfig(backend);
+    writeBundle(`${directory}/rendered`, dual(1));
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    const log = `${directory}/log`;
+    const tools = await breakTools(backend, { iptables: `! echo 4 >>${log}`, ip6tables: `echo 6 >>${log}` });
+    const before = await node.rules(backend);
+    writeBundle(`${directory}/rendered`, dual(2));
+    expect(await applyAfter(tools)).toMatchObject({
+      exitCode: 4,
+      stdout: expect.stringContaining('broken on purpose'),
+    });
+    expect(readFileSync(log, 'utf8'), 'IPv4 was changed first').toMatch(/^4\n(4\n)*6\n/);
+    expect(await node.rules(backend)).toBe(before);
+    expect(node.journal()?.open).toBeNull();
+  });
+
+  test('a state directory that is full or read-only is refused with what to do, and no rule is touched', async () => {
+    node.writeConfig(backend);
+    writeBundle(
+      `${directory}/rendered`,
+      sampleBundle({ services: { 'shop/web': Array.from({ length: 90 }, (_, n) => n + 1) } }),
+    );
+    mkdirSync(`${directory}/state`);
+    const before = await node.rules(backend);
+    const on = (options: string): string => `mount -t tmpfs -o ${options} tmpfs ${directory}/state &&`;
+    expect(await applyAfter(on('size=64k'))).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining('Make room'),
+    });
+    expect(await node.rules(backend)).toBe(before);
+    expect(await applyAfter(on('ro'))).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('writable') });
+    expect(await node.rules(backend)).toBe(before);
+  });
+});
+
+describe('sluiced', () => {
+  beforeEach((context) => needBackend(context, 'nft'));
+
+  test('is held with exit code 5 when the way back fails, too, and `rollback N` frees it', {
+    timeout: 60_000,
+  }, async () => {
+    node.writeConfig('nft');
+    writeBundle(`${directory}/rendered`, dual(1));
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    const flag = `${directory}/broken`;
+    const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables: `touch ${flag}` });
+    const before = await node.rules('nft');
+    writeBundle(`${directory}/rendered`, dual(2));
+    expect(await applyAfter(tools)).toMatchObject({
+      exitCode: 5,
+      stdout: expect.stringContaining('a person must look'),
+    });
+    expect(await node.rules('nft')).not.toBe(before);
+    expect(await node.apply(), 'a held node takes nothing').toMatchObject({ exitCode: 5 });
+    expect(await node.sluiced('rollback', '1')).toMatchObject({ exitCode: 0 });
+    expect(await node.rules('nft')).toBe(before);
+    expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
+  });
+
+  test('looks at once when it gets SIGHUP, also where no event tells it of a new bundle', async () => {
+    node.writeConfig('nft');
+    const config = `${directory}/sluiced.yaml`;
+    writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 600'));
+    for (const [name, endpoint] of [
+      ['one', 1],
+      ['two', 2],
+    ] as const)
+      writeBundle(`${directory}/far/${name}`, dual(endpoint));
+    // A link in the middle of the way: neither the first nor the last directory shows that it is swapped.
+    symlinkSync('one', `${directory}/far/now`);
+    symlinkSync('far/now', `${directory}/rendered`);
+    const daemon = node.start();
+    await until('the first bundle is in', async () => node.journal()?.current?.number === 1);
+    symlinkSync('two', `${directory}/far/next`);
+    renameSync(`${directory}/far/next`, `${directory}/far/now`);
+    await sleep(1_000);
+    expect(node.journal()?.current?.number, 'nobody told it').toBe(1);
+    daemon.kill('SIGHUP');
+    await until('the second bundle is in', async () => node.journal()?.current?.number === 2);
+  });
+});
