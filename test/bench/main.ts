@@ -8,6 +8,7 @@ import { listTree } from '../../packages/renderer/src/load/tree.ts';
 import { clusterList, daemonSet, type Shape } from './data.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 import { review } from './review.ts';
+import { watchBench } from './watch.ts';
 
 const root = join(import.meta.dirname, '../..');
 const sluice = join(root, 'bin/sluice');
@@ -136,3 +137,4 @@ await renderJson(
 await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
 await review(sluice, scratch, rounds);
 oneEndpoint(1000);
+await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 });

@@ -10,7 +10,7 @@ test('docs/sluiced.yaml is accepted, and shows the defaults', () => {
   const { probes, ...rest } = config as ReturnType<typeof defaultConfig>;
   const { probes: _none, ...defaults } = defaultConfig('node-a');
   expect(rest).toEqual(defaults);
-  expect(probes.map(({ name }) => name)).toEqual(['web', 'dns', 'api']);
+  expect(probes.map(({ name }) => name)).toEqual(['web', 'dns', 'registry', 'api']);
 });
 
 test.each([
@@ -47,6 +47,20 @@ test.each([
     'docs/sluiced.yaml',
   ],
   ['a drain of more than a day', 'node: a\nipvs: {drainSeconds: 86401}\n', '4:22', 'drainSeconds', 'docs/sluiced.yaml'],
+  [
+    'a probe that could never fail',
+    'node: a\nprobes: [{name: x, tcp: "10.0.0.1:80", attempts: 2, failures: 3}]\n',
+    '4:',
+    'could never fail',
+    'docs/sluiced.yaml',
+  ],
+  [
+    'a name that is none',
+    'node: a\nprobes: [{name: x, dns: "10.0.0.1:53", query: "a..b"}]\n',
+    '4:',
+    'it is no DNS name',
+    'docs/sluiced.yaml',
+  ],
   ['a key that stands twice', 'node: a\nnode: b\n', '4:1', 'unique', 'docs/sluiced.yaml'],
 ])('%s is a problem with its place', (_title, text, at, message, hint) => {
   const read = readConfig('sluiced.yaml', head + text);

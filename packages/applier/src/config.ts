@@ -20,15 +20,32 @@ const subdomain = v.pipe(
   v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/, 'it is no DNS subdomain'),
 );
 
+/** RFC 1035, section 2.3.4: labels of at most 63 characters. Names of Services may have underscores in front (SRV). */
+const domainName = v.pipe(
+  v.string(),
+  v.maxLength(253),
+  v.regex(
+    /^([a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)*\.?$/,
+    'it is no DNS name',
+  ),
+);
+
 const probeTimes = {
   name: v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'it is no DNS label')),
   attempts: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100)), limits.probeAttemptsDefault),
+  failures: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(100))),
   intervalSeconds: v.optional(seconds, limits.probeIntervalMsDefault / 1000),
   timeoutSeconds: v.optional(seconds, limits.probeTimeoutMsDefault / 1000),
 };
 const probeSchema = v.union([
   v.strictObject({ ...probeTimes, http: v.pipe(v.string(), v.regex(/^https?:\/\/[^\s]+$/, 'it is no http URL')) }),
   v.strictObject({ ...probeTimes, tcp: hostPort }),
+  v.strictObject({
+    ...probeTimes,
+    dns: hostPort,
+    query: domainName,
+    type: v.optional(v.picklist(['A', 'AAAA']), 'A'),
+  }),
   v.strictObject({ ...probeTimes, exec: v.tupleWithRest([absolutePath], v.string()) }),
 ]);
 
@@ -103,9 +120,9 @@ export function readConfig(file: string, text: string): Config | { readonly prob
       problems: parsed.issues.flatMap(innermost).map((issue) => problemOf(issue, (path) => place(offset(path)))),
     };
   }
-  const doubled = doubledProbe(parsed.output.probes);
-  if (doubled === undefined) return parsed.output;
-  return { problems: [invalid(place(offsetOf(document, ['probes', doubled, 'name'])), 'two probes have this name')] };
+  const wrong = wrongProbe(parsed.output.probes);
+  if (wrong === undefined) return parsed.output;
+  return { problems: [invalid(place(offsetOf(document, ['probes', wrong.index, wrong.field])), wrong.why)] };
 }
 
 type Issue = v.InferIssue<typeof schema>;
@@ -162,7 +179,11 @@ function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unk
   return document.contents?.range?.[0] ?? 0;
 }
 
-function doubledProbe(probes: readonly ProbeConfig[]): number | undefined {
-  const index = probes.findIndex((probe, at) => probes.findIndex(({ name }) => name === probe.name) < at);
-  return index < 0 ? undefined : index;
+/** What no probe can tell of itself, or of its fields one by one. */
+function wrongProbe(probes: readonly ProbeConfig[]): { index: number; field: string; why: string } | undefined {
+  const doubled = probes.findIndex((probe, at) => probes.findIndex(({ name }) => name === probe.name) < at);
+  if (doubled >= 0) return { index: doubled, field: 'name', why: 'two probes have this name' };
+  const endless = probes.findIndex(({ failures, attempts }) => failures !== undefined && failures > attempts);
+  if (endless < 0) return undefined;
+  return { index: endless, field: 'failures', why: 'failures is more than attempts, the probe could never fail' };
 }

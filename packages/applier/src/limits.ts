@@ -68,7 +68,11 @@ export const limits = {
   /** The rounds of a trial are at most so far apart. */
   probeIntervalMsMax: 1_000,
   probeTimeoutMsDefault: 2_000,
-  probeBodyBytesMax: 64 * 1024,
+  probeBodyBytesMax: 4 * 1024,
+  /** A command that prints more is ended. */
+  probeOutputBytesMax: 1024 * 1024,
+  /** What of a failed probe's output is kept in the history. */
+  probeExcerptCharsMax: 400,
 
   /** How often going back is tried before the node is held for a person. */
   rollbackAttemptsMax: 5,

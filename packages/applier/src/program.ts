@@ -7,9 +7,9 @@ import type { Decision } from './rollout/ports.ts';
 export interface Surroundings {
   readonly terminal: Terminal;
   /** Runs a command and keeps its exit code for the end of the process. */
-  finish(work: () => Promise<number>): Promise<void>;
+  readonly finish: (work: () => Promise<number>) => Promise<void>;
   /** `sluiced run`: it also needs the process's clock, signals and environment. */
-  runDaemon(options: CommonOptions): Promise<number>;
+  readonly runDaemon: (options: CommonOptions) => Promise<number>;
 }
 
 /** For pages and completions, which read the commands and run none. */

@@ -8,7 +8,7 @@ import { LinuxKernel } from '../kernel/linux.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
-import { configuredProbes } from '../probe.ts';
+import { configuredProbes } from '../probe/probes.ts';
 import type { Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 import { Keeper } from '../transaction/keeper.ts';
@@ -44,7 +44,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       rehearsal: new Rehearsal(kernel, config.rehearse),
       journal,
       // Not with the lock: what a probe leaves running must not keep a successor out.
-      probes: configuredProbes(config.probes, runChildren()),
+      probes: configuredProbes(config.probes, clock, runChildren()),
       clock,
       person: wordsOf(config.state, () => journal.open?.version),
       report,

@@ -8,6 +8,8 @@ export interface Command {
   readonly args: readonly string[];
   readonly input?: string;
   readonly timeoutMs?: number;
+  /** Of each of the two outputs; a tool that prints more is ended. */
+  readonly outputBytesMax?: number;
 }
 
 /** How a run ended. A tool that could not be started, timed out or was killed has no exit code. */
@@ -31,7 +33,7 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  *   outlives its parent's `kill -9` and commits later
  */
 export function runChildren(lockFd?: number): Run {
-  return async ({ file, args, input, timeoutMs }) => {
+  return async ({ file, args, input, timeoutMs, outputBytesMax }) => {
     const stdin = input === undefined ? 'ignore' : 'pipe';
     const result = await execa(file, args, {
       env: toolEnvironment,
@@ -40,7 +42,7 @@ export function runChildren(lockFd?: number): Run {
       stripFinalNewline: false,
       timeout: timeoutMs ?? limits.commandTimeoutMs,
       forceKillAfterDelay: limits.commandKillDelayMs,
-      maxBuffer: limits.commandOutputBytesMax,
+      maxBuffer: outputBytesMax ?? limits.commandOutputBytesMax,
       // The types do not know that a further entry may be an open file.
       stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'],
       ...(input === undefined ? {} : { input }),

@@ -208,13 +208,15 @@ export interface ProbeResult {
   readonly seen: string;
 }
 
-/** The node's health checks. probe.ts implements it. */
+/** The node's health checks. probe/probes.ts implements it. */
 export interface Probes {
   readonly policies: readonly ProbePolicy[];
   /** The time from one round to the next. */
   readonly intervalMs: number;
   /** Every probe once, side by side. */
   once(): Promise<readonly ProbeResult[]>;
+  /** Every probe as often as its rule needs for a verdict, side by side: the state before a change. */
+  patiently(): Promise<readonly ProbeResult[]>;
 }
 
 /** When a probe counts as failed: `failures` of its last `window` answers were bad. */

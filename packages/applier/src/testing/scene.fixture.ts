@@ -56,7 +56,7 @@ async function startKeeper(
     kernel,
     rehearsal: new Rehearsal(kernel, true),
     journal,
-    probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe },
+    probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, patiently: probe },
     clock: { now: () => 0, sleep: async () => undefined, bootMs: () => 0 },
     person: { ask: async () => undefined },
     report: (event) => void self.events.push(event),

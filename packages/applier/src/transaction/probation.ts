@@ -130,8 +130,9 @@ export class ProbeJudge {
   /** The probes that count as failed, each with what was seen last; undefined when there are none. */
   get regression(): string | undefined {
     const failed = [...this.#policies.values()].flatMap(({ name, failures }) => {
-      const bad = (this.#answers.get(name) ?? []).filter(({ healthy }) => !healthy);
-      return bad.length >= failures ? [`${name} (${bad.at(-1)?.seen ?? ''})`] : [];
+      const answers = this.#answers.get(name) ?? [];
+      const bad = answers.filter(({ healthy }) => !healthy);
+      return bad.length >= failures ? [`${name} (${told(bad, answers.length)})`] : [];
     });
     return failed.length === 0 ? undefined : failed.join(', ');
   }
@@ -140,6 +141,11 @@ export class ProbeJudge {
   get isGood(): boolean {
     return [...this.#policies.keys()].every((name) => this.#answers.get(name)?.at(-1)?.healthy === true);
   }
+}
+
+function told(bad: readonly ProbeResult[], tries: number): string {
+  const seen = bad.at(-1)?.seen ?? '';
+  return tries === 1 ? seen : `failed ${bad.length} of ${tries} times, the last: ${seen}`;
 }
 
 /** Where the kernel is not what the trial needs: the switch on, entry chains as they were loaded. Cheap: it reads few chains. */

@@ -68,7 +68,8 @@ export async function transaction(change: Change, rules: ProbationRules, ports: 
   const { bundle, way, lane } = change;
   const refusal = await rehearse(bundle, way, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
-  const baseline = lane === 'release' ? await probes.once() : [];
+  // By the same rule as afterwards: a probe that flaps is judged alike.
+  const baseline = lane === 'release' ? await probes.patiently() : [];
   try {
     await journal.begin({ ...change, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {

@@ -1,9 +1,9 @@
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcp, type Server as TcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ProbeConfig } from './config.ts';
-import { runChildren } from './kernel/run.ts';
-import { configuredProbes } from './probe.ts';
+import type { ProbeConfig } from '../config.ts';
+import { runChildren } from '../kernel/run.ts';
+import { configuredProbes } from './probes.ts';
 
 let web: Server;
 let silent: TcpServer;
@@ -28,8 +28,10 @@ afterAll(() => {
   silent.close();
 });
 
+const slept: number[] = [];
+const clock = { now: () => 0, sleep: async (ms: number) => void slept.push(ms) };
 const times = { name: 'x', attempts: 3, intervalSeconds: 0.25, timeoutSeconds: 0.2 };
-const probesOf = (probe: ProbeConfig) => configuredProbes([probe], runChildren());
+const probesOf = (probe: ProbeConfig) => configuredProbes([probe], clock, runChildren());
 const http = (path: string): ProbeConfig => ({ ...times, http: `http://127.0.0.1:${portOf(web)}${path}` });
 
 test.each([
@@ -64,17 +66,40 @@ test.each([
   expect(result?.seen).toContain(seen);
 });
 
-test('a probe counts as failed when all of its attempts in a row were bad, and rounds are as far apart as the shortest asks', () => {
-  const probes = configuredProbes(
-    [
-      { ...times, tcp: '127.0.0.1:1' },
-      { ...times, name: 'y', attempts: 5, intervalSeconds: 0.1, tcp: '127.0.0.1:1' },
-    ],
-    runChildren(),
-  );
-  expect(probes.policies).toEqual([
-    { name: 'x', failures: 3, window: 3 },
-    { name: 'y', failures: 5, window: 5 },
+test('a patient probe asks until it passes, with the pauses between', async () => {
+  asked = 0;
+  slept.length = 0;
+  expect(await probesOf(http('/third')).patiently()).toMatchObject([{ healthy: true }]);
+  expect([asked, slept]).toEqual([3, [250, 250]]);
+});
+
+test('a patient probe gives up after its attempts', async () => {
+  asked = 0;
+  expect(await probesOf(http('/500')).patiently()).toMatchObject([
+    { healthy: false, seen: 'failed 3 of 3 times, the last: status 500: "x"' },
   ]);
-  expect(probes.intervalMs).toBe(100);
+  expect(asked).toBe(3);
+});
+
+test.each([
+  ['one bad answer of three does not count where two are needed', [true, false, true], 2, true],
+  ['two bad answers of three do', [true, false, false], 2, false],
+  ['two good answers decide early', [true, true], 2, true],
+  ['two bad answers decide early', [false, false], 2, false],
+  ['the first bad answer decides where one is enough', [false], 1, false],
+  ['one good answer decides where all must be bad', [false, true], 3, true],
+] as const)('of a window of three: %s', async (_title, answers, failures, healthy) => {
+  let tries = 0;
+  const run = async () => ({ exitCode: answers[tries++] ? 0 : 1, stdout: '', stderr: 'no luck', why: '' });
+  const probe: ProbeConfig = { ...times, attempts: 3, failures, exec: ['/bin/check'] };
+  const [result] = await configuredProbes([probe], clock, run).patiently();
+  expect([result?.healthy, tries]).toEqual([healthy, answers.length]);
+  expect(result?.seen ?? '').toContain(healthy ? 'exit code' : 'exit code 1: "no luck"');
+});
+
+test('what a probe printed is one line of plain text and has an end', async () => {
+  const stderr = `a\nb\u001b[31m${'x'.repeat(5000)}`;
+  const run = async () => ({ exitCode: 1, stdout: '', stderr, why: '' });
+  const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, run).once();
+  expect(result?.seen).toMatch(/^exit code 1: "a b\?\[31mx{10,400}…"$/);
 });

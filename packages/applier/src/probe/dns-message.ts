@@ -1,0 +1,51 @@
+/** The two record types that a name of a Service has. */
+export const recordTypes = { A: 1, AAAA: 28 } as const;
+export type RecordType = keyof typeof recordTypes;
+
+const headerBytes = 12;
+const classInternet = 1;
+/** RFC 1035, section 4.1.1: "recursion desired". */
+const flagsQuery = 0x0100;
+
+/** The answer codes of RFC 1035, section 4.1.1, by number. */
+const codes = ['NOERROR', 'FORMERR', 'SERVFAIL', 'NXDOMAIN', 'NOTIMP', 'REFUSED'];
+
+/**
+ * A question for one name (RFC 1035, section 4.1).
+ * @param id tells which question an answer belongs to
+ * @param name without an empty label; the config has checked it
+ */
+export function dnsQuestion(id: number, name: string, type: RecordType): Buffer {
+  const header = Buffer.alloc(headerBytes);
+  header.writeUInt16BE(id, 0);
+  header.writeUInt16BE(flagsQuery, 2);
+  header.writeUInt16BE(1, 4);
+  const labels = name
+    .replace(/\.$/, '')
+    .split('.')
+    .flatMap((label) => [Buffer.from([label.length]), Buffer.from(label, 'latin1')]);
+  const end = Buffer.from([0, 0, recordTypes[type], 0, classInternet]);
+  return Buffer.concat([header, ...labels, end]);
+}
+
+/** What an answer says. */
+export interface DnsAnswer {
+  /** Such as `NOERROR`. */
+  readonly code: string;
+  readonly answers: number;
+}
+
+/**
+ * Reads an answer as far as health asks: whether it belongs to the question, its code and how many records it has.
+ * @returns undefined for anything that is no answer to this question; it is not counted, as a resolver would not
+ */
+export function readDnsAnswer(message: Buffer, question: Buffer): DnsAnswer | undefined {
+  if (message.length < question.length || message.readUInt16BE(0) !== question.readUInt16BE(0)) return undefined;
+  const flags = message.readUInt16BE(2);
+  const isAnswer = (flags & 0x8000) !== 0;
+  // Servers may change the case of names, RFC 1035 section 2.3.3.
+  const asked = (bytes: Buffer): string => bytes.toString('latin1', headerBytes, question.length).toLowerCase();
+  if (!isAnswer || message.readUInt16BE(4) !== 1 || asked(message) !== asked(question)) return undefined;
+  const code = flags & 0x000f;
+  return { code: codes[code] ?? `code ${code}`, answers: message.readUInt16BE(6) };
+}

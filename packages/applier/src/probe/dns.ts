@@ -1,0 +1,42 @@
+import { randomInt } from 'node:crypto';
+import { createSocket } from 'node:dgram';
+import { isIPv6 } from 'node:net';
+import { dnsQuestion, readDnsAnswer, type RecordType } from './dns-message.ts';
+import { hostAndPort, type Seen } from './seen.ts';
+
+/** A question to a name server over UDP. */
+export interface DnsProbe {
+  /** `address:port` of the server. */
+  readonly dns: string;
+  readonly query: string;
+  readonly type: RecordType;
+}
+
+/**
+ * Healthy: the server answers NOERROR with at least one record. Each try has a socket, and so a port, of its own: connection tracking
+ * has an entry for an old one and sends it where it went before.
+ */
+export function tryDns({ dns, query, type }: DnsProbe, timeoutMs: number): Promise<Seen> {
+  const { promise, resolve } = Promise.withResolvers<Seen>();
+  const { host, port } = hostAndPort(dns);
+  const socket = createSocket(isIPv6(host) ? 'udp6' : 'udp4');
+  const question = dnsQuestion(randomInt(0x10000), query, type);
+  const end = (healthy: boolean, seen: string): void => {
+    clearTimeout(timer);
+    socket.removeAllListeners('message');
+    socket.removeAllListeners('error').on('error', () => {});
+    socket.close();
+    resolve({ healthy, seen });
+  };
+  const timer = setTimeout(() => end(false, `no answer within ${timeoutMs} ms`), timeoutMs);
+  socket.on('error', (error) => end(false, error.message));
+  socket.on('message', (message) => {
+    const answer = readDnsAnswer(message, question);
+    if (!answer) return;
+    const records = `${answer.answers} record${answer.answers === 1 ? '' : 's'}`;
+    end(answer.code === 'NOERROR' && answer.answers > 0, `${answer.code}, ${records} of type ${type}`);
+  });
+  // Connected, so that "port unreachable" comes back as an error instead of silence.
+  socket.connect(port, host, () => socket.send(question));
+  return promise;
+}

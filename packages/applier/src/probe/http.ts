@@ -1,0 +1,40 @@
+import { get as getPlain, type IncomingMessage } from 'node:http';
+import { get as getSecure } from 'node:https';
+import { limits } from '../limits.ts';
+import { withExcerpt } from './excerpt.ts';
+import type { Seen } from './seen.ts';
+
+/** Healthy: a status from 200 to 399, as the kubelet counts. Redirects are not followed; of other answers the body is told. */
+export function tryHttp(url: string, timeoutMs: number): Promise<Seen> {
+  const { promise, resolve } = Promise.withResolvers<Seen>();
+  const get = url.startsWith('https:') ? getSecure : getPlain;
+  const request = get(url, { agent: false, headers: { 'user-agent': 'sluiced', connection: 'close' } }, (response) => {
+    const status = response.statusCode ?? 0;
+    if (status >= 200 && status < 400) {
+      response.destroy();
+      return resolve({ healthy: true, seen: `status ${status}` });
+    }
+    readSome(response, (body) => resolve({ healthy: false, seen: withExcerpt(`status ${status}`, body) }));
+  });
+  const timer = setTimeout(() => request.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  request.on('error', (error) => resolve({ healthy: false, seen: error.message }));
+  request.on('close', () => clearTimeout(timer));
+  return promise;
+}
+
+/** The beginning of a body. A server that sends no end is cut off by the time-out of the request. */
+function readSome(response: IncomingMessage, done: (text: string) => void): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const finish = (): void => {
+    done(Buffer.concat(chunks).toString('utf8'));
+    response.destroy();
+  };
+  response.on('data', (chunk: Buffer) => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes >= limits.probeBodyBytesMax) finish();
+  });
+  response.on('end', finish);
+  response.on('error', finish);
+}

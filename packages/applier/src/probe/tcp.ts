@@ -1,0 +1,15 @@
+import { connect } from 'node:net';
+import { hostAndPort, type Seen } from './seen.ts';
+
+/** Healthy: the connection is accepted. */
+export function tryTcp(address: string, timeoutMs: number): Promise<Seen> {
+  const { promise, resolve } = Promise.withResolvers<Seen>();
+  const socket = connect(hostAndPort(address));
+  socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`no answer within ${timeoutMs} ms`)));
+  socket.on('connect', () => {
+    resolve({ healthy: true, seen: 'connected' });
+    socket.destroy();
+  });
+  socket.on('error', (error) => resolve({ healthy: false, seen: error.message }));
+  return promise;
+}

@@ -1,0 +1,126 @@
+// `sluice watch` on a large cluster: from a change at the API to the complete directory, its memory and what it does when nothing happens.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, watch as watchFile } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { completeFile } from '@sluice/bundle';
+import { type Item, token } from '../cluster/apiserver.fixture.ts';
+import { LiveCluster } from '../cluster/live.fixture.ts';
+import { clusterList, type Shape } from './data.ts';
+import { report } from './measure.ts';
+
+const resources: Readonly<Record<string, string>> = {
+  Service: 'services',
+  EndpointSlice: 'endpointslices',
+  Node: 'nodes',
+};
+const changes = 60;
+const idleSeconds = 10;
+const startMs = 120_000;
+const changeMs = 30_000;
+
+/** @param sluice the program to measure */
+export async function watchBench(sluice: string, shape: Shape): Promise<void> {
+  const api = await LiveCluster.start();
+  const { items } = clusterList(shape);
+  const of = (kind: string): Item[] => items.filter((item) => item['kind'] === kind);
+  for (const [kind, resource] of Object.entries(resources)) api.load(resource, of(kind));
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-watch-bench-'));
+  const out = join(dir, 'rendered');
+  const kubeconfig = api.server.kubeconfig({ token });
+  const started = performance.now();
+  const child = spawn(sluice, ['watch', '-o', out, '--kubeconfig', kubeconfig], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  try {
+    const pid = child.pid ?? 0;
+    await until(() => sealOf(out) !== '', startMs);
+    const first = performance.now() - started;
+    const latencies = await measureChanges(api, of('EndpointSlice'), out);
+    const before = cpuSeconds(pid);
+    await sleep(idleSeconds * 1_000);
+    const idle = ((cpuSeconds(pid) - before) / idleSeconds) * 100;
+    const at = (share: number): string => `${(latencies[Math.ceil(latencies.length * share) - 1] ?? 0).toFixed(0)} ms`;
+    const title = `sluice watch, ${shape.services} Services with ${shape.services * shape.endpointsPerService} endpoints`;
+    report(
+      `${title}: from the API's event to the complete directory`,
+      `p50 ${at(0.5)}, p99 ${at(0.99)}`,
+      'p99 under 1 s to the kernel',
+      `${latencies.length} changes, one at a time; first directory after ${(first / 1000).toFixed(1)} s`,
+    );
+    report(
+      `${title}: memory`,
+      `${residentMegabytes(pid).toFixed(0)} MB`,
+      'under 600 MB',
+      'resident, after the changes',
+    );
+    report(`${title}: processor while nothing happens`, `${idle.toFixed(2)} %`, 'under 1 %', `over ${idleSeconds} s`);
+  } finally {
+    child.kill('SIGTERM');
+    await new Promise((resolve) => child.once('exit', resolve));
+    await api.server.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** Milliseconds, sorted. */
+async function measureChanges(api: LiveCluster, slices: readonly Item[], out: string): Promise<number[]> {
+  const latencies: number[] = [];
+  for (let change = 0; change < changes; change++) {
+    const slice = slices[(change * 97) % slices.length] as Item;
+    const [head, ...others] = slice['endpoints'] as Item[];
+    const seal = sealOf(out);
+    const begun = performance.now();
+    api.put('endpointslices', { ...slice, endpoints: [{ ...head, addresses: [`10.200.${change}.1`] }, ...others] });
+    await changed(out, seal);
+    latencies.push(performance.now() - begun);
+    // As far apart that the pace does not count.
+    await sleep(300);
+  }
+  return latencies.toSorted((a, b) => a - b);
+}
+
+/** Waits until the directory is complete with another digest. */
+async function changed(out: string, seal: string): Promise<void> {
+  const isNew = (): boolean => !['', seal].includes(sealOf(out));
+  let wake = (): void => {};
+  const watcher = watchFile(out, () => wake());
+  try {
+    const end = performance.now() + changeMs;
+    while (!isNew()) {
+      if (performance.now() > end) throw new Error('a change did not reach the directory');
+      await Promise.race([new Promise<void>((resolve) => (wake = resolve)), sleep(20)]);
+    }
+  } finally {
+    watcher.close();
+  }
+}
+
+async function until(condition: () => boolean, timeoutMs: number): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  while (!condition()) {
+    if (performance.now() > end) throw new Error('waited in vain');
+    await sleep(50);
+  }
+}
+
+function sealOf(out: string): string {
+  try {
+    return readFileSync(join(out, completeFile), 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function residentMegabytes(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+/** User and system time: fields 14 and 15 of /proc/PID/stat, in hundredths of a second. */
+function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
