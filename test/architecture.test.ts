@@ -34,6 +34,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/commands': [
     'applier/config',
     'applier/daemon',
+    'applier/health',
     'applier/inbox',
     'applier/journal',
     'applier/kernel',
@@ -60,6 +61,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/store': ['applier/ipvs', 'applier/rollout', 'bundle'],
   'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/health': ['applier/limits', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
   'applier/status': ['applier/rollout', 'bundle'],

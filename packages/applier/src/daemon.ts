@@ -27,6 +27,10 @@ export interface DaemonParts {
   readonly scanIntervalMs: number;
   /** Called once, when the kernel holds the confirmed rules or is known not to. */
   readonly ready: () => void;
+  /** Called with the files of a bundle that the kernel now holds. */
+  readonly taken?: (files: Tree['files']) => Promise<void>;
+  /** Called once a round, for what is tried again until it succeeds. */
+  readonly round?: () => Promise<void>;
 }
 
 /**
@@ -70,6 +74,7 @@ export class Daemon {
       }
       if (first) ready();
       await this.#look();
+      await this.#parts.round?.();
       this.#parts.status.beat();
       await this.#sleep(dueMs - monotonicMs());
     }
@@ -150,6 +155,7 @@ export class Daemon {
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
+    if (isIn) await this.#parts.taken?.(arrival.tree.files);
   }
 
   async #put(tree: Tree): Promise<Outcome | undefined> {

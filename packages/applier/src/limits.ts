@@ -74,6 +74,10 @@ export const limits = {
   /** What of a failed probe's output is kept in the history. */
   probeExcerptCharsMax: 400,
 
+  /** Load balancers ask health-check node ports with small requests. */
+  healthRequestMs: 5_000,
+  healthConnectionsMax: 256,
+
   /** How often going back is tried before the node is held for a person. */
   rollbackAttemptsMax: 5,
   rollbackIntervalMs: 1_000,

@@ -16,7 +16,17 @@ export interface StatusReport {
 
 /** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
 const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION', 'FIGHT']);
-type AlarmCode = ProblemCode | 'KERNEL' | 'NO_GENERATION' | 'FIGHT' | 'ROLLED_BACK' | 'BUNDLE_ABSENT' | 'STRANGERS';
+/** Alarms that no other bundle clears. */
+const lastingAlarms: ReadonlySet<string> = new Set(['STRANGERS', 'HEALTH_PORT']);
+type AlarmCode =
+  | ProblemCode
+  | 'KERNEL'
+  | 'NO_GENERATION'
+  | 'FIGHT'
+  | 'ROLLED_BACK'
+  | 'BUNDLE_ABSENT'
+  | 'STRANGERS'
+  | 'HEALTH_PORT';
 
 /** Collects what the daemon knows and serves it. Read-only: no request changes anything. */
 export class Status {
@@ -75,6 +85,11 @@ export class Status {
     return this.#monotonicMs() - this.#beatMs < this.#stallMs;
   }
 
+  /** The rules in the kernel are known to be kept right. */
+  get healthy(): boolean {
+    return this.alive && ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code));
+  }
+
   stands(generation: Generation | undefined): void {
     this.#standing = generation;
     if (generation) this.clear('NO_GENERATION');
@@ -97,7 +112,7 @@ export class Status {
   }
 
   clearBundle(): void {
-    this.clear(...[...this.#alarms.keys()].filter((code) => !unhealthyAlarms.has(code) && code !== 'STRANGERS'));
+    this.clear(...[...this.#alarms.keys()].filter((code) => !unhealthyAlarms.has(code) && !lastingAlarms.has(code)));
   }
 
   ended(outcome: Outcome, seconds: number): void {
@@ -113,7 +128,7 @@ export class Status {
     const alarms = Object.fromEntries([...this.#alarms].toSorted(([a], [b]) => compareText(a, b)));
     return {
       node: this.#node,
-      healthy: this.alive && ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code)),
+      healthy: this.healthy,
       generation: this.#standing?.number ?? null,
       version: this.#standing?.version ?? null,
       alarms,

@@ -1,5 +1,7 @@
 import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
+import { declaredHealth } from '../health/declared.ts';
+import { HealthPorts } from '../health/ports.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { watchBundle } from '../inbox/watch.ts';
@@ -39,6 +41,11 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   });
   const server = await status.serve(config.listen);
   const notifier = startNotifier(surroundings.environment, () => status.alive);
+  const health = new HealthPorts({
+    healthy: () => status.healthy,
+    addresses: () => Object.values(interfaceAddresses()).flat(),
+    failed: (why) => (why === undefined ? status.clear('HEALTH_PORT') : status.raise('HEALTH_PORT', why)),
+  });
   const daemon = new Daemon({
     keeper: session.keeper,
     journal: session.journal,
@@ -49,6 +56,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     monotonicMs,
     scanIntervalMs,
     ready: notifier.ready,
+    taken: (files) => health.follow(declaredHealth(files, config.node)),
+    round: () => health.refresh(),
   });
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
   surroundings.onLook(() => daemon.poke());
@@ -62,6 +71,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   } finally {
     notifier.stop();
     await watcher.close();
+    health.close();
     server.closeAllConnections();
     server.close();
     session.close();

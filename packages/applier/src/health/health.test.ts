@@ -1,0 +1,138 @@
+import { get } from 'node:http';
+import { createServer, type AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
+import { declaredHealth } from './declared.ts';
+import { HealthPorts } from './ports.ts';
+
+const path = 'profiles/default/services/shop/web.iptables';
+/** A bundle with one Service whose comment block has these lines. */
+const bundle = (...lines: readonly string[]): ReadonlyMap<string, string> =>
+  new Map([
+    ...sampleBundle(),
+    [path, `# shop/web LoadBalancer\n${lines.map((line) => `# ${line}\n`).join('')}*nat\nCOMMIT\n`],
+  ]);
+const local = ['externalTrafficPolicy Local', 'health-check node port 32000'];
+
+describe('what a bundle declares', () => {
+  test.each([
+    ['a local endpoint counts', [...local, 'endpoint http 10.244.1.5:8080 node-a zone-a'], 1],
+    ['one of another node does not', [...local, 'endpoint http 10.244.1.5:8080 node-b'], 0],
+    ['one that is not ready does not', [...local, 'endpoint http 10.244.1.5:8080 node-a - not ready'], 0],
+    [
+      'one that ends does not, though it serves',
+      [...local, 'endpoint http 10.244.1.5:8080 node-a zone-a terminating'],
+      0,
+    ],
+    [
+      'nor one that ends and does not serve',
+      [...local, 'endpoint 10.244.1.5:8080 node-a not ready terminating, not serving'],
+      0,
+    ],
+    [
+      'one address with two ports counts once',
+      [...local, 'endpoint a 10.244.1.5:80 node-a', 'endpoint b 10.244.1.5:81 node-a'],
+      1,
+    ],
+    [
+      'both families count',
+      [...local, 'endpoint 10.244.1.5:80 node-a', 'endpoint [fd00::5]:80 node-a, for zones a,b'],
+      2,
+    ],
+  ])('%s', (_title, lines, localEndpoints) => {
+    expect(declaredHealth(bundle(...lines), sampleNode).services).toEqual([
+      { namespace: 'shop', name: 'web', port: 32000, localEndpoints },
+    ]);
+  });
+
+  test.each([
+    ['a Service with policy Cluster has no port', ['health-check node port 32000']],
+    ['a Service without a port has none', ['externalTrafficPolicy Local']],
+    ['a port beyond 65535 is none', ['externalTrafficPolicy Local', 'health-check node port 70000']],
+  ])('%s', (_title, lines) => {
+    expect(declaredHealth(bundle(...lines), sampleNode).services).toEqual([]);
+  });
+
+  test('a node that the bundle lacks has none', () => {
+    expect(declaredHealth(bundle(...local), 'other').services).toEqual([]);
+  });
+});
+
+describe('the ports', () => {
+  let ports: HealthPorts | undefined;
+  afterEach(() => ports?.close());
+
+  interface Heard {
+    readonly status: number | undefined;
+    readonly headers: Record<string, unknown>;
+    readonly body: string;
+  }
+  const ask = (port: number): Promise<Heard | string> =>
+    new Promise((resolve) => {
+      get({ host: '127.0.0.1', port, agent: false }, (response) => {
+        let body = '';
+        response.on('data', (chunk) => (body += String(chunk)));
+        response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body }));
+      }).on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? ''));
+    });
+  const freePort = (): Promise<number> =>
+    new Promise((resolve) => {
+      const server = createServer().listen(0, '127.0.0.1', () => {
+        const { port } = server.address() as AddressInfo;
+        server.close(() => resolve(port));
+      });
+    });
+  const one = (port: number, localEndpoints: number) => ({
+    services: [{ namespace: 'shop', name: 'web', port, localEndpoints }],
+    nodePortAddresses: ['127.0.0.0/8'],
+  });
+  let healthy: boolean;
+  let failed: string | undefined;
+  beforeEach(() => {
+    healthy = true;
+  });
+  const start = (): HealthPorts =>
+    (ports = new HealthPorts({
+      healthy: () => healthy,
+      addresses: () => ['127.0.0.1', '192.0.2.1'],
+      failed: (why) => (failed = why),
+    }));
+
+  test.each([
+    ['an endpoint and healthy rules are 200', 2, true, 200],
+    ['no endpoint is 503', 0, true, 503],
+    ['rules that are not kept right are 503', 2, false, 503],
+  ])('%s, with the body and headers of kube-proxy', async (_title, count, isHealthy, status) => {
+    healthy = isHealthy;
+    const port = await freePort();
+    await start().follow(one(port, count));
+    expect(await ask(port)).toMatchObject({
+      status,
+      headers: {
+        'content-type': 'application/json',
+        'x-content-type-options': 'nosniff',
+        'x-load-balancing-endpoint-weight': String(count),
+      },
+      body: `{\n\t"service": {\n\t\t"namespace": "shop",\n\t\t"name": "web"\n\t},\n\t"localEndpoints": ${count},\n\t"serviceProxyHealthy": ${isHealthy}\n}`,
+    });
+  });
+
+  test('a port is open exactly while the bundle has the Service', async () => {
+    const port = await freePort();
+    await start().follow(one(port, 1));
+    expect(await ask(port)).toMatchObject({ status: 200 });
+    await ports?.follow({ services: [], nodePortAddresses: [] });
+    expect(await ask(port)).toBe('ECONNREFUSED');
+  });
+
+  test('a port that somebody else has is told, and opened once it is free', async () => {
+    const other = createServer();
+    const port = await freePort();
+    await new Promise<void>((resolve) => other.listen(port, '127.0.0.1', resolve));
+    await start().follow(one(port, 1));
+    expect(failed).toContain(`health-check node port ${port}`);
+    await new Promise((resolve) => other.close(resolve));
+    await ports?.refresh();
+    expect([failed, await ask(port)]).toMatchObject([undefined, { status: 200 }]);
+  });
+});

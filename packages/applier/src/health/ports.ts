@@ -1,0 +1,102 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { cidrContains } from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import type { DeclaredHealth, HealthService } from './declared.ts';
+
+/** What the ports take from the daemon. */
+export interface HealthPortsParts {
+  /** Whether the rules in the kernel are known to be kept right: what `serviceProxyHealthy` says. */
+  readonly healthy: () => boolean;
+  /** The addresses of the machine's interfaces. */
+  readonly addresses: () => readonly string[];
+  /** A port could not be opened, or is open at last (`why` is undefined). */
+  readonly failed: (why: string | undefined) => void;
+}
+
+/** Listens on every address of both families; no address of a machine looks like it. */
+const everywhere = '*';
+
+/**
+ * The health-check node ports of a node: load balancers ask each node whether it has an endpoint of a Service with
+ * `externalTrafficPolicy: Local`. A port is open exactly while the node's bundle has its Service. Bodies and headers are kube-proxy's
+ * (`pkg/proxy/healthcheck/service_health.go`), so load balancers see no difference.
+ */
+export class HealthPorts {
+  readonly #parts: HealthPortsParts;
+  readonly #servers = new Map<string, Server>();
+  readonly #services = new Map<number, HealthService>();
+  #declared: DeclaredHealth = { services: [], nodePortAddresses: [] };
+
+  constructor(parts: HealthPortsParts) {
+    this.#parts = parts;
+  }
+
+  /** The node's rules are those of another bundle. */
+  async follow(declared: DeclaredHealth): Promise<void> {
+    this.#declared = declared;
+    await this.refresh();
+  }
+
+  /** Opens what is to be open and is not, such as a port that was taken or an address that came, and closes the rest. */
+  async refresh(): Promise<void> {
+    const { services, nodePortAddresses } = this.#declared;
+    this.#services.clear();
+    for (const service of services) this.#services.set(service.port, service);
+    const hosts = this.#hosts(nodePortAddresses);
+    const wanted = new Map(services.flatMap(({ port }) => hosts.map((host) => [`${host} ${port}`, { host, port }])));
+    for (const [key, server] of this.#servers) if (!wanted.has(key)) this.#close(key, server);
+    const failures: string[] = [];
+    for (const [key, { host, port }] of wanted) {
+      const why = this.#servers.has(key) ? undefined : await this.#open(key, host, port);
+      if (why !== undefined) failures.push(why);
+    }
+    this.#parts.failed(failures[0]);
+  }
+
+  /** Closes every port. */
+  close(): void {
+    for (const [key, server] of this.#servers) this.#close(key, server);
+  }
+
+  #hosts(cidrs: readonly string[]): readonly string[] {
+    if (cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith('/0'))) return [everywhere];
+    return this.#parts.addresses().filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
+  }
+
+  async #open(key: string, host: string, port: number): Promise<string | undefined> {
+    const server = createServer((request, response) => this.#answer(port, request, response));
+    server.headersTimeout = limits.healthRequestMs;
+    server.requestTimeout = limits.healthRequestMs;
+    server.maxConnections = limits.healthConnectionsMax;
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    server.on('error', (error) => resolve(`Cannot listen on health-check node port ${port}: ${error.message}`));
+    server.listen(host === everywhere ? { port } : { port, host, ipv6Only: host.includes(':') }, () =>
+      resolve(undefined),
+    );
+    const why = await promise;
+    if (why === undefined) this.#servers.set(key, server);
+    return why;
+  }
+
+  #close(key: string, server: Server): void {
+    this.#servers.delete(key);
+    server.close();
+    server.closeAllConnections();
+  }
+
+  #answer(port: number, request: IncomingMessage, response: ServerResponse): void {
+    request.resume();
+    const service = this.#services.get(port);
+    if (!service) return void response.writeHead(404).end();
+    const { namespace, name, localEndpoints } = service;
+    const serviceProxyHealthy = this.#parts.healthy();
+    response.writeHead(localEndpoints > 0 && serviceProxyHealthy ? 200 : 503, {
+      'Content-Type': 'application/json',
+      'X-Content-Type-Options': 'nosniff',
+      'X-Load-Balancing-Endpoint-Weight': String(localEndpoints),
+    });
+    response.end(
+      JSON.stringify({ service: { namespace, name }, localEndpoints, serviceProxyHealthy }, undefined, '\t'),
+    );
+  }
+}
