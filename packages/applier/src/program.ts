@@ -94,11 +94,18 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .action((dir: string, options) =>
       finish(async () => (await import('./commands/apply.ts')).apply(dir, options, terminal)),
     );
+  examples(onNode(program.command('boot')), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
+    .summary('put the confirmed rules back after a boot')
+    .description(
+      'Loads the last confirmed generation, or the one before it when that fails. Needs no network; exit code 4 for an older one.',
+    )
+    .action((options) => finish(async () => (await import('./commands/boot.ts')).boot(options, terminal)));
   examples(onNode(program.command('run')), ['sluiced run', 'sluiced run -c /etc/sluice/sluiced.yaml'])
     .summary('watch a bundle directory and apply complete bundles')
     .description(
       'Watches the bundle directory of the config and applies complete bundles. SIGHUP looks at once, SIGTERM ends.',
     )
+    .option('--no-rehearse', 'load nothing into a scratch network namespace first; wins over the config')
     .action((options) => finish(() => runDaemon(options)));
 }
 

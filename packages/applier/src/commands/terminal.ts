@@ -28,6 +28,8 @@ export interface CommonOptions {
   readonly config?: string;
   readonly node?: string;
   readonly state?: string;
+  /** False with `--no-rehearse`. */
+  readonly rehearse?: boolean;
 }
 
 export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
@@ -50,6 +52,7 @@ export function loadConfig(options: CommonOptions): Config {
     ...config,
     ...(options.node ? { node: options.node } : {}),
     ...(options.state ? { state: options.state } : {}),
+    ...(options.rehearse === false ? { rehearse: false } : {}),
   };
 }
 

@@ -1,0 +1,50 @@
+import { exitCodes } from '../rollout/outcome.ts';
+import type { Generation } from '../rollout/ports.ts';
+import { messageOf } from '../rollout/message.ts';
+import { openSession, type Session } from './session.ts';
+import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
+
+/**
+ * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
+ * that cannot be read, or that this kernel does not take, is passed over for the one before it.
+ */
+export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
+  const session = await openSession(loadConfig(options), 'change', () => undefined);
+  try {
+    const { keeper, history } = session;
+    const isUnreadable = history.standing === undefined && history.record.current !== null;
+    if (isUnreadable) return await fallBack(session, history.held ?? 'it cannot be read', terminal);
+    const left = await keeper.recover();
+    if (left?.kind === 'held') return tell(left, terminal);
+    const standing = history.standing;
+    if (!standing) {
+      terminal.out('no generation was confirmed yet: nothing to do\n');
+      return exitCodes.done;
+    }
+    try {
+      const steps = await keeper.settle();
+      terminal.out(`generation ${standing.number} (version ${standing.version}) is in place (${steps} steps)\n`);
+      return exitCodes.done;
+    } catch (error) {
+      return await fallBack(session, messageOf(error), terminal);
+    }
+  } finally {
+    session.close();
+  }
+}
+
+/** Tries what was confirmed before, the newest first. What stood before Sluice is not tried: it is no set of Service rules. */
+async function fallBack({ keeper, history }: Session, because: string, terminal: Terminal): Promise<number> {
+  const { current } = history.record;
+  terminal.err(`Cannot load generation ${current}: ${because}\n    The one before it is tried\n`);
+  for (let number = (current ?? 0) - 1; number > 0; number--) {
+    const target: Generation | undefined = await history.generation(number);
+    if (!target) continue;
+    const outcome = await keeper.backTo(target);
+    if (outcome.kind !== 'confirmed') continue;
+    terminal.out(`generation ${number} (version ${target.version}) is in place instead of ${current}\n`);
+    return exitCodes.rolledBack;
+  }
+  terminal.err('No older generation can be loaded: a person must look\n');
+  return exitCodes.held;
+}

@@ -1,0 +1,49 @@
+import { writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode } from './sluiced-node.ts';
+
+/** `sluiced boot` on the real kernel: what a node has before anything else runs. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+
+  /** Takes every rule away, as a reboot does. */
+  const forget = async (): Promise<void> => {
+    for (const table of ['nat', 'filter']) {
+      await node.tool([`iptables-${backend}`, '-t', table, '-F']);
+      await node.tool([`iptables-${backend}`, '-t', table, '-X']);
+    }
+  };
+  const put = async (endpoint: number): Promise<string> => {
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint] } }));
+    expect((await node.apply()).exitCode).toBe(0);
+    return node.rules(backend);
+  };
+
+  test('the confirmed rules are back; with a damaged generation, those of the one before', async () => {
+    node.writeConfig(backend);
+    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('nothing to do') });
+    const first = await put(1);
+    const second = await put(2);
+    await forget();
+    expect((await node.sluiced('boot')).exitCode).toBe(0);
+    expect(await node.rules(backend)).toBe(second);
+    await forget();
+    writeFileSync(`${node.directory}/state/generations/2/program.json`, 'damaged');
+    expect(await node.sluiced('boot')).toMatchObject({
+      exitCode: 4,
+      stdout: expect.stringContaining('generation 1'),
+      stderr: expect.stringContaining('is not what was written'),
+    });
+    expect(await node.rules(backend)).toBe(first);
+  });
+});
