@@ -39,6 +39,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/journal',
     'applier/kernel',
     'applier/limits',
+    'applier/log',
     'applier/preflight',
     'applier/probe',
     'applier/rollout',
@@ -64,11 +65,13 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/health': ['applier/limits', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
-  'applier/status': ['applier/rollout', 'bundle'],
+  'applier/metrics': ['applier/rollout', 'bundle'],
+  'applier/status': ['applier/metrics', 'applier/rollout', 'bundle'],
   'applier/rollout': ['applier/ipvs', 'applier/limits', 'bundle'],
   'applier/transaction': ['applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/config': ['applier/limits', 'bundle'],
   'applier/limits': ['bundle'],
+  'applier/log': [],
 };
 
 /** Places whose functions only turn values into values: they see no disk, no process, no clock. */

@@ -135,7 +135,7 @@ describe('sluiced run', () => {
     });
     expect(JSON.parse(report)).toMatchObject({ healthy: true, generation: 2 });
     expect(await node.rules('nft')).toBe(good);
-    expect(await node.ask('/metrics')).toContain('sluiced_outcomes_total{outcome="confirmed"} 2');
+    expect(await node.ask('/metrics')).toContain('sluice_outcomes_total{outcome="confirmed"} 2');
     mkdirSync(`${directory}/rendered`);
     writeBundle(`${directory}/rendered`, web(3));
     await until('the replaced directory is in', async () => (await generations()) === 3);

@@ -24,6 +24,7 @@ async function runDaemon(options: CommonOptions): Promise<number> {
   return run(options, {
     monotonicMs: () => performance.now(),
     stdout: process.stdout,
+    isTerminal: process.stdout.isTTY,
     environment: process.env,
     onStop(stop) {
       // Not `once`: execa ends the process at once when it finds itself alone with a signal while a tool runs.

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { ProxyMetrics } from './metrics.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 
@@ -43,33 +44,39 @@ export class Status {
   #standing: Generation | undefined;
   #beatMs: number;
 
-  /** @param stallMs how long the loop may be silent before `/livez` fails */
-  constructor(node: string, monotonicMs: () => number, stallMs: number) {
+  readonly #proxy: ProxyMetrics;
+
+  /**
+   * @param stallMs how long the loop may be silent before `/livez` fails
+   * @param nowMs the time of day, for metrics that hold one
+   */
+  constructor(node: string, monotonicMs: () => number, stallMs: number, nowMs: () => number = () => 0) {
+    this.#proxy = new ProxyMetrics(this.#registry, nowMs);
     this.#node = node;
     this.#monotonicMs = monotonicMs;
     this.#stallMs = stallMs;
     this.#beatMs = monotonicMs();
     const registers = [this.#registry];
     this.#outcomes = new Counter({
-      name: 'sluiced_outcomes_total',
+      name: 'sluice_outcomes_total',
       help: 'Bundles by how putting them in ended',
       labelNames: ['outcome'],
       registers,
     });
     this.#repairs = new Counter({
-      name: 'sluiced_repairs_total',
+      name: 'sluice_repairs_total',
       help: 'Times that rules changed by others were put right',
       registers,
     });
-    this.#generation = new Gauge({ name: 'sluiced_generation', help: 'The confirmed generation', registers });
+    this.#generation = new Gauge({ name: 'sluice_generation', help: 'The confirmed generation', registers });
     this.#alarmGauge = new Gauge({
-      name: 'sluiced_alarm',
+      name: 'sluice_alarm',
       help: '1 for everything that is not as it should be',
       labelNames: ['code'],
       registers,
     });
     this.#duration = new Histogram({
-      name: 'sluiced_apply_duration_seconds',
+      name: 'sluice_apply_duration_seconds',
       help: 'From a complete bundle to its outcome',
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
       registers,
@@ -94,6 +101,7 @@ export class Status {
     this.#standing = generation;
     if (generation) this.clear('NO_GENERATION');
     this.#generation.set(generation?.number ?? -1);
+    this.#proxy.stands(generation);
   }
 
   raise(code: AlarmCode, why: string): void {
@@ -118,6 +126,7 @@ export class Status {
   ended(outcome: Outcome, seconds: number): void {
     this.#outcomes.inc({ outcome: outcome.kind });
     this.#duration.observe(seconds);
+    this.#proxy.synced(outcome, seconds);
   }
 
   repaired(): void {
@@ -158,8 +167,10 @@ export class Status {
     const json = (): string => `${JSON.stringify(report, undefined, 2)}\n`;
     switch (request.url ?? '') {
       case '/livez':
+        this.#proxy.livez(this.alive ? 200 : 503);
         return send(this.alive ? 200 : 503, 'text/plain', this.alive ? 'ok\n' : 'the loop stands still\n');
       case '/healthz':
+        this.#proxy.healthz(report.healthy ? 200 : 503);
         return send(report.healthy ? 200 : 503, 'application/json', json());
       case '/status':
         return send(200, 'application/json', json());

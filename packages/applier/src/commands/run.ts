@@ -7,6 +7,7 @@ import { trustOf } from '../inbox/trust.ts';
 import { watchBundle } from '../inbox/watch.ts';
 import { interfaceAddresses } from '../kernel/facts.ts';
 import { limits } from '../limits.ts';
+import { formedStream, logForm } from '../log.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
 import { openSession } from './session.ts';
@@ -16,6 +17,8 @@ import { type CommonOptions, loadConfig } from './terminal.ts';
 export interface Surroundings {
   readonly monotonicMs: () => number;
   readonly stdout: DestinationStream;
+  /** Whether a person reads the output. */
+  readonly isTerminal: boolean;
   /** `NOTIFY_SOCKET` and `WATCHDOG_USEC` of systemd. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Calls back when the process is asked to end. */
@@ -27,10 +30,13 @@ export interface Surroundings {
 /** `sluiced run`: watches the bundle directory until it is asked to end. */
 export async function run(options: CommonOptions, surroundings: Surroundings): Promise<number> {
   const config = loadConfig(options);
-  const log = pino({ base: null }, surroundings.stdout);
+  const log = pino(
+    { base: null },
+    formedStream(logForm(surroundings.environment, surroundings.isTerminal), surroundings.stdout),
+  );
   const { monotonicMs } = surroundings;
   const scanIntervalMs = config.scanIntervalSeconds * 1000;
-  const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs);
+  const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
   const session = await openSession(config, 'change', (event, details) => {
     if (event !== 'strangers') return log.info(details, event);
     if (details['chains'] === 0) return status.clear('STRANGERS');

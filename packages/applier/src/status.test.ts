@@ -1,0 +1,97 @@
+import { get } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, test } from 'vitest';
+import type { Generation } from './rollout/ports.ts';
+import { Status } from './status.ts';
+
+const nat = {
+  chains: new Map([['KUBE-SERVICES', ['-A KUBE-SERVICES -j RETURN', '-A KUBE-SERVICES -j RETURN']]]),
+  jumps: [],
+};
+const filter = { chains: new Map(), jumps: ['-A INPUT -j KUBE-FIREWALL'] };
+const generation: Generation = {
+  number: 7,
+  version: 'v7',
+  state: { families: { ipv4: { nat, filter } }, sysctls: new Map() },
+};
+
+const ask = (port: number, path: string): Promise<{ status: number | undefined; body: string }> =>
+  new Promise((resolve, reject) => {
+    get({ host: '127.0.0.1', port, path, agent: false }, (response) => {
+      let body = '';
+      response.on('data', (chunk) => (body += String(chunk)));
+      response.on('end', () => resolve({ status: response.statusCode, body }));
+    }).on('error', reject);
+  });
+
+const name = '[a-zA-Z_:][a-zA-Z0-9_:]*';
+const label = '[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\\\\n]|\\\\["\\\\n])*"';
+const sampleForm = new RegExp(
+  `^(${name})(?:\\{(${label}(?:,${label})*)\\})? (-?[0-9.]+(?:e[-+]?[0-9]+)?|[-+]Inf|NaN)$`,
+);
+
+/** Reads the text format 0.0.4 of Prometheus strictly: help and type once before their samples, no sample twice. */
+function readExposition(text: string): ReadonlyMap<string, string> {
+  expect(text.endsWith('\n')).toBe(true);
+  const samples = new Map<string, string>();
+  const types = new Map<string, string>();
+  let family = '';
+  for (const line of text.split('\n').filter((one) => one !== '')) {
+    const head = new RegExp(`^# (HELP|TYPE) (${name}) (.+)$`).exec(line);
+    if (head?.[1] === 'TYPE') {
+      expect(types.has(head[2] ?? ''), line).toBe(false);
+      expect(['counter', 'gauge', 'histogram']).toContain(head[3]);
+      family = head[2] ?? '';
+      types.set(family, head[3] ?? '');
+    }
+    if (head) continue;
+    const sample = sampleForm.exec(line);
+    expect(sample, line).not.toBeNull();
+    const suffix = types.get(family) === 'histogram' ? '(_bucket|_sum|_count)' : '';
+    expect(sample?.[1], line).toMatch(new RegExp(`^${family}${suffix}$`));
+    const key = line.slice(0, line.lastIndexOf(' '));
+    expect(samples.has(key), line).toBe(false);
+    samples.set(key, sample?.[3] ?? '');
+  }
+  return samples;
+}
+
+test('metrics are in the format of Prometheus, with the names of kube-proxy', async () => {
+  const status = new Status(
+    'node-a',
+    () => 0,
+    1000,
+    () => 5000,
+  );
+  status.stands(generation);
+  status.ended({ kind: 'confirmed', generation, steps: 1 }, 0.003);
+  status.raise('KERNEL', 'a "quoted"\nreason');
+  const server = await status.serve('127.0.0.1:0');
+  const { port } = server.address() as AddressInfo;
+  try {
+    expect((await ask(port, '/healthz')).status).toBe(503);
+    expect((await ask(port, '/livez')).status).toBe(200);
+    expect((await ask(port, '/other')).status).toBe(404);
+    expect(JSON.parse((await ask(port, '/status')).body)).toMatchObject({
+      node: 'node-a',
+      generation: 7,
+      healthy: false,
+    });
+    const samples = readExposition((await ask(port, '/metrics')).body);
+    expect(Object.fromEntries(samples)).toMatchObject({
+      'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.002",ip_family="IPv4"}': '0',
+      'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.004",ip_family="IPv4"}': '1',
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}': '5',
+      'kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"}': '2',
+      'kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="filter"}': '1',
+      'kubeproxy_proxy_healthz_total{code="503"}': '1',
+      'kubeproxy_proxy_livez_total{code="200"}': '1',
+      sluice_generation: '7',
+      'sluice_alarm{code="KERNEL"}': '1',
+      'sluice_outcomes_total{outcome="confirmed"}': '1',
+    });
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+});
