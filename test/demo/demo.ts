@@ -66,7 +66,10 @@ async function renderFirst(stage: Stage, say: Say): Promise<void> {
 
 async function startSluiced(stage: Stage, say: Say): Promise<void> {
   say(
-    '\n2. sluiced run on both nodes: it checks the bundle, rehearses it in a scratch namespace, loads it, probes health.',
+    '\n2. sluiced run on both nodes: it checks the bundle, rehearses it in a scratch namespace, loads it beside the old rules, turns',
+  );
+  say(
+    '   packets over with one switch that falls back by itself when nobody renews it, probes health, and only then confirms.',
   );
   for (const node of stage.nodes) node.start();
   await confirmed(stage);

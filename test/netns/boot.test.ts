@@ -38,11 +38,11 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect((await node.sluiced('boot')).exitCode).toBe(0);
     expect(await node.rules(backend)).toBe(second);
     await forget();
-    writeFileSync(`${node.directory}/state/generations/2/program.json`, 'damaged');
+    writeFileSync(`${node.directory}/state/store/${node.journal()?.current?.manifest}`, 'damaged');
     expect(await node.sluiced('boot')).toMatchObject({
       exitCode: 4,
       stdout: expect.stringContaining('generation 1'),
-      stderr: expect.stringContaining('is not what was written'),
+      stderr: expect.stringContaining('generation 2 cannot be read'),
     });
     expect(await node.rules(backend)).toBe(first);
   });

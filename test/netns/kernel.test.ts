@@ -3,6 +3,7 @@ import { execa, execaSync } from 'execa';
 import { afterAll, beforeEach, describe } from 'vitest';
 import { LinuxKernel } from '../../packages/applier/src/kernel/linux.ts';
 import { type Run, runChildren } from '../../packages/applier/src/kernel/run.ts';
+import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
 import { type Backend, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import { kernelContract } from './kernel.contract.ts';
@@ -41,7 +42,7 @@ describe.each(['nft', 'legacy'] as const satisfies readonly Backend[])('the %s k
     const name = await namespace();
     const run = runIn(name);
     const tools = await detectTools(backend, run);
-    const kernel = new LinuxKernel(tools, run, procTunablesOf(name));
+    const kernel = new LinuxKernel(tools, run, procTunablesOf(name), new LinuxSwitch('/usr/sbin/ipset', run));
     return {
       kernel,
       foreign: async (family, text) => {

@@ -60,7 +60,7 @@ describe.each(['nft', 'legacy'] as const)('sluiced on %s', (backend) => {
     });
     expect(readFileSync(log, 'utf8'), 'IPv4 was changed first').toMatch(/^4\n(4\n)*6\n/);
     expect(await node.rules(backend)).toBe(before);
-    expect(node.journal().open).toBeNull();
+    expect(node.journal()?.open).toBeNull();
   });
 
   test('a state directory that is full or read-only is refused with what to do, and no rule is touched', async () => {
@@ -119,12 +119,12 @@ describe('sluiced', () => {
     symlinkSync('one', `${directory}/far/now`);
     symlinkSync('far/now', `${directory}/rendered`);
     const daemon = node.start();
-    await until('the first bundle is in', async () => node.journal().current === 1);
+    await until('the first bundle is in', async () => node.journal()?.current?.number === 1);
     symlinkSync('two', `${directory}/far/next`);
     renameSync(`${directory}/far/next`, `${directory}/far/now`);
     await sleep(1_000);
-    expect(node.journal().current, 'nobody told it').toBe(1);
+    expect(node.journal()?.current?.number, 'nobody told it').toBe(1);
     daemon.kill('SIGHUP');
-    await until('the second bundle is in', async () => node.journal().current === 2);
+    await until('the second bundle is in', async () => node.journal()?.current?.number === 2);
   });
 });

@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
+import { peek } from '../../packages/applier/src/journal/journal.ts';
+import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
 import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
@@ -14,13 +16,6 @@ export interface Said {
   readonly exitCode?: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
-}
-
-/** The parts of state.json that tests look at. */
-export interface Journal {
-  readonly current?: number;
-  readonly open?: unknown;
-  readonly history?: readonly { readonly what: string; readonly version: string }[];
 }
 
 /**
@@ -106,31 +101,33 @@ export class SluicedNode {
       `state: ${this.directory}/state`,
       `backend: ${backend}`,
     ];
+    // Probes that pass are believed at once, unless a test says otherwise.
+    const trial = /^probation:/m.test(more) ? '' : 'probation: {seconds: 0}\n';
     writeFileSync(
       `${this.directory}/sluiced.yaml`,
-      `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${fields.join('\n')}\nscanIntervalSeconds: 1\n${more}`,
+      `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${fields.join('\n')}\nscanIntervalSeconds: 1\n${trial}${more}`,
     );
   }
 
-  /** The rules of all tables and both families and the KUBE-* chains, without counters and dates. */
+  /** The rules of all tables and both families and the chains of Sluice and kube-proxy, without counters and dates. */
   async rules(backend: string): Promise<string> {
     const save = async (name: string): Promise<string> => {
       const text = await this.tool([name]);
       return text
         .split('\n')
-        .filter((line) => /^(-A|:KUBE)/.test(line))
+        .filter((line) => /^(-A|:KUBE|:SLU)/.test(line))
         .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
         .join('\n');
     };
     return `${await save(`iptables-${backend}-save`)}\n${await save(`ip6tables-${backend}-save`)}`;
   }
 
-  /** state.json; empty before there is one. */
-  journal(): Journal {
+  /** The record of the journal; undefined before there is one, and while it is being made. */
+  journal(): NodeRecord | undefined {
     try {
-      return JSON.parse(readFileSync(`${this.directory}/state/state.json`, 'utf8')) as Journal;
+      return peek(`${this.directory}/state`);
     } catch {
-      return {};
+      return undefined;
     }
   }
 

@@ -22,11 +22,17 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
-  beforeEach((context) => needBackend(context, backend as 'nft' | 'legacy'));
+describe.each([
+  ['nft', 'tree'],
+  ['legacy', 'tree'],
+  ['nft', 'flat'],
+  ['legacy', 'flat'],
+] as const)('sluiced on %s in layout %s', (backend, layout) => {
+  const writeConfig = (more = ''): void => node.writeConfig(backend, `layout: ${layout}\n${more}`);
+  beforeEach((context) => needBackend(context, backend));
 
   test('applies, repairs, goes back and cleans up; rules of others stay byte for byte', async () => {
-    node.writeConfig(backend);
+    writeConfig();
     await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
     const before = await node.rules(backend);
     writeBundle(`${directory}/rendered`, web(1, 2));
@@ -37,7 +43,13 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
     expect(await apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
     expect((await apply('--dry-run')).exitCode).toBe(0);
     const good = await node.rules(backend);
-    await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'KUBE-SERVICES']);
+    await node.tool([
+      `iptables-${backend}`,
+      '-t',
+      'nat',
+      '-F',
+      layout === 'tree' ? 'SLUICE-SERVICES' : 'KUBE-SERVICES',
+    ]);
     expect((await apply()).exitCode).toBe(0);
     expect(await node.rules(backend)).toBe(good);
     expect((await node.sluiced('rollback', '0')).exitCode).toBe(0);
@@ -48,8 +60,7 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
   });
 
   test('when a probe fails after the change, the old rules are back and the exit code is 4', async () => {
-    node.writeConfig(
-      backend,
+    writeConfig(
       `probes:\n  - {name: flag, exec: [/usr/bin/test, -e, ${directory}/healthy], attempts: 2, intervalSeconds: 0.1}\n`,
     );
     writeFileSync(`${directory}/healthy`, '');
@@ -57,8 +68,7 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
     const args = ['apply', `${directory}/rendered`];
     expect((await node.sluiced(...args)).exitCode).toBe(0);
     const good = await node.rules(backend);
-    node.writeConfig(
-      backend,
+    writeConfig(
       `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${directory}/healthy"], attempts: 2, intervalSeconds: 0.1}\n`,
     );
     writeBundle(`${directory}/rendered`, web(3));
@@ -67,7 +77,7 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
   });
 
   test('killed at any moment, the next one ends on the old or the new rules', { timeout: 180_000 }, async () => {
-    node.writeConfig(backend);
+    writeConfig();
     await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
     const bundles = [web(1, 2), web(2, 3, 4)];
     const good: string[] = [];
@@ -86,11 +96,11 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
       const next = node.start();
       await until('the restart reaches old or new rules', async () => {
         return (
-          (await node.ask()) !== undefined && node.journal().open === null && good.includes(await node.rules(backend))
+          (await node.ask()) !== undefined && node.journal()?.open === null && good.includes(await node.rules(backend))
         );
       });
       await until('the newest bundle is in', async () => {
-        return node.journal().open === null && (await node.rules(backend)) === good[round % 2];
+        return node.journal()?.open === null && (await node.rules(backend)) === good[round % 2];
       });
       await node.kill(next);
     }
@@ -98,8 +108,11 @@ describe.each(['nft', 'legacy'])('sluiced on %s', (backend) => {
 });
 
 describe('sluiced run', () => {
-  const generations = async (): Promise<number> =>
-    node.journal().history?.filter(({ what }) => what === 'confirmed').length ?? 0;
+  /** How many releases were confirmed and are finished. */
+  const generations = async (): Promise<number> => {
+    const journal = node.journal();
+    return journal?.open === null ? journal.history.filter(({ what }) => what === 'confirmed').length : 0;
+  };
 
   test('notices a written bundle, a swapped link whose old target stays, and drift; a vanished directory changes nothing', async () => {
     node.writeConfig('nft');

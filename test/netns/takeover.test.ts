@@ -84,13 +84,24 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
   });
   afterEach(() => node.remove());
 
-  test('is refused without takeOver, and while a kube-proxy runs', async () => {
-    node.writeConfig(backend);
+  test('is refused in layout flat without takeOver, and while a kube-proxy runs', async () => {
+    node.writeConfig(backend, 'layout: flat\n');
     expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('takeOver: kube-proxy') });
     node.writeConfig(backend, 'takeOver: kube-proxy\n');
     const running = "{ bash -c 'exec -a kube-proxy sleep 6' & } && sleep 0.3 &&";
     const refused = await node.sluicedAfter(running, 'apply', `${node.directory}/rendered`);
     expect(refused).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('kube-proxy still runs') });
+    expect(await node.rules(backend)).toBe(before);
+  });
+
+  test("is served beside kube-proxy's rules without takeOver, and cleaned up to the last line", async () => {
+    node.writeConfig(backend);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    const both = await node.rules(backend);
+    expect(both).toContain('I5LIAMPLWKMBJ54B');
+    expect(both).toContain(':SLUICE-SERVICES');
+    expect(foreign(both)).toBe(foreign(before));
+    expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
     expect(await node.rules(backend)).toBe(before);
   });
 

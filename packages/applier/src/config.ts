@@ -1,9 +1,14 @@
-import { compareText, type Place, type Problem } from '@sluice/bundle';
+import { compareText, parseCidr, type Place, type Problem } from '@sluice/bundle';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';
 import { limits } from './limits.ts';
 
 const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
+const secondsUpTo = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(most));
+const network = v.pipe(
+  v.string(),
+  v.check((text) => (parseCidr(text)?.prefix ?? 0) > 0, 'it is no network'),
+);
 const absolutePath = v.pipe(v.string(), v.regex(/^\/[^\0]*$/, 'it is no absolute path'));
 const hostPort = v.pipe(
   v.string(),
@@ -55,6 +60,20 @@ const schema = v.strictObject({
   takeOver: v.optional(v.literal('kube-proxy')),
   allowPartial: v.optional(v.boolean(), false),
   rehearse: v.optional(v.boolean(), true),
+  layout: v.optional(v.picklist(['tree', 'flat']), 'tree'),
+  probation: v.optional(
+    v.strictObject({
+      seconds: v.optional(secondsUpTo(3600), limits.probationSecondsDefault),
+      deadmanSeconds: v.optional(
+        v.pipe(v.number(), v.integer(), v.minValue(6), v.maxValue(3600)),
+        limits.deadmanSecondsDefault,
+      ),
+      confirm: v.optional(v.picklist(['auto', 'manual']), 'auto'),
+      decisionSeconds: v.optional(secondsUpTo(86_400), limits.decisionSecondsDefault),
+      sources: v.optional(v.array(network), []),
+    }),
+    {},
+  ),
   ipvs: v.optional(
     v.strictObject({
       drainSeconds: v.optional(

@@ -7,7 +7,7 @@ import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 import { Status } from './status.ts';
 
-const generation: Generation = { number: 1, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const generation: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
 const problem: Problem = { code: 'NODE_CHAINS_NOT_OURS', level: 'error', message: 'not ours', hint: 'stop it' };
 const tree = (digest: string): Tree => ({ files: new Map(), digest });

@@ -3,7 +3,7 @@ import type { Inbox } from './inbox/inbox.ts';
 import type { Tree } from './inbox/files.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
 import type { Journal } from './rollout/ports.ts';
-import type { Keeper } from './rollout/keeper.ts';
+import type { Keeper } from './transaction/keeper.ts';
 import { messageOf } from './rollout/message.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';

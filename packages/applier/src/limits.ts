@@ -44,6 +44,20 @@ export const limits = {
   /** A set that lacks more entries than this is filled beside and swapped in. */
   setEntriesInPlaceMax: 256,
 
+  /** How long the kernel stays on a program on trial when nobody renews it. */
+  deadmanSecondsDefault: 30,
+  /** The filter's half of the switch goes off so much later than nat's. */
+  deadmanFilterSeconds: 2,
+  /** A renewal this close to the end may come too late: then the trial is lost. */
+  deadmanMarginMs: 5_000,
+  /** How often the kernel's entry chains are held against what they should be during a trial. */
+  invariantIntervalMs: 5_000,
+  probationSecondsDefault: 10,
+  /** How long a trial in manual mode waits for a person. */
+  decisionSecondsDefault: 600,
+  /** How often the steps after the commit token are tried before the node is held for a person. */
+  finishAttemptsMax: 5,
+
   /** Connections of UDP that are forgotten after a change; more are left to time out. One takes the kernel a walk over its table. */
   connectionsForgottenMax: 512,
   /** The same where each needs a process. */
@@ -51,6 +65,8 @@ export const limits = {
 
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
+  /** The rounds of a trial are at most so far apart. */
+  probeIntervalMsMax: 1_000,
   probeTimeoutMsDefault: 2_000,
   probeBodyBytesMax: 4 * 1024,
   /** A command that prints more is ended. */
@@ -84,6 +100,9 @@ export const limits = {
 
   generationsKept: 10,
   historyEntriesMax: 200,
+  quarantinedMax: 64,
+  /** Of why something ended: the output of a probe may be long. */
+  reasonCharactersMax: 400,
   /** The lock may be held by a tool that outlived its parent; it ends or is killed within this time. */
   lockWaitSeconds: 10,
   statusReadMsMax: 5_000,

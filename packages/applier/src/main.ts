@@ -27,8 +27,9 @@ async function runDaemon(options: CommonOptions): Promise<number> {
     isTerminal: process.stdout.isTTY,
     environment: process.env,
     onStop(stop) {
-      process.once('SIGTERM', stop);
-      process.once('SIGINT', stop);
+      // Not `once`: execa ends the process at once when it finds itself alone with a signal while a tool runs.
+      process.on('SIGTERM', stop);
+      process.on('SIGINT', stop);
     },
     // Without a listener the signal ends the process: a closed terminal must not end a daemon that was started from it.
     onLook: (look) => process.on('SIGHUP', look),

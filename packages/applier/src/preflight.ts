@@ -11,14 +11,15 @@ import {
 } from '@sluice/bundle';
 import type { Config } from './config.ts';
 import { readFacts } from './kernel/facts.ts';
+import { findSwitch } from './kernel/find-switch.ts';
 import { LinuxKernel } from './kernel/linux.ts';
 import { inScratchNamespace } from './kernel/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
 import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
-import { peek } from './history/history.ts';
+import { peek } from './journal/journal.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
-import { countNames, strangers } from './rollout/own.ts';
+import { countNames, otherSluice, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';
 import { lookForProxy } from './rollout/proxy.ts';
 import { messageOf } from './rollout/message.ts';
@@ -51,6 +52,7 @@ export async function findings(
     ...familyFindings(tools),
     ...(await storeFindings(tools, run)),
     ...(await extensionFindings(tools, run)),
+    ...(await switchFindings(config, tools, run)),
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
     ...(files ? sysctlFindings(files, config.node, facts) : []),
     ...(await ownerFindings(config, tools, facts, run)),
@@ -180,20 +182,43 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   const kernel = new LinuxKernel(tools, run, procTunables);
   const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
   const standing = peek(config.state)?.current ?? null;
-  const count = standing === null ? countNames(strangers(observed, {})) : 0;
-  const proxy =
-    running.length === 0
-      ? good('kube-proxy', 'does not run')
-      : bad('kube-proxy', `process ${running.join(', ')}`, 'stop it before sluiced starts: two owners undo each other');
-  const look = standing === null && count === 0;
-  const left = look ? await lookForProxy(kernel, config.takeOver !== undefined, [], []) : {};
+  // In layout tree every name is our own: kube-proxy's rules may stay behind ours.
+  const beside = config.layout === 'tree' && !config.takeOver;
+  const others = standing === null ? strangers(observed, {}) : {};
+  const refused = beside && standing === null ? otherSluice(observed, {}) : others;
+  const proxy = proxyFinding(running, beside);
+  const left =
+    standing === null && countNames(refused) === 0
+      ? await lookForProxy(kernel, config.takeOver !== undefined, [], [])
+      : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
-  if (count === 0) return [proxy, good('KUBE-* chains of others', 'none')];
-  const todo = config.takeOver
-    ? 'sluiced takes them over; generation 0 keeps them'
-    : 'set takeOver: kube-proxy in sluiced.yaml when kube-proxy is stopped';
-  const what = 'KUBE-* chains of others';
-  return [proxy, config.takeOver ? note(what, `${count}`, todo) : bad(what, `${count}`, todo)];
+  return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];
+}
+
+function proxyFinding(running: readonly number[], beside: boolean): Finding {
+  if (running.length === 0) return good('kube-proxy', 'does not run');
+  const seen = `process ${running.join(', ')}`;
+  return beside
+    ? note('kube-proxy', seen, 'when it starts again, its jumps stand before those of sluiced')
+    : bad('kube-proxy', seen, 'stop it before sluiced starts: two owners undo each other');
+}
+
+function chainFindings(count: number, refused: number, config: Config): Finding[] {
+  const what = 'chains of others';
+  if (count === 0) return [good(what, 'none')];
+  if (config.takeOver) return [note(what, `${count}`, 'sluiced takes them over; generation 0 keeps them')];
+  if (refused > 0) {
+    return [bad(what, `${refused}`, 'set takeOver: kube-proxy in sluiced.yaml when kube-proxy is stopped')];
+  }
+  return [note(what, `${count}`, 'they stay behind those of sluiced, and serve when these are removed')];
+}
+
+/** How packets come to new rules: a machine without ipset has no switch, and nothing goes back by itself. */
+async function switchFindings({ layout }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+  if (layout === 'flat') return [];
+  const what = 'the switch between two programs';
+  if (await findSwitch(tools, run)) return [good(what, 'works')];
+  return [note(what, 'not possible', 'install ipset and load xt_set: without, the kernel does not go back by itself')];
 }
 
 /** A directory that is not there may still come; one that is there and is no bundle would be refused. */

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
+import type { Decision } from './rollout/ports.ts';
 
 /** What the process that it runs in gives to a command. */
 export interface Surroundings {
@@ -43,6 +44,7 @@ export function buildProgram(surroundings = nowhere): Command {
   applying(program, surroundings);
   inspecting(program, surroundings);
   undoing(program, surroundings);
+  deciding(program, surroundings);
   return program;
 }
 
@@ -139,4 +141,28 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
       'Takes every rule of Sluice out of the kernel and puts sysctls back. Rules of others stay as they are.',
     )
     .action((options) => finish(async () => (await import('./commands/undo.ts')).cleanup(options, terminal)));
+}
+
+/** What a person says to a release on trial. */
+function deciding(program: Command, { terminal, finish }: Surroundings): void {
+  const tell = async (decision: Decision, options: CommonOptions): Promise<void> =>
+    finish(async () => (await import('./commands/person.ts')).say(decision, options, terminal));
+  examples(onNode(program.command('confirm')), ['sluiced confirm'])
+    .summary('confirm the release on trial')
+    .description('Confirms the release that is on trial, whatever time it still has. Failed probes still take it back.')
+    .action((options) => tell({ kind: 'confirm' }, options));
+  examples(onNode(program.command('cancel')), ['sluiced cancel'])
+    .summary('take the release on trial back')
+    .description('Takes the release that is on trial back and quarantines it.')
+    .action((options) => tell({ kind: 'cancel' }, options));
+  examples(onNode(program.command('extend').argument('<SECONDS>', 'from now', wholeSeconds)), ['sluiced extend 300'])
+    .summary('give the release on trial more time')
+    .description('Lets the trial of a release last so many seconds from now.')
+    .action((seconds: number, options) => tell({ kind: 'extend', seconds }, options));
+}
+
+function wholeSeconds(text: string): number {
+  const seconds = Number(text);
+  if (/^\d{1,5}$/.test(text) && seconds > 0 && seconds <= 86_400) return seconds;
+  throw new InvalidArgumentError('It is no number of seconds from 1 to 86400.');
 }

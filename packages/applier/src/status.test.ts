@@ -11,6 +11,7 @@ const nat = {
 const filter = { chains: new Map(), jumps: ['-A INPUT -j KUBE-FIREWALL'] };
 const generation: Generation = {
   number: 7,
+  revision: 0,
   version: 'v7',
   state: { families: { ipv4: { nat, filter } }, sysctls: new Map() },
 };

@@ -97,7 +97,7 @@ export function resolveNode(
   if (!('version' in parts)) return parts;
   const { sections, ...summary } = parts;
   const rules: { [F in Family]?: ResolvedRules } = {};
-  for (const [family, ofFamily] of sections) rules[family] = collect(ofFamily);
+  for (const [family, ofFamily] of sections) rules[family] = collectRules(ofFamily);
   return { ...summary, rules };
 }
 
@@ -290,8 +290,8 @@ function digestLine(path: string, sections: readonly ResolvedSection[]): string 
   return digest === undefined ? '' : `${digest}  ${belowProfile}\n`;
 }
 
-/** Puts the sections of files behind each other, table by table. */
-function collect(files: readonly (readonly ResolvedSection[])[]): ResolvedRules {
+/** Puts the sections of files behind each other, table by table: what `linkFlat` takes. */
+export function collectRules(files: readonly (readonly ResolvedSection[])[]): ResolvedRules {
   const rules: Record<TableName, { chains: string[]; rules: string[] }> = {
     filter: { chains: [], rules: [] },
     nat: { chains: [], rules: [] },

@@ -1,6 +1,8 @@
 import { Inbox } from '../inbox/inbox.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
+import { type Change, describeFlip } from '../transaction/transaction.ts';
+import { stepsOf } from '../transaction/way.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
@@ -36,10 +38,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
         tellProblems(change.problems, terminal);
         return exitCodes.refused;
       }
-      for (const step of change.steps)
-        terminal.out(`${describeStep(step)}\n${step.kind === 'restore-table' ? step.text : ''}`);
-      terminal.out(change.steps.length === 0 ? 'same: nothing to do\n' : `different: ${change.steps.length} steps\n`);
-      return change.steps.length === 0 ? exitCodes.done : exitCodes.different;
+      return showPlan(change, config.probation.deadmanSeconds, terminal);
     }
     const left = await session.keeper.recover();
     if (left) terminal.out(`first: ${describe(left)}\n`);
@@ -49,4 +48,12 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   } finally {
     session.close();
   }
+}
+
+function showPlan({ way }: Change, deadmanSeconds: number, terminal: Terminal): number {
+  const steps = stepsOf(way);
+  for (const step of steps) terminal.out(`${describeStep(step)}\n${step.kind === 'restore-table' ? step.text : ''}`);
+  if (steps.length > 0) terminal.out(`${describeFlip(way.flip, deadmanSeconds)}\n`);
+  terminal.out(steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`);
+  return steps.length === 0 ? exitCodes.done : exitCodes.different;
 }

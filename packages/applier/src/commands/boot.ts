@@ -1,4 +1,4 @@
-import { exitCodes } from '../rollout/outcome.ts';
+import { describe, exitCodes } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { openSession, type Session } from './session.ts';
@@ -11,12 +11,12 @@ import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const session = await openSession(loadConfig(options), 'change', () => undefined);
   try {
-    const { keeper, history } = session;
-    const isUnreadable = history.standing === undefined && history.record.current !== null;
-    if (isUnreadable) return await fallBack(session, history.held ?? 'it cannot be read', terminal);
+    const { keeper, journal } = session;
+    const isDamaged = journal.damaged !== undefined;
     const left = await keeper.recover();
     if (left?.kind === 'held') return tell(left, terminal);
-    const standing = history.standing;
+    if (left) terminal.err(`first: ${describe(left)}\n`);
+    const standing = journal.standing;
     if (!standing) {
       terminal.out('no generation was confirmed yet: nothing to do\n');
       return exitCodes.done;
@@ -24,7 +24,7 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
     try {
       const steps = await keeper.settle();
       terminal.out(`generation ${standing.number} (version ${standing.version}) is in place (${steps} steps)\n`);
-      return exitCodes.done;
+      return isDamaged ? exitCodes.rolledBack : exitCodes.done;
     } catch (error) {
       return await fallBack(session, messageOf(error), terminal);
     }
@@ -34,11 +34,11 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
 }
 
 /** Tries what was confirmed before, the newest first. What stood before Sluice is not tried: it is no set of Service rules. */
-async function fallBack({ keeper, history }: Session, because: string, terminal: Terminal): Promise<number> {
-  const { current } = history.record;
+async function fallBack({ keeper, journal }: Session, because: string, terminal: Terminal): Promise<number> {
+  const current = journal.record.current?.number ?? 0;
   terminal.err(`Cannot load generation ${current}: ${because}\n    The one before it is tried\n`);
-  for (let number = (current ?? 0) - 1; number > 0; number--) {
-    const target: Generation | undefined = await history.generation(number);
+  for (let number = current - 1; number > 0; number--) {
+    const target: Generation | undefined = await journal.generation(number);
     if (!target) continue;
     const outcome = await keeper.backTo(target);
     if (outcome.kind !== 'confirmed') continue;

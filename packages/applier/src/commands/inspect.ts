@@ -1,7 +1,7 @@
 import { get } from 'node:http';
 import type { Config } from '../config.ts';
-import { peek } from '../history/history.ts';
-import type { HistoryEntry, NodeRecord } from '../history/record.ts';
+import { peek } from '../journal/journal.ts';
+import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
@@ -36,15 +36,12 @@ interface Summary {
 }
 
 function summarise(config: Config, record: NodeRecord | undefined, daemon: unknown): Summary {
-  const last = record?.history.findLast(
-    ({ what, generation }) => what !== 'rolled-back' && generation === record.current,
-  );
   return {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'NodeStatus',
     node: config.node,
-    generation: record?.current ?? null,
-    version: record?.current === null ? null : (last?.version ?? null),
+    generation: record?.current?.number ?? null,
+    version: record?.current?.version ?? null,
     backend: record?.backend ?? null,
     open: record?.open?.version ?? null,
     held: record?.held ?? null,

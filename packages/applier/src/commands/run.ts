@@ -54,7 +54,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   });
   const daemon = new Daemon({
     keeper: session.keeper,
-    journal: session.history,
+    journal: session.journal,
     inbox: new Inbox(config.bundle, config.node, Date.now, trustOf(config.bundleOwner)),
     status,
     log,

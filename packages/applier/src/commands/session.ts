@@ -1,21 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
-import { History } from '../history/history.ts';
-import { type Lock, takeLock } from '../history/lock.ts';
+import { DiskJournal } from '../journal/journal.ts';
+import { type Lock, takeLock } from '../journal/lock.ts';
 import { readFacts } from '../kernel/facts.ts';
+import { findSwitch } from '../kernel/find-switch.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
 import { configuredProbes } from '../probe/probes.ts';
-import { Keeper } from '../rollout/keeper.ts';
 import type { Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
+import { Keeper } from '../transaction/keeper.ts';
+import type { ProbationRules } from '../transaction/probation.ts';
+import { bootMs } from './clock.ts';
+import { wordsOf } from './person.ts';
 
 /** A keeper with the real kernel, disk and clock behind it. */
 export interface Session {
   readonly keeper: Keeper;
-  readonly history: History;
+  readonly journal: DiskJournal;
   close(): void;
 }
 
@@ -28,20 +32,21 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
   const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
   try {
     const run = runChildren(lock?.fd);
-    const history = await History.open(config.state, config.node, () => new Date());
-    const pinned = history.standing ? history.record.backend : undefined;
+    const journal = DiskJournal.open(config.state, config.node, () => new Date());
+    const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
-    if (mode === 'change') await history.pin(tools.backend);
+    if (mode === 'change') await journal.pin(tools.backend);
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const kernel = new LinuxKernel(tools, run, procTunables);
-    const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms) };
+    const kernel = new LinuxKernel(tools, run, procTunables, await findSwitch(tools, run));
+    const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse),
-      journal: history,
+      journal,
       // Not with the lock: what a probe leaves running must not keep a successor out.
       probes: configuredProbes(config.probes, clock, runChildren()),
       clock,
+      person: wordsOf(config.state, () => journal.open?.version),
       report,
       drainMs: config.ipvs.drainSeconds * 1000,
     };
@@ -49,11 +54,18 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       node: config.node,
       allowPartial: config.allowPartial,
       takeOver: config.takeOver === 'kube-proxy',
+      layout: config.layout,
+      probation: probationOf(config),
     };
     const keeper = new Keeper(ports, () => readFacts(tools, procTunables), options);
-    return { keeper, history, close: () => lock?.release() };
+    return { keeper, journal, close: () => lock?.release() };
   } catch (error) {
     lock?.release();
     throw error;
   }
+}
+
+function probationOf({ probation }: Config): ProbationRules {
+  const { seconds, deadmanSeconds, confirm, decisionSeconds, sources } = probation;
+  return { seconds, deadmanSeconds, mode: confirm, decisionSeconds, sources };
 }

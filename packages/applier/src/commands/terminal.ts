@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { printProblem, type Problem } from '@sluice/bundle';
 import { type Config, defaultConfig, readConfig } from '../config.ts';
-import { StateError } from '../history/record.ts';
+import { StateError } from '../store/state-error.ts';
 import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts';
 
 /** Where commands write; main.ts gives the process's own. */

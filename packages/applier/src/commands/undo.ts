@@ -26,9 +26,9 @@ export async function rollback(
   }
 }
 
-async function findTarget({ history }: Session, wanted: string | undefined): Promise<Generation> {
-  const number = wanted === undefined ? defaultTarget(history) : /^\d+$/.test(wanted) ? Number(wanted) : undefined;
-  const target = number === undefined ? undefined : await history.generation(number);
+async function findTarget({ journal }: Session, wanted: string | undefined): Promise<Generation> {
+  const number = wanted === undefined ? defaultTarget(journal) : /^\d+$/.test(wanted) ? Number(wanted) : undefined;
+  const target = number === undefined ? undefined : await journal.generation(number);
   if (target) return target;
   const message = `Cannot go back to generation ${wanted ?? 'before the current one'}: it is not kept on this node`;
   throw new CommandError([
@@ -36,14 +36,14 @@ async function findTarget({ history }: Session, wanted: string | undefined): Pro
   ]);
 }
 
-function defaultTarget(history: Session['history']): number | undefined {
-  const { record } = history;
-  if (record.open) return record.open.from;
-  if (record.held !== null && record.current !== null && history.standing) return record.current;
+function defaultTarget(journal: Session['journal']): number | undefined {
+  const { record } = journal;
+  if (record.open) return record.open.from.number;
+  if (record.held !== null && record.current !== null && journal.standing) return record.current.number;
   const confirmed = record.history.filter(
     ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'fell-back' || what === 'first-run',
   );
-  return confirmed.findLast(({ generation }) => generation !== record.current)?.generation;
+  return confirmed.findLast(({ generation }) => generation !== record.current?.number)?.generation;
 }
 
 /** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */

@@ -8,12 +8,14 @@ import {
   type FamilyProgram,
   printProgram,
   type SysctlKey,
+  switches,
   type TableName,
   targetOf,
 } from '@sluice/bundle';
 import { type Flow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
+import { FakeSwitch } from './fake-switch.ts';
 import { readSave } from './save.ts';
 
 type Chains = Map<string, { builtIn: boolean; rules: string[] }>;
@@ -31,6 +33,10 @@ const targets: ReadonlySet<string> = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJEC
 export interface FakeStart {
   readonly rules?: { readonly [F in Family]?: string };
   readonly sysctls?: Readonly<Partial<Record<SysctlKey, number>>>;
+  /** The kernel's clock, for time-outs of sets. */
+  readonly nowMs?: () => number;
+  /** A node without ipset. */
+  readonly withoutSwitch?: boolean;
 }
 
 /**
@@ -42,6 +48,7 @@ export class FakeKernel implements Kernel {
   readonly ipvs = new FakeIpvs({ ipv4: ['192.0.2.11'] });
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
+  readonly switch: FakeSwitch | undefined;
   /** Whether a kube-proxy in mode nftables left its table. */
   hasProxyTable = false;
   /** Flows that were to be forgotten. */
@@ -55,6 +62,15 @@ export class FakeKernel implements Kernel {
   constructor(start: FakeStart = {}) {
     this.#families = { ipv4: tablesFrom('ipv4', start.rules?.ipv4), ipv6: tablesFrom('ipv6', start.rules?.ipv6) };
     this.#sysctls = new Map(Object.entries(start.sysctls ?? {}) as [SysctlKey, number][]);
+    const isNamed = (set: string): boolean =>
+      (['ipv4', 'ipv6'] as const).some((family) => this.save(family).includes(` --match-set ${set} `));
+    this.switch = start.withoutSwitch ? undefined : new FakeSwitch(start.nowMs ?? (() => 0), isNamed);
+  }
+
+  /** The machine starts again: nothing is left. */
+  reboot(): void {
+    for (const family of ['ipv4', 'ipv6'] as const) this.#families[family] = tablesFrom(family, undefined);
+    this.switch?.clear();
   }
 
   async observe(families: readonly Family[]): Promise<Observed> {
@@ -92,6 +108,8 @@ export class FakeKernel implements Kernel {
   load(family: Family, text: string): void {
     const tables = this.#families[family];
     for (const part of text.split(/(?<=^COMMIT\n)/m)) {
+      for (const [, set = ''] of part.matchAll(/ --match-set (\S+) /g))
+        if (isSwitch(set) && !this.switch?.has(set)) throw refused(`set ${set} does not exist`);
       const table = /^\*(filter|nat)\n/.exec(part)?.[1] as TableName | undefined;
       if (table === undefined || !part.endsWith('COMMIT\n'))
         throw refused('the text is no table from its name to COMMIT');
@@ -125,6 +143,8 @@ export class FakeKernel implements Kernel {
     return count;
   }
 }
+
+const isSwitch = (set: string): boolean => Object.values<string>(switches).includes(set);
 
 function refused(why: string): KernelError {
   return new KernelError('fake iptables-restore', why);

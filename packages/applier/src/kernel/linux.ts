@@ -1,10 +1,10 @@
 import { type Family, ipvsInterface, type SysctlKey, type TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { type Flow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
-import { forgetFlows } from './conntrack.ts';
 import { interfaceAddresses } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
+import { forgetFlows } from './conntrack.ts';
 import { rehearse } from './rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { readList, readSave } from './save.ts';
@@ -20,10 +20,13 @@ export class LinuxKernel implements Kernel {
   readonly #run: Run;
   readonly #tunables: Tunables;
   readonly ipvs: LinuxIpvs | undefined;
+  readonly switch: Switch | undefined;
   #hashSizeFixed = false;
 
-  constructor(tools: Tools, run: Run, tunables: Tunables) {
+  /** @param lamps what `findSwitch` found */
+  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch) {
     this.#tools = tools;
+    this.switch = lamps;
     this.#run = run;
     this.#tunables = tunables;
     const ipvsTools = findIpvsTools();

@@ -1,38 +1,25 @@
 import type { ProbeConfig } from '../config.ts';
 import type { Run } from '../kernel/run.ts';
-import type { Clock, ProbeResult, Probes } from '../rollout/ports.ts';
+import { limits } from '../limits.ts';
+import type { Clock, ProbePolicy, ProbeResult, Probes } from '../rollout/ports.ts';
 import { tryCommand } from './command.ts';
 import { tryDns } from './dns.ts';
 import { tryHttp } from './http.ts';
 import type { Seen } from './seen.ts';
 import { tryTcp } from './tcp.ts';
 
-/** When a probe counts as failed: `failures` of its last `window` answers were bad. */
-export interface ProbePolicy {
-  readonly name: string;
-  readonly failures: number;
-  readonly window: number;
-}
-
-/** Probes, with the rule by which each is judged. */
-export interface ConfiguredProbes extends Probes {
-  readonly policies: readonly ProbePolicy[];
-  /** The shortest time between two rounds of tries. */
-  readonly intervalMs: number;
-}
-
 /**
  * The node's health checks. Each try opens a new connection: an old one rides on conntrack and hides that new ones fail.
  * @param probes from the node's config; a bundle brings none
  */
-export function configuredProbes(probes: readonly ProbeConfig[], clock: Clock, run: Run): ConfiguredProbes {
+export function configuredProbes(probes: readonly ProbeConfig[], clock: Pick<Clock, 'sleep'>, run: Run): Probes {
   const once = async (probe: ProbeConfig): Promise<ProbeResult> => ({
     name: probe.name,
     ...(await tryOnce(probe, run)),
   });
   return {
     policies: probes.map(policyOf),
-    intervalMs: Math.min(...probes.map(({ intervalSeconds }) => intervalSeconds * 1000), 60_000),
+    intervalMs: Math.min(...probes.map(({ intervalSeconds }) => intervalSeconds * 1000), limits.probeIntervalMsMax),
     once: () => Promise.all(probes.map(once)),
     patiently: () => Promise.all(probes.map((probe) => judged(probe, () => once(probe), clock))),
   };
@@ -43,7 +30,11 @@ function policyOf({ name, attempts, failures }: ProbeConfig): ProbePolicy {
 }
 
 /** One window of tries, ended as soon as the rest of it cannot change the verdict. */
-async function judged(probe: ProbeConfig, once: () => Promise<ProbeResult>, clock: Clock): Promise<ProbeResult> {
+async function judged(
+  probe: ProbeConfig,
+  once: () => Promise<ProbeResult>,
+  clock: Pick<Clock, 'sleep'>,
+): Promise<ProbeResult> {
   const { window, failures } = policyOf(probe);
   let bad = 0;
   let last: ProbeResult | undefined;

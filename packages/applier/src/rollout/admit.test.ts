@@ -16,7 +16,12 @@ const readOnly: Partial<NodeFacts> = { sysctlTakes: () => false };
 
 /** The codes and hints of what is wrong with a bundle on a node. */
 function refusalOf(options: SampleOptions, facts: Partial<NodeFacts> = {}, node = sampleNode): string {
-  const result = admit(sampleBundle(options), { node, allowPartial: false }, { ...able, ...facts }, new AdmitMemory());
+  const result = admit(
+    sampleBundle(options),
+    { node, allowPartial: false, layout: 'flat' as const },
+    { ...able, ...facts },
+    new AdmitMemory(),
+  );
   return 'problems' in result
     ? result.problems.map(({ code, message, hint }) => `${code} ${message} ${hint}`).join('\n')
     : 'admitted';
@@ -89,7 +94,12 @@ test('the addresses of the machine fill the node-port rules, and only those in t
   });
   const path = 'profiles/default/profile.yaml';
   files.set(path, (files.get(path) ?? '').replace('nodePortAddresses: []', 'nodePortAddresses: [192.0.2.0/24]'));
-  const result = admit(files, { node: sampleNode, allowPartial: false }, able, new AdmitMemory());
+  const result = admit(
+    files,
+    { node: sampleNode, allowPartial: false, layout: 'flat' as const },
+    able,
+    new AdmitMemory(),
+  );
   const rules = 'state' in result ? result.state.families.ipv4?.nat.chains.get('KUBE-SERVICES') : [];
   expect(rules?.filter((rule) => rule.endsWith('-j KUBE-NODEPORTS'))).toEqual([
     '-A KUBE-SERVICES -d 192.0.2.11/32 -j KUBE-NODEPORTS',

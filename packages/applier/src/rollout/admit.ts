@@ -1,9 +1,6 @@
 import {
   type BundleFiles,
-  cidrContains,
   type Family,
-  fillRules,
-  linkFlat,
   ipvsHost,
   needs,
   onKernel,
@@ -11,13 +8,13 @@ import {
   readIpvs,
   type Problem,
   readSysctlLine,
-  type ResolvedNode,
+  type ResolvedFiles,
   ResolveCache,
-  resolveNode,
+  resolveSections,
   type SysctlKey,
 } from '@sluice/bundle';
 import type { NodeIpvs } from '../ipvs/values.ts';
-import { RuleMemory } from './rule-memory.ts';
+import { type Layout, linkFamilies, LinkMemory } from './linking.ts';
 import type { NodeFacts, Refusal } from './ports.ts';
 import type { NodeState } from './state.ts';
 
@@ -32,13 +29,23 @@ export interface AdmittedBundle {
 /** What was read before, so that a bundle costs what changed since the last one. */
 export class AdmitMemory {
   readonly files = new ResolveCache();
-  readonly rules = new RuleMemory();
+  readonly links = new LinkMemory();
 }
 
 /** What the node's config says about admission. */
 export interface AdmitOptions {
   readonly node: string;
   readonly allowPartial: boolean;
+  /** For profiles in mode iptables; mode ipvs is `flat`. */
+  readonly layout: Layout;
+}
+
+/** What the kernel holds, as far as the program depends on it. */
+export interface Ground {
+  /** The state that stands: a chain name that is taken there is not given to another content. */
+  readonly standing?: NodeState | undefined;
+  /** Whether nobody else has chains that CNI plugins jump to, so that we have to. */
+  readonly provideKubeChains?: boolean;
 }
 
 /**
@@ -52,11 +59,12 @@ export function admit(
   options: AdmitOptions,
   facts: NodeFacts,
   memory: AdmitMemory,
+  ground: Ground = {},
 ): AdmittedBundle | Refusal {
-  const resolved = resolveNode(files, options.node, memory.files);
+  const resolved = resolveSections(files, options.node, memory.files);
   if (!('version' in resolved)) return { problems: resolved };
   const sysctls = readSysctls(resolved, facts);
-  const linked = linkFamilies(resolved, facts, memory.rules);
+  const linked = linkFamilies(resolved, facts, { layout: options.layout, ...ground }, memory.links);
   const virtual = readVirtual(resolved, facts);
   const problems = [
     ...partial(resolved, options),
@@ -82,7 +90,7 @@ export function isRefusal(value: AdmittedBundle | Refusal): value is Refusal {
   return 'problems' in value;
 }
 
-function partial(resolved: ResolvedNode, options: AdmitOptions): Problem[] {
+function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
   if (resolved.cluster.complete || options.allowPartial) return [];
   return [
     {
@@ -97,7 +105,7 @@ function partial(resolved: ResolvedNode, options: AdmitOptions): Problem[] {
 
 const toolOf = { ipv4: 'iptables', ipv6: 'ip6tables' } as const satisfies Record<Family, string>;
 
-function missingTools({ profile, profileName }: ResolvedNode, facts: NodeFacts): Problem[] {
+function missingTools({ profile, profileName }: ResolvedFiles, facts: NodeFacts): Problem[] {
   return profile.families
     .filter((family) => facts.tools[family] === undefined)
     .map((family) => ({
@@ -108,7 +116,7 @@ function missingTools({ profile, profileName }: ResolvedNode, facts: NodeFacts):
     }));
 }
 
-function lackingNeeds({ profile }: ResolvedNode, facts: NodeFacts): Problem[] {
+function lackingNeeds({ profile }: ResolvedFiles, facts: NodeFacts): Problem[] {
   return profile.needs.flatMap((need) =>
     profile.families
       .filter((family) => facts.tools[family] !== undefined && !isAtLeast(facts.tools[family] ?? '', [1, 6, 2]))
@@ -132,7 +140,7 @@ export function isAtLeast(version: string, least: readonly number[]): boolean {
 }
 
 function readSysctls(
-  resolved: ResolvedNode,
+  resolved: ResolvedFiles,
   facts: NodeFacts,
 ): { values: Map<SysctlKey, number>; problems: Problem[] } {
   const values = new Map<SysctlKey, number>();
@@ -166,37 +174,13 @@ function fixedSysctl(key: SysctlKey, value: number): Problem {
   };
 }
 
-interface Linked {
-  readonly families: NodeState['families'];
-  readonly problems: readonly Problem[];
-}
-
-function linkFamilies(resolved: ResolvedNode, facts: NodeFacts, memory: RuleMemory): Linked {
-  const families: { -readonly [F in Family]?: NodeState['families'][F] } = {};
-  const problems: Problem[] = [];
-  for (const family of resolved.profile.families) {
-    const rules = resolved.rules[family];
-    if (!rules) continue;
-    const filled = fillRules(rules, { nodePortAddresses: hostAddresses(resolved, facts, family) });
-    if ('code' in filled) {
-      problems.push(filled);
-      continue;
-    }
-    const linked = linkFlat(filled, family, memory.read, resolved.profile.mode);
-    problems.push(...linked.problems);
-    families[family] = linked.program;
-  }
-  memory.sweep();
-  return { families, problems };
-}
-
 interface ReadVirtual {
   readonly ipvs?: NodeIpvs;
   readonly problems: readonly Problem[];
 }
 
 /** Sets, virtual servers and addresses, with the tools that put them in. */
-function readVirtual({ ipvs, profile }: ResolvedNode, facts: NodeFacts): ReadVirtual {
+function readVirtual({ ipvs, profile }: ResolvedFiles, facts: NodeFacts): ReadVirtual {
   if (!ipvs) return { problems: [] };
   const state = readIpvs(ipvs, profile.families, ipvsHost(profile, facts.addresses));
   const problems = facts.ipvsToolsMissing.map(missingIpvsTool);
@@ -208,11 +192,4 @@ function missingIpvsTool(tool: string): Problem {
   const message = `Cannot apply a profile in mode ipvs: the node has no ${tool}`;
   const hint = `Install ${tool === 'ip' ? 'iproute2' : tool}, or give the node a profile in mode iptables`;
   return { code: 'NODE_TOOL_MISSING', level: 'error', message, hint };
-}
-
-/** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */
-function hostAddresses({ profile }: ResolvedNode, facts: NodeFacts, family: Family): readonly string[] {
-  return facts.addresses[family].filter((address) =>
-    profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address)),
-  );
 }

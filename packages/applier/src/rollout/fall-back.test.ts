@@ -1,6 +1,7 @@
-import { appendFileSync, readFileSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { sysctlKeys } from '@sluice/bundle';
 import { afterEach, expect, test } from 'vitest';
+import { peek } from '../journal/journal.ts';
 import { FakeKernel } from '../kernel/fake.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
@@ -17,14 +18,13 @@ async function damage(...numbers: readonly number[]): Promise<void> {
   const { keeper } = await self.start();
   await keeper.put(bundleOf(1), true);
   await keeper.put(bundleOf(2), true);
-  for (const number of numbers) appendFileSync(`${self.directory}/generations/${number}/program.json`, ' ');
+  const kept = peek(self.directory)?.kept ?? [];
+  const own = (number: number): readonly string[] =>
+    kept.filter((one) => one.number === number).map(({ manifest }) => manifest);
+  for (const digest of numbers.flatMap(own)) appendFileSync(`${self.directory}/store/${digest}`, ' ');
 }
 
 const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
-const historyOf = (): readonly { readonly what: string; readonly generation: number }[] =>
-  (JSON.parse(readFileSync(`${self.directory}/state.json`, 'utf8')) as { history: ReturnType<typeof historyOf> })
-    .history;
-
 test.each([
   ['the generation before it', [2], 1, '10.244.0.2:8080'],
   ['the newest that can be read', [2, 1], 0, undefined],
@@ -33,16 +33,16 @@ test.each([
   async (_title, damaged, number, endpoint) => {
     await damage(...damaged);
     const kernel = booted();
-    const { keeper, history } = await self.start({}, { kernel });
+    const { keeper, journal } = await self.start({}, { kernel });
     expect(await keeper.recover()).toMatchObject({
       kind: 'rolled-back',
       because: expect.stringContaining(`generation 2 cannot be read, generation ${number} stands in its place`),
     });
     await keeper.settle();
     expect(kernel.save('ipv4').match(/(?<=--to-destination )\S+/)?.[0]).toBe(endpoint);
-    expect(history.held).toBeUndefined();
-    expect(historyOf().at(-1)).toMatchObject({ what: 'fell-back', generation: number });
-    expect((await self.start()).history.standing?.number, 'the next process finds the same').toBe(number);
+    expect(journal.held).toBeUndefined();
+    expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
+    expect((await self.start()).journal.standing?.number, 'the next process finds the same').toBe(number);
     expect(await keeper.put(bundleOf(2), false), 'the damaged version was no bad one').toMatchObject({
       kind: 'confirmed',
     });
@@ -52,11 +52,11 @@ test.each([
 test('while the kernel still holds rules they stay, and the node waits for a person', async () => {
   await damage(2);
   const before = self.kernel.save('ipv4');
-  const { keeper, history } = await self.start();
+  const { keeper, journal } = await self.start();
   expect(await keeper.recover()).toMatchObject({ kind: 'held' });
   expect(await keeper.settle()).toBe(0);
   expect(self.kernel.save('ipv4')).toBe(before);
-  expect(history.held).toContain('is not what was written');
+  expect(journal.held).toContain('does not hold what was written');
 });
 
 test('when no generation can be read the node waits for a person', async () => {

@@ -104,12 +104,12 @@ function* flowsOf(state: NodeState): Generator<Flow> {
 }
 
 /** Chains behind the doors; there are five times as many of them as of rules that lead in. */
-const isOfService = (name: string): boolean => /^KUBE-(SVC|SVL|EXT|FW|SEP)-/.test(name);
+const isOfService = (name: string): boolean => /^(KUBE-(SVC|SVL|EXT|FW|SEP)|SLU-(SVC|SVL|EXT|FW|SEP|GRP))-/.test(name);
 
 /** A rule that leads packets of UDP for one address and port, or for a node port, to the chains of a Service. */
 function doorOf(rule: string, family: Family): { readonly flow: Flow; readonly chain: string } | undefined {
   if (!rule.includes(' -p udp ') || rule.includes(' ! ')) return undefined;
-  const chain = / -j (KUBE-(?:SVC|SVL|EXT|FW)-\S+)$/.exec(rule)?.[1];
+  const chain = / -j ((?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+)$/.exec(rule)?.[1];
   const port = / --dport (\d+) /.exec(rule)?.[1];
   if (chain === undefined || port === undefined) return undefined;
   const destination = / -d (\S+) /.exec(rule)?.[1];
@@ -136,7 +136,7 @@ class Endpoints {
     for (const rule of this.#table.chains.get(chain) ?? []) {
       const endpoint = / --to-destination (\S+)/.exec(rule)?.[1];
       if (endpoint !== undefined) found.add(endpoint);
-      const target = / -[jg] (KUBE-\S+)$/.exec(rule)?.[1];
+      const target = / -[jg] ((?:KUBE|SLU)-\S+)$/.exec(rule)?.[1];
       if (target !== undefined) for (const one of this.of(target)) found.add(one);
     }
     return found;

@@ -2,6 +2,7 @@ import {
   canonicalRule,
   type Family,
   isKubeProxyChain,
+  isTreeChain,
   jumpedChains,
   sharedChains,
   type TableName,
@@ -29,15 +30,24 @@ import {
  * is neither read further nor written.
  */
 
-/** Chains with kube-proxy's names that we did not make, by family and table; a sign of kube-proxy or another Sluice. */
+/** Chains with kube-proxy's names or with Sluice's that we did not make, by family and table: of kube-proxy or another Sluice. */
 export function strangers(observed: Observed, owned: ChainNames): ChainNames {
+  return foreignChains(observed, owned, (name) => isKubeProxyChain(name) || isTreeChain(name));
+}
+
+/** Chains that look as if Sluice made them in layout `tree`, and the journal does not know them. */
+export function otherSluice(observed: Observed, owned: ChainNames): ChainNames {
+  return foreignChains(observed, owned, isTreeChain);
+}
+
+function foreignChains(observed: Observed, owned: ChainNames, isSuspect: (name: string) => boolean): ChainNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const seen = observed[family];
     if (!seen) continue;
     const names = (table: TableName): readonly string[] => {
       const own = new Set(owned[family]?.[table]);
-      return [...seen[table].chains.keys()].filter((name) => isKubeProxyChain(name) && !own.has(name));
+      return [...seen[table].chains.keys()].filter((name) => isSuspect(name) && !own.has(name));
     };
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
@@ -67,10 +77,14 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, g
   return { chains, jumps };
 }
 
+/** What layout `tree` provides under kube-proxy's names, reached from built-in chains too. */
+const providedChains: ReadonlySet<string> = new Set(['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']);
+
 /** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the goal has. */
 function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   const target = targetOf(rule);
-  return target !== undefined && (jumpedChains.has(target) || sharedChains.has(target)) && isOwn(target);
+  if (target === undefined || !isOwn(target)) return false;
+  return jumpedChains.has(target) || sharedChains.has(target) || isTreeChain(target) || providedChains.has(target);
 }
 
 /**

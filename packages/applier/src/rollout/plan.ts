@@ -28,6 +28,8 @@ export interface Plan {
   readonly touched: readonly Touched[];
 }
 
+export const nothingToDo: Plan = { steps: [], touched: [] };
+
 export interface PlanOptions {
   /** See `Kernel.slowWithManyChains`. */
   readonly slowWithManyChains: boolean;
@@ -51,7 +53,7 @@ export function plan(now: NodeState, goal: NodeState, options: PlanOptions, virt
   const tables = familyNames.flatMap((family) => familySteps(family, now, goal, options, touched));
   const sysctls = sysctlSteps(now, goal);
   const { before, after } = aroundTables(now, goal, virtual);
-  const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after, ...hashSizeSteps(now, goal)];
+  const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after];
   return { steps, touched };
 }
 
@@ -124,7 +126,35 @@ function tableSteps(
   return steps;
 }
 
-function sysctlSteps(now: NodeState, goal: NodeState): { before: Step[]; after: Step[] } {
+/** A change of tables alone, in an order of tables that the caller knows to be right. */
+export interface TableWay {
+  readonly from: NodeState;
+  /** The order of the tables within a family. */
+  readonly tables: readonly TableName[];
+  readonly because: string;
+}
+
+/** The steps that change every table that differs, each in one commit but for chains that no rule leads to. */
+export function tablePlan(goal: NodeState, { from, tables, because }: TableWay, options: PlanOptions): Plan {
+  const steps: Step[] = [];
+  const touched: Touched[] = [];
+  for (const family of familyNames) {
+    for (const table of tables) {
+      const [a, b] = [tableOf(from, family, table), tableOf(goal, family, table)];
+      const change = changeTable(a, b);
+      if (isEmptyChange(change)) continue;
+      touched.push({ family, table, change });
+      steps.push(...tableSteps(family, table, a, b, options, because));
+    }
+  }
+  return { steps, touched };
+}
+
+/** Sysctls before the rules change, and those that let more in (`route_localnet`) after it; the hash size comes last. */
+export function sysctlSteps(
+  now: NodeState,
+  goal: NodeState,
+): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
   const before: Step[] = [];
   const after: Step[] = [];
   for (const [key, value] of goal.sysctls) {
@@ -138,7 +168,7 @@ function sysctlSteps(now: NodeState, goal: NodeState): { before: Step[]; after: 
       because: `it is ${old ?? 'unknown'}`,
     });
   }
-  return { before, after };
+  return { before, after: [...after, ...hashSizeSteps(now, goal)] };
 }
 
 function hashSizeSteps(now: NodeState, goal: NodeState): Step[] {

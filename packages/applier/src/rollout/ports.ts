@@ -2,7 +2,7 @@ import type { Family, Problem, SysctlKey, TableName } from '@sluice/bundle';
 import type { Drain, IpvsStep } from '../ipvs/values.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { Rehearsal } from './rehearsal.ts';
-import type { ChainNames, NodeState, Observed } from './state.ts';
+import type { NodeState, Observed } from './state.ts';
 
 /**
  * One thing that the kernel takes in one bite: a table of one family, a sysctl, the hash size; and batches of mode ipvs, which
@@ -45,6 +45,8 @@ export interface Kernel {
   readSysctl(key: SysctlKey): Promise<number | undefined>;
   /** The size of the conntrack hash table; undefined when it cannot be read or raised here, and then nothing is planned for it. */
   readHashSize(): Promise<number | undefined>;
+  /** Chooses between two programs of layout `tree`; undefined where the node has no ipset, and then nothing falls back by itself. */
+  readonly switch?: Switch | undefined;
   /** What a kube-proxy in another mode than iptables left: its interface, or its table in nftables. */
   proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }>;
   /**
@@ -52,6 +54,29 @@ export interface Kernel {
    * @returns how many there were
    */
   forgetFlows(flows: readonly Flow[]): Promise<number>;
+}
+
+/** What a set of the switch holds: nothing, everything for a time, everything for good. */
+export type Lamp = 'off' | 'on' | 'pinned';
+
+/**
+ * The switch between a confirmed program and one on trial: the sets `SLUICE-N`, which nat asks, and `SLUICE-F`, which filter asks.
+ * They are there only while a transaction is open. Entries that time out are the dead-man: the kernel goes back by itself.
+ */
+export interface Switch {
+  /** undefined when the sets are not there. */
+  look(): Promise<Readonly<Record<TableName, Lamp>> | undefined>;
+  /**
+   * Makes the sets, off. Sets that are there stay as they are.
+   * @param sources networks whose packets take part in the trial; none: all packets of both families
+   */
+  make(sources: readonly string[]): Promise<void>;
+  /** Turns a table's set on for both families in one operation. @param seconds until it goes off by itself; 0: never */
+  on(table: TableName, seconds: number): Promise<void>;
+  /** Turns a table's set off. Needs no lock of any table. Nothing to do when there is no set. */
+  off(table: TableName): Promise<void>;
+  /** Removes the sets, off or on. No rule may name them any more. */
+  remove(): Promise<void>;
 }
 
 /** Connections of one way through a Service: what was asked for, and the endpoint that nat chose. */
@@ -63,12 +88,6 @@ export interface Flow {
   readonly port: number;
   /** `10.244.1.5:8080`; undefined: connections that no nat rule translated. */
   readonly endpoint: string | undefined;
-}
-
-/** Flows that only the old program has, and flows that only the new one has. */
-export interface FlowChange {
-  readonly old: readonly Flow[];
-  readonly fresh: readonly Flow[];
 }
 
 /** Why the kernel, or the tool in front of it, did not do what it was asked. */
@@ -83,51 +102,83 @@ export class KernelError extends Error {
   }
 }
 
-/** A transaction that has begun and is neither confirmed nor taken back. Together with generation `from` it is the way back. */
-export interface Intent {
-  /** The generation that stands, or stood, when the transaction begins. */
-  readonly from: number;
-  readonly version: string;
-  /** Chains that the transaction makes and generation `from` lacks. */
-  readonly creates: ChainNames;
-  /** The values that sysctls had before, of those that generation `from` does not set. */
-  readonly sysctls: ReadonlyMap<SysctlKey, number>;
-}
-
-/** What one generation put into the kernel. */
+/** What one generation put into the kernel. An endpoint update is a further revision of its generation. */
 export interface Generation {
   readonly number: number;
+  readonly revision: number;
   readonly version: string;
   readonly state: NodeState;
 }
 
+/** A release is tried before it is confirmed; an update of endpoints is confirmed at once. */
+export type Lane = 'release' | 'endpoints';
+
+/**
+ * How packets come from the old program to the new one: by the switch, which goes back by itself, or by changing the tables in an
+ * order in which every state in between serves traffic.
+ */
+export type Flip = 'switch' | 'ordered';
+
+/** What a transaction is to do, durable before its first step. Together with generation `from` it is the way back. */
+export interface Opening {
+  readonly lane: Lane;
+  readonly flip: Flip;
+  readonly version: string;
+  readonly state: NodeState;
+  /** The values that sysctls had before, of those that the standing generation does not set. */
+  readonly sysctls: ReadonlyMap<SysctlKey, number>;
+  /** Flows that only one of the two programs has. */
+  readonly flows: FlowChange;
+}
+
+/** Flows that only the old program has, and flows that only the new one has. */
+export interface FlowChange {
+  readonly old: readonly Flow[];
+  readonly fresh: readonly Flow[];
+}
+
+/** A transaction that is neither settled nor taken back. */
+export interface OpenTransaction {
+  /** `committed`: the token is on the disk, the new program is the one that counts. */
+  readonly phase: 'open' | 'committed';
+  readonly lane: Lane;
+  readonly flip: Flip;
+  readonly version: string;
+  /** The number and revision of the generation to go back to, and of the one to come. */
+  readonly from: GenerationId;
+  readonly to: GenerationId;
+  readonly sysctls: ReadonlyMap<SysctlKey, number>;
+}
+
+export type GenerationId = Pick<Generation, 'number' | 'revision'>;
+
 export type Fault = 'bundle' | 'process';
 
-/** The memory that outlives the process. history/ implements it on disk; each call is durable when it returns. */
+/** The memory that outlives the process. journal/ implements it on disk; each call is durable when it returns. */
 export interface Journal {
   /** What the node boots: the last confirmed generation; undefined before the first. */
   readonly standing: Generation | undefined;
-  /** The transaction that was open when the process before this one ended. */
-  readonly open: Intent | undefined;
+  /** The transaction in progress, or the one that was open when the process before this one ended. */
+  readonly open: OpenTransaction | undefined;
   /** Why a person must look; undefined on most days. */
   readonly held: string | undefined;
   /** The generation that should stand, where it cannot be read; the node is held then. */
   readonly damaged: { readonly number: number; readonly because: string } | undefined;
-  /** Why this version must not be applied again by itself. */
+  /** Why this version must not be applied again by itself, now. */
   quarantined(version: string): string | undefined;
-  /** A generation that is still kept. */
-  generation(number: number): Promise<Generation | undefined>;
+  /** A generation that is still kept, undamaged. Without a revision: its newest. */
+  generation(number: number, revision?: number): Promise<Generation | undefined>;
+  /** The flows that the open transaction changes. */
+  openFlows(): Promise<FlowChange>;
   /** Stores what stood before Sluice as generation 0. */
   adopt(state: NodeState): Promise<Generation>;
+  begin(opening: Opening): Promise<void>;
+  /** The commit token: from here on the new generation is what the node boots. The only decision of a transaction. */
+  commit(): Promise<void>;
+  /** Closes a committed transaction: nothing is left to do for it. */
+  settle(): Promise<Generation>;
   /**
-   * Opens a transaction.
-   * @param state what it leads to: stored here, before anything is changed, so that a full disk is met in time
-   */
-  begin(intent: Intent, state: NodeState): Promise<void>;
-  /** Closes the transaction: from here on the generation is what the node boots. */
-  confirm(version: string, state: NodeState): Promise<Generation>;
-  /**
-   * Closes the transaction: generation `from` stands again.
+   * Closes an open transaction: generation `from` stands again.
    * @param fault of the bundle: it failed, its version is quarantined; of the process: it ended by itself, the version may be tried
    *   again, though not for ever
    */
@@ -140,11 +191,11 @@ export interface Journal {
   choose(target: Generation): Promise<Generation>;
   /** The generation that stands cannot be read: an older one stands in its place, and nothing is held or open. */
   fallBack(target: Generation, because: string): Promise<void>;
-  /** The values that sysctls had before Sluice first set them. */
-  readonly originals: ReadonlyMap<SysctlKey, number>;
-  /** Real servers that drain; kept, so that the next process goes on with them. */
+  /** Real servers of mode ipvs that are on their way out; kept, so that the next process goes on with them. */
   readonly draining: readonly Drain[];
   keepDraining(draining: readonly Drain[]): Promise<void>;
+  /** The values that sysctls had before Sluice first set them. */
+  readonly originals: ReadonlyMap<SysctlKey, number>;
   /** Nothing of Sluice is in the kernel any more; the history stays. */
   forget(): Promise<void>;
 }
@@ -159,16 +210,39 @@ export interface ProbeResult {
 
 /** The node's health checks. probe/probes.ts implements it. */
 export interface Probes {
-  /** Every probe once, side by side: the state before a change. */
+  readonly policies: readonly ProbePolicy[];
+  /** The time from one round to the next. */
+  readonly intervalMs: number;
+  /** Every probe once, side by side. */
   once(): Promise<readonly ProbeResult[]>;
-  /** Each probe until it passes or its attempts are used up. */
+  /** Every probe as often as its rule needs for a verdict, side by side: the state before a change. */
   patiently(): Promise<readonly ProbeResult[]>;
+}
+
+/** When a probe counts as failed: `failures` of its last `window` answers were bad. */
+export interface ProbePolicy {
+  readonly name: string;
+  readonly failures: number;
+  readonly window: number;
 }
 
 export interface Clock {
   /** Milliseconds since 1970, for what outlives the process. */
   now(): number;
   sleep(ms: number): Promise<void>;
+  /** CLOCK_BOOTTIME: it goes on while the machine sleeps, and nobody sets it. */
+  bootMs(): number;
+}
+
+/** What a person says to a trial: `sluiced confirm`, `cancel`, `extend`. */
+export type Decision =
+  | { readonly kind: 'confirm' }
+  | { readonly kind: 'cancel' }
+  | { readonly kind: 'extend'; readonly seconds: number };
+
+export interface Person {
+  /** What was said since the last question; each word is heard once. */
+  ask(): Promise<Decision | undefined>;
 }
 
 /** What the transaction says on its way; never needed for its outcome. */
@@ -180,6 +254,7 @@ export interface Ports {
   readonly journal: Journal;
   readonly probes: Probes;
   readonly clock: Clock;
+  readonly person: Person;
   readonly report: Report;
   /** How long a real server may drain. */
   readonly drainMs: number;

@@ -62,5 +62,9 @@ const named: ReadonlySet<string> = new Set([
 export function formOf(family: Family, table: TableName, rule: string): string {
   const words = rule.match(/"[^"]*"|\S+/g) ?? [];
   const kept = words.filter((word, index) => word === '!' || word.startsWith('-') || named.has(words[index - 1] ?? ''));
-  return [family, table, ...kept.map((word) => word.replace(/^(KUBE-[A-Z]{2,3})-[A-Z2-7]{16}$/, '$1'))].join(' ');
+  return [
+    family,
+    table,
+    ...kept.map((word) => word.replace(/^((?:KUBE|SLU|SLUICE)-[A-Z]{1,3})-[A-Z2-7]{16}(\.[0-9a-z]{2})?$/, '$1')),
+  ].join(' ');
 }

@@ -71,13 +71,13 @@ test.each([
       refusal: { problems: [{ hint: expect.stringContaining('process 42') }] },
     });
     self.kubeProxies = [];
-    const { keeper, history } = await self.start({ takeOver: true });
+    const { keeper, journal } = await self.start({ takeOver: true });
     expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
     const between = await self.kernel.ipvs.observe();
     expect(between.servers.get(web)?.real.has('10.244.9.9:80') ?? false).toBe(between.bound !== undefined);
     expect(between.servers.has('192.0.2.11:30099/TCP'), 'its node port went').toBe(false);
     expect(between.servers.get('203.0.113.99:80/TCP')?.scheduler, 'keepalived keeps its own').toBe('lc');
-    const zero = await history.generation(0);
+    const zero = await journal.generation(0);
     expect(zero && (await keeper.backTo(zero))).toMatchObject({ kind: 'confirmed' });
     for (let waits = 0; waits < 2; waits++) await keeper.settle();
     expect(await self.kernel.ipvs.observe()).toEqual(before);
@@ -108,20 +108,23 @@ test('a real server that goes drains over a restart, and leaves when its connect
   await first.keeper.put(withoutSecond, true);
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   const second = await self.start();
-  expect(second.history.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
+  expect(second.journal.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
   await second.keeper.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   self.kernel.ipvs.open.clear();
   await second.keeper.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
-  expect(second.history.draining).toEqual([]);
+  expect(second.journal.draining).toEqual([]);
 });
 
 test('a drain ends at the limit of the config, whoever is connected', async () => {
   self = scene();
   let now = 0;
-  const { keeper } = await self.start({}, { clock: { now: () => now, sleep: async () => undefined }, drainMs: 5_000 });
+  const { keeper } = await self.start(
+    {},
+    { clock: { now: () => now, sleep: async () => undefined, bootMs: () => 0 }, drainMs: 5_000 },
+  );
   await keeper.put(bundle(), true);
   await keeper.put(withoutSecond, true);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
@@ -205,10 +208,7 @@ test('whatever line of a change of mode fails, the node ends as it began', async
 
 test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
-  let asked = 0;
-  // Before the change they answer, after it never.
-  const patiently = (): Promise<[]> => (asked++ === 0 ? Promise.resolve([]) : new Promise(() => undefined));
-  const dying = await self.start({}, { probes: { once: async () => [], patiently } });
+  const dying = await self.start({}, { person: { ask: () => new Promise(() => undefined) } });
   void dying.keeper.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
   const { keeper } = await self.start();

@@ -34,6 +34,7 @@ export class Countdown {
 
 /** The kernel, as a process sees it that ends at one of its calls. */
 export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
+  const lamps = kernel.switch;
   return {
     slowWithManyChains: kernel.slowWithManyChains,
     observe: (families) => kernel.observe(families),
@@ -43,7 +44,14 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     readSysctl: (key) => kernel.readSysctl(key),
     readHashSize: () => kernel.readHashSize(),
     proxyTraces: () => kernel.proxyTraces(),
-    forgetFlows: (flows) => kernel.forgetFlows(flows),
+    forgetFlows: (flows) => countdown.through(() => kernel.forgetFlows(flows)),
+    switch: lamps && {
+      look: () => lamps.look(),
+      make: (sources) => countdown.through(() => lamps.make(sources)),
+      on: (table, seconds) => countdown.through(() => lamps.on(table, seconds)),
+      off: (table) => countdown.through(() => lamps.off(table)),
+      remove: () => countdown.through(() => lamps.remove()),
+    },
   };
 }
 
@@ -62,21 +70,25 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get originals() {
       return journal.originals;
     },
+    get draining() {
+      return journal.draining;
+    },
     get damaged() {
       return journal.damaged;
     },
-    fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),
     quarantined: (version) => journal.quarantined(version),
-    generation: (number) => journal.generation(number),
+    generation: (number, revision) => journal.generation(number, revision),
     adopt: (state) => countdown.through(() => journal.adopt(state)),
-    begin: (intent, state) => countdown.through(() => journal.begin(intent, state)),
-    confirm: (version, state) => countdown.through(() => journal.confirm(version, state)),
+    begin: (intent) => countdown.through(() => journal.begin(intent)),
+    commit: () => countdown.through(() => journal.commit()),
+    settle: () => countdown.through(() => journal.settle()),
+    fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),
+    openFlows: () => journal.openFlows(),
     abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),
     countRecovery: () => countdown.through(() => journal.countRecovery()),
     hold: (because) => countdown.through(() => journal.hold(because)),
     choose: (target) => countdown.through(() => journal.choose(target)),
-    draining: [],
-    keepDraining: async () => undefined,
+    keepDraining: (draining) => countdown.through(() => journal.keepDraining(draining)),
     forget: () => countdown.through(() => journal.forget()),
   };
 }

@@ -1,16 +1,18 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { sysctlKeys } from '@sluice/bundle';
-import { History } from '../history/history.ts';
+import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';
-import { Keeper, type KeeperOptions } from '../rollout/keeper.ts';
+import { Keeper, type KeeperOptions } from '../transaction/keeper.ts';
 import type { Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
+import type { Layout } from '../rollout/linking.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 
 /** For tests only: a node with a fake kernel, a real journal in a directory of its own, and probes that a test decides. */
 export interface Scene {
   readonly kernel: FakeKernel;
+  layout: Layout;
   readonly directory: string;
   /** Whether the one probe passes, asked at each try. */
   health: () => boolean;
@@ -18,7 +20,7 @@ export interface Scene {
   kubeProxies: readonly number[];
   readonly events: string[];
   /** A process that starts: it knows only what is on disk and in the kernel. */
-  start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; history: History }>;
+  start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; journal: DiskJournal }>;
   end(): void;
 }
 
@@ -28,6 +30,7 @@ export function scene(start: FakeStart = {}): Scene {
   const directory = mkdtempSync(`${tmpdir()}/sluiced-test-`);
   const self: Scene = {
     kernel,
+    layout: 'flat',
     directory,
     health: () => true,
     kubeProxies: [],
@@ -42,8 +45,8 @@ async function startKeeper(
   self: Scene,
   options: Partial<KeeperOptions>,
   others: Partial<Ports>,
-): Promise<{ keeper: Keeper; history: History }> {
-  const history = await History.open(self.directory, sampleNode, () => new Date(0));
+): Promise<{ keeper: Keeper; journal: DiskJournal }> {
+  const journal = DiskJournal.open(self.directory, sampleNode, () => new Date(0));
   const kernel: Kernel = others.kernel ?? self.kernel;
   const probe = async (): Promise<readonly ProbeResult[]> => {
     const healthy = self.health();
@@ -52,9 +55,10 @@ async function startKeeper(
   const ports: Ports = {
     kernel,
     rehearsal: new Rehearsal(kernel, true),
-    journal: history,
-    probes: { once: probe, patiently: probe },
-    clock: { now: () => 0, sleep: async () => undefined },
+    journal,
+    probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, patiently: probe },
+    clock: { now: () => 0, sleep: async () => undefined, bootMs: () => 0 },
+    person: { ask: async () => undefined },
     report: (event) => void self.events.push(event),
     drainMs: 60_000,
     ...others,
@@ -67,6 +71,22 @@ async function startKeeper(
     kubeProxies: () => self.kubeProxies,
     sysctlTakes: () => true,
   };
-  const keeper = new Keeper(ports, () => facts, { node: sampleNode, allowPartial: false, takeOver: false, ...options });
-  return { keeper, history };
+  const keeper = new Keeper(ports, () => facts, {
+    node: sampleNode,
+    allowPartial: false,
+    takeOver: false,
+    layout: self.layout,
+    probation,
+    ...options,
+  });
+  return { keeper, journal };
 }
+
+/** A trial of one round of probes. */
+const probation: KeeperOptions['probation'] = {
+  seconds: 0,
+  deadmanSeconds: 30,
+  mode: 'auto',
+  decisionSeconds: 600,
+  sources: [],
+};

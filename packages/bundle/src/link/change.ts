@@ -123,7 +123,7 @@ function builtInOf(jump: string): string {
 }
 
 function sameRules(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? ''));
+  return a === b || (a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? '')));
 }
 
 function sameRule(a: string, b: string): boolean {

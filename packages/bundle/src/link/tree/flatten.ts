@@ -1,6 +1,6 @@
 import type { FamilyProgram, TableProgram } from '../program.ts';
 import { settledEntries, trialEntries } from './entries.ts';
-import { linesOf, type TreeProgram, type TreeTable } from './program.ts';
+import { linesOf, type TreeChain, type TreeProgram, type TreeTable } from './program.ts';
 
 /** A settled tree program as the kernel holds it: what `printProgram` prints and the tracer runs. */
 export function settledProgram(program: TreeProgram): FamilyProgram {
@@ -20,14 +20,13 @@ export function trialProgram(confirmed: TreeProgram, trial: TreeProgram): Family
   return { filter: table('filter'), nat: table('nat') };
 }
 
-const lines = new WeakMap<TreeTable['chains'], ReadonlyMap<string, readonly string[]>>();
+/** Two programs that share a chain share its lines, so that comparing them costs a look at each. */
+const lines = new WeakMap<TreeChain, readonly string[]>();
 
-function chainLines(chains: TreeTable['chains']): ReadonlyMap<string, readonly string[]> {
-  const known = lines.get(chains);
-  if (known) return known;
-  const split = new Map([...chains].map(([name, chain]) => [name, linesOf(chain)] as const));
-  lines.set(chains, split);
-  return split;
+function chainLines(chain: TreeChain): readonly string[] {
+  const known = lines.get(chain) ?? linesOf(chain);
+  lines.set(chain, known);
+  return known;
 }
 
 function tableOf(
@@ -35,6 +34,8 @@ function tableOf(
   entries: ReadonlyMap<string, readonly string[]>,
   others: readonly TreeTable[],
 ): TableProgram {
-  const shared = [table, ...others].flatMap(({ chains }) => [...chainLines(chains)]);
+  const shared = [table, ...others].flatMap(({ chains }) =>
+    [...chains].map(([name, chain]) => [name, chainLines(chain)] as const),
+  );
   return { chains: new Map([...table.fixtures, ...shared, ...entries]), jumps: table.jumps };
 }

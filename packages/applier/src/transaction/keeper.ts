@@ -1,41 +1,31 @@
 import type { BundleFiles, Family, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
-import { limits } from '../limits.ts';
-import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from './admit.ts';
-import { fallBack } from './fall-back.ts';
-import { flowChange, forgetAfter } from './flows.ts';
-import { messageOf } from './message.ts';
-import { lookForProxy } from './proxy.ts';
-import type { Outcome } from './outcome.ts';
-import { adaptGoal, countNames, ownState, strangers } from './own.ts';
-import { type Plan, plan } from './plan.ts';
-import type { Generation, NodeFacts, Ports, Refusal } from './ports.ts';
-import {
-  carryOut,
-  type Ending,
-  type Ground,
-  restore,
-  rollout,
-  takeBack,
-  wayBack,
-  withDropped,
-  withSysctls,
-} from './rollout.ts';
-import {
-  type ChainNames,
-  chainNames,
-  familiesOf,
-  familyNames,
-  joinNames,
-  type NodeState,
-  type Observed,
-} from './state.ts';
-import { drainVirtual, lookVirtual, type Virtual } from './virtual.ts';
+import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
+import { carryOut } from '../rollout/carry-out.ts';
+import { flowChange, forgetAfter } from '../rollout/flows.ts';
+import { messageOf } from '../rollout/message.ts';
+import { fallBack } from '../rollout/fall-back.ts';
+import type { Outcome } from '../rollout/outcome.ts';
+import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
+import { type Plan, plan } from '../rollout/plan.ts';
+import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
+import { type ChainNames, chainNames, familiesOf, familyNames, joinNames, type NodeState } from '../rollout/state.ts';
+import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
+import { ownedNames, switchOff, wayBack } from './back.ts';
+import { decideChange } from './change.ts';
+import { isTree } from './entries.ts';
+import { type Ground, knowsGround, readGround } from './ground.ts';
+import type { ProbationRules } from './probation.ts';
+import { resume } from './resume.ts';
+import { type Change, type Ending, transaction } from './transaction.ts';
+import { stepsOf } from './way.ts';
 
 /** What the node's config says about taking part. */
 export interface KeeperOptions extends AdmitOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
+  readonly probation: ProbationRules;
 }
 
 /**
@@ -59,8 +49,8 @@ export class Keeper {
   }
 
   /**
-   * Finishes what a process before this one left open: the old rules come back. To be called first. A generation that cannot be
-   * read any more is gone around here, too.
+   * Finishes what a process before this one left open: the old rules come back, or the new ones when they were committed. To be
+   * called first. A generation that cannot be read any more is gone around here, too.
    * @returns undefined when nothing was open
    */
   async recover(): Promise<Outcome | undefined> {
@@ -68,17 +58,9 @@ export class Keeper {
     const fell = await fallBack(this.#families(), this.#ports);
     if (fell) return fell;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
-    const intent = journal.open;
-    if (!intent) return undefined;
-    const from = await journal.generation(intent.from);
-    if (!from) return this.#hold(`generation ${intent.from}, the way back, cannot be read`);
-    if ((await journal.countRecovery()) > limits.recoveriesMax) {
-      return this.#hold(`${limits.recoveriesMax} processes ended while they put generation ${from.number} back`);
-    }
-    const because = 'the process ended in the middle of the change';
-    const ending = await takeBack(because, from, intent, this.#ports, 'process');
-    this.#settled = ending.settled;
-    return ending.outcome;
+    const ending = await resume(this.#ports);
+    if (ending) this.#remember(ending);
+    return ending?.outcome;
   }
 
   /** Those that the node has tools for. */
@@ -86,9 +68,9 @@ export class Keeper {
     return familyNames.filter((family) => this.#facts().tools[family] !== undefined);
   }
 
-  async #hold(because: string): Promise<Outcome> {
-    await this.#ports.journal.hold(because);
-    return { kind: 'held', because, rollback: 'not possible' };
+  #remember({ settled, ipvs }: Ending): void {
+    this.#settled = settled;
+    this.#seen = ipvs;
   }
 
   /**
@@ -97,12 +79,14 @@ export class Keeper {
    */
   async settle(): Promise<number> {
     const { journal, report } = this.#ports;
+    if (journal.open) await this.recover();
     const standing = journal.standing;
     if (!standing || journal.held !== undefined || journal.open) return 0;
     const change = await this.#difference(standing.state);
     this.#seen = undefined;
     if (change.plan.steps.length === 0) {
       this.#settled = change.goal;
+      await this.#dropSwitch();
       if (change.virtual) await this.#drain(change.virtual);
       return 0;
     }
@@ -112,7 +96,14 @@ export class Keeper {
     });
     this.#settled = undefined;
     this.#settled = await restore(standing.state, chainNames(standing.state), this.#ports);
+    await this.#dropSwitch();
     return change.plan.steps.length;
+  }
+
+  /** Sets that a crash left behind, which no rule names any more. */
+  async #dropSwitch(): Promise<void> {
+    const { kernel } = this.#ports;
+    if (await kernel.switch?.look()) await kernel.switch?.remove();
   }
 
   async #drain(virtual: Virtual): Promise<void> {
@@ -125,7 +116,7 @@ export class Keeper {
     const { kernel } = this.#ports;
     const owned = chainNames(state);
     const observed = await kernel.observe(familiesOf(state));
-    const others = countNames(strangers(observed, owned));
+    const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned);
     // First: the look loads the module, and with it come its sysctls.
@@ -149,15 +140,16 @@ export class Keeper {
     const ending = await this.#change(bundle);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
-    this.#settled = undefined;
-    this.#seen = undefined;
+    this.#remember({ outcome: ending.outcome });
     return (await this.#change(bundle)).outcome;
   }
 
   /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
   async #admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
     const { kernel, journal } = this.#ports;
-    const admitted = admit(files, this.#options, this.#facts(), this.#memory);
+    const ground = { standing: journal.standing?.state, provideKubeChains: await this.#provides() };
+    const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, ground);
+    const admitted = read();
     const comesToIpvs = isRefusal(admitted)
       ? admitted.problems.some(lacksModule)
       : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
@@ -167,70 +159,57 @@ export class Keeper {
     } catch (error) {
       return { problems: [withoutIpvs(messageOf(error))] };
     }
-    return isRefusal(admitted) ? admit(files, this.#options, this.#facts(), this.#memory) : admitted;
+    return isRefusal(admitted) ? read() : admitted;
+  }
+
+  /**
+   * Whether layout `tree` also has the chains that CNI plugins jump to. Where kube-proxy's rules stay beside ours they are there, and
+   * its names are not ours; whoever takes the place of kube-proxy provides them.
+   */
+  async #provides(): Promise<boolean> {
+    const { journal, kernel } = this.#ports;
+    const { standing } = journal;
+    if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
+    const natOf = (state: NodeState): readonly (ReadonlyMap<string, unknown> | undefined)[] =>
+      familyNames.map((family) => state.families[family]?.nat.chains);
+    if (standing && standing.number > 0) {
+      return !isTree(standing.state) || natOf(standing.state).some((chains) => chains?.has('KUBE-MARK-MASQ'));
+    }
+    const observed = await kernel.observe(this.#families());
+    return !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
   }
 
   async #change(bundle: AdmittedBundle): Promise<Ending> {
-    const ground = await this.#ground(bundle, false);
-    if ('problems' in ground) return { outcome: { kind: 'refused', refusal: ground } };
-    const ending = await rollout(bundle, ground, this.#ports);
-    this.#settled = ending.settled;
-    this.#seen = ending.ipvs;
+    const change = await this.#decide(bundle, false);
+    if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
+    const { way, from } = change;
+    if (stepsOf(way).length === 0 && bundle.version === from.version) {
+      this.#settled = way.goal;
+      return { outcome: { kind: 'same', generation: from } };
+    }
+    const ending = await transaction(change, this.#options.probation, this.#ports);
+    this.#remember(ending);
     return ending;
   }
 
-  /** What `put` would do, without doing it. */
-  async preview(files: BundleFiles): Promise<Plan | Refusal> {
-    const bundle = await this.#admit(files);
-    if (isRefusal(bundle)) return bundle;
-    const ground = await this.#ground(bundle, true);
-    if ('problems' in ground) return ground;
-    const wanted = withDropped(bundle.state, ground.from.state, this.#ports.journal.originals);
-    const goal = adaptGoal(wanted, ground.observed ?? {}, chainNames(ground.from.state));
-    const virtual = await lookVirtual(goal, chainNames(ground.from.state), this.#ports);
-    return plan(await withSysctls(ground.now, goal, this.#ports), goal, this.#ports.kernel, virtual?.plan);
+  async #decide(bundle: AdmittedBundle, dryRun: boolean): Promise<Change | Refusal> {
+    const ground = await this.#ground(bundle, dryRun);
+    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports);
   }
 
-  /** What stands before the change: known from before, or read; on the first run it becomes generation 0. */
-  async #ground(bundle: AdmittedBundle, dryRun: boolean): Promise<Ground | Refusal> {
-    const { kernel, journal } = this.#ports;
-    const standing = journal.standing;
-    const sameFamilies = standing && familiesOf(bundle.state).every((family) => standing.state.families[family]);
-    if (standing && sameFamilies && this.#settled) {
+  /** What `put` would do, without doing it. */
+  async preview(files: BundleFiles): Promise<Change | Refusal> {
+    const bundle = await this.#admit(files);
+    return isRefusal(bundle) ? bundle : this.#decide(bundle, true);
+  }
+
+  /** What stands before the change: known from before, or read. */
+  async #ground({ state }: AdmittedBundle, dryRun: boolean): Promise<Ground | Refusal> {
+    const { standing } = this.#ports.journal;
+    if (standing && this.#settled && knowsGround(state, standing)) {
       return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
-    const observed = await kernel.observe(this.#families());
-    const owned = standing ? chainNames(standing.state) : {};
-    const others = strangers(observed, owned);
-    const taken = this.#options.takeOver ? others : {};
-    const refusal = this.#mayTake(others);
-    if (refusal) return refusal;
-    const proxy = standing ? {} : await this.#otherModes(bundle);
-    if ('problems' in proxy) return proxy;
-    const names = joinNames(owned, taken);
-    const now: NodeState = { families: ownState(observed, names, bundle.state), sysctls: new Map() };
-    const from = standing ?? (await this.#first({ ...now, ...proxy }, observed, dryRun));
-    return { from, now, observed };
-  }
-
-  /** State of mode ipvs that is taken over, or why there is something that cannot be. */
-  #otherModes({ state }: AdmittedBundle): ReturnType<typeof lookForProxy> {
-    const excluded = state.ipvs?.excludeCIDRs ?? [];
-    return lookForProxy(this.#ports.kernel, this.#options.takeOver, this.#facts().kubeProxies(), excluded);
-  }
-
-  /** Stores what stood before Sluice. A dry run only pretends. */
-  async #first(now: NodeState, observed: Observed, dryRun: boolean): Promise<Generation> {
-    this.#ports.report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
-    return dryRun ? { number: 0, version: 'before', state: now } : this.#ports.journal.adopt(now);
-  }
-
-  #mayTake(others: ChainNames): Refusal | undefined {
-    const count = countNames(others);
-    if (count === 0) return undefined;
-    const running = this.#facts().kubeProxies();
-    if (this.#options.takeOver && running.length === 0) return undefined;
-    return { problems: [notOurs(others, count, this.#options.takeOver ? running : [])] };
+    return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, dryRun }, this.#ports);
   }
 
   /**
@@ -241,16 +220,26 @@ export class Keeper {
     const { kernel, journal } = this.#ports;
     const standing = journal.standing;
     if (!standing) return 0;
-    const owned = joinNames(chainNames(standing.state), journal.open?.creates ?? {});
+    await switchOff(this.#ports);
+    const owned = await this.#owned();
     const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
     const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned);
     const virtual = await lookVirtual(goal, owned, this.#ports);
     const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
     const change = plan(now, goal, kernel, virtual?.plan);
     await carryOut(change, this.#ports);
+    await this.#dropSwitch();
     await journal.forget();
     this.#settled = undefined;
     return change.steps.length;
+  }
+
+  /** What is ours: of the generation that stands, and of a change that is open. */
+  async #owned(): Promise<ChainNames> {
+    const { standing, open } = this.#ports.journal;
+    const from = open && (await this.#ports.journal.generation(open.from.number, open.from.revision));
+    const own = standing ? await ownedNames(standing, this.#ports) : {};
+    return from ? joinNames(own, chainNames(from.state)) : own;
   }
 
   /**
@@ -260,11 +249,12 @@ export class Keeper {
   async backTo(target: Generation): Promise<Outcome> {
     const { journal } = this.#ports;
     const standing = journal.standing;
-    const owned = joinNames(standing ? chainNames(standing.state) : {}, journal.open?.creates ?? {});
     const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
-    const old = journal.open ? wayBack({ ...target, state: before }, journal.open) : before;
+    const old = wayBack(before, this.#ports);
     try {
-      this.#settled = await restore(old, owned, this.#ports);
+      await switchOff(this.#ports);
+      this.#settled = await restore(old, await this.#owned(), this.#ports);
+      await this.#dropSwitch();
     } catch (error) {
       return { kind: 'held', because: `generation ${target.number} cannot be loaded`, rollback: messageOf(error) };
     }
@@ -295,20 +285,4 @@ function quarantined(version: string, because: string): Refusal {
     hint: 'Ship another version, or run `sluiced apply DIR --node NAME` by hand to try this one again',
   };
   return { problems: [problem] };
-}
-
-function notOurs(others: ChainNames, count: number, running: readonly number[]): Problem {
-  const family =
-    familyNames.find((name) => others[name] && others[name].filter.length + others[name].nat.length > 0) ?? 'ipv4';
-  const example = others[family]?.nat[0] ?? others[family]?.filter[0] ?? '';
-  const processes = running.join(', ');
-  return {
-    code: 'NODE_CHAINS_NOT_OURS',
-    level: 'error',
-    message: `Cannot apply the bundle: ${count} chains such as ${example} (${family}) were made by somebody else`,
-    hint:
-      running.length > 0
-        ? `kube-proxy still runs (process ${processes}): stop it first, sluiced takes its chains over then`
-        : 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml',
-  };
 }

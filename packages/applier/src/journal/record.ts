@@ -1,75 +1,77 @@
-import { type ProblemCode, sysctlKeys, type SysctlKey } from '@sluice/bundle';
+import { sysctlKeys, type SysctlKey } from '@sluice/bundle';
 import * as v from 'valibot';
-import type { Intent } from '../rollout/ports.ts';
+import type { OpenTransaction } from '../rollout/ports.ts';
+import { StateError } from '../store/state-error.ts';
 
-/** state.json: everything that must survive, apart from the generations' own files. */
-const names = v.strictObject({ filter: v.array(v.string()), nat: v.array(v.string()) });
-const ipvsNames = v.strictObject({
-  servers: v.array(v.string()),
-  sets: v.array(v.string()),
-  addresses: v.array(v.string()),
+/** The record of the journal: everything that decides what the node runs. Programs are in the store. */
+const generation = v.strictObject({
+  number: v.number(),
+  revision: v.number(),
+  version: v.string(),
+  /** The digest of its manifest in the store. */
+  manifest: v.string(),
 });
 const drain = v.strictObject({ server: v.string(), real: v.string(), until: v.number() });
 const sysctls = v.record(v.picklist(sysctlKeys), v.number());
-const intent = v.strictObject({
-  from: v.number(),
+const open = v.strictObject({
+  phase: v.picklist(['open', 'committed']),
+  lane: v.picklist(['release', 'endpoints']),
+  flip: v.picklist(['switch', 'ordered']),
   version: v.string(),
-  creates: v.strictObject({ ipv4: v.optional(names), ipv6: v.optional(names), ipvs: v.optional(ipvsNames) }),
+  from: generation,
+  to: generation,
   sysctls,
+  /** The digest of the flows that change, in the store. */
+  flows: v.string(),
   at: v.string(),
   /** How many processes have tried to finish it. */
   recoveries: v.number(),
 });
 const entry = v.strictObject({
   at: v.string(),
-  what: v.picklist(['first-run', 'confirmed', 'rolled-back', 'held', 'chosen', 'fell-back', 'cleaned-up']),
+  what: v.picklist(['first-run', 'confirmed', 'updated', 'rolled-back', 'held', 'chosen', 'fell-back', 'cleaned-up']),
   generation: v.number(),
   version: v.string(),
   because: v.optional(v.string()),
 });
 const record = v.strictObject({
-  schema: v.literal(1),
+  schema: v.literal(2),
   node: v.string(),
   /** The tools that the rules are in; another backend needs `sluiced cleanup` first. */
   backend: v.optional(v.picklist(['legacy', 'nft'])),
-  current: v.nullable(v.number()),
+  /** What the node boots. */
+  current: v.nullable(generation),
+  /** The newest revision of every generation that is kept, the newest last; `current` included. */
+  kept: v.array(generation),
   next: v.number(),
-  open: v.nullable(intent),
+  open: v.nullable(open),
   held: v.nullable(v.string()),
   quarantined: v.record(v.string(), v.string()),
+  /** Releases taken back since the last one that was confirmed: the hold-down doubles with each. */
+  failures: v.number(),
   originals: sysctls,
   /** Real servers of mode ipvs that are on their way out. */
-  draining: v.optional(v.array(drain), []),
+  draining: v.array(drain),
   history: v.array(entry),
 });
 
 export type NodeRecord = v.InferOutput<typeof record>;
+export type GenerationRecord = v.InferOutput<typeof generation>;
 export type HistoryEntry = v.InferOutput<typeof entry>;
-export type OpenIntent = v.InferOutput<typeof intent>;
-
-/** What is wrong with the state directory; nothing was touched. */
-export class StateError extends Error {
-  override readonly name = 'StateError';
-  readonly code: ProblemCode;
-  readonly hint: string;
-
-  constructor(code: ProblemCode, why: string, hint: string) {
-    super(`Cannot use the state directory: ${why}`);
-    this.code = code;
-    this.hint = hint;
-  }
-}
+export type OpenRecord = v.InferOutput<typeof open>;
 
 /** The record of a node that has never run Sluice. */
 export function freshRecord(node: string): NodeRecord {
   return {
-    schema: 1,
+    schema: 2,
     node,
     current: null,
+    kept: [],
     next: 1,
     open: null,
     held: null,
     quarantined: {},
+    failures: 0,
     originals: {},
     draining: [],
     history: [],
@@ -77,8 +79,8 @@ export function freshRecord(node: string): NodeRecord {
 }
 
 /**
- * Reads state.json.
- * @throws StateError for a schema of another Sluice and for a damaged file: whoever guesses here loses the way back
+ * Reads the text of a record.
+ * @throws StateError for a schema of another Sluice and for another form: whoever guesses here loses the way back
  */
 export function readRecord(text: string, path: string): NodeRecord {
   const hint = 'The kernel was not touched. Run the sluiced that wrote it, or restore the file from a backup';
@@ -89,10 +91,10 @@ export function readRecord(text: string, path: string): NodeRecord {
     throw new StateError('NODE_STATE_INVALID', `${path} is damaged`, hint);
   }
   const schema = (value as { schema?: unknown } | null)?.schema;
-  if (schema !== 1) {
+  if (schema !== 2) {
     throw new StateError(
       'NODE_STATE_INVALID',
-      `${path} has schema ${JSON.stringify(schema)}, this sluiced knows 1`,
+      `${path} has schema ${JSON.stringify(schema)}, this sluiced knows 2`,
       hint,
     );
   }
@@ -102,10 +104,9 @@ export function readRecord(text: string, path: string): NodeRecord {
   throw new StateError('NODE_STATE_INVALID', `${path} is damaged at ${where === '' ? 'the top' : where}`, hint);
 }
 
-export function intentFrom(open: OpenIntent): Intent {
-  const { ipv4, ipv6, ipvs } = open.creates;
-  const creates = { ...(ipv4 ? { ipv4 } : {}), ...(ipv6 ? { ipv6 } : {}), ...(ipvs ? { ipvs } : {}) };
-  return { from: open.from, version: open.version, creates, sysctls: sysctlMap(open.sysctls) };
+/** The transaction of a record as the state machine sees it. */
+export function openFrom({ phase, lane, flip, version, from, to, sysctls: values }: OpenRecord): OpenTransaction {
+  return { phase, lane, flip, version, from, to, sysctls: sysctlMap(values) };
 }
 
 export function sysctlMap(values: Readonly<Partial<Record<SysctlKey, number>>>): ReadonlyMap<SysctlKey, number> {

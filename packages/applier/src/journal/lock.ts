@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
-import { writing } from './files.ts';
-import { StateError } from './record.ts';
+import { writing } from '../store/files.ts';
+import { StateError } from '../store/state-error.ts';
 
 /** The right to change the kernel and the state directory, held by one process and its tools. */
 export interface Lock {

@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { StateError } from './record.ts';
+import { StateError } from './state-error.ts';
 
 /**
  * Files that survive power loss. A file is either what it was or what it should be: written beside its place, synced, renamed,

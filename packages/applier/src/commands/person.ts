@@ -1,0 +1,68 @@
+import { rmSync } from 'node:fs';
+import * as v from 'valibot';
+import { readIfThere, writeDurably } from '../store/files.ts';
+import { peek } from '../journal/journal.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import type { Decision, Person } from '../rollout/ports.ts';
+import { type CommonOptions, CommandError, loadConfig, type Terminal } from './terminal.ts';
+
+/** What a person says is a file in the state directory, which only root writes: it needs no port, and says which version it means. */
+const word = v.strictObject({
+  version: v.string(),
+  decision: v.variant('kind', [
+    v.strictObject({ kind: v.literal('confirm') }),
+    v.strictObject({ kind: v.literal('cancel') }),
+    v.strictObject({
+      kind: v.literal('extend'),
+      seconds: v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(86_400)),
+    }),
+  ]),
+});
+
+const pathOf = (state: string): string => `${state}/decision.json`;
+
+/**
+ * Hears what a person at this machine says about the trial in progress.
+ * @param trial the version on trial; what was said about another one is dropped
+ */
+export function wordsOf(state: string, trial: () => string | undefined): Person {
+  return {
+    async ask(): Promise<Decision | undefined> {
+      const text = readIfThere(pathOf(state));
+      if (text === undefined) return undefined;
+      rmSync(pathOf(state), { force: true });
+      return readWord(text, trial());
+    },
+  };
+}
+
+/** The decision in a file; undefined where it is not about this version, or is no decision. */
+export function readWord(text: string, version: string | undefined): Decision | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const parsed = v.safeParse(word, value);
+  return parsed.success && parsed.output.version === version ? parsed.output.decision : undefined;
+}
+
+/** `sluiced confirm`, `sluiced cancel`, `sluiced extend`: tells the process that has a release on trial. */
+export async function say(decision: Decision, options: CommonOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const open = peek(config.state)?.open;
+  if (!open || open.phase !== 'open' || open.lane !== 'release') {
+    throw new CommandError([
+      {
+        code: 'NODE_STATE_INVALID',
+        level: 'error',
+        message: `Cannot ${decision.kind} a release on node ${config.node}: none is on trial`,
+        hint: '`sluiced status` says what stands and what is open',
+      },
+    ]);
+  }
+  writeDurably(pathOf(config.state), JSON.stringify({ version: open.version, decision }));
+  terminal.out(`told: ${decision.kind} version ${open.version}\n`);
+  return exitCodes.done;
+}

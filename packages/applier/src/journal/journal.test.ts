@@ -1,0 +1,191 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { emptyTable } from '@sluice/bundle';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
+import type { Opening } from '../rollout/ports.ts';
+import type { NodeState } from '../rollout/state.ts';
+import { DiskJournal } from './journal.ts';
+import { slotBytes } from './slots.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(`${tmpdir()}/sluiced-journal-`);
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const open = (): DiskJournal => DiskJournal.open(directory, 'node-a', () => new Date(0));
+const state = (rule: string): NodeState => ({
+  families: {
+    ipv4: {
+      filter: emptyTable,
+      nat: { chains: new Map([['KUBE-SERVICES', [rule]]]), jumps: ['-A OUTPUT -j KUBE-SERVICES'] },
+    },
+  },
+  sysctls: new Map([['net.ipv4.ip_forward', 1]]),
+  conntrackHashSize: 65536,
+});
+const nothing: NodeState = { families: {}, sysctls: new Map() };
+const [one, two] = [state('-A KUBE-SERVICES -j RETURN'), state('-A KUBE-SERVICES -j ACCEPT')];
+const opening = (version: string, to: NodeState): Opening => ({
+  lane: 'release',
+  flip: 'switch',
+  version,
+  state: to,
+  sysctls: new Map([['net.ipv4.ip_forward', 0]]),
+  flows: {
+    old: [],
+    fresh: [{ family: 'ipv4', protocol: 'udp', address: '10.96.0.10', port: 53, endpoint: undefined }],
+  },
+});
+
+/** A whole transaction that ends well. */
+async function confirm(journal: DiskJournal, version: string, to: NodeState): Promise<void> {
+  if (!journal.standing) await journal.adopt(nothing);
+  await journal.begin(opening(version, to));
+  await journal.commit();
+  await journal.settle();
+}
+
+test('what was confirmed stands after a restart, with everything that it holds', async () => {
+  await confirm(open(), 'aaaa', one);
+  const again = open();
+  expect(again.standing).toEqual({ number: 1, revision: 0, version: 'aaaa', state: one });
+  expect(again.open).toBeUndefined();
+  expect(again.originals).toEqual(new Map([['net.ipv4.ip_forward', 0]]));
+});
+
+test('a change that was begun is open after a restart with all it leads from and to, and what stood before it stands', async () => {
+  const journal = open();
+  await journal.adopt(nothing);
+  await journal.begin(opening('aaaa', one));
+  const again = open();
+  expect(again.open).toMatchObject({
+    phase: 'open',
+    flip: 'switch',
+    version: 'aaaa',
+    from: { number: 0 },
+    to: { number: 1 },
+  });
+  expect(again.standing?.number).toBe(0);
+  expect((await again.generation(1, 0))?.state).toEqual(one);
+  expect(await again.openFlows()).toEqual(opening('aaaa', one).flows);
+});
+
+test('the token alone makes the new generation stand, before anything is settled', async () => {
+  const journal = open();
+  await journal.adopt(nothing);
+  await journal.begin(opening('aaaa', one));
+  await journal.commit();
+  const again = open();
+  expect([again.standing?.number, again.open?.phase]).toEqual([1, 'committed']);
+  await again.settle();
+  expect([open().standing?.number, open().open]).toEqual([1, undefined]);
+});
+
+test('what stands has the native text that a person loads by hand', async () => {
+  await confirm(open(), 'aaaa', one);
+  const file = (name: string): string => readFileSync(`${directory}/current/${name}`, 'utf8');
+  expect(file('iptables.rules')).toBe(
+    '*nat\n:KUBE-SERVICES - [0:0]\n-A KUBE-SERVICES -j RETURN\n-I OUTPUT 1 -j KUBE-SERVICES\nCOMMIT\n',
+  );
+  expect(file('sysctl.conf')).toBe('net.ipv4.ip_forward = 1\n');
+});
+
+test('a bundle that failed is remembered as bad; one during which the process ended only after the third time', async () => {
+  const journal = open();
+  await journal.adopt(nothing);
+  await journal.begin(opening('bad', one));
+  await journal.abandon('health failed', 'bundle');
+  expect(journal.quarantined('bad')).toBe('health failed');
+  for (let times = 1; times <= limits.interruptedMax; times++) {
+    expect(journal.quarantined('unlucky')).toBeUndefined();
+    await journal.begin(opening('unlucky', one));
+    await journal.abandon('the process ended', 'process');
+  }
+  expect(open().quarantined('unlucky')).toBe('the process ended');
+});
+
+test('old generations go from the store, the first and the newest stay', async () => {
+  const journal = open();
+  const rule = (i: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${i} -j RETURN`);
+  for (let i = 1; i <= limits.generationsKept + 5; i++) await confirm(journal, `v${i}`, rule(i));
+  const kept = journal.record.kept.map(({ number }) => number);
+  expect(kept).toEqual([0, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+  for (const number of kept) expect(await open().generation(number)).toBeDefined();
+  // Each has a manifest and the object with its chain; the empty filter tables share one of each.
+  const objects = readdirSync(`${directory}/store`);
+  const needed = new Set(kept.map((number) => number));
+  expect(objects.length).toBeLessThanOrEqual(2 * needed.size + 2);
+});
+
+test('a state directory of an older form is refused with what to do about it, and left as it is', async () => {
+  writeFileSync(`${directory}/state.json`, '{"schema":1}');
+  expect(open).toThrow('is of an older sluiced');
+  expect(readdirSync(directory)).toEqual(['state.json']);
+});
+
+test.each([
+  ['overwritten', 'x'.repeat(2 * slotBytes)],
+  ['cut short', ''],
+])('a journal that was %s is refused and left as it is', async (_title, bytes) => {
+  await confirm(open(), 'aaaa', one);
+  writeFileSync(`${directory}/journal`, bytes);
+  expect(open).toThrow('both slots');
+  expect(readFileSync(`${directory}/journal`, 'utf8')).toBe(bytes);
+});
+
+test('a write that was torn by a power cut leaves the record before it', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  await journal.begin(opening('bbbb', two));
+  const path = `${directory}/journal`;
+  const whole = readFileSync(path);
+  const newest = whole.subarray(0, slotBytes).includes('"version":"bbbb"') ? 0 : slotBytes;
+  whole.fill(0, newest + 300, newest + slotBytes);
+  writeFileSync(path, whole);
+  const again = open();
+  expect([again.standing?.version, again.open]).toEqual(['aaaa', undefined]);
+});
+
+test('a directory of another node is refused', async () => {
+  await confirm(open(), 'aaaa', one);
+  expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
+});
+
+test('a generation that was damaged on disk is not used, and another may take its place', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  await confirm(journal, 'bbbb', two);
+  for (const name of readdirSync(`${directory}/store`)) {
+    const path = `${directory}/store/${name}`;
+    const text = readFileSync(path, 'utf8');
+    if (text.includes('-j ACCEPT')) writeFileSync(path, text.replace('ACCEPT', 'DROP'));
+  }
+  const again = open();
+  expect([again.standing, again.damaged?.number]).toEqual([undefined, 2]);
+  expect(again.held).toContain('generation 2');
+  const older = await again.generation(1);
+  expect(older?.version).toBe('aaaa');
+  if (older) await again.fallBack(older, 'damaged');
+  expect([open().standing?.number, open().held]).toEqual([1, undefined]);
+});
+
+test('rules are never written to another store than the one that holds them', async () => {
+  const journal = open();
+  await journal.pin('nft');
+  await confirm(journal, 'aaaa', one);
+  await expect(journal.pin('legacy')).rejects.toThrow("the node's rules are in the nft store");
+});
+
+test('an update of endpoints is a revision of its generation and no entry for each in the history', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  for (const to of [two, one, two]) {
+    await journal.begin({ ...opening('aaaa', to), lane: 'endpoints' });
+    await journal.commit();
+    await journal.settle();
+  }
+  expect(open().standing).toMatchObject({ number: 1, revision: 3, state: two });
+  expect(journal.record.history.map(({ what }) => what)).toEqual(['first-run', 'confirmed', 'updated']);
+});

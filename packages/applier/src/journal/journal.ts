@@ -1,0 +1,404 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import type { SysctlKey } from '@sluice/bundle';
+import type { Drain } from '../ipvs/values.ts';
+import { limits } from '../limits.ts';
+import type { Fault, FlowChange, Generation, Journal, Opening, OpenTransaction } from '../rollout/ports.ts';
+import type { NodeState } from '../rollout/state.ts';
+import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
+import { StateError } from '../store/state-error.ts';
+import { Store } from '../store/store.ts';
+import { publishDirectory, writing } from '../store/files.ts';
+import { nativeFiles } from './native.ts';
+import {
+  freshRecord,
+  type GenerationRecord,
+  type HistoryEntry,
+  type NodeRecord,
+  openFrom,
+  readRecord,
+  sysctlMap,
+} from './record.ts';
+import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
+
+/**
+ * The newest record, for commands that only look; undefined before the first.
+ * @throws StateError when it cannot be read
+ */
+export function peek(directory: string): NodeRecord | undefined {
+  const path = `${directory}/journal`;
+  const read = readSlots(path);
+  if (read.kind === 'record') return readRecord(read.text, path);
+  if (read.kind === 'damaged') throw damaged(path);
+  if (existsSync(`${directory}/state.json`)) throw oldForm(directory);
+  return undefined;
+}
+
+function damaged(path: string): StateError {
+  const hint =
+    'The kernel was not touched and keeps its rules. Restore the file from a backup, or move the directory away and take the rules over by hand';
+  return new StateError('NODE_STATE_INVALID', `both slots of ${path} are damaged`, hint);
+}
+
+function oldForm(directory: string): StateError {
+  const hint =
+    'Run `sluiced cleanup` of the release that wrote it, or move the directory away if none of its rules are in the kernel';
+  return new StateError('NODE_STATE_INVALID', `${directory}/state.json is of an older sluiced`, hint);
+}
+
+/**
+ * The journal on disk. Every method that changes something returns when it is durable; one write of one slot is the moment at which
+ * it happens. Programs are in the store before the journal names them, and are swept after it does not.
+ */
+export class DiskJournal implements Journal {
+  readonly #directory: string;
+  readonly #path: string;
+  readonly #now: () => Date;
+  readonly #store: Store;
+  readonly #memory = new ManifestMemory();
+  #record: NodeRecord;
+  #sequence: number;
+  #standing: Generation | undefined;
+  /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
+  #next: Generation | undefined;
+  #flows: FlowChange | undefined;
+
+  private constructor(directory: string, record: NodeRecord, sequence: number, now: () => Date) {
+    this.#directory = directory;
+    this.#path = `${directory}/journal`;
+    this.#record = record;
+    this.#sequence = sequence;
+    this.#now = now;
+    this.#store = new Store(`${directory}/store`);
+    this.#standing = record.current ? this.#read(record.current) : undefined;
+  }
+
+  /**
+   * Opens, or makes, a state directory. The caller holds its lock.
+   * @param now the time of day, for people who read the history; nothing is decided by it
+   */
+  static open(directory: string, node: string, now: () => Date): DiskJournal {
+    writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+    const known = peek(directory);
+    if (known && known.node !== node) {
+      const hint = 'Use another state directory, or the node name that this one was made for';
+      throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
+    }
+    const path = `${directory}/journal`;
+    writing(path, () => allocateSlots(path));
+    const read = readSlots(path);
+    return new DiskJournal(directory, known ?? freshRecord(node), read.kind === 'record' ? read.sequence : 0, now);
+  }
+
+  get record(): NodeRecord {
+    return this.#record;
+  }
+
+  get standing(): Generation | undefined {
+    return this.#standing;
+  }
+
+  /** A node that was held before waits for a person anyway. */
+  get damaged(): Journal['damaged'] {
+    return this.#record.held === null ? this.#damaged : undefined;
+  }
+
+  get #damaged(): Journal['damaged'] {
+    const { current } = this.#record;
+    if (!current || this.#standing) return undefined;
+    return {
+      number: current.number,
+      because: `the store does not hold what was written for generation ${current.number}`,
+    };
+  }
+
+  get open(): OpenTransaction | undefined {
+    return this.#record.open ? openFrom(this.#record.open) : undefined;
+  }
+
+  get held(): string | undefined {
+    return this.#record.held ?? this.#damaged?.because;
+  }
+
+  get failures(): number {
+    return this.#record.failures;
+  }
+
+  get originals(): ReadonlyMap<SysctlKey, number> {
+    return sysctlMap(this.#record.originals);
+  }
+
+  quarantined(version: string): string | undefined {
+    return Object.hasOwn(this.#record.quarantined, version) ? this.#record.quarantined[version] : undefined;
+  }
+
+  async generation(number: number, revision?: number): Promise<Generation | undefined> {
+    const { open, kept, current } = this.#record;
+    const all = [...kept, ...(current ? [current] : []), ...(open ? [open.from, open.to] : [])];
+    const found = all.findLast((one) => one.number === number && (revision ?? one.revision) === one.revision);
+    return found && this.#read(found);
+  }
+
+  async openFlows(): Promise<FlowChange> {
+    const { open } = this.#record;
+    const text = this.#flows || !open ? undefined : this.#store.get(open.flows);
+    return this.#flows ?? (text === undefined ? noFlows : (JSON.parse(text) as FlowChange));
+  }
+
+  #read(record: GenerationRecord): Generation | undefined {
+    const same = (one: Generation | undefined): boolean =>
+      one?.number === record.number && one.revision === record.revision && one.version === record.version;
+    if (same(this.#standing)) return this.#standing;
+    if (same(this.#next)) return this.#next;
+    const state = getState(record.manifest, this.#store);
+    const { number, revision, version } = record;
+    return state && { number, revision, version, state };
+  }
+
+  /** Remembers in which rule store the rules are; they are never written to another one by accident. */
+  async pin(backend: 'legacy' | 'nft'): Promise<void> {
+    const pinned = this.#record.backend;
+    if (pinned === backend) return;
+    if (pinned !== undefined && this.#record.current !== null) {
+      const hint = `Set \`backend: ${pinned}\` in sluiced.yaml, or run \`sluiced cleanup\` with it before you change the backend`;
+      const why = `the node's rules are in the ${pinned} store, not in ${backend}`;
+      throw new StateError('NODE_STATE_INVALID', why, hint);
+    }
+    this.#save({ ...this.#record, backend });
+  }
+
+  async adopt(state: NodeState): Promise<Generation> {
+    const generation: Generation = { number: 0, revision: 0, version: 'before', state };
+    const current = this.#stored(generation);
+    const history = this.#and({ what: 'first-run', generation: 0, version: 'before' });
+    this.#save({ ...this.#record, current, kept: [current], history });
+    this.#standing = generation;
+    return generation;
+  }
+
+  async begin({ lane, flip, version, state, sysctls, flows }: Opening): Promise<void> {
+    const { current, next, originals } = this.#record;
+    if (!current) throw new Error('no generation stands');
+    const isUpdate = lane === 'endpoints';
+    const number = isUpdate ? current.number : next;
+    const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
+    const to = this.#stored(generation);
+    const old = Object.fromEntries(sysctls);
+    const [digest] = this.#store.put([JSON.stringify(flows)]);
+    const transaction = {
+      lane,
+      flip,
+      version,
+      to,
+      from: current,
+      sysctls: old,
+      flows: digest as string,
+      at: this.#time(),
+    };
+    const open = { phase: 'open' as const, ...transaction, recoveries: 0 };
+    this.#save({ ...this.#record, open, originals: { ...old, ...originals } });
+    this.#next = generation;
+    this.#flows = flows;
+  }
+
+  async commit(): Promise<void> {
+    const { open, kept, history } = this.#record;
+    if (!open) throw new Error('no transaction is open');
+    const { to, version, lane } = open;
+    const quarantined = without(this.#record.quarantined, version);
+    const release = lane === 'release';
+    const entries = release
+      ? this.#and({ what: 'confirmed', generation: to.number, version })
+      : updated(history, to, this.#time());
+    const others = kept.filter(({ number }) => number !== to.number);
+    const standing = this.#read(to);
+    this.#save({
+      ...this.#record,
+      current: to,
+      kept: recent([...others, to]),
+      next: Math.max(this.#record.next, to.number + 1),
+      open: { ...open, phase: 'committed', recoveries: 0 },
+      quarantined,
+      failures: release ? 0 : this.#record.failures,
+      history: entries,
+    });
+    this.#standing = standing;
+  }
+
+  async settle(): Promise<Generation> {
+    this.#save({ ...this.#record, open: null });
+    this.#forgetTransaction();
+    this.#sweep();
+    const standing = this.#standing as Generation;
+    this.#publish(standing);
+    return standing;
+  }
+
+  async abandon(because: string, fault: Fault): Promise<void> {
+    const { open, quarantined, failures } = this.#record;
+    if (!open) return;
+    const history = this.#and({ what: 'rolled-back', generation: open.from.number, version: open.version, because });
+    const since = history.findLastIndex(({ what, version }) => what === 'confirmed' && version === open.version);
+    const tries = history
+      .slice(since + 1)
+      .filter((one) => one.version === open.version && one.because === because).length;
+    const isBad = fault === 'bundle' || tries >= limits.interruptedMax;
+    const bad = isBad ? remember(quarantined, open.version, because) : quarantined;
+    this.#save({ ...this.#record, open: null, quarantined: bad, failures: failures + (isBad ? 1 : 0), history });
+    this.#forgetTransaction();
+    this.#sweep();
+  }
+
+  async hold(because: string): Promise<void> {
+    const generation = this.#record.open?.from.number ?? this.#record.current?.number ?? 0;
+    const history = this.#and({ what: 'held', generation, version: this.#record.open?.version ?? '', because });
+    this.#save({ ...this.#record, held: shortened(because), history });
+  }
+
+  async choose(target: Generation): Promise<Generation> {
+    const { open } = this.#record;
+    const left = open?.version ?? this.#record.current?.version;
+    const because = `a person went back to generation ${target.number}`;
+    const others = without(this.#record.quarantined, target.version);
+    const quarantined = left !== undefined && left !== target.version ? remember(others, left, because) : others;
+    const history = this.#and({ what: 'chosen', generation: target.number, version: target.version });
+    this.#stands(target, { open: null, held: null, quarantined, history });
+    return target;
+  }
+
+  async fallBack(target: Generation, because: string): Promise<void> {
+    const history = this.#and({ what: 'fell-back', generation: target.number, version: target.version, because });
+    this.#stands(target, { open: null, history });
+  }
+
+  #stands(target: Generation, changes: Partial<NodeRecord>): void {
+    const current = this.#stored(target);
+    this.#save({ ...this.#record, ...changes, current });
+    this.#standing = target;
+    this.#forgetTransaction();
+    this.#publish(target);
+  }
+
+  async forget(): Promise<void> {
+    const { current } = this.#record;
+    const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
+    this.#save({
+      ...this.#record,
+      current: null,
+      kept: [],
+      open: null,
+      held: null,
+      originals: {},
+      draining: [],
+      history: this.#and(what),
+    });
+    this.#standing = undefined;
+    this.#forgetTransaction();
+    this.#sweep();
+  }
+
+  get draining(): readonly Drain[] {
+    return this.#record.draining;
+  }
+
+  async keepDraining(draining: readonly Drain[]): Promise<void> {
+    if (JSON.stringify(draining) === JSON.stringify(this.#record.draining)) return;
+    this.#save({ ...this.#record, draining: [...draining] });
+  }
+
+  async countRecovery(): Promise<number> {
+    const { open } = this.#record;
+    if (!open) return 0;
+    const recoveries = open.recoveries + 1;
+    this.#save({ ...this.#record, open: { ...open, recoveries } });
+    return recoveries;
+  }
+
+  #stored({ number, revision, version, state }: Generation): GenerationRecord {
+    return { number, revision, version, manifest: putState(state, this.#store, this.#memory) };
+  }
+
+  #forgetTransaction(): void {
+    this.#next = undefined;
+    this.#flows = undefined;
+  }
+
+  /** A record that has grown too large for its slot loses the oldest of its history. */
+  #save(record: NodeRecord): void {
+    let saved = record;
+    let text = JSON.stringify(saved);
+    while (Buffer.byteLength(text) > slotBytes - 256 && saved.history.length > 0) {
+      saved = { ...saved, history: saved.history.slice(Math.ceil(saved.history.length / 4)) };
+      text = JSON.stringify(saved);
+    }
+    // After a failed write the next one goes to the same slot: the other one holds the newest whole record.
+    writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
+    this.#sequence += 1;
+    this.#record = saved;
+  }
+
+  #and(entry: Omit<HistoryEntry, 'at'>): HistoryEntry[] {
+    const because = entry.because === undefined ? {} : { because: shortened(entry.because) };
+    return [...this.#record.history, { at: this.#time(), ...entry, ...because }].slice(-limits.historyEntriesMax);
+  }
+
+  #time(): string {
+    return this.#now().toISOString();
+  }
+
+  /** The text for people. Nothing reads it back, so a disk that does not take it is no failure of the change. */
+  #publish({ state }: Generation): void {
+    try {
+      publishDirectory(`${this.#directory}/current`, nativeFiles(state));
+    } catch {
+      // The next transaction writes it again.
+    }
+  }
+
+  /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */
+  #sweep(): void {
+    const { kept, current, open } = this.#record;
+    const all = [...kept, ...(current ? [current] : []), ...(open ? [open.from, open.to] : [])];
+    const needed = new Set(all.flatMap(({ manifest }) => objectsOf(manifest, this.#store)));
+    if (open) needed.add(open.flows);
+    try {
+      this.#store.sweep(needed);
+    } catch {
+      // The next transaction sweeps again.
+    }
+  }
+}
+
+const noFlows: FlowChange = { old: [], fresh: [] };
+
+/** The last ones, and the first: what was there before Sluice stays the way out. */
+function recent(kept: readonly GenerationRecord[]): GenerationRecord[] {
+  const [first, ...others] = kept.toSorted((a, b) => a.number - b.number);
+  return first ? [first, ...others.slice(-limits.generationsKept)] : [];
+}
+
+/** Updates of endpoints come every few seconds: one entry stands for all of a row. */
+function updated(history: readonly HistoryEntry[], to: GenerationRecord, at: string): HistoryEntry[] {
+  const entry: HistoryEntry = { at, what: 'updated', generation: to.number, version: to.version };
+  const last = history.at(-1);
+  return [...(last?.what === 'updated' && last.generation === to.number ? history.slice(0, -1) : history), entry];
+}
+
+function remember(
+  quarantined: Readonly<Record<string, string>>,
+  version: string,
+  because: string,
+): Record<string, string> {
+  const entries = [
+    ...Object.entries(quarantined).filter(([one]) => one !== version),
+    [version, shortened(because)] as const,
+  ];
+  return Object.fromEntries(entries.slice(-limits.quarantinedMax));
+}
+
+function without(quarantined: Readonly<Record<string, string>>, version: string): Record<string, string> {
+  return Object.fromEntries(Object.entries(quarantined).filter(([one]) => one !== version));
+}
+
+function shortened(text: string): string {
+  return text.length > limits.reasonCharactersMax ? `${text.slice(0, limits.reasonCharactersMax)}…` : text;
+}

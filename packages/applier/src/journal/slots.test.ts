@@ -1,0 +1,91 @@
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import fc from 'fast-check';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
+
+let directory: string;
+let path: string;
+beforeEach(() => {
+  directory = mkdtempSync(`${tmpdir()}/sluiced-slots-`);
+  path = `${directory}/journal`;
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Overwrites a part of the file. */
+function scribble(at: number, bytes: Uint8Array): void {
+  const fd = openSync(path, 'r+');
+  writeSync(fd, bytes, 0, bytes.length, at);
+  closeSync(fd);
+}
+
+const slotOf = (sequence: number): number => (sequence % 2) * slotBytes;
+
+test('no file and an allocated one are fresh; the newest record is read', () => {
+  expect(readSlots(path)).toEqual({ kind: 'fresh' });
+  allocateSlots(path);
+  expect(readSlots(path)).toEqual({ kind: 'fresh' });
+  for (const sequence of [1, 2, 3]) writeSlot(path, sequence, `record ${sequence} ä`);
+  expect(readSlots(path)).toEqual({ kind: 'record', sequence: 3, text: 'record 3 ä', torn: false });
+});
+
+test.each([
+  ['its first line', 0, 'x'],
+  ['its number', 'sluice-journal 1 '.length, '9'],
+  ['its text', 120, '\0\0'],
+])('a slot with %s damaged is not read, the one before is', (_title, offset, bytes) => {
+  allocateSlots(path);
+  writeSlot(path, 1, 'old'.repeat(100));
+  writeSlot(path, 2, 'new'.repeat(100));
+  scribble(slotOf(2) + offset, Buffer.from(bytes));
+  expect(readSlots(path)).toEqual({ kind: 'record', sequence: 1, text: 'old'.repeat(100), torn: true });
+});
+
+test('both slots damaged is said, and not taken for a fresh file', () => {
+  allocateSlots(path);
+  writeSlot(path, 1, 'old');
+  scribble(slotOf(1), Buffer.from('y'));
+  expect(readSlots(path)).toEqual({ kind: 'damaged' });
+});
+
+test('whatever part of a write reaches the disk, the record before or the new one is read', () => {
+  const piece = fc.record({ from: fc.nat(400), to: fc.nat(400), old: fc.string(), fresh: fc.string() });
+  fc.assert(
+    fc.property(piece, ({ from, to, old, fresh }) => {
+      rmSync(path, { force: true });
+      allocateSlots(path);
+      writeSlot(path, 1, 'first');
+      writeSlot(path, 2, old);
+      const before = readFileSync(path);
+      writeSlot(path, 3, fresh);
+      const after = readFileSync(path);
+      const mixed = Buffer.from(before);
+      const [start, end] = [slotOf(3) + Math.min(from, to), slotOf(3) + Math.max(from, to)];
+      after.copy(mixed, start, start, end);
+      writeFileSync(path, mixed);
+      const read = readSlots(path);
+      expect(read.kind === 'record' && [old, fresh].includes(read.text) && read.sequence >= 2).toBe(true);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('any bytes at all are a record, fresh or damaged: reading never throws', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 600 }), fc.nat(2 * slotBytes), (bytes, length) => {
+      writeFileSync(path, bytes);
+      if (length < bytes.length) truncateSync(path, length);
+      expect(['record', 'fresh', 'damaged']).toContain(readSlots(path).kind);
+    }),
+    { numRuns: 500 },
+  );
+});

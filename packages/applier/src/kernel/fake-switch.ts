@@ -1,0 +1,62 @@
+import { type TableName, switches } from '@sluice/bundle';
+import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
+
+/** The sets of a kernel in memory, with their time-outs. */
+export class FakeSwitch implements Switch {
+  readonly #nowMs: () => number;
+  readonly #isNamed: (set: string) => boolean;
+  /** When each table's entries go, by its set; undefined: no entries. */
+  #sets: Map<string, number | undefined> | undefined;
+
+  /**
+   * @param nowMs the kernel's clock
+   * @param isNamed whether a rule names a set
+   */
+  constructor(nowMs: () => number, isNamed: (set: string) => boolean) {
+    this.#nowMs = nowMs;
+    this.#isNamed = isNamed;
+  }
+
+  /** Whether there is a set of this name. */
+  has(set: string): boolean {
+    return this.#sets?.has(set) ?? false;
+  }
+
+  /** Whether packets of everybody are in a set. */
+  holds(set: string): boolean {
+    return (this.#sets?.get(set) ?? -Infinity) > this.#nowMs();
+  }
+
+  async look(): Promise<Readonly<Record<TableName, Lamp>> | undefined> {
+    return this.#sets && { nat: this.#lamp('nat'), filter: this.#lamp('filter') };
+  }
+
+  #lamp(table: TableName): Lamp {
+    if (!this.holds(switches[table])) return 'off';
+    return this.#sets?.get(switches[table]) === Infinity ? 'pinned' : 'on';
+  }
+
+  async make(): Promise<void> {
+    this.#sets ??= new Map(Object.values(switches).map((name) => [name, undefined]));
+  }
+
+  async on(table: TableName, seconds: number): Promise<void> {
+    if (!this.#sets) throw new KernelError('fake ipset', `there is no set ${switches[table]}`);
+    this.#sets.set(switches[table], seconds === 0 ? Infinity : this.#nowMs() + seconds * 1000);
+  }
+
+  async off(table: TableName): Promise<void> {
+    this.#sets?.set(switches[table], undefined);
+  }
+
+  async remove(): Promise<void> {
+    const named = [...(this.#sets?.keys() ?? [])].find(this.#isNamed);
+    if (named !== undefined) throw new KernelError('fake ipset', `a rule names ${named}`);
+    this.#sets = undefined;
+  }
+
+  /** A machine that starts again has no sets. */
+  clear(): void {
+    this.#sets = undefined;
+  }
+}

@@ -1,0 +1,88 @@
+import { type TableName, switches } from '@sluice/bundle';
+import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
+import type { Run } from './run.ts';
+
+/**
+ * The switch as ipsets. Each table asks a `list:set`, whose members are one `hash:net` per family, so that both families share one
+ * set and one moment: it is turned on by swapping a filled spare in, which the kernel does in one operation.
+ */
+const members = {
+  'SLUICE-ALL4': { family: 'inet', everything: ['0.0.0.0/1', '128.0.0.0/1'] },
+  'SLUICE-ALL6': { family: 'inet6', everything: ['::/1', '8000::/1'] },
+} as const;
+const spare = 'SLUICE-SPARE';
+
+/** Entries without a time-out of their own get this one: a time-out of 0 would make an entry that nobody meant permanent. */
+const timeoutSeconds = 30;
+
+/** The sets of this machine. Every change is one process. */
+export class LinuxSwitch implements Switch {
+  readonly #ipset: string;
+  readonly #run: Run;
+
+  constructor(ipset: string, run: Run) {
+    this.#ipset = ipset;
+    this.#run = run;
+  }
+
+  async look(): Promise<Readonly<Record<TableName, Lamp>> | undefined> {
+    const [nat, filter] = [await this.#lamp('nat'), await this.#lamp('filter')];
+    return nat === undefined && filter === undefined ? undefined : { nat: nat ?? 'off', filter: filter ?? 'off' };
+  }
+
+  async #lamp(table: TableName): Promise<Lamp | undefined> {
+    const text = await this.#save(switches[table]);
+    if (text === undefined) return undefined;
+    const entries = [...text.matchAll(/^add \S+ SLUICE-ALL[46](?: timeout (\d+))?/gm)];
+    if (entries.length === 0) return 'off';
+    return entries.every(([, timeout]) => timeout === '0') ? 'pinned' : 'on';
+  }
+
+  /** What `ipset save` prints of a set; undefined when it is not there. */
+  async #save(set: string): Promise<string | undefined> {
+    const { exitCode, stdout, stderr, why } = await this.#run({ file: this.#ipset, args: ['save', set] });
+    if (exitCode === 0) return stdout;
+    if (stderr.includes('does not exist')) return undefined;
+    throw new KernelError(`${this.#ipset} save ${set}`, why);
+  }
+
+  async make(sources: readonly string[]): Promise<void> {
+    const lines = Object.entries(members).flatMap(([name, { family, everything }]) => {
+      const own = sources.filter((cidr) => cidr.includes(':') === (family === 'inet6'));
+      const networks = sources.length === 0 ? everything : own;
+      return [
+        `create ${name} hash:net family ${family}`,
+        `flush ${name}`,
+        ...networks.map((cidr) => `add ${name} ${cidr}`),
+      ];
+    });
+    const lists = [...Object.values(switches), spare].map(
+      (name) => `create ${name} list:set timeout ${timeoutSeconds}`,
+    );
+    await this.#restore([...lines, ...lists]);
+  }
+
+  async on(table: TableName, seconds: number): Promise<void> {
+    const add = Object.keys(members).map((name) => `add ${spare} ${name} timeout ${seconds}`);
+    await this.#restore([`flush ${spare}`, ...add, `swap ${spare} ${switches[table]}`, `flush ${spare}`]);
+  }
+
+  async off(table: TableName): Promise<void> {
+    if ((await this.#save(switches[table])) !== undefined) await this.#restore([`flush ${switches[table]}`]);
+  }
+
+  async remove(): Promise<void> {
+    const names = [...Object.values(switches), spare, ...Object.keys(members)];
+    for (const name of names) {
+      const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['destroy', name] });
+      if (exitCode !== 0 && !stderr.includes('does not exist'))
+        throw new KernelError(`${this.#ipset} destroy ${name}`, why);
+    }
+  }
+
+  async #restore(lines: readonly string[]): Promise<void> {
+    const input = lines.map((line) => `${line}\n`).join('');
+    const { exitCode, why } = await this.#run({ file: this.#ipset, args: ['restore', '-exist'], input });
+    if (exitCode !== 0) throw new KernelError(`${this.#ipset} restore`, why);
+  }
+}

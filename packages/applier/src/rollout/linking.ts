@@ -1,0 +1,139 @@
+import {
+  cidrContains,
+  collectRules,
+  type Family,
+  type FamilyProgram,
+  fillRules,
+  type HostValues,
+  linkFlat,
+  linkTree,
+  printProgram,
+  type Problem,
+  readBack,
+  type ResolvedFiles,
+  type ResolvedRules,
+  settledProgram,
+  type TableName,
+  tableNames,
+  type TakenNames,
+  TreeMemory,
+  type TreeProgram,
+} from '@sluice/bundle';
+import type { NodeFacts } from './ports.ts';
+import { RuleMemory } from './rule-memory.ts';
+import type { NodeState } from './state.ts';
+
+/** `tree`: names that say their content, and a switch between two programs; `flat`: the chains as kube-proxy names them. */
+export type Layout = 'tree' | 'flat';
+
+/** What was linked before, so that a bundle costs what changed since the last one. */
+export class LinkMemory {
+  readonly rules = new RuleMemory();
+  readonly trees = new TreeMemory();
+  /** The names of each program that stands or stood, with what is in them. */
+  readonly taken = new WeakMap<FamilyProgram, TakenNames>();
+}
+
+export interface LinkOptions {
+  readonly layout: Layout;
+  readonly standing?: NodeState | undefined;
+  readonly provideKubeChains?: boolean;
+}
+
+/** A node's programs, and why they must not be loaded. */
+export interface Linked {
+  readonly families: NodeState['families'];
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Puts the rules of a node together.
+ * @param memory of the bundles before; one for each caller
+ */
+export function linkFamilies(
+  resolved: ResolvedFiles,
+  facts: NodeFacts,
+  options: LinkOptions,
+  memory: LinkMemory,
+): Linked {
+  const families: { -readonly [F in Family]?: FamilyProgram } = {};
+  const problems: Problem[] = [];
+  const link = options.layout === 'tree' && resolved.profile.mode === 'iptables' ? linkAsTree : linkAsFlat;
+  for (const family of resolved.profile.families) {
+    if (!resolved.sections.has(family)) continue;
+    const host = { nodePortAddresses: hostAddresses(resolved, facts, family) };
+    const linked = link(resolved, family, host, options, memory);
+    problems.push(...linked.problems);
+    if (linked.program) families[family] = linked.program;
+  }
+  memory.rules.sweep();
+  return { families, problems };
+}
+
+interface LinkedFamily {
+  readonly program?: FamilyProgram;
+  readonly problems: readonly Problem[];
+}
+
+function linkAsFlat(
+  { sections, profile }: ResolvedFiles,
+  family: Family,
+  host: HostValues,
+  _options: LinkOptions,
+  memory: LinkMemory,
+): LinkedFamily {
+  const filled = fillRules(collectRules(sections.get(family) ?? []), host);
+  return 'code' in filled ? { problems: [filled] } : linkFlat(filled, family, memory.rules.read, profile.mode);
+}
+
+function linkAsTree(
+  { sections }: ResolvedFiles,
+  family: Family,
+  host: HostValues,
+  { standing, provideKubeChains = true }: LinkOptions,
+  memory: LinkMemory,
+): LinkedFamily {
+  const files = sections.get(family) ?? [];
+  const tooMany = fillRules(hostRules(files), host);
+  if ('code' in tooMany) return { problems: [tooMany] };
+  const held = standing?.families[family];
+  const taken = held && takenBy(held, family, memory);
+  const tree = linkTree(files, { family, host, provideKubeChains, ...(taken ? { taken } : {}) }, memory.trees);
+  const program = settledProgram(tree.program);
+  memory.taken.set(program, namesOf(tree.program));
+  return { program, problems: tree.problems };
+}
+
+/** The rules that are repeated for each address of the machine. */
+function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
+  const { filter, nat } = collectRules(files);
+  const only = ({ rules }: { readonly rules: readonly string[] }): ResolvedRules[TableName] => ({
+    chains: [],
+    rules: rules.filter((rule) => rule.includes('${host.')),
+  });
+  return { filter: only(filter), nat: only(nat) };
+}
+
+/** Two contents get one name once in a thousand changes; the one that stands keeps it. */
+function takenBy(program: FamilyProgram, family: Family, { taken }: LinkMemory): TakenNames {
+  const known = taken.get(program);
+  if (known) return known;
+  const held = readBack(printProgram(program), family);
+  const names = { filter: held.filter.chains, nat: held.nat.chains };
+  taken.set(program, names);
+  return names;
+}
+
+function namesOf(program: TreeProgram): TakenNames {
+  const [filter, nat] = tableNames.map(
+    (table) => new Map([...program[table].chains].map(([name, { digest }]) => [name, digest] as const)),
+  );
+  return { filter: filter ?? new Map(), nat: nat ?? new Map() };
+}
+
+/** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */
+function hostAddresses({ profile }: ResolvedFiles, facts: NodeFacts, family: Family): readonly string[] {
+  return facts.addresses[family].filter((address) =>
+    profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address)),
+  );
+}

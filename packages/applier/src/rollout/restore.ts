@@ -1,0 +1,60 @@
+import { carryOut } from './carry-out.ts';
+import { adaptGoal, ownState } from './own.ts';
+import { describeStep, type Plan, plan } from './plan.ts';
+import type { Ports } from './ports.ts';
+import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
+import { lookVirtual } from './virtual.ts';
+
+/**
+ * Makes the kernel hold `goal`, from whatever it holds, and makes sure that it does.
+ * @param owned chains that are ours besides those of the goal
+ * @returns the goal as this kernel has it
+ */
+export async function restore(
+  goal: NodeState,
+  owned: ChainNames,
+  ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
+): Promise<NodeState> {
+  const { kernel } = ports;
+  const names = joinNames(owned, chainNames(goal));
+  const families = familiesOf({ families: goal.families }).concat(
+    (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !goal.families[family]),
+  );
+  const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
+    const observed = await kernel.observe(families);
+    const adapted = adaptGoal(goal, observed, names);
+    // First: the look loads the module, and with it come its sysctls.
+    const virtual = await lookVirtual(adapted, names, ports);
+    const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
+    if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
+    return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
+  };
+  const first = await look();
+  if (first.change.steps.length === 0) return first.adapted;
+  await carryOut(first.change, ports);
+  const second = await look();
+  if (second.change.steps.length === 0) return second.adapted;
+  throw new Error(`the kernel still differs: ${second.change.steps.map(describeStep).join('; ')}`);
+}
+
+/** The state with the old values of sysctls that the state before it set and it does not. */
+export function withDropped(state: NodeState, before: NodeState, originals: NodeState['sysctls']): NodeState {
+  const dropped = [...originals].filter(([key]) => before.sysctls.has(key) && !state.sysctls.has(key));
+  return dropped.length === 0 ? state : { ...state, sysctls: new Map([...dropped, ...state.sysctls]) };
+}
+
+/** The state with the values that the kernel has now for every sysctl of `goal`, and the hash size. */
+export async function withSysctls(
+  state: NodeState,
+  goal: NodeState,
+  { kernel }: Pick<Ports, 'kernel'>,
+): Promise<NodeState> {
+  const sysctls = new Map(state.sysctls);
+  for (const key of goal.sysctls.keys()) {
+    const value = await kernel.readSysctl(key);
+    if (value === undefined) sysctls.delete(key);
+    else sysctls.set(key, value);
+  }
+  const size = goal.conntrackHashSize === undefined ? undefined : await kernel.readHashSize();
+  return { families: state.families, sysctls, ...(size === undefined ? {} : { conntrackHashSize: size }) };
+}

@@ -1,0 +1,176 @@
+import {
+  type Family,
+  type FamilyProgram,
+  type SysctlKey,
+  sysctlKeys,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/bundle';
+import * as v from 'valibot';
+import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
+import { familiesOf, type NodeState } from '../rollout/state.ts';
+import type { Texts } from './store.ts';
+
+/**
+ * What a generation put into the kernel, as one small text: its jumps and sysctls, and the digests of the objects that hold its
+ * chains. Two programs that share most chains share most objects.
+ */
+const table = v.strictObject({ objects: v.array(v.string()), jumps: v.array(v.string()) });
+const family = v.strictObject({ filter: table, nat: table });
+const manifest = v.strictObject({
+  schema: v.literal(2),
+  families: v.strictObject({ ipv4: v.optional(family), ipv6: v.optional(family) }),
+  sysctls: v.record(v.picklist(sysctlKeys), v.number()),
+  conntrackHashSize: v.optional(v.number()),
+  ipvs: v.optional(
+    v.strictObject({
+      ipset: v.string(),
+      ipvs: v.string(),
+      addresses: v.array(v.string()),
+      excludeCIDRs: v.array(v.string()),
+    }),
+  ),
+});
+type Manifest = v.InferOutput<typeof manifest>;
+type TableManifest = v.InferOutput<typeof table>;
+
+/** Chains of one object; a program of 60,000 chains has 256 objects. */
+const chainsPerObject = 256;
+const objectsMax = 256;
+
+/** What was written last: an object whose chains are the same is not printed again. */
+export class ManifestMemory {
+  readonly tables = new Map<string, readonly Bucket[]>();
+}
+
+interface Bucket {
+  readonly names: string[];
+  readonly rules: (readonly string[])[];
+  digest?: string;
+}
+
+/** Stores a state. When it returns, all of it is on the disk. @returns the digest of its manifest */
+export function putState(state: NodeState, store: Texts, memory: ManifestMemory): string {
+  const families: { -readonly [F in Family]?: Record<TableName, TableManifest> } = {};
+  for (const name of familiesOf(state)) {
+    const program = state.families[name] as FamilyProgram;
+    const tableOf = (one: TableName): TableManifest => ({
+      objects: putChains(`${name} ${one}`, program[one].chains, store, memory),
+      jumps: [...program[one].jumps],
+    });
+    families[name] = { filter: tableOf('filter'), nat: tableOf('nat') };
+  }
+  const { sysctls, conntrackHashSize, ipvs } = state;
+  const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
+  const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
+  const text: Manifest = {
+    schema: 2,
+    families,
+    sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'],
+    ...size,
+    ...virtual,
+  };
+  return store.put([JSON.stringify(text)])[0] as string;
+}
+
+function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<Manifest['ipvs']> {
+  return { ipset, ipvs, addresses: [...addresses], excludeCIDRs: [...excludeCIDRs] };
+}
+
+function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
+  const buckets = bucketsOf(chains);
+  const before = memory.tables.get(key) ?? [];
+  const changed = buckets.filter((bucket, index) => {
+    const old = before[index];
+    if (buckets.length !== before.length || !old || !sameBucket(old, bucket)) return true;
+    if (old.digest === undefined || !store.has(old.digest)) return true;
+    bucket.digest = old.digest;
+    return false;
+  });
+  const digests = store.put(changed.map(printBucket));
+  for (const [index, bucket] of changed.entries()) bucket.digest = digests[index] as string;
+  memory.tables.set(key, buckets);
+  return buckets.map(({ digest }) => digest as string);
+}
+
+/** The chains in groups by their names without a tag, so that one that changes stays in its group. */
+function bucketsOf(chains: TableProgram['chains']): readonly Bucket[] {
+  let count = 1;
+  while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
+  const buckets: Bucket[] = Array.from({ length: count }, () => ({ names: [], rules: [] }));
+  for (const [name, rules] of chains) {
+    const bucket = buckets[count === 1 ? 0 : numberOf(name) % count] as Bucket;
+    bucket.names.push(name);
+    bucket.rules.push(rules);
+  }
+  return buckets;
+}
+
+/** FNV-1a of a name up to its tag. */
+function numberOf(name: string): number {
+  const end = name.lastIndexOf('.');
+  let sum = 0x811c9dc5;
+  for (let at = 0; at < (end < 0 ? name.length : end); at++) sum = Math.imul(sum ^ name.charCodeAt(at), 0x01000193);
+  return sum >>> 0;
+}
+
+function sameBucket(a: Bucket, b: Bucket): boolean {
+  if (a.names.length !== b.names.length) return false;
+  return a.names.every((name, index) => name === b.names[index] && a.rules[index] === b.rules[index]);
+}
+
+/** `:CHAIN` and its rules, for each chain in turn. */
+function printBucket({ names, rules }: Bucket): string {
+  return names.map((name, index) => `:${name}\n${rules[index]?.map((rule) => `${rule}\n`).join('') ?? ''}`).join('');
+}
+
+/**
+ * Reads a state back.
+ * @returns undefined when the manifest or one of its objects is not there or was damaged
+ */
+export function getState(digest: string, store: Texts): NodeState | undefined {
+  const text = store.get(digest);
+  const parsed = text === undefined ? undefined : v.safeParse(manifest, JSON.parse(text));
+  if (!parsed?.success) return undefined;
+  const { families, sysctls, conntrackHashSize } = parsed.output;
+  const programs: { -readonly [F in Family]?: FamilyProgram } = {};
+  for (const name of ['ipv4', 'ipv6'] as const) {
+    const one = families[name];
+    if (!one) continue;
+    const [filter, nat] = tableNames.map((each) => readTable(one[each], store));
+    if (!filter || !nat) return undefined;
+    programs[name] = { filter, nat };
+  }
+  const virtual = parsed.output.ipvs && ipvsFromText(parsed.output.ipvs);
+  if (typeof virtual === 'string') return undefined;
+  return {
+    families: programs,
+    sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
+    ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
+    ...(virtual ? { ipvs: virtual } : {}),
+  };
+}
+
+function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgram | undefined {
+  const chains = new Map<string, string[]>();
+  for (const digest of objects) {
+    const text = store.get(digest);
+    if (text === undefined) return undefined;
+    let open: string[] = [];
+    for (const line of text.split('\n')) {
+      if (line.startsWith(':')) chains.set(line.slice(1), (open = []));
+      else if (line !== '') open.push(line);
+    }
+  }
+  return { chains, jumps };
+}
+
+/** The digests that a manifest needs, itself included; only itself when it cannot be read. */
+export function objectsOf(digest: string, store: Texts): readonly string[] {
+  const text = store.get(digest);
+  const parsed = text === undefined ? undefined : v.safeParse(manifest, JSON.parse(text));
+  if (!parsed?.success) return [digest];
+  const tables = Object.values(parsed.output.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
+  return [digest, ...tables.flatMap(({ objects }) => objects)];
+}

@@ -1,0 +1,78 @@
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { fileDigest } from '@sluice/bundle';
+import { readIfThere, syncDirectory, writeSynced, writing } from './files.ts';
+
+/** See `Store`. */
+export interface Texts {
+  put(texts: readonly string[]): readonly string[];
+  get(digest: string): string | undefined;
+  /** Whether a digest is on the disk, as far as is known without reading it. */
+  has(digest: string): boolean;
+}
+
+/**
+ * Texts by their digest. What two generations share is stored once, and a text that is not what its name says is not read. An
+ * object appears under its name when it is whole and on the disk.
+ */
+export class Store implements Texts {
+  readonly #directory: string;
+  /** Digests that are known to be on the disk. */
+  readonly #known = new Set<string>();
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+    // A process that ended while it wrote left its parts.
+    for (const name of readdirSync(directory)) {
+      if (name.endsWith('.tmp')) rmSync(`${directory}/${name}`, { force: true });
+      else this.#known.add(name);
+    }
+  }
+
+  /** Stores texts. When it returns, all of them are on the disk. @returns their digests in the same order */
+  put(texts: readonly string[]): readonly string[] {
+    let isNew = false;
+    const digests = texts.map((text) => {
+      const digest = fileDigest(text);
+      if (!this.#known.has(digest)) {
+        const path = `${this.#directory}/${digest}`;
+        writing(path, () => {
+          writeSynced(`${path}.tmp`, text);
+          renameSync(`${path}.tmp`, path);
+        });
+        this.#known.add(digest);
+        isNew = true;
+      }
+      return digest;
+    });
+    if (isNew) writing(this.#directory, () => syncDirectory(this.#directory));
+    return digests;
+  }
+
+  /** The text of a digest; undefined when it is not there or was damaged. */
+  get(digest: string): string | undefined {
+    const text = /^[0-9a-f]{64}$/.test(digest) ? readIfThere(`${this.#directory}/${digest}`) : undefined;
+    if (text !== undefined && fileDigest(text) === digest) return text;
+    // Whoever stores it again writes it again.
+    this.#known.delete(digest);
+    return undefined;
+  }
+
+  has(digest: string): boolean {
+    return this.#known.has(digest);
+  }
+
+  /** Removes everything but some digests. */
+  sweep(kept: ReadonlySet<string>): void {
+    for (const digest of this.#known) {
+      if (kept.has(digest)) continue;
+      rmSync(`${this.#directory}/${digest}`, { force: true });
+      this.#known.delete(digest);
+    }
+  }
+
+  /** How many bytes the objects have. */
+  get bytes(): number {
+    return [...this.#known].reduce((sum, digest) => sum + statSync(`${this.#directory}/${digest}`).size, 0);
+  }
+}

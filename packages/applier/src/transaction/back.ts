@@ -1,0 +1,67 @@
+import { limits } from '../limits.ts';
+import { forgetAfter } from '../rollout/flows.ts';
+import { messageOf } from '../rollout/message.ts';
+import type { Fault, Generation, Ports } from '../rollout/ports.ts';
+import { restore } from '../rollout/restore.ts';
+import { type ChainNames, chainNames, joinNames, type NodeState } from '../rollout/state.ts';
+import { fixtureParts } from './beside.ts';
+import type { Ending } from './transaction.ts';
+
+/**
+ * Puts the kernel back to the generation that stood and closes the transaction; holds the node when that cannot be done. Safe to
+ * repeat, and right from wherever the change stopped: it plans from what the kernel shows.
+ *
+ * The switch comes first: it needs no lock of any table, and from then on packets go the old way. nat before filter, for packets
+ * that nat sent to the new program must still find its filter.
+ */
+export async function goBack(because: string, from: Generation, fault: Fault, ports: Ports): Promise<Ending> {
+  const { journal, clock, report } = ports;
+  report('rolling-back', { because });
+  let why = '';
+  for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
+    try {
+      await switchOff(ports);
+      await forgetAfter((await journal.openFlows()).fresh, ports);
+      const settled = await restore(wayBack(from.state, ports), await ownedNames(from, ports), ports);
+      await ports.kernel.switch?.remove();
+      await journal.abandon(because, fault);
+      return { outcome: { kind: 'rolled-back', because }, settled };
+    } catch (error) {
+      why = messageOf(error);
+      report('rollback-failed', { attempt: attempts, because: why });
+      if (attempts < limits.rollbackAttemptsMax) await clock.sleep(limits.rollbackIntervalMs * attempts);
+    }
+  }
+  await hold(`${because}; the way back failed: ${why}`, ports);
+  return { outcome: { kind: 'held', because, rollback: why } };
+}
+
+/** Writes down that a person must look. On a disk that takes no write the node is held as long as this process lives. */
+export async function hold(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
+  try {
+    await journal.hold(because);
+  } catch (error) {
+    report('hold-not-written', { because: messageOf(error) });
+  }
+}
+
+/** Packets go the old way, and filter follows when those on their way are through. */
+export async function switchOff({ kernel, clock }: Pick<Ports, 'kernel' | 'clock'>): Promise<void> {
+  if ((await kernel.switch?.look()) === undefined) return;
+  await kernel.switch?.off('nat');
+  await clock.sleep(limits.narrowPauseMs);
+  await kernel.switch?.off('filter');
+}
+
+/** The chains that the open transaction may have made, and those of the generation that stood. */
+export async function ownedNames(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<ChainNames> {
+  const { open } = journal;
+  const to = open && (await journal.generation(open.to.number, open.to.revision));
+  const own = chainNames(from.state);
+  return to ? joinNames(joinNames(own, chainNames(to.state)), fixtureParts(from.state, to.state)) : own;
+}
+
+/** The state to go back to: the generation, and sysctls that it does not set as they were. */
+export function wayBack(state: NodeState, { journal }: Pick<Ports, 'journal'>): NodeState {
+  return { ...state, sysctls: new Map([...(journal.open?.sysctls ?? []), ...state.sysctls]) };
+}

@@ -1,0 +1,56 @@
+import { ipvsConflicts } from '../ipvs/conflicts.ts';
+import { joinIpvsNames, ownedNames } from '../ipvs/values.ts';
+import type { AdmittedBundle } from '../rollout/admit.ts';
+import { flowChange } from '../rollout/flows.ts';
+import { adaptGoal } from '../rollout/own.ts';
+import type { Flip, Ports, Refusal } from '../rollout/ports.ts';
+import { withDropped, withSysctls } from '../rollout/restore.ts';
+import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
+import { lookVirtual, type Virtual } from '../rollout/virtual.ts';
+import { isTree } from './entries.ts';
+import type { Ground } from './ground.ts';
+import type { Change } from './transaction.ts';
+import { wayTo } from './way.ts';
+
+/** Everything that putting a bundle in will do, decided before the first step; or why it must not be done. */
+export async function decideChange(bundle: AdmittedBundle, ground: Ground, ports: Ports): Promise<Change | Refusal> {
+  const { kernel, journal } = ports;
+  const { from, observed } = ground;
+  const wanted = withDropped(bundle.state, from.state, journal.originals);
+  const owned = chainNames(from.state);
+  const goal = adaptGoal(wanted, observed ?? {}, owned);
+  // First: the look loads the module of mode ipvs, and with it come its sysctls.
+  const virtual = await lookVirtual(goal, owned, ports, ground.ipvs);
+  const conflicts = conflictsOf(goal, owned, virtual);
+  if (conflicts) return conflicts;
+  const now = await withSysctls(ground.now, goal, ports);
+  const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
+  return {
+    lane: 'release',
+    bundle,
+    from,
+    owned,
+    way: wayTo(now, goal, flip, kernel, virtual?.plan),
+    flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
+    sysctls: foreignSysctls(from.state, goal, now),
+    ...(observed ? { observed } : {}),
+  };
+}
+
+/** Virtual servers and sets of the goal that somebody else made. */
+function conflictsOf(goal: NodeState, owned: ChainNames, virtual: Virtual | undefined): Refusal | undefined {
+  if (!virtual || !goal.ipvs) return undefined;
+  const problems = ipvsConflicts(virtual.seen, goal.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
+  return problems.length === 0 ? undefined : { problems };
+}
+
+/** The values that sysctls of the goal have now, of those that the standing generation does not set. */
+function foreignSysctls(from: NodeState, goal: NodeState, now: NodeState): NodeState['sysctls'] {
+  const keys = [...goal.sysctls.keys()].filter((key) => !from.sysctls.has(key));
+  return new Map(
+    keys.flatMap((key) => {
+      const value = now.sysctls.get(key);
+      return value === undefined ? [] : [[key, value] as const];
+    }),
+  );
+}

@@ -1,0 +1,89 @@
+import type { Problem } from '@sluice/bundle';
+import type { IpvsSeen } from '../ipvs/values.ts';
+import { countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
+import { lookForProxy } from '../rollout/proxy.ts';
+import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import {
+  type ChainNames,
+  chainNames,
+  familiesOf,
+  familyNames,
+  joinNames,
+  type NodeState,
+  type Observed,
+} from '../rollout/state.ts';
+import { isTree } from './entries.ts';
+
+/** What the kernel holds when a transaction begins. */
+export interface Ground {
+  /** The generation that stands: the way back. */
+  readonly from: Generation;
+  /** The kernel's state, equal to `from` as far as this kernel can have it. */
+  readonly now: NodeState;
+  /** The tables as a whole, for what foreign rules need; left out when `now` was verified before and nothing was read since. */
+  readonly observed?: Observed;
+  /** What mode ipvs held when it was seen last; left out: it is asked. */
+  readonly ipvs?: IpvsSeen;
+}
+
+/** What a look at the whole kernel may do. */
+export interface GroundOptions {
+  /** Makes kube-proxy's chains ours when no kube-proxy runs. */
+  readonly takeOver: boolean;
+  /** A dry run: nothing is written down. */
+  readonly dryRun: boolean;
+}
+
+/** Reads what stands before a change; on the first run it becomes generation 0. Or says why this node's rules are not ours to change. */
+export async function readGround(
+  goal: NodeState,
+  facts: NodeFacts,
+  { takeOver, dryRun }: GroundOptions,
+  { kernel, journal, report }: Ports,
+): Promise<Ground | Refusal> {
+  const { standing } = journal;
+  const observed = await kernel.observe(familyNames.filter((family) => facts.tools[family] !== undefined));
+  const owned = standing ? chainNames(standing.state) : {};
+  // In layout tree every name is our own: kube-proxy's rules may stay, behind ours, as the way back by hand.
+  const others = isTree(goal) && !takeOver ? otherSluice(observed, owned) : strangers(observed, owned);
+  const refusal = mayTake(others, takeOver, facts);
+  if (refusal) return refusal;
+  const names = joinNames(owned, takeOver ? others : {});
+  const now: NodeState = { families: ownState(observed, names, goal), sysctls: new Map() };
+  if (standing) return { from: standing, now, observed };
+  const proxy = await lookForProxy(kernel, takeOver, facts.kubeProxies(), goal.ipvs?.excludeCIDRs ?? []);
+  if ('problems' in proxy) return proxy;
+  const state: NodeState = { ...now, ...proxy };
+  report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
+  const from = dryRun ? { number: 0, revision: 0, version: 'before', state } : await journal.adopt(state);
+  return { from, now, observed };
+}
+
+/** Whether what was known from before is enough for a goal: then nothing has to be read. */
+export function knowsGround(goal: NodeState, standing: Generation): boolean {
+  return familiesOf(goal).every((family) => standing.state.families[family]);
+}
+
+function mayTake(others: ChainNames, takeOver: boolean, facts: NodeFacts): Refusal | undefined {
+  const count = countNames(others);
+  if (count === 0) return undefined;
+  const running = facts.kubeProxies();
+  if (takeOver && running.length === 0) return undefined;
+  return { problems: [notOurs(others, count, takeOver ? running : [])] };
+}
+
+function notOurs(others: ChainNames, count: number, running: readonly number[]): Problem {
+  const family =
+    familyNames.find((name) => others[name] && others[name].filter.length + others[name].nat.length > 0) ?? 'ipv4';
+  const example = others[family]?.nat[0] ?? others[family]?.filter[0] ?? '';
+  const processes = running.join(', ');
+  return {
+    code: 'NODE_CHAINS_NOT_OURS',
+    level: 'error',
+    message: `Cannot apply the bundle: ${count} chains such as ${example} (${family}) were made by somebody else`,
+    hint:
+      running.length > 0
+        ? `kube-proxy still runs (process ${processes}): stop it first, sluiced takes its chains over then`
+        : 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml',
+  };
+}

@@ -1,0 +1,314 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
+import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { stepsOf } from './way.ts';
+
+const foreign = `*filter
+:INPUT ACCEPT [0:0]
+:FORWARD ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:DOCKER - [0:0]
+:KUBE-FIREWALL - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A FORWARD -i docker0 -j DOCKER
+-A DOCKER -j RETURN
+-A KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:INPUT ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+:CNI-X - [0:0]
+-A POSTROUTING -s 10.244.0.0/16 -j CNI-X
+-A CNI-X -j RETURN
+COMMIT
+`;
+
+const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] });
+const two = sampleBundle({
+  services: { 'shop/web': [2, 4, 5], 'shop/cart': [], 'shop/new': [6] },
+  families: ['ipv4', 'ipv6'],
+  sysctls: ['net.ipv4.conf.all.route_localnet = 1', 'net.netfilter.nf_conntrack_max = 131072'],
+});
+
+let node: Scene;
+afterEach(() => node.end());
+
+/** Everything that the kernel holds. */
+async function everything(): Promise<string> {
+  const sysctl = await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet');
+  return `${node.kernel.save('ipv4')}${node.kernel.save('ipv6')}${sysctl}`;
+}
+
+/** The lines that are nobody's but the others'. */
+function foreignLines(): string {
+  return node.kernel
+    .save('ipv4')
+    .split('\n')
+    .filter((line) => /DOCKER|CNI-X|docker0|KUBE-FIREWALL/.test(line))
+    .join('\n');
+}
+
+describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
+  beforeEach(() => {
+    node = scene({ rules: { ipv4: foreign } });
+    node.layout = layout;
+  });
+  const prefix = layout === 'flat' ? 'KUBE' : 'SLUICE';
+
+  describe('what a bundle does', () => {
+    test('a first bundle is confirmed, and what stood before is the way back', async () => {
+      const before = await everything();
+      const { keeper, journal } = await node.start();
+      expect((await keeper.put(one, false)).kind).toBe('confirmed');
+      expect(node.kernel.save('ipv4')).toContain(
+        `-A PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES`,
+      );
+      const first = await journal.generation(0);
+      expect(first && (await keeper.backTo(first)).kind).toBe('confirmed');
+      expect(await everything()).toBe(before);
+    });
+
+    test('the same bundle again takes no step', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      const steps = node.kernel.taken.length;
+      expect((await keeper.put(one, false)).kind).toBe('same');
+      expect(node.kernel.taken.length).toBe(steps);
+    });
+
+    test('only the chains that changed are sent', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      const steps = node.kernel.taken.length;
+      await keeper.put(
+        sampleBundle({ services: { 'shop/web': [1, 9], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] }),
+        false,
+      );
+      const sent = node.kernel.taken.slice(steps).map((step) => (step.kind === 'restore-table' ? step.text : ''));
+      // Both families; in layout tree first beside the old program, then as the default.
+      expect(sent).toHaveLength(layout === 'flat' ? 2 : 4);
+      expect(sent.join('')).toContain(hash16('shop/web'));
+      expect(sent.join('')).not.toMatch(new RegExp(`^:\\S*${hash16('shop/cart')}`, 'm'));
+    });
+
+    test('bundles that come and go leave the rules of others byte for byte', async () => {
+      const before = foreignLines();
+      const { keeper } = await node.start();
+      for (const files of [one, two, one]) {
+        expect((await keeper.put(files, false)).kind).toBe('confirmed');
+        expect(foreignLines()).toBe(before);
+      }
+      const steps = await keeper.cleanup();
+      expect(steps).toBeGreaterThan(0);
+      expect(node.kernel.save('ipv4')).not.toContain('KUBE-S');
+      expect(foreignLines()).toBe(before);
+    });
+
+    test('when health fails, the old rules are back in every table and family, and the version is not tried again', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      const before = await everything();
+      let asked = 0;
+      node.health = () => asked++ === 0;
+      expect(await keeper.put(two, false)).toMatchObject({
+        kind: 'rolled-back',
+        because: 'health failed: web (status 500)',
+      });
+      expect(await everything()).toBe(before);
+      node.health = () => true;
+      const again = await keeper.put(two, false);
+      expect(again.kind === 'refused' && again.refusal.problems[0]?.code).toBe('BUNDLE_QUARANTINED');
+      expect((await keeper.put(two, true)).kind).toBe('confirmed');
+    });
+
+    test('a probe that failed before the change does not take it back', async () => {
+      node.health = () => false;
+      const { keeper } = await node.start();
+      expect((await keeper.put(one, false)).kind).toBe('confirmed');
+    });
+
+    test('a sysctl that a later bundle does not set gets its old value', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(two, false);
+      expect(await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(1);
+      await keeper.put(one, false);
+      expect(await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(0);
+    });
+  });
+
+  describe('faults', () => {
+    /** How many steps lead from bundle one to bundle two. */
+    const begin = async (): Promise<number> => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      const change = await keeper.preview(two);
+      return 'way' in change ? stepsOf(change.way).length : 0;
+    };
+
+    test.each([
+      ['is not taken', false],
+      ['is taken although the tool says that it is not', true],
+    ])('whichever step %s, the node ends as it began', async (_title, lies) => {
+      const steps = await begin();
+      expect(steps).toBeGreaterThan(4);
+      const before = await everything();
+      let late = 0;
+      for (let failing = 0; failing < steps; failing++) {
+        const kernel = failingKernel(node.kernel, { fails: (index) => index === failing, lies });
+        const { keeper, journal } = await node.start({}, { kernel });
+        const outcome = await keeper.put(two, true);
+        // From the token on there is no way back, and the change is finished all the same.
+        const isLate = journal.standing?.number !== 1;
+        if (isLate) late++;
+        expect(outcome.kind).toBe(isLate ? 'confirmed' : 'rolled-back');
+        if (isLate) await keeper.put(one, true);
+        expect(await everything()).toBe(before);
+      }
+      expect(late > 0).toBe(layout === 'tree');
+    });
+
+    test('when every step from some step on fails, the node is held and says so, and a person can go back', async () => {
+      const steps = await begin();
+      const before = await everything();
+      for (let failing = 1; failing < steps; failing++) {
+        const kernel = failingKernel(node.kernel, { fails: (index) => index >= failing, lies: false });
+        const { keeper } = await node.start({}, { kernel });
+        expect((await keeper.put(two, true)).kind).toBe('held');
+        const next = await node.start();
+        expect((await next.keeper.recover())?.kind).toBe('held');
+        expect((await next.keeper.put(two, true)).kind).toBe('held');
+        const from = await next.journal.generation(next.journal.open?.from.number ?? -1);
+        expect(from && (await next.keeper.backTo(from)).kind).toBe('confirmed');
+        expect(await everything()).toBe(before);
+      }
+    });
+
+    test.each(['before', 'after'] as const)(
+      'whenever the process ends %s a call, the next one ends on the old or the new rules',
+      async (fault) => {
+        await begin();
+        const before = await everything();
+        const others = foreignLines();
+        let seenNew = 0;
+        for (let at = 0; ; at++) {
+          const countdown = new Countdown(at, fault);
+          const plain = await node.start();
+          const journal = mortalJournal(plain.journal, countdown);
+          const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
+          // What a process that has ended would have said is heard by nobody.
+          await mortal.keeper.put(two, true).catch(() => undefined);
+          if (countdown.calls <= at) break;
+          const next = await node.start();
+          await next.keeper.recover();
+          await next.keeper.settle();
+          const now = await everything();
+          expect(foreignLines()).toBe(others);
+          if (now === before) continue;
+          seenNew++;
+          expect(next.journal.standing?.number).not.toBe(1);
+          await next.keeper.put(one, true);
+          expect(await everything()).toBe(before);
+        }
+        expect(seenNew).toBeGreaterThan(0);
+      },
+    );
+
+    test('a node that ends again and again during recovery is held at last', async () => {
+      await begin();
+      const countdown = new Countdown(3, 'after');
+      const plain = await node.start();
+      const mortal = await node.start(
+        {},
+        { kernel: mortalKernel(node.kernel, countdown), journal: mortalJournal(plain.journal, countdown) },
+      );
+      await mortal.keeper.put(two, true).catch(() => undefined);
+      for (let tries = 0; tries < 5; tries++) {
+        const dying = new Countdown(1, 'before');
+        const history = (await node.start()).journal;
+        const next = await node.start(
+          {},
+          { kernel: mortalKernel(node.kernel, dying), journal: mortalJournal(history, dying) },
+        );
+        await next.keeper.recover().catch(() => undefined);
+      }
+      expect((await (await node.start()).keeper.recover())?.kind).toBe('held');
+    });
+  });
+
+  describe('what others do', () => {
+    test('a chain emptied and a jump deleted by others are put right', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      const before = await everything();
+      node.kernel.load(
+        'ipv4',
+        `*nat\n:${prefix}-SERVICES - [0:0]\n-D PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES\nCOMMIT\n`,
+      );
+      expect(await keeper.settle()).toBe(1);
+      expect(await everything()).toBe(before);
+      expect(await keeper.settle()).toBe(0);
+    });
+
+    test('a bundle that meets rules changed by others since the last scan is confirmed all the same', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      const chains = node.kernel.save('ipv4').match(/(?<=^:)\S+-(SVC|SEP)-\S+/gm) ?? [];
+      const of = (name: string): string => chains.find((chain) => chain.includes(hash16(name))) ?? '';
+      const [sep, svc] = [of('shop/web2'), of('shop/web')];
+      node.kernel.load('ipv4', `*nat\n:${svc} - [0:0]\n:${sep} - [0:0]\n-X ${sep}\nCOMMIT\n`);
+      expect((await keeper.put(two, false)).kind).toBe('confirmed');
+      expect(node.events).toContain('rolling-back');
+      expect(await keeper.settle()).toBe(0);
+      expect(node.kernel.save('ipv4')).toContain('--to-destination 10.244.0.3:8080');
+    });
+
+    test("kube-proxy's chains are taken over when none runs and the config says so, and come back as generation 0", async () => {
+      node.kernel.load(
+        'ipv4',
+        '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-NPX46M4PTMTKRN6Y\n-A OUTPUT -j KUBE-SERVICES\nCOMMIT\n',
+      );
+      const before = await everything();
+      node.kubeProxies = [4711];
+      const willing = await node.start({ takeOver: true });
+      const running = await willing.keeper.put(one, false);
+      expect(running.kind === 'refused' && running.refusal.problems[0]?.hint).toContain('4711');
+      expect(await everything()).toBe(before);
+      node.kubeProxies = [];
+      expect((await willing.keeper.put(one, false)).kind).toBe('confirmed');
+      expect(node.kernel.save('ipv4')).not.toContain('NPX46M4PTMTKRN6Y');
+      const first = await willing.journal.generation(0);
+      expect(first && (await willing.keeper.backTo(first)).kind).toBe('confirmed');
+      expect(await everything()).toBe(before);
+    });
+
+    test("without the config's word kube-proxy's rules stay: flat is refused, tree stands before them and goes without a trace", async () => {
+      node.kernel.load(
+        'ipv4',
+        '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A KUBE-SERVICES -j RETURN\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n',
+      );
+      node.kubeProxies = [4711];
+      const before = await everything();
+      const { keeper } = await node.start();
+      const outcome = await keeper.put(one, false);
+      const said = outcome.kind === 'refused' ? outcome.refusal.problems[0]?.code : outcome.kind;
+      expect(said).toBe(layout === 'flat' ? 'NODE_CHAINS_NOT_OURS' : 'confirmed');
+      const jumps = node.kernel.save('ipv4').match(/(?<=^-A PREROUTING .*-j )\S+/gm);
+      expect(jumps).toEqual(layout === 'flat' ? ['KUBE-SERVICES'] : ['SLUICE-SERVICES', 'KUBE-SERVICES']);
+      expect(node.kernel.save('ipv4')).toContain(':KUBE-MARK-MASQ - [0:0]\n');
+      await keeper.cleanup();
+      expect(await everything()).toBe(before);
+    });
+
+    test('a chain of ours that a foreign rule leads to stays when everything else goes', async () => {
+      const { keeper } = await node.start();
+      await keeper.put(one, false);
+      node.kernel.load('ipv4', '*nat\n-A CNI-X -j KUBE-MARK-MASQ\nCOMMIT\n');
+      await keeper.cleanup();
+      const left = node.kernel.save('ipv4').match(/^:KUBE-\S+/gm);
+      expect(left).toEqual([':KUBE-FIREWALL', ':KUBE-MARK-MASQ']);
+    });
+  });
+});

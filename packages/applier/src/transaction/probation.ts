@@ -1,0 +1,178 @@
+import { limits } from '../limits.ts';
+import { messageOf } from '../rollout/message.ts';
+import type { Family, TableName } from '@sluice/bundle';
+import type { Kernel, Ports, ProbePolicy, ProbeResult } from '../rollout/ports.ts';
+import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
+import type { Deadman } from './deadman.ts';
+import { entryNames } from './entries.ts';
+import type { Failure } from './transaction.ts';
+import type { Way } from './way.ts';
+
+/** What the node's config says about a trial. */
+export interface ProbationRules {
+  /** How long probes must stay good. Without probes there is nothing to wait for, and one look at the kernel is enough. */
+  readonly seconds: number;
+  /** How long the kernel stays on the trial without a sign of life. */
+  readonly deadmanSeconds: number;
+  /** `manual`: good probes are not enough, a person confirms. */
+  readonly mode: 'auto' | 'manual';
+  /** How long `manual` waits. */
+  readonly decisionSeconds: number;
+  /** Networks whose packets take part; none: everybody. */
+  readonly sources: readonly string[];
+}
+
+/**
+ * Watches a program on trial: the kernel is what was meant, no probe that was good is bad, nobody cancels. Each good round renews the
+ * dead-man. Returns why the trial failed, or undefined when it passed.
+ */
+export async function onProbation(
+  way: Way,
+  baseline: readonly ProbeResult[],
+  rules: ProbationRules,
+  deadman: Deadman,
+  ports: Ports,
+): Promise<Failure | undefined> {
+  const trial = new Trial(way, baseline, rules, ports);
+  try {
+    for (;;) {
+      const ending = await trial.round();
+      if (ending === 'passed') return undefined;
+      if (ending) return ending;
+      await deadman.renew();
+      await ports.clock.sleep(Math.min(ports.probes.intervalMs, deadman.restMs));
+      await deadman.renew();
+    }
+  } catch (error) {
+    return { kind: 'process', because: messageOf(error) };
+  }
+}
+
+class Trial {
+  readonly #way: Way;
+  readonly #rules: ProbationRules;
+  readonly #ports: Ports;
+  readonly #judge: ProbeJudge;
+  readonly #startMs: number;
+  #seconds: number;
+  #confirmed: boolean;
+  #lookedMs = -Infinity;
+
+  constructor(way: Way, baseline: readonly ProbeResult[], rules: ProbationRules, ports: Ports) {
+    this.#way = way;
+    this.#rules = rules;
+    this.#ports = ports;
+    this.#judge = new ProbeJudge(ports.probes.policies, baseline);
+    this.#startMs = ports.clock.bootMs();
+    this.#seconds = ports.probes.policies.length === 0 ? 0 : rules.seconds;
+    this.#confirmed = rules.mode === 'auto';
+  }
+
+  async round(): Promise<'passed' | Failure | undefined> {
+    const { probes, clock, report } = this.#ports;
+    const said = await this.#hear();
+    if (said) return said;
+    const answers = await probes.once();
+    this.#judge.hear(answers);
+    report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
+    const regression = this.#judge.regression;
+    if (regression !== undefined) return { kind: 'health', because: `health failed: ${regression}` };
+    const isDue = this.#elapsedMs >= this.#seconds * 1000 && this.#judge.isGood && this.#confirmed;
+    if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
+      const difference = await invariant(this.#way, this.#ports.kernel);
+      if (difference !== undefined)
+        return { kind: 'process', because: `somebody else changed the kernel: ${difference}` };
+      this.#lookedMs = clock.bootMs();
+    }
+    if (isDue) return 'passed';
+    if (!this.#confirmed && this.#elapsedMs >= this.#rules.decisionSeconds * 1000) {
+      return { kind: 'person', because: `nobody confirmed it within ${this.#rules.decisionSeconds} s` };
+    }
+    return undefined;
+  }
+
+  get #elapsedMs(): number {
+    return this.#ports.clock.bootMs() - this.#startMs;
+  }
+
+  async #hear(): Promise<Failure | undefined> {
+    const said = await this.#ports.person.ask();
+    if (said) this.#ports.report('person', { ...said });
+    if (said?.kind === 'cancel') return { kind: 'person', because: 'a person cancelled it' };
+    if (said?.kind === 'extend') this.#seconds = Math.ceil(this.#elapsedMs / 1000) + said.seconds;
+    if (said?.kind === 'confirm') {
+      this.#confirmed = true;
+      this.#seconds = 0;
+    }
+    return undefined;
+  }
+}
+
+/** Counts the bad answers of each probe that was good before the change. */
+export class ProbeJudge {
+  readonly #policies: ReadonlyMap<string, ProbePolicy>;
+  /** The last answers of each probe, the newest last. */
+  readonly #answers = new Map<string, readonly ProbeResult[]>();
+
+  constructor(policies: readonly ProbePolicy[], baseline: readonly ProbeResult[]) {
+    const good = new Set(baseline.filter(({ healthy }) => healthy).map(({ name }) => name));
+    this.#policies = new Map(policies.filter(({ name }) => good.has(name)).map((policy) => [policy.name, policy]));
+  }
+
+  hear(answers: readonly ProbeResult[]): void {
+    for (const answer of answers) {
+      const window = this.#policies.get(answer.name)?.window;
+      if (window === undefined) continue;
+      this.#answers.set(answer.name, [...(this.#answers.get(answer.name) ?? []), answer].slice(-window));
+    }
+  }
+
+  /** The probes that count as failed, each with what was seen last; undefined when there are none. */
+  get regression(): string | undefined {
+    const failed = [...this.#policies.values()].flatMap(({ name, failures }) => {
+      const answers = this.#answers.get(name) ?? [];
+      const bad = answers.filter(({ healthy }) => !healthy);
+      return bad.length >= failures ? [`${name} (${told(bad, answers.length)})`] : [];
+    });
+    return failed.length === 0 ? undefined : failed.join(', ');
+  }
+
+  /** Whether every probe that counts was good the last time. */
+  get isGood(): boolean {
+    return [...this.#policies.keys()].every((name) => this.#answers.get(name)?.at(-1)?.healthy === true);
+  }
+}
+
+function told(bad: readonly ProbeResult[], tries: number): string {
+  const seen = bad.at(-1)?.seen ?? '';
+  return tries === 1 ? seen : `failed ${bad.length} of ${tries} times, the last: ${seen}`;
+}
+
+/** Where the kernel is not what the trial needs: the switch on, entry chains as they were loaded. Cheap: it reads few chains. */
+export async function invariant(way: Way, kernel: Kernel): Promise<string | undefined> {
+  if (way.flip === 'switch') {
+    const lamps = await kernel.switch?.look();
+    if (lamps?.nat !== 'on' || lamps.filter !== 'on') return `the switch is ${lamps?.nat ?? 'not there'}`;
+  }
+  for (const family of familiesOf(way.turned)) {
+    for (const table of ['nat', 'filter'] as const) {
+      const difference = await entriesDiffer(way.turned, family, table, kernel);
+      if (difference !== undefined) return difference;
+    }
+  }
+  return undefined;
+}
+
+async function entriesDiffer(
+  state: NodeState,
+  family: Family,
+  table: TableName,
+  kernel: Kernel,
+): Promise<string | undefined> {
+  const { chains } = tableOf(state, family, table);
+  const names = entryNames[table].filter((name) => chains.has(name));
+  if (names.length === 0) return undefined;
+  const seen = await kernel.observeChains(family, table, names);
+  const changed = names.find((name) => seen.get(name)?.join('\n') !== chains.get(name)?.join('\n'));
+  return changed === undefined ? undefined : `${family} ${table} chain ${changed}`;
+}

@@ -1,0 +1,176 @@
+import type { AdmittedBundle } from '../rollout/admit.ts';
+import { carryOut } from '../rollout/carry-out.ts';
+import type { Outcome } from '../rollout/outcome.ts';
+import type { IpvsSeen } from '../ipvs/values.ts';
+import { forgetAfter } from '../rollout/flows.ts';
+import type { Flip, FlowChange, Generation, Lane, Ports, Refusal } from '../rollout/ports.ts';
+import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
+import { unlike } from '../rollout/verify.ts';
+import { leftVirtual } from '../rollout/virtual.ts';
+import { messageOf } from '../rollout/message.ts';
+import { goBack } from './back.ts';
+import { Deadman } from './deadman.ts';
+import { finish } from './finish.ts';
+import { onProbation, type ProbationRules } from './probation.ts';
+import type { Way } from './way.ts';
+
+/** What one transaction is to do, decided before the first step. */
+export interface Change {
+  readonly lane: Lane;
+  readonly bundle: AdmittedBundle;
+  /** The generation that stands: the way back. */
+  readonly from: Generation;
+  readonly way: Way;
+  /** What is ours before the change. */
+  readonly owned: ChainNames;
+  readonly flows: FlowChange;
+  /** The values that sysctls have now, of those that `from` does not set. */
+  readonly sysctls: NodeState['sysctls'];
+  /** The tables as they were read for this change; left out when they were known from before. */
+  readonly observed?: Observed;
+}
+
+/** The outcome, and what the kernel holds now where that is known without looking. */
+export interface Ending {
+  readonly outcome: Outcome;
+  readonly settled?: NodeState;
+  /** What mode ipvs holds now, where it was looked at. */
+  readonly ipvs?: IpvsSeen;
+  /** The kernel did not take the change and was not looked at before: somebody else may have changed it since the last look. */
+  readonly stale?: true;
+}
+
+/**
+ * One transaction: the kernel goes from what it holds to what the bundle says, or back.
+ *
+ * ```
+ * rehearse    the kernel's opinion, in a scratch namespace                     nothing was touched: refused
+ * baseline    every probe once: only regressions count later
+ * begin       the journal knows what is to be done                            crash from here on: the old program
+ * stage       new chains beside the old ones; no packet meets them
+ * flip        filter's switch, then nat's, each with a time-out               no process left: the kernel goes back by itself
+ * probation   invariants and probes; each good round renews the switch
+ * commit      one write and fsync: the only decision                          crash from here on: the new program
+ * finish      pin, new defaults, unpin, collect, settle
+ * ```
+ *
+ * Whatever fails before the token is taken back: switch off, connections healed, the old program verified, the new one's chains
+ * removed. Nothing of the old program is removed before the token. A flip in order (`Way.turn`) stands in for the switch where a
+ * layout or a node has none; then nothing goes back without a process, and `describeWay` says so in the plan.
+ *
+ * The ports: `kernel` (kernel/linux.ts, kernel/fake.ts) takes a step whole or throws and takes nothing; `journal`
+ * (journal/journal.ts) is durable when a call returns; `clock` is CLOCK_BOOTTIME; `probes` open new connections; `person` says what
+ * somebody at the terminal decided. A process may end at any call of any of them: `recover` goes on from what the journal and the
+ * kernel show.
+ */
+export async function transaction(change: Change, rules: ProbationRules, ports: Ports): Promise<Ending> {
+  const { journal, probes, report } = ports;
+  const { bundle, way, lane } = change;
+  const refusal = await rehearse(bundle, way, ports);
+  if (refusal) return { outcome: { kind: 'refused', refusal } };
+  // By the same rule as afterwards: a probe that flaps is judged alike.
+  const baseline = lane === 'release' ? await probes.patiently() : [];
+  try {
+    await journal.begin({ ...change, flip: way.flip, version: bundle.version, state: bundle.state });
+  } catch (error) {
+    return { outcome: { kind: 'refused', refusal: notWritten(error) } };
+  }
+  const deadman = new Deadman(rules.deadmanSeconds, ports);
+  const failure =
+    (await put(change, rules, deadman, ports)) ??
+    (lane === 'release' ? await onProbation(way, baseline, rules, deadman, ports) : undefined);
+  if (failure) return takenBack(failure, change, ports);
+  try {
+    await deadman.renewLate();
+    await journal.commit();
+  } catch (error) {
+    report('commit-failed', { because: messageOf(error) });
+    return takenBack(
+      { kind: 'process', because: `the commit token cannot be written: ${messageOf(error)}` },
+      change,
+      ports,
+    );
+  }
+  return finish(change, ports);
+}
+
+/** Why a change must be taken back. */
+export interface Failure {
+  /** The kernel refused, health failed, a person said so; or it was no fault of the bundle. */
+  readonly kind: 'kernel' | 'health' | 'person' | 'process';
+  readonly because: string;
+}
+
+/** From the first step to the flip. Returns why it must be taken back, or undefined. */
+async function put(
+  change: Change,
+  rules: ProbationRules,
+  deadman: Deadman,
+  ports: Ports,
+): Promise<Failure | undefined> {
+  const { way } = change;
+  const { kernel, report } = ports;
+  try {
+    if (way.flip === 'switch') await kernel.switch?.make(rules.sources);
+    await carryOut(way.stage, ports);
+    const staged = await unlike(way.staged, way.stage, kernel);
+    if (staged !== undefined) return differs(staged);
+    if (way.flip === 'switch') await deadman.start();
+    await carryOut(way.turn, ports);
+    const turned = await unlike(way.turned, way.turn, kernel);
+    if (turned !== undefined) return differs(turned);
+    const left = way.goal.ipvs ? await virtualLeft(change, ports) : undefined;
+    if (left !== undefined) return differs(left);
+    report('in-kernel', { steps: way.stage.steps.length + way.turn.steps.length, flip: way.flip });
+    if (way.flip === 'ordered') await forgetAfter(change.flows.old, ports);
+    return undefined;
+  } catch (error) {
+    return { kind: 'kernel', because: messageOf(error) };
+  }
+}
+
+/** What mode ipvs lacks after the steps, in words; real servers that drain are written down. */
+export async function virtualLeft({ way, owned }: Change, ports: Ports): Promise<string | undefined> {
+  const { left, virtual } = await leftVirtual(way.goal, owned, ports);
+  if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
+  return left;
+}
+
+function differs(difference: string): Failure {
+  return { kind: 'kernel', because: `the kernel does not hold what was loaded: ${difference}` };
+}
+
+async function takenBack(failure: Failure, change: Change, ports: Ports): Promise<Ending> {
+  const isStale = failure.kind === 'kernel' && !change.observed;
+  const isFaultless = failure.kind === 'process' || isStale;
+  const ending = await goBack(failure.because, change.from, isFaultless ? 'process' : 'bundle', ports);
+  return isStale ? { ...ending, stale: true } : ending;
+}
+
+/** The kernel's own opinion, before anything is touched. */
+async function rehearse(bundle: AdmittedBundle, way: Way, { rehearsal }: Ports): Promise<Refusal | undefined> {
+  try {
+    const touched = [way.stage, way.turn, way.defaults].flatMap((part) => part.touched);
+    await rehearsal.ensure(bundle.state, { steps: [], touched });
+    return undefined;
+  } catch (error) {
+    const hint =
+      'If the kernel lacks an extension, load its module or change the option of the profile that needs it; where namespaces cannot be created, set `rehearse: false` in sluiced.yaml';
+    const message = `Cannot load the rules in a scratch namespace: ${messageOf(error)}`;
+    return { problems: [{ code: 'NODE_REFUSES_RULES', level: 'error', message, hint }] };
+  }
+}
+
+function notWritten(error: unknown): Refusal {
+  const message = `Cannot write down what is to be done: ${messageOf(error)}`;
+  const known = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? error.hint : undefined;
+  const hint = known ?? 'Nothing was touched. Make the state directory writable, or free space on its disk';
+  return { problems: [{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }] };
+}
+
+/** How the flip is made, for people who read a plan. */
+export function describeFlip(flip: Flip, deadmanSeconds: number): string {
+  return flip === 'switch'
+    ? `packets go to the new rules by one switch for both families; without a sign of life the kernel goes back after ${deadmanSeconds} s`
+    : 'packets go to the new rules table by table, in an order that serves traffic; the kernel holds no dead-man';
+}

@@ -1,0 +1,148 @@
+import { changeTable, isEmptyChange } from '@sluice/bundle';
+import { ipvsSteps } from '../ipvs/plan.ts';
+import { limits } from '../limits.ts';
+import type { IpvsPlan } from '../ipvs/values.ts';
+import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from '../rollout/plan.ts';
+import type { Flip, Step } from '../rollout/ports.ts';
+import { familyNames, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
+import { beside, differInFixtures, type Lead } from './beside.ts';
+import { isTree } from './entries.ts';
+
+/**
+ * How a node comes from one state to another: everything that is done to tables and sysctls, decided before the first step is
+ * taken. Flipping, the commit token and the probation lie between the parts; transaction.ts has the story.
+ */
+export interface Way {
+  readonly flip: Flip;
+  /** Harmless: what no packet meets yet, and what lets no more through. */
+  readonly stage: Plan;
+  /** From the first of these on packets go the new way. Only sysctls when the switch does that. */
+  readonly turn: Plan;
+  /** After the token: the new program is what the kernel falls back to. */
+  readonly defaults: Plan;
+  /** What only the old program needs goes. */
+  readonly collect: Plan;
+  /** What the kernel holds after `stage`, after `turn`, after `defaults`, and at the end. */
+  readonly staged: NodeState;
+  readonly turned: NodeState;
+  readonly settling: NodeState;
+  readonly goal: NodeState;
+}
+
+/**
+ * The way from `now` to `goal`.
+ *
+ * - The goal in layout `tree`: its chains beside the old ones, then the switch, then the defaults; nothing of the old program is
+ *   removed before the token. Ordered: filter asks both programs, then nat goes to the new one.
+ * - The goal in layout `flat`: filter allows what both need, nat changes, filter narrows, and with that the old program is gone.
+ *
+ * Sets, virtual servers and addresses of mode ipvs know no switch either: they come and change in the order of `plan`; where they
+ * go because the goal is in layout `tree`, that is after everything that led to them.
+ * @param flip `switch` only where the kernel has one; a change that needs none does without
+ * @param virtual what changes in mode ipvs
+ */
+export function wayTo(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions, virtual?: IpvsPlan): Way {
+  if (!isTree(goal)) return flatWay(now, goal, options, virtual);
+  const way =
+    flip === 'switch' && tablesDiffer(now, goal) ? switchWay(now, goal, options) : orderedWay(now, goal, options);
+  if (!virtual) return way;
+  const { steps, touched } = way.collect;
+  return { ...way, collect: { steps: [...steps, ...ipvsSteps(virtual)], touched } };
+}
+
+function tablesDiffer(now: NodeState, goal: NodeState): boolean {
+  return familyNames.some((family) =>
+    natFirst.some((table) => !isEmptyChange(changeTable(tableOf(now, family, table), tableOf(goal, family, table)))),
+  );
+}
+
+/** All steps of a way, in order. */
+export function stepsOf({ stage, turn, defaults, collect }: Way): readonly Step[] {
+  return [stage, turn, defaults, collect].flatMap(({ steps }) => steps);
+}
+
+function flatWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
+  const states = { staged: now, turned: goal, settling: goal, goal };
+  return {
+    flip: 'ordered',
+    stage: nothingToDo,
+    turn: plan(now, goal, options, virtual),
+    defaults: nothingToDo,
+    collect: nothingToDo,
+    ...states,
+  };
+}
+
+function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
+  const sysctls = sysctlSteps(now, goal);
+  const staged = held(now, goal, 'switch');
+  // The legacy backend copies the whole table for each commit, so what goes, goes with the new defaults.
+  const settling = options.slowWithManyChains || narrows(now, goal) ? held(now, goal, 'new') : goal;
+  const stage = tablePlan(
+    staged,
+    { from: now, tables: natFirst, because: 'beside the old program, which stays' },
+    options,
+  );
+  const defaults = tablePlan(
+    settling,
+    { from: staged, tables: natFirst, because: 'the new program is the default' },
+    options,
+  );
+  return {
+    flip: 'switch',
+    stage: { ...stage, steps: [...sysctls.before, ...stage.steps] },
+    turn: { steps: sysctls.after, touched: [] },
+    defaults,
+    collect: collectPlan(settling, goal, options),
+    staged,
+    turned: staged,
+    settling,
+    goal,
+  };
+}
+
+function orderedWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
+  const sysctls = sysctlSteps(now, goal);
+  const turned = held(now, goal, 'both');
+  const turn = tablePlan(turned, { from: now, tables: filterFirst, because: 'packets go to the new program' }, options);
+  return {
+    flip: 'ordered',
+    stage: nothingToDo,
+    turn: { ...turn, steps: [...sysctls.before, ...turn.steps, ...sysctls.after] },
+    defaults: nothingToDo,
+    collect: collectPlan(turned, goal, options),
+    staged: now,
+    turned,
+    settling: turned,
+    goal,
+  };
+}
+
+const natFirst = ['nat', 'filter'] as const;
+const filterFirst = ['filter', 'nat'] as const;
+
+/** Packets that went the old way are past the tables before what they meet narrows. */
+function collectPlan(from: NodeState, goal: NodeState, options: PlanOptions): Plan {
+  const way = { from, tables: natFirst, because: 'what only the old program needs goes' };
+  const { steps, touched } = tablePlan(goal, way, options);
+  const [first, ...rest] = steps;
+  const waits = first?.kind === 'restore-table' ? { ...first, pauseMs: limits.narrowPauseMs } : first;
+  return { steps: waits ? [waits, ...rest] : [], touched };
+}
+
+/** Both programs side by side, with the sysctls of the goal. */
+function held(now: NodeState, goal: NodeState, lead: Lead): NodeState {
+  const families = familyNames.filter((family) => now.families[family] ?? goal.families[family]);
+  return {
+    ...goal,
+    families: mapTables(families, (family, table) =>
+      beside(table, tableOf(now, family, table), tableOf(goal, family, table), lead),
+    ),
+  };
+}
+
+function narrows(now: NodeState, goal: NodeState): boolean {
+  return familyNames.some((family) =>
+    natFirst.some((table) => differInFixtures(table, tableOf(now, family, table), tableOf(goal, family, table))),
+  );
+}
