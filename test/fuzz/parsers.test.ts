@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -15,7 +15,10 @@ import {
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';
 import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
-import { freshRecord, readRecord, StateError } from '../../packages/applier/src/history/record.ts';
+import { freshRecord, readRecord } from '../../packages/applier/src/journal/record.ts';
+import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/journal/slots.ts';
+import { readWord } from '../../packages/applier/src/commands/person.ts';
+import { StateError } from '../../packages/applier/src/store/state-error.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 /** Bytes that somebody else wrote: each parser takes them or refuses them with a type of its own; none throws anything else. */
@@ -79,15 +82,27 @@ const service = 'profiles/default/services/shop/web.iptables';
 const ruleLines = [...files.values()].flatMap((one) => one.split('\n').filter((line) => line.startsWith('-A ')));
 const config =
   'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\nnode: node-a\nprobes:\n- {name: x, dns: "10.0.0.1:53", query: a.b, failures: 2}\n';
+const generation = { number: 1, revision: 0, version: 'v', manifest: '0' };
 const open = {
-  from: 0,
+  phase: 'open' as const,
+  lane: 'release' as const,
+  flip: 'switch' as const,
   version: 'v',
-  creates: { ipv4: { filter: [], nat: ['X'] } },
+  from: { ...generation, number: 0 },
+  to: generation,
   sysctls: {},
+  flows: '0',
   at: '',
   recoveries: 0,
 };
-const state = JSON.stringify({ ...freshRecord('node-a'), open, quarantined: { a: 'b' } });
+const state = JSON.stringify({ ...freshRecord('node-a'), open, kept: [generation], quarantined: { a: 'b' } });
+const word = '{"version":"v","decision":{"kind":"extend","seconds":60}}';
+
+/** A journal whose slots both hold a record, of which one is damaged. */
+const journal = join(scratch, 'journal');
+allocateSlots(journal);
+for (const sequence of [1, 2]) writeSlot(journal, sequence, state);
+const slots = readFileSync(journal, 'latin1');
 
 /** Each with how often it runs, a good input, and what may come out: a value or a typed refusal. */
 const parsers: readonly (readonly [
@@ -97,7 +112,9 @@ const parsers: readonly (readonly [
   read: (text: string) => void,
 ])[] = [
   ['sluiced.yaml', 8_000, [config], (input) => void readConfig('sluiced.yaml', input)],
-  ['state.json', 30_000, [state], (input) => refusesTyped(() => readRecord(input, 'state.json'))],
+  ['records of the journal', 28_000, [state], (input) => refusesTyped(() => readRecord(input, 'journal'))],
+  ['slots of the journal', 2_000, [slots], readDamaged],
+  ['what a person says', 4_000, [word], (input) => void readWord(input, 'v')],
   ['cluster.yaml', 6_000, [text('cluster.yaml')], (input) => void isProblem(readCluster('cluster.yaml', input))],
   ['profile.yaml', 6_000, [text('profiles/default/profile.yaml')], (input) => void isProblem(readProfile('p', input))],
   ['node.yaml', 6_000, [text(`nodes/${sampleNode}/node.yaml`)], (input) => void isProblem(readNode('n', input))],
@@ -119,6 +136,13 @@ const parsers: readonly (readonly [
     (input) => void declaredHealth(new Map([...files, [service, input]]), sampleNode),
   ],
 ];
+
+/** The record that stays whole is read whatever happened to the other; with neither the file is damaged, and nothing is made up. */
+function readDamaged(input: string): void {
+  writeFileSync(journal, input, 'latin1');
+  const read = readSlots(journal);
+  if (read.kind === 'record' && read.text !== state) throw new Error(`read what was never written: ${read.text}`);
+}
 
 function refusesTyped(read: () => unknown): void {
   try {
