@@ -40,9 +40,9 @@ function readExposition(text: string): ReadonlyMap<string, string> {
   for (const line of text.split('\n').filter((one) => one !== '')) {
     const head = new RegExp(`^# (HELP|TYPE) (${name}) (.+)$`).exec(line);
     if (head?.[1] === 'TYPE') {
-      expect(types.has(head[2] ?? '')).toBe(false);
-      expect(['counter', 'gauge', 'histogram']).toContain(head[3]);
       family = head[2] ?? '';
+      if (types.has(family)) throw new Error(`two types: ${line}`);
+      if (!['counter', 'gauge', 'histogram'].includes(head[3] ?? '')) throw new Error(`no type: ${line}`);
       types.set(family, head[3] ?? '');
     }
     if (head) continue;
