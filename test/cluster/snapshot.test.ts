@@ -68,7 +68,13 @@ describe('a server that misbehaves once', () => {
 });
 
 test.each<[string, number | string, string, RegExp, RegExp]>([
-  ['without the right', 403, 'CLUSTER_FORBIDDEN', /no right to/, /resources: \["endpointslices"\], verbs: \["list"\]/],
+  [
+    'without the right',
+    403,
+    'CLUSTER_FORBIDDEN',
+    /no right to/,
+    /resources: \["endpointslices"\], verbs: \["list", "watch"\]/,
+  ],
   ['whose credentials are refused', 401, 'CLUSTER_ACCESS', /credentials/, /Log in/],
   ['who meets a login page', '<html>', 'CLUSTER_UNREACHABLE', /no EndpointSliceList/, /proxy/],
   ['who gets an endless answer', 'x'.repeat(200_000), 'INPUT_TOO_LARGE', /more than 100000 bytes/, /pages/],

@@ -1,10 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { execa } from 'execa';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { completeFile, serviceFile } from '@sluice/bundle';
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
 import { planTree } from '../../packages/renderer/src/emit/tree.ts';
@@ -12,13 +10,13 @@ import { render } from '../../packages/renderer/src/render/render.ts';
 import { type Item, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
+import { freePort, type Started, startSluice, until } from './program.fixture.ts';
 
-const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
 let cluster: LiveCluster;
 let dir: string;
 let out: string;
 let port: number;
-let watching: ReturnType<typeof startSluice> | undefined;
+let watching: Started | undefined;
 
 beforeEach(async () => {
   cluster = await LiveCluster.start();
@@ -42,24 +40,8 @@ const kubeconfig = (): string => cluster.server.kubeconfig({ token });
 /** Starts the program as a person does, and waits until the directory is there. */
 async function watch(...more: readonly string[]): Promise<void> {
   const args = ['watch', '-o', out, '--kubeconfig', kubeconfig(), '--listen', `127.0.0.1:${port}`, ...more];
-  watching = startSluice(args);
+  watching = startSluice(args, dir);
   await until(() => existsSync(join(out, completeFile)));
-}
-
-function startSluice(args: readonly string[]) {
-  return execa(sluicePath, args, { cwd: dir, reject: false });
-}
-
-async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
-  await vi.waitFor(async () => expect(await condition()).toBe(true), { timeout, interval: 10 });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port: free } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return free;
 }
 
 const read = (path: string): string | undefined =>

@@ -101,6 +101,8 @@ export const problemCodes = {
   OUTPUT_NOT_A_BUNDLE: 'the output directory holds something else',
   OUTPUT_UNWRITABLE: 'a file or directory cannot be written',
   OUTPUT_STALE: 'the output directory is not what would be written',
+  LISTEN_FAILED: 'the address for health and metrics cannot be listened on',
+  GIT_UNREADY: 'the output directory cannot be committed or pushed',
   INTERNAL: 'the program met a state that it should never reach',
   // the node
   NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',

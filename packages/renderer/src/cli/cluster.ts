@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { collect, examples, notEmpty, run } from './options.ts';
 
 /** The options that say which cluster is read, as whom. */
@@ -41,7 +41,9 @@ export function clusterCommands(program: Command): void {
     .option('--lease <NAMESPACE/NAME>', 'write only while holding this Lease, of several that run', leaseName)
     .option('--events', 'say on an object why it is in quarantine')
     .option('--commit', 'make a Git commit of each settled change')
-    .option('--push', 'push each commit; over what others pushed, it is laid')
+    .addOption(
+      new Option('--push', 'as --commit, and push it; over what others pushed, it is laid').implies({ commit: true }),
+    )
     .action(run(async (options) => (await import('../commands/watch/watch.ts')).watchCommand(options)));
 }
 
@@ -55,7 +57,8 @@ function duration(text: string): number {
 }
 
 function address(text: string): string {
-  if (!/^(\[[0-9a-f:.]+\]|[^:\s]+):\d{1,5}$/i.test(text)) throw new InvalidArgumentError('Write it as 127.0.0.1:9780.');
+  const [, port] = /^(?:\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})$/i.exec(text) ?? [];
+  if (port === undefined || Number(port) > 65_535) throw new InvalidArgumentError('Write it as 127.0.0.1:9780.');
   return text;
 }
 

@@ -36,7 +36,7 @@ export const kubeProxyPath = `/api/v1/namespaces/${kubeProxyConfigMap.namespace}
 
 /** The rule of a ClusterRole that grants a list, on one line of YAML. */
 export function grantingRule(kind: ListedKind): string {
-  return `{apiGroups: ["${kind.group}"], resources: ["${kind.resource}"], verbs: ["list"]}`;
+  return `{apiGroups: ["${kind.group}"], resources: ["${kind.resource}"], verbs: ["list", "watch"]}`;
 }
 
 /** The rule of a Role in its namespace that grants reading kube-proxy's configuration. */

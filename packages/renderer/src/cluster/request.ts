@@ -2,12 +2,15 @@ import { type RequestOptions, request } from 'node:https';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { clusterLimits } from './limits.ts';
+import { sleep } from './sleep.ts';
 
 /** The bounds that a test makes smaller. */
 export interface Patience {
   readonly requestTimeoutMs: number;
   readonly backoffMs: number;
   readonly answerBytesMax: number;
+  /** Nobody waits for the answer any more. */
+  readonly signal?: AbortSignal;
 }
 
 export interface Answer {
@@ -31,10 +34,11 @@ export async function get(access: Access, path: string, patience: Patience = clu
     }
     if (!('lost' in result) && !isPassing(result.status)) return result;
     if ('lost' in result && result.isAboutTrust) throw untrusted(access, result.lost);
-    if (attempt === clusterLimits.attemptsMax) throw unreachable(access, path, result);
+    const isLast = attempt === clusterLimits.attemptsMax || patience.signal?.aborted === true;
+    if (isLast) throw unreachable(access, path, result);
     const pause = Math.min(patience.backoffMs * 2 ** (attempt - 1), clusterLimits.backoffMaxMs);
     // Chance keeps many readers of one server apart; it has no part in what is written.
-    await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+    await sleep(pause * (0.5 + Math.random() / 2), patience.signal);
   }
 }
 
@@ -87,10 +91,11 @@ export async function sendOnly(access: Access, path: string, asked: Asked, patie
 
 function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(patience.requestTimeoutMs);
+    const late = AbortSignal.timeout(patience.requestTimeoutMs);
+    const signal = patience.signal === undefined ? late : AbortSignal.any([late, patience.signal]);
     const lose = (error: Error): void =>
       resolve(
-        signal.aborted
+        late.aborted
           ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
           : { lost: error.message, isAboutTrust: isAboutTrust(error) },
       );

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { JsonObject, KubeObject } from '../../render/kube.ts';
 import type { Access } from '../access.ts';
+import { ClusterFailure } from '../failure.ts';
 import { mapAt, textAt } from '../json.ts';
 import { keep } from '../keep.ts';
 import { type ListedKind, listedKinds } from '../kinds.ts';
 import { list } from '../list.ts';
-import { Reflector, type WatchPatience } from './reflector.ts';
-import { sleep } from './sleep.ts';
+import { Reflector, type WatchPatience, wordsOf } from './reflector.ts';
+import { sleep } from '../sleep.ts';
 
 /** Something that decides about rules is another one now. */
 export interface Change {
@@ -72,11 +73,13 @@ export class Feed {
   async #endpointKind(signal: AbortSignal): Promise<ListedKind | undefined> {
     while (!signal.aborted) {
       try {
-        const listed = await list(this.#access, listedKinds.EndpointSlice, { pageObjects: 1, pagesMax: 1 });
+        const patience = { ...this.#patience, signal };
+        const listed = await list(this.#access, listedKinds.EndpointSlice, { pageObjects: 1, pagesMax: 1, patience });
         return listed === undefined ? listedKinds.Endpoints : listedKinds.EndpointSlice;
       } catch (error) {
-        this.#listener.away(listedKinds.EndpointSlice, error instanceof Error ? error.message : String(error));
-        await sleep(this.#patience.backoffMaxMs, signal);
+        if (!(error instanceof ClusterFailure)) throw error;
+        if (!signal.aborted) this.#listener.away(listedKinds.EndpointSlice, wordsOf(error));
+        await sleep(this.#patience.backoffMs, signal);
       }
     }
     return undefined;

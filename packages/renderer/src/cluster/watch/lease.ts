@@ -4,7 +4,7 @@ import { ClusterFailure } from '../failure.ts';
 import { isMap, mapAt, parseJson, textAt } from '../json.ts';
 import { refused } from '../refusal.ts';
 import { type Answer, type Patience, sendOnly } from '../request.ts';
-import { sleep } from './sleep.ts';
+import { sleep } from '../sleep.ts';
 
 /** Which Lease, held as whom. */
 export interface LeaseName {

@@ -2,11 +2,12 @@ import type { JsonObject } from '../../render/kube.ts';
 import type { Access } from '../access.ts';
 import { ClusterFailure } from '../failure.ts';
 import { isMap, mapAt, parseJson, textAt } from '../json.ts';
-import { type ListedKind, listPath } from '../kinds.ts';
+import { grantingRule, type ListedKind, listPath } from '../kinds.ts';
 import { list } from '../list.ts';
+import { refused } from '../refusal.ts';
 import type { Patience } from '../request.ts';
 import { readStream, type StreamEnd } from './stream.ts';
-import { sleep } from './sleep.ts';
+import { sleep } from '../sleep.ts';
 
 /** What a reflector tells about the objects of a kind. */
 export interface Sink {
@@ -54,18 +55,20 @@ export class Reflector {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (this.#version === undefined) await this.#list();
+        if (this.#version === undefined) await this.#list(signal);
         this.#after(await this.#watch(signal));
       } catch (error) {
         if (!(error instanceof ClusterFailure)) throw error;
-        this.#fail(error.message);
+        // What a signal ends did not fail.
+        if (signal.aborted) return;
+        this.#fail(wordsOf(error));
       }
       if (this.#failures > 0) await this.#pause(signal);
     }
   }
 
-  async #list(): Promise<void> {
-    const listed = await list(this.#access, this.#kind, { patience: this.#patience });
+  async #list(signal: AbortSignal): Promise<void> {
+    const listed = await list(this.#access, this.#kind, { patience: { ...this.#patience, signal } });
     if (listed === undefined) {
       this.#fail(`${this.#access.server} does not know ${this.#kind.resource}`);
       return;
@@ -127,7 +130,8 @@ export class Reflector {
     }
     if (end.status === 401) this.#access.renew();
     if (end.status === 410) this.#version = undefined;
-    this.#fail(`it answered ${end.status}`);
+    const what = `watch ${this.#kind.resource} of ${this.#access.server}`;
+    this.#fail(wordsOf(refused(what, end.status, grantingRule(this.#kind))));
   }
 
   #fail(why: string): void {
@@ -141,4 +145,9 @@ export class Reflector {
     const pause = Math.min(backoffMs * 2 ** (this.#failures - 1), backoffMaxMs);
     await sleep(pause * (0.5 + Math.random() / 2), signal);
   }
+}
+
+/** What is wrong, and for a right that is missing the rule that grants it. */
+export function wordsOf({ message, problem: { code, hint } }: ClusterFailure): string {
+  return code === 'CLUSTER_UNREACHABLE' ? message : `${message}. ${hint}`;
 }

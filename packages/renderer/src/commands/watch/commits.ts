@@ -1,16 +1,11 @@
-import { accessSync, constants, realpathSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
-import { execa } from 'execa';
+import { messageOf } from './message.ts';
 import type { Publication, Publisher } from './publisher.ts';
+import { Repository } from './repository.ts';
 
 /** So long after the last change what there is is committed. */
 const settleMs = 1_000;
-const commandTimeoutMs = 60_000;
 const pushesMax = 5;
 const pushPauseMs = 1_000;
-/** So many names stand in the first line of a message; all of them below it. */
-const namesMax = 3;
-const namesInAllMax = 200;
 
 export interface CommitterListener {
   readonly alarm: (why: string) => void;
@@ -19,33 +14,53 @@ export interface CommitterListener {
   readonly say: (text: string) => void;
 }
 
-interface Said {
-  readonly exitCode: number | undefined;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** Makes one Git commit of the directory for each settled change, and pushes it. */
 export class Committer {
   readonly #dir: string;
+  readonly #repository: Repository;
   readonly #isPushing: boolean;
   readonly #publisher: Publisher;
   readonly #listener: CommitterListener;
   readonly #about = new Set<string>();
   /** What commits that are not pushed yet are about. */
   readonly #unpushed = new Set<string>();
+  #isOn = false;
+  /** An earlier process may have written and not committed, or committed and not pushed. */
+  #isFirst = true;
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> = Promise.resolve();
 
   constructor(dir: string, isPushing: boolean, publisher: Publisher, listener: CommitterListener) {
     this.#dir = dir;
+    this.#repository = new Repository(dir);
     this.#isPushing = isPushing;
     this.#publisher = publisher;
     this.#listener = listener;
   }
 
+  /** @param others whether another process may have written until now: what it pushed is what this one goes on from */
+  async start(others: boolean): Promise<void> {
+    await this.#work;
+    if (others && this.#isPushing) {
+      const why = await this.#repository.fetch();
+      if (why === undefined) await this.#repository.follow();
+      else this.#listener.alarm(`Cannot fetch ${this.#dir}: ${why}`);
+    }
+    this.#isOn = true;
+    this.#isFirst = true;
+  }
+
+  /** Commits and pushes nothing any more: another process does. */
+  stop(): void {
+    this.#isOn = false;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#about.clear();
+  }
+
   add({ about, written, removed }: Publication): void {
-    if (written.length + removed.length === 0) return;
+    if (written.length + removed.length === 0 && !this.#isFirst) return;
+    this.#isFirst = false;
     for (const thing of about) this.#about.add(thing);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#start(), settleMs);
@@ -76,7 +91,7 @@ export class Committer {
     // The files must not change between the look at them and the commit.
     this.#publisher.hold();
     try {
-      if (!(await this.#record(about))) return;
+      if (!this.#isOn || !(await this.#repository.record(about))) return;
     } finally {
       this.#publisher.release();
     }
@@ -85,102 +100,31 @@ export class Committer {
     this.#listener.say(`committed: ${messageOf(about).replace(/\n.*/s, '')}\n`);
   }
 
-  /** @returns false when there is nothing to commit */
-  async #record(about: readonly string[]): Promise<boolean> {
-    await this.#must(['add', '--all', '--', '.']);
-    const staged = await this.#git(['diff', '--cached', '--quiet', '--', '.']);
-    if (staged.exitCode === 0) return false;
-    await this.#must(['commit', '--quiet', '--no-verify', '--message', messageOf(about), '--', '.']);
-    return true;
-  }
-
   /** Pushes; over what others pushed meanwhile, this is laid. */
   async #push(): Promise<void> {
-    let why = '';
-    for (let attempt = 1; attempt <= pushesMax; attempt++) {
-      const pushed = await this.#git(['push', '--quiet']);
-      if (pushed.exitCode === 0) {
+    let why: string | undefined;
+    for (let attempt = 1; attempt <= pushesMax && this.#isOn; attempt++) {
+      why = await this.#repository.push();
+      if (why === undefined) {
         this.#unpushed.clear();
         return;
       }
-      why = pushed.stderr;
-      await this.#rebase();
+      await this.#layOver();
       await new Promise((resolve) => setTimeout(resolve, pushPauseMs * attempt * Math.random()));
     }
-    throw new Error(`Cannot push ${this.#dir}: ${why}`);
+    if (why !== undefined) throw new Error(`Cannot push ${this.#dir}: ${why}`);
   }
 
-  async #rebase(): Promise<void> {
-    const fetched = await this.#git(['fetch', '--quiet']);
-    if (fetched.exitCode !== 0) return;
+  async #layOver(): Promise<void> {
+    if ((await this.#repository.fetch()) !== undefined) return;
     this.#publisher.hold();
     try {
-      // Here both sides are renders of one cluster: of two texts of a file, the one of this process is the newer.
-      const rebased = await this.#git(['rebase', '--quiet', '--strategy-option', 'theirs', '@{upstream}']);
-      if (rebased.exitCode === 0) return;
-      await this.#git(['rebase', '--abort']);
-      await this.#restart();
+      await this.#repository.rebase([...this.#unpushed]);
     } finally {
       this.#publisher.release('changed');
     }
-  }
-
-  /**
-   * Where commits cannot be laid one by one, such as when one removes a file that somebody changed: one commit of all of them, over
-   * what others pushed. The directory is this process's own, so its files are what they are to be.
-   */
-  async #restart(): Promise<void> {
-    const prefix = (await this.#git(['rev-parse', '--show-prefix'])).stdout.trim();
-    await this.#must(['reset', '--quiet', '--mixed', '@{upstream}']);
-    if (prefix !== '') await this.#git(['checkout', '--quiet', 'HEAD', '--', ':(top)', `:(top,exclude)${prefix}`]);
-    await this.#record([...this.#unpushed]);
-  }
-
-  async #must(args: readonly string[]): Promise<void> {
-    const { exitCode, stderr } = await this.#git(args);
-    if (exitCode !== 0) throw new Error(`Cannot commit ${this.#dir}: git ${args[0]}: ${stderr}`);
-  }
-
-  async #git(args: readonly string[]): Promise<Said> {
-    const { exitCode, stdout, stderr, message } = await execa(gitPath(), ['-C', this.#dir, ...args], {
-      env: { GIT_TERMINAL_PROMPT: '0', GIT_EDITOR: 'true', LC_ALL: 'C' },
-      stdin: 'ignore',
-      reject: false,
-      timeout: commandTimeoutMs,
-    });
-    return { exitCode, stdout, stderr: stderr || (exitCode === 0 ? '' : (message ?? '')) };
-  }
-}
-
-/** Names the Services: `Service shop/web, Service shop/api and 3 more`, and all of them below. */
-export function messageOf(about: readonly string[]): string {
-  const sorted = about.toSorted();
-  const more = sorted.length - namesMax;
-  const shown = sorted.slice(0, namesMax).join(', ');
-  const head = sorted.length === 0 ? 'the cluster as it is' : more > 0 ? `${shown} and ${more} more` : shown;
-  if (more <= 0) return `watch: ${head}`;
-  const listed = sorted.slice(0, namesInAllMax).join('\n');
-  return `watch: ${head}\n\n${listed}${sorted.length > namesInAllMax ? '\n…' : ''}`;
-}
-
-let found: string | undefined;
-
-/** The absolute path of git, looked up once: a directory that a file appears in later is not asked. */
-function gitPath(): string {
-  found ??= (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .filter((dir) => dir.startsWith('/'))
-    .map((dir) => join(dir, 'git'))
-    .find((file) => isExecutable(file));
-  if (found === undefined) throw new Error('Cannot commit: git is not installed');
-  return realpathSync(found);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
+    // What others pushed may have changed the directory: what is pushed next is what the cluster is.
+    this.#publisher.publishNow();
+    await this.#commit();
   }
 }

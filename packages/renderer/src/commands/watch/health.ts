@@ -1,5 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import { compareText } from '@sluice/bundle';
+import { compareText, type Problem } from '@sluice/bundle';
+import { Stopped } from '../failure.ts';
 import type { Metrics } from './metrics.ts';
 
 /** What is not as it should be. */
@@ -12,8 +13,11 @@ export class Alarms {
     this.#now = now;
   }
 
-  raise(name: string, why: string): void {
-    this.#alarms.set(name, { why, sinceMs: this.#alarms.get(name)?.sinceMs ?? this.#now() });
+  /** @returns whether it did not stand for this reason yet */
+  raise(name: string, why: string): boolean {
+    const before = this.#alarms.get(name);
+    this.#alarms.set(name, { why, sinceMs: before?.sinceMs ?? this.#now() });
+    return before?.why !== why;
   }
 
   /** @returns whether it stood */
@@ -31,7 +35,10 @@ export class Alarms {
 /** A connection that is lost and found again is no reason to call anybody. */
 const patienceMs = 10_000;
 
-/** Serves `/healthz`, `/livez` and `/metrics`. Read-only: no request changes anything. */
+/**
+ * Serves `/healthz`, `/livez` and `/metrics`. Read-only: no request changes anything.
+ * @throws Stopped with `LISTEN_FAILED` when the address cannot be listened on
+ */
 export function serveHealth(address: string, alarms: Alarms, metrics: Metrics): Promise<Server> {
   const server = createServer((request, response) => {
     if (request.method !== 'GET' && request.method !== 'HEAD') reply(response, 405, 'only GET\n');
@@ -42,9 +49,18 @@ export function serveHealth(address: string, alarms: Alarms, metrics: Metrics): 
   const colon = address.lastIndexOf(':');
   const host = address.slice(0, colon).replaceAll(/[[\]]/g, '');
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', (error) => reject(new Stopped(deaf(address, error.message))));
     server.listen(Number(address.slice(colon + 1)), host, () => resolve(server));
   });
+}
+
+function deaf(address: string, why: string): Problem {
+  return {
+    code: 'LISTEN_FAILED',
+    level: 'error',
+    message: `Cannot serve health and metrics on ${address}: ${why}`,
+    hint: 'Choose another address or port with --listen',
+  };
 }
 
 async function answer(url: string, response: ServerResponse, alarms: Alarms, metrics: Metrics): Promise<void> {

@@ -103,6 +103,11 @@ export class Publisher {
     this.#schedule();
   }
 
+  /** Publishes without waiting for the pace, unless it may not write now. */
+  publishNow(): void {
+    if (this.#isOn && this.#holds === 0) this.#publish();
+  }
+
   #schedule(): void {
     const due = this.#pacer.dueMs;
     if (!this.#isOn || this.#holds > 0 || due === undefined || this.#timer !== undefined) return;

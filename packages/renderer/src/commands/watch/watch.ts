@@ -3,27 +3,22 @@ import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { printProblem, type Problem } from '@sluice/bundle';
 import type { Access } from '../../cluster/access.ts';
-import { readConfigMap } from '../../cluster/configmap.ts';
 import { leaseLimits, watchLimits } from '../../cluster/limits.ts';
 import { EventSender, sendEvent } from '../../cluster/watch/events.ts';
 import { Feed } from '../../cluster/watch/feed.ts';
 import { Elector } from '../../cluster/watch/lease.ts';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { exitCodes } from '../../exit.ts';
-import { readConfig } from '../../load/config/config.ts';
-import { load } from '../../load/load.ts';
 import { readText } from '../../load/tree.ts';
 import type { Config } from '../../render/config.ts';
-import { Stopped } from '../failure.ts';
-import { openCluster, stopping } from '../from-cluster.ts';
-import { readConfigFile } from '../input.ts';
-import { isStopped } from '../render.ts';
+import { openCluster } from '../from-cluster.ts';
 import { say } from '../progress.ts';
 import { Committer } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { Metrics } from './metrics.ts';
 import { type Publication, Publisher } from './publisher.ts';
 import { QuarantineWatch } from './quarantine-watch.ts';
+import { checkPlace, readClusterConfig, type Waiting } from './start.ts';
 
 export interface WatchOptions {
   readonly output: string;
@@ -52,29 +47,43 @@ const heapGrowth = 40;
 export async function watchCommand(options: WatchOptions): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
   const access = openCluster(options);
-  const config = await stopping(() => readClusterConfig(access, options));
+  await checkPlace(options);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-  const session = new Session(access, config, options);
+  const state = { metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
+  state.alarms.raise('NOT_READY', 'the cluster was not read yet');
+  const { listen } = options;
+  const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
   try {
-    await session.run(stop.signal);
+    const config = await readClusterConfig(access, options.config, waitingWith(state, stop.signal));
+    if (config !== undefined) await new Session(access, config, options, state).run(stop.signal);
   } finally {
     stop.abort();
+    server?.close();
+    server?.closeAllConnections();
   }
   return exitCodes.done;
 }
 
-/** The config of the file over kube-proxy's own, as `render` takes it. */
-async function readClusterConfig(access: Access, options: WatchOptions): Promise<Config> {
-  const { object, note } = await readConfigMap(access, watchLimits);
-  const source = { file: 'cluster', text: JSON.stringify(object ?? null) };
-  const { kubeProxy, problems } = load(object === undefined ? [] : [source]);
-  const read = readConfig({ ...readConfigFile(options.config), kubeProxy });
-  const found: Problem[] = [...problems, ...read.problems, ...(note === undefined ? [] : [note])];
-  tell(found);
-  const error = found.find(({ level }) => level === 'error');
-  if (isStopped(found) && error !== undefined) throw new Stopped(error);
-  return read.config;
+/** What a run is seen by. */
+interface State {
+  readonly metrics: Metrics;
+  readonly alarms: Alarms;
+}
+
+/** Waits for a cluster under an alarm. */
+function waitingWith({ metrics, alarms }: State, signal: AbortSignal): Waiting {
+  return {
+    signal,
+    away: (why) => {
+      if (alarms.raise('API configmaps', why)) say(`warning: API configmaps: ${why}\n`);
+      metrics.away.set(1);
+    },
+    back: () => {
+      if (alarms.clear('API configmaps')) say('configmaps: the API server answers\n');
+      metrics.away.set(0);
+    },
+  };
 }
 
 function tell(problems: readonly Problem[]): void {
@@ -85,15 +94,19 @@ function tell(problems: readonly Problem[]): void {
 class Session {
   readonly #options: WatchOptions;
   readonly #access: Access;
-  readonly #metrics = new Metrics();
-  readonly #alarms = new Alarms(() => performance.now());
+  readonly #metrics: Metrics;
+  readonly #alarms: Alarms;
   readonly #feed: Feed;
   readonly #publisher: Publisher;
   readonly #committer: Committer | undefined;
   readonly #quarantine: QuarantineWatch;
+  #isLeading = false;
+  #hasTold = false;
 
-  constructor(access: Access, config: Config, options: WatchOptions) {
+  constructor(access: Access, config: Config, options: WatchOptions, { metrics, alarms }: State) {
     this.#options = options;
+    this.#metrics = metrics;
+    this.#alarms = alarms;
     this.#access = access;
     this.#feed = new Feed(access, this.#listener, watchLimits);
     const tree = new LiveTree(options.output);
@@ -103,7 +116,7 @@ class Session {
         config,
         tree,
         textOnDisk: (path) => readText(options.output, path),
-        metrics: this.#metrics,
+        metrics,
         pace: { minIntervalMs: options.minInterval, maxDelayMs: options.maxDelay },
         clock: { now: () => Date.now(), monotonic: () => performance.now() },
       },
@@ -120,21 +133,29 @@ class Session {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { listen, lease } = this.#options;
-    this.#alarms.raise('NOT_READY', 'the cluster was not read yet');
-    const server = listen === undefined ? undefined : await serveHealth(listen, this.#alarms, this.#metrics);
+    const { lease } = this.#options;
     const feeding = this.#feed.run(signal);
-    const electing = lease === undefined ? this.#lead() : this.#elect(lease, signal);
+    const electing = lease === undefined ? this.#lead(false) : this.#elect(lease, signal);
     await Promise.all([feeding, electing]);
     this.#publisher.stop();
     await this.#committer?.finish();
-    server?.close();
-    server?.closeAllConnections();
   }
 
-  async #lead(): Promise<void> {
+  /** @param others whether another process wrote until now */
+  async #lead(others: boolean): Promise<void> {
+    this.#isLeading = true;
     this.#metrics.leading.set(1);
-    this.#publisher.start();
+    await this.#committer?.start(others);
+    // What takes time may end after the Lease was lost again.
+    if (this.#isLeading) this.#publisher.start();
+    else this.#committer?.stop();
+  }
+
+  #follow(): void {
+    this.#isLeading = false;
+    this.#metrics.leading.set(0);
+    this.#publisher.stop();
+    this.#committer?.stop();
   }
 
   async #elect(lease: string, signal: AbortSignal): Promise<void> {
@@ -142,12 +163,11 @@ class Session {
     const listener = {
       gained: () => {
         say(`this process holds Lease ${lease} and writes ${this.#options.output}\n`);
-        void this.#lead();
+        void this.#lead(true);
       },
       lost: (why: string) => {
         say(`this process no longer holds Lease ${lease}: ${why}\n`);
-        this.#metrics.leading.set(0);
-        this.#publisher.stop();
+        this.#follow();
       },
       failed: (why: string) => this.#alarm('LEASE', why),
       answered: () => this.#alarms.clear('LEASE'),
@@ -184,6 +204,12 @@ class Session {
   #published(publication: Publication): void {
     this.#alarms.clear('NOT_READY');
     this.#alarms.clear('RENDER');
+    if (!this.#hasTold) {
+      const { written, removed } = publication;
+      const what = `${written.length} files written, ${removed.length} removed`;
+      say(`${this.#options.output} is what ${this.#access.server} has: ${what}; it is followed until a signal\n`);
+    }
+    this.#hasTold = true;
     this.#quarantine.now(publication);
     this.#committer?.add(publication);
   }
@@ -194,8 +220,6 @@ class Session {
   }
 
   #alarm(name: string, why: string): void {
-    const before = this.#alarms.standing();
-    this.#alarms.raise(name, why);
-    if (!before.includes(`${name}: ${why}`)) say(`warning: ${name}: ${why}\n`);
+    if (this.#alarms.raise(name, why)) say(`warning: ${name}: ${why}\n`);
   }
 }

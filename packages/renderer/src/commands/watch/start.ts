@@ -1,0 +1,80 @@
+import { printProblem, type Problem } from '@sluice/bundle';
+import type { Access } from '../../cluster/access.ts';
+import { readConfigMap } from '../../cluster/configmap.ts';
+import { ClusterFailure } from '../../cluster/failure.ts';
+import { watchLimits } from '../../cluster/limits.ts';
+import { sleep } from '../../cluster/sleep.ts';
+import { makeFolder } from '../../emit/folder.ts';
+import { planTree } from '../../emit/tree.ts';
+import { readConfig } from '../../load/config/config.ts';
+import { load } from '../../load/load.ts';
+import type { Config } from '../../render/config.ts';
+import { Stopped, writing } from '../failure.ts';
+import { readConfigFile } from '../input.ts';
+import { say } from '../progress.ts';
+import { isStopped } from '../render.ts';
+import { Repository } from './repository.ts';
+
+/** What a directory must be for `sluice watch` to keep it. */
+export interface Place {
+  readonly output: string;
+  readonly commit?: boolean;
+  readonly push?: boolean;
+}
+
+/**
+ * Looks whether the directory can be kept: who starts the program is there to mend it now, and not later.
+ * @throws Stopped when it holds something else, cannot be written, or cannot be committed though it should
+ */
+export async function checkPlace({ output, commit, push }: Place): Promise<void> {
+  writing(output, () => makeFolder(output));
+  const plan = writing(output, () => planTree(output, new Map()));
+  if ('code' in plan) throw new Stopped(plan);
+  const lack = commit === true ? await new Repository(output).lacks(push === true) : undefined;
+  if (lack !== undefined) throw new Stopped(lack);
+}
+
+/** How a cluster that does not answer is waited for. */
+export interface Waiting {
+  readonly signal: AbortSignal;
+  readonly away: (why: string) => void;
+  readonly back: () => void;
+}
+
+/**
+ * The config of the file over kube-proxy's own, as `render` takes it. While the API server does not answer it is asked again.
+ * @returns undefined when the signal came first
+ * @throws Stopped when a config is not valid, and for what waiting does not mend
+ */
+export async function readClusterConfig(
+  access: Access,
+  file: string | undefined,
+  waiting: Waiting,
+): Promise<Config | undefined> {
+  const { object, note } = (await patiently(access, waiting)) ?? {};
+  if (waiting.signal.aborted) return undefined;
+  const source = { file: 'cluster', text: JSON.stringify(object ?? null) };
+  const { kubeProxy, problems } = load(object === undefined ? [] : [source]);
+  const read = readConfig({ ...readConfigFile(file), kubeProxy });
+  const found: Problem[] = [...problems, ...read.problems, ...(note === undefined ? [] : [note])];
+  for (const problem of found) say(printProblem(problem));
+  const error = found.find(({ level }) => level === 'error');
+  if (isStopped(found) && error !== undefined) throw new Stopped(error);
+  return read.config;
+}
+
+async function patiently(access: Access, { signal, away, back }: Waiting) {
+  while (!signal.aborted) {
+    try {
+      const found = await readConfigMap(access, { ...watchLimits, signal });
+      back();
+      return found;
+    } catch (error) {
+      if (!(error instanceof ClusterFailure)) throw error;
+      if (error.problem.code !== 'CLUSTER_UNREACHABLE') throw new Stopped(error.problem);
+      if (!signal.aborted) away(error.message);
+      await sleep(watchLimits.backoffMs, signal);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,27 @@
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { expect, vi } from 'vitest';
+
+export const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+
+/** Starts the program as a person does. A test that starts it ends it. */
+export function startSluice(args: readonly string[], cwd?: string) {
+  return execa(sluicePath, args, { ...(cwd !== undefined && { cwd }), reject: false, all: true });
+}
+
+export type Started = ReturnType<typeof startSluice>;
+
+/** Waits for what will be so, and fails when it never is. */
+export async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
+  await vi.waitFor(async () => expect(await condition()).toBe(true), { timeout, interval: 10 });
+}
+
+/** A port of 127.0.0.1 that nobody had a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

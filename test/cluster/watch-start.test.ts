@@ -1,0 +1,124 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { completeFile } from '@sluice/bundle';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { send, token } from './apiserver.fixture.ts';
+import { LiveCluster } from './live.fixture.ts';
+import { node, serviceOf, slice } from './objects.fixture.ts';
+import { freePort, type Started, startSluice, until } from './program.fixture.ts';
+
+let cluster: LiveCluster;
+let dir: string;
+let out: string;
+let watching: Started | undefined;
+
+beforeEach(async () => {
+  cluster = await LiveCluster.start();
+  dir = mkdtempSync(join(tmpdir(), 'sluice-watch-start-'));
+  out = join(dir, 'rendered');
+  cluster.put('services', serviceOf('a', 1));
+  cluster.put('endpointslices', slice);
+  cluster.put('nodes', node);
+});
+afterEach(async () => {
+  watching?.kill('SIGTERM');
+  await watching;
+  watching = undefined;
+  await cluster.server.close();
+  rmSync(dir, { recursive: true });
+});
+
+function watch(...more: readonly string[]): Started {
+  watching = startSluice(['watch', '-o', out, '--kubeconfig', cluster.server.kubeconfig({ token }), ...more], dir);
+  return watching;
+}
+
+/** Everything that the program has said up to now. */
+function heard(started: Started): () => string {
+  let text = '';
+  started.all?.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
+  return () => text;
+}
+
+const isThere = (): boolean => existsSync(join(out, completeFile));
+
+describe('what a person can mend now ends it at once:', () => {
+  test.each<[string, () => readonly string[], RegExp]>([
+    [
+      'a directory that holds something else',
+      () => {
+        writeFileSync(join(dir, 'letters.txt'), 'dear');
+        return ['-o', dir];
+      },
+      /holds letters\.txt, .*\[OUTPUT_NOT_A_BUNDLE\]/,
+    ],
+    ['a directory that cannot be made', () => ['-o', '/proc/nowhere'], /\[OUTPUT_UNWRITABLE\]/],
+    ['commits where there is no repository', () => ['--commit'], /in no Git work tree \[GIT_UNREADY\]/],
+    ['pushes where there is no repository', () => ['--push'], /in no Git work tree \[GIT_UNREADY\]/],
+    ['a port that there is not', () => ['--listen', '127.0.0.1:99999'], /option '--listen <ADDRESS:PORT>'/],
+  ])('%s', { timeout: 30_000 }, async (_title, options, message) => {
+    const { exitCode, all } = await watch(...options());
+    expect(all).toMatch(message);
+    expect(exitCode).toBe(2);
+  });
+
+  test('a port that somebody has', { timeout: 30_000 }, async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as AddressInfo;
+    expect(await watch('--listen', `127.0.0.1:${port}`)).toMatchObject({
+      exitCode: 2,
+      all: expect.stringMatching(/address already in use .*\[LISTEN_FAILED\]/),
+    });
+    await new Promise((resolve) => other.close(resolve));
+  });
+});
+
+test('a cluster that is away at the start is waited for under an alarm', { timeout: 60_000 }, async () => {
+  cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
+  const port = await freePort();
+  const text = heard(watch('--listen', `127.0.0.1:${port}`));
+  await until(() => text().includes('warning: API configmaps: Cannot read https://'), 40_000);
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  expect(metrics).toContain('sluice_watch_api_away 1');
+  expect(isThere()).toBe(false);
+  cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
+  await until(isThere, 40_000);
+  await until(() => text().includes('rendered is what https://'));
+});
+
+test('a signal ends it while a server takes requests and never answers', { timeout: 25_000 }, async () => {
+  let isAsked = false;
+  cluster.server.meddle = (path, request, response) => {
+    if (!path.includes('/services')) return cluster.answer(path, request, response);
+    isAsked = true;
+    return true;
+  };
+  const started = watch();
+  await until(() => isAsked);
+  started.kill('SIGTERM');
+  // Requests are given up after 30 seconds, five times.
+  expect(await started).toMatchObject({ exitCode: 0 });
+});
+
+test.each<[string, (path: string) => boolean]>([
+  ['to list', (path) => path.includes('/nodes')],
+  ['to watch', (path) => path.includes('/nodes?watch=1')],
+])(
+  'a right %s that is missing is named with the rule that grants it',
+  { timeout: 30_000 },
+  async (_title, isRefused) => {
+    cluster.server.meddle = (path, request, response) => {
+      if (!isRefused(path)) return cluster.answer(path, request, response);
+      send(response, 403, {});
+      return true;
+    };
+    const text = heard(watch());
+    await until(() => text().includes('the account has no right to'));
+    expect(text()).toMatch(/Cannot (list|watch) nodes of https:/);
+    expect(text()).toContain('This rule grants it: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}');
+  },
+);
