@@ -57,7 +57,8 @@ export const needs = {
 } as const;
 export type Need = keyof typeof needs;
 
-type Check<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
+/** What each key of a document must be. */
+export type Check<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
 
 const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const networks = (value: unknown): boolean =>
@@ -109,21 +110,22 @@ const nodeChecks: Check<NodeFile> = {
 };
 
 export const readCluster = (path: string, body: string): ClusterFile | Problem =>
-  read(path, body, 'Cluster', clusterChecks);
+  readDocument(path, body, 'Cluster', clusterChecks);
 export function readProfile(path: string, body: string): ProfileFile | Problem {
-  const profile = read(path, body, 'Profile', profileChecks);
+  const profile = readDocument(path, body, 'Profile', profileChecks);
   if (isProblem(profile) || (profile.mode === 'ipvs') === (profile.ipvs !== undefined)) return profile;
   return invalid({ file: path, line: 1, column: 1 }, 'mode ipvs and the key ipvs go together');
 }
-export const readNode = (path: string, body: string): NodeFile | Problem => read(path, body, 'Node', nodeChecks);
+export const readNode = (path: string, body: string): NodeFile | Problem =>
+  readDocument(path, body, 'Node', nodeChecks);
 
 /** Tells what `readCluster`, `readProfile` and `readNode` gave. */
 export function isProblem(value: object): value is Problem {
   return 'code' in value && 'level' in value;
 }
 
-/** Reads one of the three YAML files; unknown keys, wrong types and other versions are a problem with its place. */
-function read<T>(path: string, body: string, kind: string, checks: Check<T>): T | Problem {
+/** Reads a YAML file of the format; unknown keys, wrong types and other versions are a problem with its place. */
+export function readDocument<T>(path: string, body: string, kind: string, checks: Check<T>): T | Problem {
   const lineCounter = new LineCounter();
   const document = parseDocument(body, { lineCounter, prettyErrors: false });
   const place = (offset: number): Place => {

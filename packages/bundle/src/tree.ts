@@ -1,3 +1,4 @@
+import { isReleaseFile } from './release/names.ts';
 import type { Tool, VirtualTool } from './rulefile.ts';
 
 /** What a path inside a bundle is for. */
@@ -67,10 +68,7 @@ export function readPath(path: string): BundlePath | undefined {
   return undefined;
 }
 
-/** Files that a release adds; no digest covers them. */
-const releaseFiles: ReadonlySet<string> = new Set(['release.yaml', 'SHA256SUMS', 'SHA256SUMS.sig']);
-
 /** True for what may lie in a bundle directory without being part of the tree that is digested. */
 export function isOutsideTree(path: string): boolean {
-  return path === '.git' || path.startsWith('.git/') || path.startsWith('.sluice-') || releaseFiles.has(path);
+  return path === '.git' || path.startsWith('.git/') || path.startsWith('.sluice-') || isReleaseFile(path);
 }

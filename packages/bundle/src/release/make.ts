@@ -1,0 +1,75 @@
+import { isProblem, readProfile } from '../documents.ts';
+import { type BundleFiles, nodesOf, ResolveCache, summariseNode } from '../node.ts';
+import { compareText, type Problem } from '../problem.ts';
+import { fileDigest } from '../seal.ts';
+import { readCluster } from '../documents.ts';
+import { clusterFile, readPath } from '../tree.ts';
+import { releaseFile } from './names.ts';
+import type { Release, ReleaseProfile } from './release.ts';
+import { releaseSums } from './sums.ts';
+
+/** What a release says that its files do not. */
+export interface ReleaseTerms {
+  readonly serial: number;
+  readonly source: string;
+  readonly expires?: string;
+}
+
+/**
+ * What the release of a bundle says.
+ * @returns the release, or every problem that a node would have with the bundle
+ */
+export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | readonly Problem[] {
+  const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
+  if (isProblem(cluster)) return [cluster];
+  const profiles = profilesOf(files);
+  const { nodes, problems } = versionsOf(files);
+  problems.push(...profiles.problems);
+  if (problems.length > 0) return problems;
+  const modes = new Set(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
+  return {
+    format: 1,
+    requires: [...modes].toSorted(compareText),
+    cluster: cluster.name,
+    serial: terms.serial,
+    source: terms.source,
+    ...(terms.expires === undefined ? {} : { expires: terms.expires }),
+    profiles: profiles.found,
+    nodes,
+  };
+}
+
+function profilesOf(files: BundleFiles): { found: Record<string, ReleaseProfile>; problems: Problem[] } {
+  const found: Record<string, ReleaseProfile> = {};
+  const problems: Problem[] = [];
+  for (const [path, text] of files) {
+    const what = readPath(path);
+    if (what?.kind !== 'profile') continue;
+    const profile = readProfile(path, text);
+    if (isProblem(profile)) problems.push(profile);
+    else found[what.profile] = { mode: profile.mode, families: profile.families, needs: profile.needs };
+  }
+  return { found, problems };
+}
+
+/** The version of each node, as its applier computes it. */
+export function versionsOf(files: BundleFiles): {
+  readonly nodes: Record<string, { profile: string; version: string }>;
+  readonly problems: Problem[];
+} {
+  const cache = new ResolveCache();
+  const nodes: Record<string, { profile: string; version: string }> = {};
+  for (const name of nodesOf(files)) {
+    const node = summariseNode(files, name, cache);
+    // What is wrong with one node's profile is wrong with all of them.
+    if (!('version' in node)) return { nodes, problems: [...node] };
+    nodes[name] = { profile: node.profileName, version: node.version };
+  }
+  return { nodes, problems: [] };
+}
+
+/** The text of `SHA256SUMS` for a bundle and its `release.yaml`. */
+export function sumsOf(files: BundleFiles, releaseText: string): string {
+  const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
+  return releaseSums(digests.set(releaseFile, fileDigest(releaseText)));
+}

@@ -1,0 +1,103 @@
+import { describe, expect, test } from 'vitest';
+import { fileDigest } from '../seal.ts';
+import { printRelease, type Release, readRelease } from './release.ts';
+import { readSums, releaseSums, sumsMisfit } from './sums.ts';
+
+const release: Release = {
+  format: 1,
+  requires: ['mode-iptables'],
+  cluster: 'shop',
+  serial: 42,
+  source: '1'.repeat(40),
+  expires: '2027-01-31T00:00:00Z',
+  profiles: { default: { mode: 'iptables', families: ['ipv4'], needs: ['random-fully'] } },
+  nodes: {
+    '1e3': { profile: 'default', version: '8000000000000000' },
+    'node-a': { profile: 'default', version: 'a'.repeat(16) },
+  },
+};
+
+describe('release.yaml', () => {
+  test('is read as it was printed, also where names and digests look like numbers', () => {
+    expect(readRelease(printRelease(release))).toEqual(release);
+  });
+
+  test('has the same bytes in whatever order nodes are given', () => {
+    const turned = { ...release, nodes: Object.fromEntries(Object.entries(release.nodes).toReversed()) };
+    expect(printRelease(turned)).toBe(printRelease(release));
+  });
+
+  test.each([
+    ['another format', 'format: 1', 'format: 2'],
+    ['a feature that is not known', 'requires: [mode-iptables]', 'requires: [mode-nftables]'],
+    ['a serial of 2^53', 'serial: 42', 'serial: 9007199254740992'],
+    ['serial 0', 'serial: 42', 'serial: 0'],
+    ['a serial that is a text', 'serial: 42', 'serial: "42"'],
+    ['a short commit', `"${'1'.repeat(40)}"`, '"1111111"'],
+    ['a day that the calendar lacks', '2027-01-31', '2027-02-29'],
+    ['local time', '00:00:00Z', '00:00:00'],
+    ['a key twice', 'serial: 42', 'serial: 42\nserial: 43'],
+    ['an unknown key', 'serial: 42', 'serial: 42\nrun: /bin/sh'],
+    ['an alias', 'cluster: "shop"', 'cluster: &a "shop"\nnote: *a'],
+    ['a version of another form', '8000000000000000', '800'],
+    ['a need that is not known', 'random-fully', 'random'],
+  ])('is refused with %s', (_title, from, to) => {
+    const text = printRelease(release).replace(from, to);
+    expect(text).not.toBe(printRelease(release));
+    expect(readRelease(text)).toMatchObject({ code: 'RELEASE_INVALID' });
+  });
+});
+
+const paths = [
+  'cluster.yaml',
+  'nodes/node-a/node.yaml',
+  'nodes/node-b/node.yaml',
+  'profiles/big/profile.yaml',
+  'profiles/default/profile.yaml',
+  'profiles/default/services/shop/web.iptables',
+  'release.yaml',
+];
+const digests = new Map(paths.map((path) => [path, fileDigest(path)]));
+const sums = releaseSums(digests);
+const without = (...lost: readonly string[]): Map<string, string> =>
+  new Map([...digests].filter(([path]) => !lost.includes(path)));
+
+describe('SHA256SUMS', () => {
+  test('names every file with its digest, release.yaml too, in byte order', () => {
+    expect(sums.split('\n').map((line) => line.slice(66))).toEqual([...paths, '']);
+    expect(readSums(sums)).toEqual(digests);
+  });
+
+  test.each([
+    ['all files', digests, undefined],
+    ['the node of somebody else missing', without('nodes/node-b/node.yaml'), undefined],
+    ['a whole profile missing', without('profiles/big/profile.yaml'), undefined],
+    [
+      'a part of a profile missing',
+      without('profiles/default/services/shop/web.iptables'),
+      'web.iptables is named and not there',
+    ],
+    ['cluster.yaml missing', without('cluster.yaml'), 'cluster.yaml is named and not there'],
+    ['release.yaml missing', without('release.yaml'), 'release.yaml is named and not there'],
+    ['a file more', new Map([...digests, ['quarantine.yaml', fileDigest('x')]]), 'does not name quarantine.yaml'],
+    ['a file changed', new Map([...digests, ['cluster.yaml', fileDigest('x')]]), 'cluster.yaml has another digest'],
+  ])('is held against a directory with %s', (_title, there, expected) => {
+    expect(sumsMisfit(sums, there)).toEqual(expected === undefined ? undefined : expect.stringContaining(expected));
+  });
+
+  const [first, second] = sums.split('\n') as [string, string];
+  test.each([
+    ['a last line without an end', sums.slice(0, -1)],
+    ['nothing at all', ''],
+    ['lines in another order', sums.replace(`${first}\n${second}\n`, `${second}\n${first}\n`)],
+    ['a line twice', `${first}\n${sums}`],
+    ['the line of a path that no bundle has', `${first.slice(0, 66)}../etc/passwd\n${sums}`],
+    ['the line of a signature', `${first.slice(0, 66)}SHA256SUMS.sig\n`],
+    ['capital digits', sums.toUpperCase()],
+    ['Windows line ends', sums.replaceAll('\n', '\r\n')],
+    ['the mark of binary mode', sums.replace('  ', ' *')],
+    ['a comment', `# by me\n${sums}`],
+  ])('is refused with %s', (_title, text) => {
+    expect(readSums(text)).toBeTypeOf('string');
+  });
+});

@@ -1,0 +1,125 @@
+import { type Check, isProblem, type Mode, type Need, needs, readDocument } from '../documents.ts';
+import { compareText, type Problem } from '../problem.ts';
+import type { Family } from '../rulefile.ts';
+import { releaseFile, releaseLimits } from './names.ts';
+import { isInstant } from './signers.ts';
+
+/** What a reader of a release must know. README.md has the table. */
+export const releaseFeatures = ['mode-iptables', 'mode-ipvs'] as const;
+export type ReleaseFeature = (typeof releaseFeatures)[number];
+
+export interface ReleaseProfile {
+  readonly mode: Mode;
+  readonly families: readonly Family[];
+  readonly needs: readonly Need[];
+}
+
+/** `release.yaml`. */
+export interface Release {
+  readonly format: 1;
+  readonly requires: readonly ReleaseFeature[];
+  readonly cluster: string;
+  readonly serial: number;
+  /** The commit that it was made from. */
+  readonly source: string;
+  /** `YYYY-MM-DDTHH:MM:SSZ`. */
+  readonly expires?: string;
+  readonly profiles: Readonly<Record<string, ReleaseProfile>>;
+  readonly nodes: Readonly<Record<string, { readonly profile: string; readonly version: string }>>;
+}
+
+/** True for a serial that a release may have. */
+export function isSerial(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= releaseLimits.serialMax;
+}
+
+/** True for the name of a commit, SHA-1 or SHA-256. */
+export function isCommit(value: unknown): value is string {
+  return typeof value === 'string' && /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(value);
+}
+
+const subsetOf = (value: unknown, known: readonly string[]): boolean =>
+  Array.isArray(value) && value.every((item) => known.includes(item)) && new Set(value).size === value.length;
+const isRecordOf = (
+  value: unknown,
+  keys: readonly string[],
+  check: (item: Record<string, unknown>) => boolean,
+): boolean =>
+  isObject(value) &&
+  Object.values(value).every(
+    (item) => isObject(item) && Object.keys(item).toSorted(compareText).join() === keys.join() && check(item),
+  );
+
+const checks: Check<Release> = {
+  format: (value) => value === 1,
+  requires: (value) => subsetOf(value, releaseFeatures),
+  cluster: (value) => typeof value === 'string' && value !== '',
+  serial: isSerial,
+  source: isCommit,
+  expires: (value) => value === undefined || (typeof value === 'string' && isInstant(value)),
+  profiles: (value) =>
+    isRecordOf(
+      value,
+      ['families', 'mode', 'needs'],
+      ({ mode, families, needs: wanted }) =>
+        (mode === 'iptables' || mode === 'ipvs') &&
+        subsetOf(families, ['ipv4', 'ipv6']) &&
+        subsetOf(wanted, Object.keys(needs)),
+    ),
+  nodes: (value) =>
+    isRecordOf(
+      value,
+      ['profile', 'version'],
+      ({ profile, version }) =>
+        typeof profile === 'string' && typeof version === 'string' && /^[0-9a-f]{16}$/.test(version),
+    ),
+};
+
+/**
+ * Reads `release.yaml`. To be called on bytes that are known to be what was signed.
+ * @returns the release, or `RELEASE_INVALID`
+ */
+export function readRelease(text: string): Release | Problem {
+  const read = readDocument<Release>(releaseFile, text, 'Release', checks);
+  if (!isProblem(read)) return read;
+  const hint = 'Use a sluice that knows this release, or make the release again with `sluice release`';
+  return { ...read, code: 'RELEASE_INVALID', hint };
+}
+
+/** The text of `release.yaml`: keys in the order of README.md, names sorted. */
+export function printRelease(release: Release): string {
+  const { requires, cluster, serial, source, expires } = release;
+  const profiles = sorted(release.profiles).map(
+    ([name, { mode, families, needs: wanted }]) =>
+      `  ${quoted(name)}: { mode: ${mode}, families: [${families.join(', ')}], needs: [${wanted.join(', ')}] }`,
+  );
+  const nodes = sorted(release.nodes).map(
+    ([name, { profile, version }]) => `  ${quoted(name)}: { profile: ${quoted(profile)}, version: ${quoted(version)} }`,
+  );
+  const lines = [
+    'apiVersion: sluice.dev/v1alpha1',
+    'kind: Release',
+    'format: 1',
+    `requires: [${requires.join(', ')}]`,
+    `cluster: ${quoted(cluster)}`,
+    `serial: ${serial}`,
+    `source: ${quoted(source)}`,
+    ...(expires === undefined ? [] : [`expires: ${quoted(expires)}`]),
+    profiles.length === 0 ? 'profiles: {}' : 'profiles:',
+    ...profiles,
+    nodes.length === 0 ? 'nodes: {}' : 'nodes:',
+    ...nodes,
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/** Always in quotes: names such as `1e3` and commits of digits alone are numbers to YAML. */
+const quoted = (text: string): string => JSON.stringify(text);
+
+function sorted<T>(record: Readonly<Record<string, T>>): readonly (readonly [string, T])[] {
+  return Object.entries(record).toSorted(([a], [b]) => compareText(a, b));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,147 @@
+import type { Place, Problem } from '../problem.ts';
+import { releaseLimits } from './names.ts';
+import { WireReader } from './wire.ts';
+
+/** One line of `allowed_signers`. */
+export interface Signer {
+  readonly principal: string;
+  readonly namespaces: readonly string[];
+  readonly keyType: string;
+  /** In base64. */
+  readonly key: string;
+  /** The line without its comment: what `ssh-keygen` gets, alone. */
+  readonly line: string;
+}
+
+const keyTypes: ReadonlySet<string> = new Set([
+  'ssh-ed25519',
+  'ecdsa-sha2-nistp256',
+  'ecdsa-sha2-nistp384',
+  'ecdsa-sha2-nistp521',
+  'sk-ssh-ed25519@openssh.com',
+  'sk-ecdsa-sha2-nistp256@openssh.com',
+  'ssh-rsa',
+]);
+const rsaBitsMin = 2048;
+
+/**
+ * Reads `allowed_signers` more strictly than OpenSSH does: README.md, "Releases". One line that is not as it should be refuses the
+ * file, because OpenSSH would pass over it and nobody would know who may sign.
+ * @param file named in problems
+ * @returns the signers, or every problem in it (`SIGNERS_INVALID`)
+ */
+export function readSigners(file: string, text: string): readonly Signer[] | { readonly problems: readonly Problem[] } {
+  if (text.length > releaseLimits.signersBytesMax)
+    return {
+      problems: [invalid({ file, line: 1, column: 1 }, `it is larger than ${releaseLimits.signersBytesMax} bytes`)],
+    };
+  const signers: Signer[] = [];
+  const problems: Problem[] = [];
+  const known = new Map<string, number>();
+  for (const [index, line] of text.split('\n').entries()) {
+    if (line === '' || line.startsWith('#')) continue;
+    const at = { file, line: index + 1, column: 1 };
+    const signer = readSigner(line);
+    if (typeof signer === 'string') problems.push(invalid(at, signer));
+    else if (known.has(signer.key)) problems.push(invalid(at, `it has the key of line ${known.get(signer.key)} again`));
+    else {
+      known.set(signer.key, index + 1);
+      signers.push(signer);
+    }
+  }
+  return problems.length > 0 ? { problems } : signers;
+}
+
+function readSigner(line: string): Signer | string {
+  if (!/^[\x20-\x7e]*$/.test(line)) return 'it holds something else than printable ASCII';
+  const [principal, options, keyType, key] = line.split(' ', 4) as [string, ...(string | undefined)[]];
+  if (!/^[A-Za-z0-9][-A-Za-z0-9._@+]*$/.test(principal))
+    return `${JSON.stringify(principal)} is not one principal: lists, wildcards and negations are not allowed`;
+  const read = readOptions(options ?? '');
+  if (typeof read === 'string') return read;
+  const bad = key === undefined || keyType === undefined ? 'it has no key' : keyMisfit(keyType, key);
+  if (bad !== undefined) return bad;
+  return {
+    principal,
+    namespaces: read,
+    keyType: keyType as string,
+    key: key as string,
+    line: `${principal} ${options} ${keyType} ${key}\n`,
+  };
+}
+
+/** The namespaces, or what is wrong. */
+function readOptions(text: string): readonly string[] | string {
+  if (!/^[a-z]+(-[a-z]+)*=/.test(text))
+    return keyTypes.has(text) ? noNamespaces : `${JSON.stringify(text)} is not allowed as an option`;
+  const form = /([a-z-]+)="([^"]*)"(?:,|$)/y;
+  const options = new Map<string, string>();
+  while (form.lastIndex < text.length) {
+    const [, name, value] = form.exec(text) ?? [];
+    if (name === undefined || value === undefined) return 'its options are not of the form name="value",…';
+    if (options.has(name)) return `it has ${name} twice`;
+    if (!['namespaces', 'valid-after', 'valid-before'].includes(name)) return `${name} is not allowed as an option`;
+    if (name !== 'namespaces' && !isTime(value))
+      return `${name} is no time in UTC, such as 20300131Z or 20300131120000Z`;
+    options.set(name, value);
+  }
+  if (text.endsWith(',')) return 'its options end in a comma';
+  const namespaces = options.get('namespaces')?.split(',');
+  if (namespaces === undefined) return noNamespaces;
+  const odd = namespaces.find((name) => !/^[a-z0-9][-a-z0-9.@]*$/.test(name));
+  return odd === undefined
+    ? namespaces
+    : `${JSON.stringify(odd)} is no namespace: wildcards and negations are not allowed`;
+}
+
+const noNamespaces = 'it has no namespaces="…": such a key would be good for anything';
+
+/** `ssh-keygen(1)` takes a time without `Z` for local time, and days that no month has for others. */
+function isTime(text: string): boolean {
+  const [, year, month, day, hour = '00', minute = '00', second = '00'] =
+    /^(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?Z$/.exec(text) ?? [];
+  return year !== undefined && isInstant(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
+}
+
+/** True for `2027-01-31T00:00:00Z` where the calendar has such a second. */
+export function isInstant(text: string): boolean {
+  const [, year, month, day, hour, minute, second] = (
+    /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)Z$/.exec(text) ?? []
+  ).map(Number);
+  if (year === undefined || month === undefined || day === undefined) return false;
+  const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  const days = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1];
+  return (
+    days !== undefined && day >= 1 && day <= days && (hour ?? 24) < 24 && (minute ?? 60) < 60 && (second ?? 60) < 60
+  );
+}
+
+function keyMisfit(keyType: string, key: string): string | undefined {
+  if (!keyTypes.has(keyType)) return `${JSON.stringify(keyType)} is no type of key that may sign releases`;
+  const blob = Buffer.from(key, 'base64');
+  if (key === '' || blob.toString('base64') !== key) return 'its key is no base64 in canonical form';
+  const reader = new WireReader(blob);
+  if (reader.text()?.toString('latin1') !== keyType) return `its key is none of type ${keyType}`;
+  const parts: Buffer[] = [];
+  for (let part = reader.text(); part !== undefined; part = reader.text()) parts.push(part);
+  if (parts.length === 0 || !reader.atEnd) return 'its key is cut, or has something behind it';
+  if (keyType === 'ssh-rsa' && bitsOf(parts[1]) < rsaBitsMin) return `its RSA key has fewer than ${rsaBitsMin} bits`;
+  return undefined;
+}
+
+/** Of a positive `mpint`. */
+function bitsOf(number: Buffer | undefined): number {
+  const first = number?.findIndex((byte) => byte !== 0) ?? -1;
+  if (number === undefined || first < 0) return 0;
+  return (number.length - first) * 8 - (Math.clz32(number[first] as number) - 24);
+}
+
+function invalid(at: Place, why: string): Problem {
+  return {
+    code: 'SIGNERS_INVALID',
+    level: 'error',
+    at,
+    message: `Cannot use the line of allowed_signers: ${why}`,
+    hint: 'A line is: alice@example.com namespaces="sluice-release" ssh-ed25519 AAAA… comment',
+  };
+}
