@@ -214,10 +214,10 @@ function chainFindings(count: number, refused: number, config: Config): Finding[
 }
 
 /** How packets come to new rules: a machine without ipset has no switch, and nothing goes back by itself. */
-async function switchFindings({ layout }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
   if (layout === 'flat') return [];
   const what = 'the switch between two programs';
-  if (await findSwitch(tools, run)) return [good(what, 'works')];
+  if (await findSwitch(tools, run, rehearse)) return [good(what, 'works')];
   return [note(what, 'not possible', 'install ipset and load xt_set: without, the kernel does not go back by itself')];
 }
 

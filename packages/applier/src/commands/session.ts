@@ -37,7 +37,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
     if (mode === 'change') await journal.pin(tools.backend);
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const kernel = new LinuxKernel(tools, run, procTunables, await findSwitch(tools, run));
+    const kernel = new LinuxKernel(tools, run, procTunables, await findSwitch(tools, run, config.rehearse));
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const ports = {
       kernel,

@@ -4,25 +4,44 @@ import type { Switch } from '../rollout/ports.ts';
 import { inScratchNamespace } from './rehearse.ts';
 import type { Run } from './run.ts';
 import { LinuxSwitch } from './switch.ts';
-import { findTool, type Tools } from './tools.ts';
+import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
 /**
- * The switch of this machine, where it has ipset and its rules can ask sets (`xt_set`). A rule is loaded for real to find out: the
- * tool reads one also where the kernel then refuses it.
+ * The switch of this machine, where it has ipset and its rules can ask sets (`xt_set`).
+ * @param canRehearse whether namespaces may be made: then a rule is loaded for real, else the kernel is asked whether it knows the match
  */
-export async function findSwitch(tools: Tools, run: Run): Promise<Switch | undefined> {
+export async function findSwitch(tools: Tools, run: Run, canRehearse: boolean): Promise<Switch | undefined> {
   const ipset = findTool('ipset');
-  const shell = findTool('sh');
-  if (ipset === undefined || shell === undefined) return undefined;
-  const script = `echo 'create ${switches.filter} list:set timeout 30' | ${ipset} restore && exec "$@"`;
-  const text = `*filter\n-A OUTPUT -m set --match-set ${switches.filter} src -j ACCEPT\nCOMMIT\n`;
+  if (ipset === undefined) return undefined;
+  const works = canRehearse ? loads : isKnown;
   for (const family of Object.values(tools.families)) {
-    const load = [shell, '-c', script, shell, family.restore, '--noflush', '-w', String(limits.xtablesLockSeconds)];
-    try {
-      await inScratchNamespace('ipset and -m set in a scratch namespace', load, text, run);
-    } catch {
-      return undefined;
-    }
+    if (!(await works(family, ipset, run))) return undefined;
   }
   return new LinuxSwitch(ipset, run);
+}
+
+async function loads({ restore }: FamilyTools, ipset: string, run: Run): Promise<boolean> {
+  const shell = findTool('sh') ?? 'sh';
+  const script = `echo 'create ${switches.filter} list:set timeout 30' | ${ipset} restore && exec "$@"`;
+  const text = `*filter\n-A OUTPUT -m set --match-set ${switches.filter} src -j ACCEPT\nCOMMIT\n`;
+  const load = [shell, '-c', script, shell, restore, '--noflush', '-w', String(limits.xtablesLockSeconds)];
+  try {
+    await inScratchNamespace('ipset and -m set in a scratch namespace', load, text, run);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A set of the node's own that no rule names, for as long as the question takes. */
+const probeSet = 'SLUICE-PROBE';
+
+/** Asks for a rule that is not there. The tool says so only after the kernel has said that it knows the match. */
+async function isKnown({ iptables }: FamilyTools, ipset: string, run: Run): Promise<boolean> {
+  const made = await run({ file: ipset, args: ['create', probeSet, 'list:set', 'timeout', '30', '-exist'] });
+  if (made.exitCode !== 0) return false;
+  const rule = ['OUTPUT', '-m', 'set', '--match-set', probeSet, 'src', '-j', 'ACCEPT'];
+  const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
+  await run({ file: ipset, args: ['destroy', probeSet] });
+  return asked.stderr.includes('Bad rule');
 }
