@@ -9,7 +9,8 @@ import type { ClusterSpec } from './cluster.ts';
 import { clusterOf } from './traffic-cluster.ts';
 import { type PacketTable, type Row, readPacketTable, type Verdict } from './traffic-table.ts';
 
-const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+/** Not bin/sluice, which wants the checkout's own Node: the emulated guest has another. */
+const sluice = join(import.meta.dirname, '..', '..', 'packages', 'renderer', 'src', 'main.ts');
 
 /** An example with a table of packets. */
 export interface TrafficExample {
@@ -43,7 +44,7 @@ function renderOnce(example: Example, bundleDir: () => string): () => Promise<st
   let rendered: Promise<string> | undefined;
   const render = async (): Promise<string> => {
     const bundle = bundleDir();
-    await execa(sluice, renderArguments(example, bundle));
+    await execa(process.execPath, [sluice, ...renderArguments(example, bundle)]);
     return bundle;
   };
   return () => (rendered ??= render());

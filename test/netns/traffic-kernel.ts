@@ -72,3 +72,28 @@ function untouched(spec: ClusterSpec, table: PacketTable, row: Row, source: stri
     ? { kind: 'answer', answer: owner, seenAs: source }
     : { kind: 'refused' };
 }
+
+/** What answers besides the pods. */
+export async function serveExtras(cluster: Cluster, table: PacketTable): Promise<void> {
+  const extras = [...Object.entries(table.listen), ['outside', table.outside.ports] as const];
+  for (const [name, ports] of extras) {
+    for (const text of ports) {
+      const [port, protocol] = text.split('/');
+      await cluster.host(name).serve(protocol === 'udp' ? 'udp' : 'tcp', Number(port));
+    }
+  }
+}
+
+/** Rows at the same time, but for those that need another route from outside: they go node by node. */
+export async function observeAll(
+  cluster: Cluster,
+  table: PacketTable,
+  rows: readonly Row[],
+): Promise<Map<Row, readonly Verdict[]>> {
+  const seen = new Map<Row, readonly Verdict[]>();
+  for (const [via, group] of Map.groupBy(rows, (row) => row.via)) {
+    if (via !== undefined) for (const { to } of group) await cluster.enterAt(to.address, via);
+    await Promise.all(group.map(async (row) => seen.set(row, await observe(cluster, table, row))));
+  }
+  return seen;
+}

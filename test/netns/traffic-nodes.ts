@@ -21,7 +21,7 @@ import {
 import { execa } from 'execa';
 import type { Host } from './cluster-host.ts';
 
-const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+const sluice = join(import.meta.dirname, '..', '..', 'packages', 'renderer', 'src', 'main.ts');
 
 export type Layout = 'flat' | 'tree';
 
@@ -78,7 +78,9 @@ function show(bundle: string, node: string, tool: string): Promise<string> {
   const key = JSON.stringify([bundle, node, tool]);
   const started =
     shown.get(key) ??
-    execa(sluice, ['show', bundle, '--node', node, '--tool', tool]).then(({ stdout }) => `${stdout}\n`);
+    execa(process.execPath, [sluice, 'show', bundle, '--node', node, '--tool', tool]).then(
+      ({ stdout }) => `${stdout}\n`,
+    );
   shown.set(key, started);
   return started;
 }
@@ -91,9 +93,13 @@ export async function loadNode(bundle: string, node: Host, backend: 'nft' | 'leg
   for (const tool of ['iptables', 'ip6tables'] as const) {
     await node.run([`${tool}-${backend}-restore`, '--noflush'], { input: await show(bundle, node.name, tool) });
   }
-  const lines = (await show(bundle, node.name, 'sysctl'))
-    .split('\n')
-    .filter((line) => line.startsWith('net.ipv4.conf.'));
+  const values = Object.entries(await sysctlsOf(bundle, node.name));
+  await node.sysctl(Object.fromEntries(values.filter(([key]) => key.startsWith('net/ipv4/conf/'))));
+}
+
+/** A node's sysctls as paths below /proc/sys, with their values. */
+export async function sysctlsOf(bundle: string, node: string): Promise<Readonly<Record<string, string>>> {
+  const lines = (await show(bundle, node, 'sysctl')).split('\n').filter((line) => line.includes(' = '));
   const values = lines.map((line) => line.split(' = ') as [string, string]);
-  await node.sysctl(Object.fromEntries(values.map(([key, value]) => [key.replaceAll('.', '/'), value])));
+  return Object.fromEntries(values.map(([key, value]) => [key.replaceAll('.', '/'), value]));
 }

@@ -43,3 +43,14 @@ export function firstNode(spec: ClusterSpec, row: Row): NodeSpec | undefined {
   const name = row.from === 'outside' ? (row.via ?? pod(owner) ?? owner) : (pod(row.from) ?? row.from);
   return spec.nodes.find((node) => node.name === name);
 }
+
+/**
+ * Whether an answer finds the way back that it must take: past the node that translated the connection. What that node sends, not
+ * masqueraded, to a pod of another node is answered past it, unless it is the client's own: so it is in every cluster.
+ */
+export function comesBack(spec: ClusterSpec, row: Row): boolean {
+  const decides = nodeOf(spec, row)?.name;
+  const starts = row.from === 'outside' ? undefined : firstNode(spec, row)?.name;
+  if (decides === undefined || decides === starts) return true;
+  return row.expect.every((verdict) => (spec.pods.find(({ name }) => name === verdict)?.node ?? decides) === decides);
+}

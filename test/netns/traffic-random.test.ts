@@ -5,7 +5,7 @@ import { needKernel } from './privileges.ts';
 import { trafficExamples } from './traffic-examples.ts';
 import { observe } from './traffic-kernel.ts';
 import { loadNode, programsOf } from './traffic-nodes.ts';
-import { firstNode, machineAt, nodeOf } from './traffic-places.ts';
+import { comesBack, machineAt } from './traffic-places.ts';
 import { randomRows } from './traffic-random.ts';
 import type { Row } from './traffic-table.ts';
 import { predict } from './traffic-trace.ts';
@@ -52,17 +52,6 @@ test.each(examples)(
     expect(wrong).toEqual([]);
   },
 );
-
-/**
- * Whether an answer finds the way back that it must take: past the node that translated the connection. What that node sends, not
- * masqueraded, to a pod of another node is answered past it, unless it is the client's own: so it is in every cluster.
- */
-function comesBack(spec: ClusterSpec, row: Row): boolean {
-  const decides = nodeOf(spec, row)?.name;
-  const starts = row.from === 'outside' ? undefined : firstNode(spec, row)?.name;
-  if (decides === undefined || decides === starts) return true;
-  return row.expect.every((verdict) => (spec.pods.find(({ name }) => name === verdict)?.node ?? decides) === decides);
-}
 
 /**
  * A packet that no Service decides about, to an address of nobody: whether this little world is silent or says so (`''`, that it is

@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, openCluster } from './cluster.ts';
+import { openCluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { asLines, trafficExamples } from './traffic-examples.ts';
-import { observe } from './traffic-kernel.ts';
+import { observeAll, serveExtras } from './traffic-kernel.ts';
 import { loadNode, programsOf } from './traffic-nodes.ts';
-import type { PacketTable, Row, Verdict } from './traffic-table.ts';
 import { predict } from './traffic-trace.ts';
 
 beforeEach(needKernel);
@@ -62,28 +61,3 @@ test('a kernel that has lost one chain is found out', async () => {
     'a node reaches the Service',
   ]);
 });
-
-/** What answers besides the pods. */
-async function serveExtras(cluster: Cluster, table: PacketTable): Promise<void> {
-  const extras = [...Object.entries(table.listen), ['outside', table.outside.ports] as const];
-  for (const [name, ports] of extras) {
-    for (const text of ports) {
-      const [port, protocol] = text.split('/');
-      await cluster.host(name).serve(protocol === 'udp' ? 'udp' : 'tcp', Number(port));
-    }
-  }
-}
-
-/** Rows at the same time, but for those that need another route from outside: they go node by node. */
-async function observeAll(
-  cluster: Cluster,
-  table: PacketTable,
-  rows: readonly Row[],
-): Promise<Map<Row, readonly Verdict[]>> {
-  const seen = new Map<Row, readonly Verdict[]>();
-  for (const [via, group] of Map.groupBy(rows, (row) => row.via)) {
-    if (via !== undefined) for (const { to } of group) await cluster.enterAt(to.address, via);
-    await Promise.all(group.map(async (row) => seen.set(row, await observe(cluster, table, row))));
-  }
-  return seen;
-}
