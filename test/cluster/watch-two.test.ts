@@ -101,6 +101,7 @@ test('of two watchers one writes; the other goes on from what that one pushed, a
   // The second one never saw this Service when it was good.
   expect(pushed(fileOf('b'))).toContain('10.96.0.3');
   expect(pushed(join('rendered', quarantineFile))).toContain('rules: last good');
+  expect(git(join(dir, 'origin.git'), 'log', '--patch', 'main')).not.toContain('rules: none');
 
   const good = pushed(fileOf('a'));
   const person = clone('person');
