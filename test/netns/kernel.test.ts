@@ -7,6 +7,7 @@ import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import type { Tunables } from '../../packages/applier/src/kernel/sysctl.ts';
 import { type Backend, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import { kernelContract } from './kernel.contract.ts';
+import { switchContract } from './switch.contract.ts';
 import { needBackend, needKernel } from './privileges.ts';
 
 /** The exam on the real kernel, each candidate in a network namespace of its own with a /run of its own. */
@@ -53,6 +54,21 @@ describe.each(['nft', 'legacy'] as const satisfies readonly Backend[])('the %s k
     };
   });
 });
+
+describe.each(['nft', 'legacy'] as const satisfies readonly Backend[])(
+  'the switch, asked by rules of %s',
+  (backend) => {
+    beforeEach(needKernel);
+    beforeEach((context) => needBackend(context, backend));
+
+    switchContract(backend, async () => {
+      const name = await namespace();
+      const run = runIn(name);
+      const lamps = new LinuxSwitch('/usr/sbin/ipset', run);
+      return { kernel: new LinuxKernel(await detectTools(backend, run), run, procTunablesOf(name), lamps) };
+    });
+  },
+);
 
 /** /proc/sys/net shows the namespace of whoever opens it, so a child in the namespace does. */
 function procTunablesOf(name: string): Tunables {
