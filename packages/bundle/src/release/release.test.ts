@@ -69,9 +69,9 @@ describe('SHA256SUMS', () => {
   });
 
   test.each([
-    ['all files', digests, undefined],
-    ['the node of somebody else missing', without('nodes/node-b/node.yaml'), undefined],
-    ['a whole profile missing', without('profiles/big/profile.yaml'), undefined],
+    ['all files', digests, 'it fits'],
+    ['the node of somebody else missing', without('nodes/node-b/node.yaml'), 'it fits'],
+    ['a whole profile missing', without('profiles/big/profile.yaml'), 'it fits'],
     [
       'a part of a profile missing',
       without('profiles/default/services/shop/web.iptables'),
@@ -82,7 +82,7 @@ describe('SHA256SUMS', () => {
     ['a file more', new Map([...digests, ['quarantine.yaml', fileDigest('x')]]), 'does not name quarantine.yaml'],
     ['a file changed', new Map([...digests, ['cluster.yaml', fileDigest('x')]]), 'cluster.yaml has another digest'],
   ])('is held against a directory with %s', (_title, there, expected) => {
-    expect(sumsMisfit(sums, there)).toEqual(expected === undefined ? undefined : expect.stringContaining(expected));
+    expect(sumsMisfit(sums, there) ?? 'it fits').toContain(expected);
   });
 
   const [first, second] = sums.split('\n') as [string, string];

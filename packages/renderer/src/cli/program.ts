@@ -5,6 +5,7 @@ import { clusterCommands } from './cluster.ts';
 import { inspectCommands } from './inspect.ts';
 import { gateCommands } from './gates.ts';
 import { examples } from './options.ts';
+import { releaseCommands } from './release.ts';
 import { renderCommands } from './render.ts';
 import { reviewCommands } from './review.ts';
 import { shellCommands } from './shell.ts';
@@ -35,6 +36,7 @@ export function buildProgram(): Command {
   inspectCommands(program);
   reviewCommands(program);
   gateCommands(program);
+  releaseCommands(program);
   allocationsCommands(program);
   shellCommands(program);
   return program;

@@ -1,6 +1,15 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { type BundleFiles, completeFile, completeText, fileDigest, type Problem, sumsText } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  completeFile,
+  completeText,
+  fileDigest,
+  type Problem,
+  releaseFile,
+  sumsFile,
+  sumsMisfit,
+} from '@sluice/bundle';
 import { readText } from '../load/tree.ts';
 import { reading } from './failure.ts';
 
@@ -13,8 +22,12 @@ import { reading } from './failure.ts';
 export function incomplete(dir: string, files: BundleFiles): readonly Problem[] {
   const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
   const sums = reading(dir, () => readText(dir, sumsFile));
-  if (sums !== undefined)
-    return sums === sumsText(digests) ? [] : [warning(dir, `its files are not those of ${sumsFile}`)];
+  if (sums !== undefined) {
+    const release = reading(dir, () => readText(dir, releaseFile));
+    if (release !== undefined) digests.set(releaseFile, fileDigest(release));
+    const misfit = sumsMisfit(sums, digests);
+    return misfit === undefined ? [] : [warning(dir, `its files are not those of ${sumsFile}: ${misfit}`)];
+  }
   const complete = reading(dir, () => readText(dir, completeFile));
   if (complete === completeText(digests)) return [];
   if (complete !== undefined) return [warning(dir, `its files are not those that ${completeFile} was written for`)];
@@ -22,8 +35,6 @@ export function incomplete(dir: string, files: BundleFiles): readonly Problem[] 
     ? []
     : [warning(dir, `it has no ${completeFile}, so a write may have been interrupted`)];
 }
-
-const sumsFile = 'SHA256SUMS';
 
 function isInWorkTree(dir: string): boolean {
   return existsSync(join(dir, '.git')) || (dirname(dir) !== dir && isInWorkTree(dirname(dir)));

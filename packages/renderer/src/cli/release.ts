@@ -1,0 +1,83 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { examples, notEmpty, run } from './options.ts';
+
+/** From a merged bundle to one that nodes take: what it is, and who vouches for it. */
+export function releaseCommands(program: Command): void {
+  examples(program.command('release'), [
+    'sluice release rendered --serial auto --source $(git rev-parse HEAD) -o /srv/release',
+    'sluice release main:rendered --serial 42 --source $(git rev-parse main) --expires 2027-01-31T00:00:00Z -o release',
+  ])
+    .summary('make a release of a bundle, to be signed')
+    .description(
+      'Writes a bundle with release.yaml, which says what it is, and SHA256SUMS, which covers all of it. The same arguments give the same bytes. Prints the serial.',
+    )
+    .argument('<DIR>', 'a bundle directory, or a Git revision of one (REV:PATH)')
+    .requiredOption(
+      '--serial <N|auto>',
+      'greater than that of every release before; auto: one more than in DIR of -o',
+      serial,
+    )
+    .requiredOption('--source <COMMIT>', 'the commit that the bundle is from', commit)
+    .option('--expires <TIME>', 'after this time nodes raise an alarm, such as 2027-01-31T00:00:00Z', instant)
+    .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .action(run(async (options, dir) => (await import('../commands/release.ts')).releaseCommand(dir, options)));
+
+  examples(program.command('sign'), [
+    'sluice sign release --key ~/.ssh/id_ed25519',
+    'sluice sign release --key ~/.ssh/id_ed25519_sk.pub --as bob',
+  ])
+    .summary('add a signature to a release')
+    .description('Adds one signature, made by ssh-keygen over SHA256SUMS, and touches nothing else.')
+    .argument('<DIR>', 'a release directory')
+    .requiredOption('--key <FILE>', 'a private key, or a public one whose private half an agent or token has', notEmpty)
+    .option('--as <NAME>', 'for a further signer: writes SHA256SUMS.NAME.sig', label)
+    .action(run(async (options, dir) => (await import('../commands/sign.ts')).signCommand(dir, options)));
+
+  examples(program.command('verify'), [
+    'sluice verify release --allowed-signers allowed_signers --threshold 2',
+    "sluice verify release --allowed-signers allowed_signers -o json | jq '.signers'",
+  ])
+    .summary('check the signatures and digests of a release')
+    .description('Checks a release as a node does: signatures, digests, release.yaml, and the version of each node.')
+    .argument('<DIR>', 'a release directory')
+    .requiredOption('--allowed-signers <FILE>', 'who may sign, as ssh-keygen reads it, but stricter', notEmpty)
+    .option('--threshold <N>', 'how many different principals must have signed', count, 1)
+    .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json']).default('text'))
+    .action(run(async (options, dir) => (await import('../commands/verify.ts')).verifyCommand(dir, options)));
+}
+
+// Checked here by form; what a release may hold is known to the bundle package, which commands load when they run.
+
+function serial(text: string): number | 'auto' {
+  if (text !== 'auto' && !/^[1-9]\d{0,11}$/.test(text))
+    throw new InvalidArgumentError('Write a whole number from 1 to 999999999999, or auto.');
+  return text === 'auto' ? text : Number(text);
+}
+
+function commit(text: string): string {
+  if (!/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text))
+    throw new InvalidArgumentError('Write the whole commit, as `git rev-parse HEAD` prints it.');
+  return text;
+}
+
+function instant(text: string): string {
+  const time = Date.parse(text);
+  if (
+    !/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(text) ||
+    Number.isNaN(time) ||
+    new Date(time).toISOString() !== text.replace('Z', '.000Z')
+  )
+    throw new InvalidArgumentError('Write it in UTC as 2027-01-31T00:00:00Z.');
+  return text;
+}
+
+function label(text: string): string {
+  if (!/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/.test(text))
+    throw new InvalidArgumentError('Write small letters, digits and dashes.');
+  return text;
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d?$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 to 99.');
+  return Number(text);
+}

@@ -1,0 +1,220 @@
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CommanderError } from 'commander';
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { buildProgram } from '../cli/program.ts';
+import { tellFailure } from './failure.ts';
+
+const root = join(import.meta.dirname, '../../../..');
+const example = join(root, 'examples/10-ipvs/out');
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-release-'));
+const bundle = join(scratch, 'bundle');
+const release = join(scratch, 'release');
+const signers = join(scratch, 'allowed_signers');
+const source = 'c0ffee'.padEnd(40, '0');
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+for (const name of ['alice', 'bob', 'mallory'])
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
+
+/** The command in this process: a start of Node for each would take most of the time. */
+async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
+  const said = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
+  );
+  const before = process.exitCode;
+  try {
+    await buildProgram().parseAsync(args, { from: 'user' });
+    return { status: Number(process.exitCode), ...said };
+  } catch (error) {
+    const status = error instanceof CommanderError ? 2 : tellFailure(error);
+    return { status, ...said };
+  } finally {
+    process.exitCode = before;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+const make = (...more: readonly string[]) =>
+  sluice('release', bundle, '--serial', 'auto', '--source', source, '-o', release, ...more);
+const sign = (name: string, ...more: readonly string[]) =>
+  sluice('sign', release, '--key', join(scratch, name), ...more);
+const verify = (...more: readonly string[]) => sluice('verify', release, '--allowed-signers', signers, ...more);
+const lineOf = (name: string, options = 'namespaces="sluice-release"'): string =>
+  `${name} ${options} ${readFileSync(join(scratch, `${name}.pub`), 'utf8')
+    .split(' ')
+    .slice(0, 2)
+    .join(' ')}\n`;
+const filesOf = (dir: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(dir, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => [join(entry.parentPath, entry.name), readFileSync(join(entry.parentPath, entry.name), 'latin1')]),
+  );
+
+beforeEach(() => {
+  for (const dir of [bundle, release]) rmSync(dir, { recursive: true, force: true });
+  cpSync(example, bundle, { recursive: true });
+  // What is changed here would need its mark anew, were it not in a work tree.
+  rmSync(join(bundle, '.sluice-complete'), { force: true });
+  execFileSync('/usr/bin/git', ['init', '-q', bundle]);
+  writeFileSync(signers, lineOf('alice') + lineOf('bob'));
+});
+
+describe('sluice release', async () => {
+  test('is the same bytes for the same arguments, and sha256sum checks them', async () => {
+    expect(await make()).toMatchObject({ status: 0, stdout: '1\n' });
+    const before = filesOf(release);
+    rmSync(release, { recursive: true });
+    await make();
+    expect(filesOf(release)).toEqual(before);
+    expect(
+      execFileSync('/usr/bin/sha256sum', ['--strict', '--quiet', '-c', 'SHA256SUMS'], {
+        cwd: release,
+        encoding: 'utf8',
+      }),
+    ).toBe('');
+  });
+
+  test('running again keeps serial and signatures; another content gets the next serial and loses them', async () => {
+    await make();
+    await sign('alice');
+    expect((await make()).stdout).toBe('1\n');
+    expect((await verify()).status).toBe(0);
+    appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');
+    expect((await make()).stdout).toBe('2\n');
+    expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
+  });
+
+  test.each([
+    [
+      'a serial that was given, for other content',
+      ['--serial', '1', '--source', source.replace('0', '1')],
+      'RELEASE_SERIAL',
+    ],
+    ['serial 0', ['--serial', '0'], 'whole number'],
+    ['a short commit', ['--source', 'abc123'], 'whole commit'],
+    ['a day that does not exist', ['--expires', '2027-02-30T00:00:00Z'], 'in UTC'],
+    ['the directory that it is made from', ['-o', bundle], 'OUTPUT_NOT_A_BUNDLE'],
+  ])('refuses %s', async (_title, more, expected) => {
+    await make();
+    expect(await make(...more)).toMatchObject({
+      status: expect.toSatisfy((code: number) => code > 0),
+      stderr: expect.stringContaining(expected),
+    });
+  });
+
+  test('a render that was interrupted is not released', async () => {
+    writeFileSync(join(bundle, '.sluice-complete'), 'sha256:0\n');
+    expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('BUNDLE_INCOMPLETE') });
+  });
+});
+
+describe('sluice sign and verify', async () => {
+  test('two signers add a file each and change nothing else; ssh-keygen by hand agrees', async () => {
+    await make();
+    const before = filesOf(release);
+    expect(await sign('alice')).toMatchObject({ status: 0 });
+    expect(await sign('bob', '--as', 'bob')).toMatchObject({ status: 0 });
+    const [first, second] = [join(release, 'SHA256SUMS.sig'), join(release, 'SHA256SUMS.bob.sig')];
+    const { [first]: one, [second]: two, ...rest } = filesOf(release);
+    expect(rest).toEqual(before);
+    expect([one, two]).toEqual([expect.stringContaining('SSH SIGNATURE'), expect.stringContaining('SSH SIGNATURE')]);
+    expect(await verify('--threshold', '2', '-o', 'json')).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/"signers": \[\s+"alice",\s+"bob"\s+\]/),
+    });
+    const byHand = ['-Y', 'verify', '-f', signers, '-I', 'bob', '-n', 'sluice-release', '-s', second];
+    expect(
+      execFileSync('/usr/bin/ssh-keygen', byHand, { input: before[join(release, 'SHA256SUMS')], encoding: 'utf8' }),
+    ).toContain('Good');
+  });
+
+  test('one key that signs twice counts once', async () => {
+    await make();
+    await sign('alice');
+    await sign('alice', '--as', 'again');
+    expect(await verify('--threshold', '2')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('alice only'),
+    });
+  });
+
+  test('one person with two keys counts once', async () => {
+    await make();
+    await sign('alice');
+    await sign('bob', '--as', 'bob');
+    writeFileSync(signers, lineOf('alice') + lineOf('bob').replace('bob', 'alice') + lineOf('mallory'));
+    expect((await verify('--threshold', '2')).status).toBe(2);
+    expect((await verify('--threshold', '1')).status).toBe(0);
+  });
+
+  test('a signature that is there is not replaced, and files that do not fit are not signed', async () => {
+    await make();
+    await sign('alice');
+    expect((await sign('bob')).status).toBe(2);
+    appendFileSync(join(release, 'cluster.yaml'), '# x\n');
+    expect(await sign('bob', '--as', 'bob')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('another digest'),
+    });
+  });
+
+  const sums = join(release, 'SHA256SUMS');
+  const signature = join(release, 'SHA256SUMS.sig');
+  const allow = (...lines: readonly string[]): void => writeFileSync(signers, lines.join(''));
+  const valid = (option: string): string => lineOf('alice', `namespaces="sluice-release",${option}`);
+  const signedFor = (namespace: string, name = 'alice', input = readFileSync(sums, 'utf8')): string => {
+    const args = ['-Y', 'sign', '-q', '-n', namespace, '-f', join(scratch, name)];
+    return execFileSync('/usr/bin/ssh-keygen', args, { input, encoding: 'utf8' });
+  };
+  const changed = (path: string): void => appendFileSync(join(release, path), '# x\n');
+  const sumsAnew = (): void => {
+    const recount = 'sha256sum $(cut -c67- SHA256SUMS) > new && mv new SHA256SUMS';
+    execFileSync('/bin/sh', ['-c', recount], { cwd: release });
+  };
+
+  // Each was made and signed by alice before it is spoilt.
+  test.each([
+    ['no signature', () => rmSync(signature), 'no good signature'],
+    [
+      'a signature of somebody else',
+      () => writeFileSync(signature, signedFor('sluice-release', 'mallory')),
+      'not in allowed_signers',
+    ],
+    ['a signature for Git commits', () => writeFileSync(signature, signedFor('git')), 'for namespace'],
+    ['an expired key', () => allow(valid('valid-before="20200101Z"')), 'expired'],
+    ['a key that is not valid yet', () => allow(valid('valid-after="29990101Z"')), 'not yet valid'],
+    [
+      'a key for Git commits only',
+      () => allow(lineOf('alice', 'namespaces="git"'), lineOf('bob')),
+      'not allowed for namespace',
+    ],
+    ['nobody who may sign', () => allow(''), '0 principals'],
+    [
+      'a line without namespaces',
+      () => allow(lineOf('alice').replace('namespaces="sluice-release" ', '')),
+      'no namespaces',
+    ],
+    ['a malformed line before a good one', () => allow('nonsense\n', lineOf('alice')), 'SIGNERS_INVALID'],
+    ['garbage behind the signature', () => changed('SHA256SUMS.sig'), 'nothing else'],
+    ['two signatures in a file', () => appendFileSync(signature, signedFor('sluice-release')), 'armour'],
+    [
+      'a signature of another SHA256SUMS',
+      () => writeFileSync(signature, signedFor('sluice-release', 'alice', 'old')),
+      'refuses it',
+    ],
+    ['a file that was changed', () => changed('nodes/node-1/node.yaml'), 'another digest'],
+    ['release.yaml changed', () => changed('release.yaml'), 'another digest'],
+    ['a changed file and SHA256SUMS made anew', () => (changed('cluster.yaml'), sumsAnew()), 'refuses it'],
+    ['a file that is missing', () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')), 'not there'],
+    ['a stranger among the files', () => writeFileSync(join(release, 'run.sh'), 'x'), 'no file of a release'],
+  ] as const)('a release with %s is refused', async (_title, spoil, expected) => {
+    await make();
+    await sign('alice');
+    spoil();
+    expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining(expected) });
+  });
+});

@@ -1,0 +1,147 @@
+import { existsSync, realpathSync } from 'node:fs';
+import {
+  bundleLimits,
+  isProblem,
+  makeRelease,
+  printRelease,
+  type Problem,
+  readRelease,
+  type Release,
+  releaseFile,
+  type ReleaseTerms,
+  sumsOf,
+} from '@sluice/bundle';
+import { printProblems } from '../emit/problems.ts';
+import { writeRelease } from '../emit/release.ts';
+import { exitCodes } from '../exit.ts';
+import { readText } from '../load/tree.ts';
+import { bundleAt } from './bundle-at.ts';
+import { incomplete } from './complete.ts';
+import { reading, Stopped, writing } from './failure.ts';
+import { print, progress, say } from './progress.ts';
+
+export interface ReleaseOptions {
+  readonly serial: number | 'auto';
+  readonly source: string;
+  readonly expires?: string;
+  readonly output: string;
+}
+
+/** `sluice release`: a bundle with what it is, and one file that covers all of it. The same arguments give the same bytes. */
+export function releaseCommand(spec: string, options: ReleaseOptions): number {
+  const { output } = options;
+  if (isSamePlace(spec, output)) throw new Stopped(sameDirectory(output));
+  progress(`reading ${spec}`);
+  const files = bundleAt(spec);
+  const half = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
+  if (half)
+    throw new Stopped({ ...half, level: 'error', hint: 'Render it again, so that what is released is what was meant' });
+  const former = formerRelease(output);
+  progress('resolving nodes');
+  const made = (serial: number): Release => {
+    const release = makeRelease(files, termsOf(options, serial));
+    if ('serial' in release) return release;
+    say(printProblems(release));
+    throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: a node could not read it` });
+  };
+  const texts = (release: Release): { release: string; sums: string } => {
+    const text = printRelease(release);
+    return { release: text, sums: sumsOf(files, text) };
+  };
+  const release = decideSerial(
+    options.serial,
+    former,
+    made,
+    (one) => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS')),
+  );
+  const written = texts(release);
+  if (Object.values(written).some((text) => text.length > bundleLimits.fileBytesMax)) throw new Stopped(tooLarge(spec));
+  const done = writing(output, () => writeRelease(output, files, written));
+  if (typeof done !== 'string') throw new Stopped(done);
+  say(
+    `${output}: release ${release.serial} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', as it was' : ''}\n`,
+  );
+  print(`${release.serial}\n`);
+  return exitCodes.done;
+}
+
+/**
+ * Chooses the serial. A serial is given once: the former release keeps its own when nothing differs, so running again changes nothing.
+ * @param isThere whether the output already holds exactly this release
+ * @throws Stopped when a serial was asked for that has been given
+ */
+function decideSerial(
+  wanted: number | 'auto',
+  former: Release | undefined,
+  made: (serial: number) => Release,
+  isThere: (release: Release) => boolean,
+): Release {
+  if (former === undefined) return made(wanted === 'auto' ? 1 : wanted);
+  const again = made(former.serial);
+  if ((wanted === 'auto' || wanted === former.serial) && isThere(again)) return again;
+  if (again.cluster !== former.cluster) throw new Stopped(otherCluster(former.cluster, again.cluster));
+  if (wanted === 'auto') return made(former.serial + 1);
+  if (wanted > former.serial) return made(wanted);
+  throw new Stopped({
+    code: 'RELEASE_SERIAL',
+    level: 'error',
+    message: `Cannot give serial ${wanted}: the release in the output directory is ${former.serial}, with other content`,
+    hint: 'Serials only grow, also to go back: give a greater one, or `--serial auto`',
+  });
+}
+
+function termsOf({ source, expires }: ReleaseOptions, serial: number): ReleaseTerms {
+  return { serial, source, ...(expires === undefined ? {} : { expires }) };
+}
+
+/** The release that the output directory holds, of which only the serial and the cluster count. */
+function formerRelease(output: string): Release | undefined {
+  const text = reading(output, () => readText(output, releaseFile));
+  if (text === undefined) return undefined;
+  const release = readRelease(text);
+  if (isProblem(release)) throw new Stopped(release);
+  return release;
+}
+
+function isSamePlace(a: string, b: string): boolean {
+  try {
+    return realpathSync(a) === realpathSync(b);
+  } catch {
+    return false;
+  }
+}
+
+function sameDirectory(output: string): Problem {
+  const hint = 'Name another directory with -o: what is reviewed stays without digests and serials';
+  return {
+    code: 'OUTPUT_NOT_A_BUNDLE',
+    level: 'error',
+    message: `Cannot write the release to ${output}: it is made from it`,
+    hint,
+  };
+}
+
+function notReleased(spec: string): Problem {
+  const hint = 'Render it again; `sluice ls` says which node is meant';
+  return { code: 'BUNDLE_INVALID', level: 'error', message: `Cannot release ${spec}`, hint };
+}
+
+function otherCluster(former: string, now: string): Problem {
+  const message = `Cannot write a release of cluster ${now} over one of cluster ${former}`;
+  return {
+    code: 'RELEASE_ELSEWHERE',
+    level: 'error',
+    message,
+    hint: 'Name another output directory: serials are given for each cluster',
+  };
+}
+
+function tooLarge(spec: string): Problem {
+  const message = `Cannot release ${spec}: release.yaml or SHA256SUMS would be larger than ${bundleLimits.fileBytesMax} bytes`;
+  return {
+    code: 'INPUT_TOO_LARGE',
+    level: 'error',
+    message,
+    hint: 'Split the cluster into bundles, one for each group of nodes',
+  };
+}

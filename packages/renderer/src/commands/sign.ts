@@ -1,0 +1,62 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Problem, readSignature, releaseNamespace, signatureFile, sumsMisfit } from '@sluice/bundle';
+import { writeSignature } from '../emit/release.ts';
+import { exitCodes } from '../exit.ts';
+import { readReleaseDirectory } from '../load/release.ts';
+import { reading, Stopped, writing } from './failure.ts';
+import { sshKeygen } from './ssh-keygen.ts';
+import { say } from './progress.ts';
+
+export interface SignOptions {
+  readonly key: string;
+  readonly as?: string;
+}
+
+/**
+ * `sluice sign`: adds one signature file and touches nothing else. `ssh-keygen` finds the key: in a file, in the agent (then `--key`
+ * is its public half) or on a token; it asks for passphrase and touch itself.
+ */
+export function signCommand(dir: string, { key, as: label }: SignOptions): number {
+  const release = reading(dir, () => readReleaseDirectory(dir));
+  if ('code' in release) throw new Stopped(release);
+  const misfit = sumsMisfit(release.sums, release.digests);
+  if (misfit !== undefined)
+    throw new Stopped(cannot(dir, `its files are not those of SHA256SUMS: ${misfit}`, 'Make the release again'));
+  const file = signatureFile(label);
+  if (existsSync(join(dir, file)))
+    throw new Stopped(
+      cannot(dir, `${file} is there`, 'Add yours beside it with --as NAME, or remove it if it is to be made again'),
+    );
+  const signature = sign(dir, key, release.sums);
+  const claim = readSignature(signature);
+  if (typeof claim === 'string')
+    throw new Stopped(cannot(dir, `ssh-keygen made a signature that nodes refuse: ${claim}`, 'Use another key'));
+  writing(join(dir, file), () => writeSignature(dir, file, signature));
+  say(`${join(dir, file)}: signed with a key of type ${claim.keyType}\n`);
+  return exitCodes.done;
+}
+
+/** The agent, the terminal and the user's ssh settings are the signer's: here, unlike on a node, the environment is theirs. */
+function sign(dir: string, key: string, sums: string): string {
+  try {
+    return execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', releaseNamespace, '-f', key], {
+      input: sums,
+      encoding: 'latin1',
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+  } catch {
+    throw new Stopped(
+      cannot(
+        dir,
+        'ssh-keygen did not sign',
+        'What it said stands above; --key is a private key, or a public one whose private half the agent has',
+      ),
+    );
+  }
+}
+
+function cannot(dir: string, why: string, hint: string): Problem {
+  return { code: 'RELEASE_INVALID', level: 'error', message: `Cannot sign ${dir}: ${why}`, hint };
+}

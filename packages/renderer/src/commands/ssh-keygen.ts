@@ -1,0 +1,52 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  judgeSignatures,
+  planSignatures,
+  type Problem,
+  type SignatureCheck,
+  type SignatureRun,
+  type Signed,
+  type Signer,
+  verifyArguments,
+} from '@sluice/bundle';
+
+/** Where every distribution has it; PATH is not asked. */
+export const sshKeygen = '/usr/bin/ssh-keygen';
+const timeoutMs = 10_000;
+
+/**
+ * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes.
+ * @returns who signed, or `RELEASE_INVALID` for a signature file of another form
+ */
+export function whoSigned(
+  sums: string,
+  signatures: ReadonlyMap<string, string>,
+  signers: readonly Signer[],
+): Signed | { readonly problems: readonly Problem[] } {
+  const plan = planSignatures(signatures, signers);
+  if ('problems' in plan) return plan;
+  const runs = plan.checks.map((check) => [check, verifyOne(check, sums)] as const);
+  return judgeSignatures(runs, plan.passedOver);
+}
+
+function verifyOne(check: SignatureCheck, sums: string): SignatureRun {
+  const scratch = mkdtempSync(join(tmpdir(), 'sluice-verify-'));
+  try {
+    const [signersPath, signaturePath] = [join(scratch, 'allowed_signers'), join(scratch, 'signature')];
+    writeFileSync(signersPath, check.signer.line);
+    writeFileSync(signaturePath, check.signature);
+    const { status, stdout, stderr, error } = spawnSync(sshKeygen, verifyArguments(check, signersPath, signaturePath), {
+      input: sums,
+      encoding: 'utf8',
+      env: { LC_ALL: 'C', TZ: 'UTC' },
+      timeout: timeoutMs,
+    });
+    if (error !== undefined) return { exitCode: undefined, stdout: '', stderr: error.message };
+    return { exitCode: status ?? undefined, stdout, stderr };
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,146 @@
+import { existsSync, readFileSync } from 'node:fs';
+import {
+  compareText,
+  isProblem,
+  makeRelease,
+  printRelease,
+  type Problem,
+  readRelease,
+  readSigners,
+  type Release,
+  type Signed,
+  sumsMisfit,
+  unreachable,
+  unsigned,
+} from '@sluice/bundle';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { readReleaseDirectory, type ReleaseDirectory } from '../load/release.ts';
+import { reading, Stopped } from './failure.ts';
+import { print, progress, say } from './progress.ts';
+import { sshKeygen, whoSigned } from './ssh-keygen.ts';
+
+export interface VerifyOptions {
+  readonly allowedSigners: string;
+  readonly threshold: number;
+  readonly output: 'text' | 'json';
+}
+
+/** `sluice verify`: what a node will say about a release, but for what only the node knows: its name and the serial it has accepted. */
+export function verifyCommand(dir: string, options: VerifyOptions): number {
+  const directory = reading(dir, () => readReleaseDirectory(dir));
+  if ('code' in directory) throw new Stopped(directory);
+  progress(`checking the signatures of ${dir}`);
+  const signed = verifySignatures(directory, options);
+  if ('problems' in signed) return refuse(signed.problems);
+  const misfit = sumsMisfit(directory.sums, directory.digests);
+  if (misfit !== undefined) return refuse([invalid(`SHA256SUMS does not fit the files: ${misfit}`)]);
+  const release = readRelease(directory.release);
+  if (isProblem(release)) return refuse([release]);
+  progress('resolving nodes');
+  const wrong = wrongContent(release, directory);
+  if (wrong.length > 0) return refuse(wrong);
+  for (const why of signed.passedOver) say(`passed over: ${why}\n`);
+  print(options.output === 'json' ? json(release, signed) : text(dir, release, signed));
+  return exitCodes.done;
+}
+
+function refuse(problems: readonly Problem[]): number {
+  say(printProblems(problems));
+  return exitCodes.problem;
+}
+
+function verifySignatures(
+  directory: ReleaseDirectory,
+  options: VerifyOptions,
+): Signed | { problems: readonly Problem[] } {
+  const { allowedSigners, threshold } = options;
+  if (!existsSync(sshKeygen)) throw new Stopped(noTool);
+  const signers = readSigners(
+    allowedSigners,
+    reading(allowedSigners, () => readFileSync(allowedSigners, 'utf8')),
+  );
+  if ('problems' in signers) return signers;
+  const never = unreachable(allowedSigners, signers, threshold);
+  if (never) return { problems: [never] };
+  const signed = whoSigned(directory.sums, directory.signatures, signers);
+  if ('problems' in signed) return signed;
+  const tooFew = unsigned(signed, threshold);
+  return tooFew ? { problems: [tooFew] } : signed;
+}
+
+/** Whether release.yaml says of the files what they are. A directory may lack other nodes and profiles; what is there must be right. */
+function wrongContent(release: Release, { files }: ReleaseDirectory): readonly Problem[] {
+  const { serial, source, expires } = release;
+  const made = makeRelease(files, { serial, source, ...(expires === undefined ? {} : { expires }) });
+  if (!('serial' in made)) return made;
+  if (made.cluster !== release.cluster)
+    return [invalid(`release.yaml is for cluster ${release.cluster}, the files for ${made.cluster}`)];
+  const differs = [
+    ...differing('node', made.nodes, release.nodes),
+    ...differing('profile', made.profiles, release.profiles),
+  ];
+  if (differs.length > 0) return [invalid(`release.yaml and the files differ in ${differs.slice(0, 5).join(', ')}`)];
+  const isWhole = Object.keys(made.nodes).length === Object.keys(release.nodes).length;
+  return isWhole && printRelease(made) !== printRelease({ ...release, profiles: made.profiles })
+    ? [invalid('release.yaml does not say of the files what they are')]
+    : [];
+}
+
+function differing(
+  kind: string,
+  made: Readonly<Record<string, object>>,
+  said: Readonly<Record<string, object>>,
+): readonly string[] {
+  const same = (name: string): boolean => {
+    const [a, b] = [made[name], said[name]] as [object, object | undefined];
+    return (
+      b !== undefined &&
+      Object.entries(a).every(([key, value]) => JSON.stringify(value) === JSON.stringify(b[key as keyof typeof b]))
+    );
+  };
+  return Object.keys(made)
+    .toSorted(compareText)
+    .filter((name) => !same(name))
+    .map((name) => `${kind} ${name}`);
+}
+
+function text(dir: string, release: Release, { principals }: Signed): string {
+  const expires = release.expires === undefined ? 'never' : release.expires;
+  const rows = [
+    ['cluster', release.cluster],
+    ['serial', String(release.serial)],
+    ['source', release.source],
+    ['expires', expires],
+    ['nodes', String(Object.keys(release.nodes).length)],
+    ['signed by', principals.join(', ')],
+  ] as const;
+  return `${dir}: good\n${rows.map(([name, value]) => `  ${name.padEnd(10)}${value}\n`).join('')}`;
+}
+
+function json(release: Release, { principals, passedOver }: Signed): string {
+  const document = {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'VerifiedRelease',
+    ...release,
+    signers: principals,
+    passedOver,
+  };
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+function invalid(why: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot trust the release: ${why}`,
+    hint: 'Fetch it again; if that does not help, make it again and find out who changed it',
+  };
+}
+
+const noTool: Problem = {
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: `Cannot check signatures: ${sshKeygen} is not there`,
+  hint: 'Install the OpenSSH client (Debian: openssh-client)',
+};

@@ -1,0 +1,50 @@
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { completeFile, isReleaseFile, isSignatureFile, type Problem, releaseFile, sumsFile } from '@sluice/bundle';
+import { readText } from '../load/tree.ts';
+import { makeFolder } from './folder.ts';
+import { planTree } from './tree.ts';
+
+/** What a release consists of besides the bundle's files. */
+export interface ReleaseTexts {
+  readonly release: string;
+  readonly sums: string;
+}
+
+/**
+ * Writes a release. `SHA256SUMS` goes first and comes last: a directory without it is no release. Signatures of another release go;
+ * those of this very one stay.
+ * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`)
+ * @throws what the file system throws
+ */
+export function writeRelease(
+  dir: string,
+  files: ReadonlyMap<string, string>,
+  { release, sums }: ReleaseTexts,
+): 'same' | 'written' | Problem {
+  const plan = planTree(dir, files);
+  if ('code' in plan) return plan;
+  const isSame = plan.write.length === 0 && plan.remove.length === 0;
+  if (isSame && readText(dir, sumsFile) === sums && readText(dir, releaseFile) === release) return 'same';
+  makeFolder(dir);
+  for (const name of [sumsFile, ...readdirSync(dir).filter((there) => isReleaseFile(there) || there === completeFile)])
+    rmSync(join(dir, name), { force: true });
+  for (const path of plan.remove) rmSync(join(dir, path));
+  for (const path of plan.write) {
+    makeFolder(dirname(join(dir, path)));
+    writeFileSync(join(dir, path), files.get(path) as string);
+  }
+  writeFileSync(join(dir, releaseFile), release);
+  writeFileSync(join(dir, sumsFile), sums, { flush: true });
+  return 'written';
+}
+
+/**
+ * Adds a signature.
+ * @param file a signature file that is not there yet
+ * @throws what the file system throws: `EEXIST` when it is there
+ */
+export function writeSignature(dir: string, file: string, signature: string): void {
+  if (!isSignatureFile(file)) throw new RangeError(`${file} is no name of a signature file`);
+  writeFileSync(join(dir, file), signature, { flag: 'wx', flush: true });
+}

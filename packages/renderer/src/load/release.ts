@@ -1,0 +1,65 @@
+import { lstatSync, readdirSync, readFileSync } from 'node:fs';
+import {
+  bundleLimits,
+  fileDigest,
+  isSignatureFile,
+  type Problem,
+  readPath,
+  releaseFile,
+  sumsFile,
+} from '@sluice/bundle';
+import { listTree } from './tree.ts';
+
+/** A release as it lies in a directory; nothing is parsed and nothing is believed yet. */
+export interface ReleaseDirectory {
+  readonly sums: string;
+  readonly release: string;
+  /** File → text. */
+  readonly signatures: ReadonlyMap<string, string>;
+  /** Path → text of the bundle's files. */
+  readonly files: ReadonlyMap<string, string>;
+  /** Path → digest of the bytes of the bundle's files and of release.yaml. */
+  readonly digests: ReadonlyMap<string, string>;
+}
+
+/**
+ * Reads a release.
+ * @returns the release, or `RELEASE_INVALID` when the directory is none or holds what no release has
+ */
+export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
+  const files = new Map<string, string>();
+  const digests = new Map<string, string>();
+  for (const path of listTree(dir)) {
+    const bytes = readPath(path) === undefined ? undefined : readBytes(dir, path);
+    if (bytes === undefined) return noRelease(dir, `${path} is no file of a release`);
+    files.set(path, bytes.toString('utf8'));
+    digests.set(path, fileDigest(bytes));
+  }
+  const [sums, release] = [readBytes(dir, sumsFile), readBytes(dir, releaseFile)];
+  if (sums === undefined) return noRelease(dir, `it has no ${sumsFile}`);
+  if (release === undefined) return noRelease(dir, `it has no ${releaseFile}`);
+  digests.set(releaseFile, fileDigest(release));
+  const signatures = new Map<string, string>();
+  for (const name of readdirSync(dir).filter(isSignatureFile)) {
+    const bytes = readBytes(dir, name);
+    if (bytes === undefined) return noRelease(dir, `${name} is no signature file`);
+    signatures.set(name, bytes.toString('latin1'));
+  }
+  return { sums: sums.toString('latin1'), release: release.toString('utf8'), signatures, files, digests };
+}
+
+/** The bytes of a regular file; links lead elsewhere. */
+function readBytes(dir: string, path: string): Buffer | undefined {
+  const stats = lstatSync(`${dir}/${path}`, { throwIfNoEntry: false });
+  if (!stats?.isFile() || stats.size > bundleLimits.fileBytesMax) return undefined;
+  return readFileSync(`${dir}/${path}`);
+}
+
+function noRelease(dir: string, why: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot read ${dir} as a release: ${why}`,
+    hint: 'A release is what `sluice release` writes, and nothing else may lie in its directory',
+  };
+}
