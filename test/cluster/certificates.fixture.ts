@@ -15,8 +15,12 @@ export interface Authority extends Identity {
 
 function der(tag: number, ...contents: readonly Buffer[]): Buffer {
   const body = Buffer.concat(contents);
-  const size = body.length < 128 ? [body.length] : [0x82, body.length >> 8, body.length & 0xff];
-  return Buffer.concat([Buffer.from([tag, ...size]), body]);
+  return Buffer.concat([Buffer.from([tag, ...sizeOf(body.length)]), body]);
+}
+/** In as few bytes as it takes: readers that keep to DER refuse more. */
+function sizeOf(length: number): readonly number[] {
+  if (length < 0x80) return [length];
+  return length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
 }
 const sequence = (...contents: readonly Buffer[]): Buffer => der(0x30, ...contents);
 const octets = (content: Buffer): Buffer => der(0x04, content);

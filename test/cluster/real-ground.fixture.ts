@@ -1,0 +1,133 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { makeAuthority } from './certificates.fixture.ts';
+import type { Ground } from './ground.fixture.ts';
+import { freePort, until } from './program.fixture.ts';
+
+const adminToken = 'a-token-of-an-administrator';
+const sluiceToken = 'a-token-of-sluice';
+const startMs = 120_000;
+
+/**
+ * A real API server with its etcd, on 127.0.0.1 and with its state in a directory that goes with it.
+ * @param assets a directory with `kube-apiserver` and `etcd`, as controller-runtime's envtest has them
+ */
+export async function realGround(assets: string, kubectl: string): Promise<Ground> {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-real-'));
+  const ports = { client: await freePort(), peer: await freePort(), secure: await freePort() };
+  writeIdentities(dir);
+  const children = [
+    start(dir, join(assets, 'etcd'), etcdArgs(dir, ports)),
+    start(dir, join(assets, 'kube-apiserver'), apiserverArgs(dir, ports)),
+  ];
+  const close = async (): Promise<void> => {
+    await Promise.all(children.toReversed().map(stop));
+    rmSync(dir, { recursive: true });
+  };
+  const url = `https://127.0.0.1:${ports.secure}`;
+  const admin = kubeconfig(dir, 'admin', url, adminToken);
+  const asks = (path: string) => execa(kubectl, ['--kubeconfig', admin, 'get', '--raw', path], { reject: false });
+  try {
+    // The namespace is made by a controller of the server, some time after it is ready.
+    for (const path of ['/readyz', '/api/v1/namespaces/kube-system']) {
+      await until(async () => children.some(hasEnded) || (await asks(path)).exitCode === 0, startMs);
+      if (children.some(hasEnded)) throw new Error('a program ended');
+    }
+  } catch (error) {
+    const logs = ['etcd.log', 'kube-apiserver.log'].map((name) => readFileSync(join(dir, name), 'utf8'));
+    const log = logs.map((text) => text.trim().split('\n').slice(-10).join('\n')).join('\n');
+    await close();
+    throw new Error(`Cannot start the API server of ${assets}:\n${log}`, { cause: error });
+  }
+  return { admin, kubeconfig: kubeconfig(dir, 'sluice', url, sluiceToken), close };
+}
+
+interface Ports {
+  readonly client: number;
+  readonly peer: number;
+  readonly secure: number;
+}
+
+function etcdArgs(dir: string, { client, peer }: Ports): readonly string[] {
+  return [
+    `--data-dir=${join(dir, 'etcd')}`,
+    `--listen-client-urls=http://127.0.0.1:${client}`,
+    `--advertise-client-urls=http://127.0.0.1:${client}`,
+    `--listen-peer-urls=http://127.0.0.1:${peer}`,
+    '--unsafe-no-fsync=true',
+  ];
+}
+
+/** https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/ */
+function apiserverArgs(dir: string, { client, secure }: Ports): readonly string[] {
+  return [
+    `--etcd-servers=http://127.0.0.1:${client}`,
+    `--secure-port=${secure}`,
+    '--bind-address=127.0.0.1',
+    '--advertise-address=127.0.0.1',
+    '--service-cluster-ip-range=10.96.0.0/16',
+    `--cert-dir=${dir}`,
+    `--tls-cert-file=${join(dir, 'server.crt')}`,
+    `--tls-private-key-file=${join(dir, 'server.key')}`,
+    `--token-auth-file=${join(dir, 'tokens.csv')}`,
+    '--authorization-mode=RBAC',
+    '--disable-admission-plugins=ServiceAccount',
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-key-file=${join(dir, 'accounts.pub')}`,
+    `--service-account-signing-key-file=${join(dir, 'accounts.key')}`,
+  ];
+}
+
+function writeIdentities(dir: string): void {
+  const notAfter = new Date(Date.now() + 24 * 3_600_000);
+  const authority = makeAuthority('test-ca', notAfter);
+  const server = authority.issue('server', notAfter);
+  writeFileSync(join(dir, 'ca.crt'), authority.certificate);
+  writeFileSync(join(dir, 'server.crt'), server.certificate);
+  writeFileSync(join(dir, 'server.key'), server.key, { mode: 0o600 });
+  // In the forms that every version reads: SEC 1 and SubjectPublicKeyInfo.
+  const accounts = createPrivateKey(server.key);
+  writeFileSync(join(dir, 'accounts.key'), accounts.export({ type: 'sec1', format: 'pem' }), { mode: 0o600 });
+  writeFileSync(join(dir, 'accounts.pub'), createPublicKey(accounts).export({ type: 'spki', format: 'pem' }));
+  const tokens = [`${adminToken},admin,1,"system:masters"`, `${sluiceToken},sluice,2`];
+  writeFileSync(join(dir, 'tokens.csv'), `${tokens.join('\n')}\n`, { mode: 0o600 });
+}
+
+function kubeconfig(dir: string, name: string, server: string, token: string): string {
+  const file = join(dir, `${name}.kubeconfig`);
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'c', cluster: { server, 'certificate-authority': join(dir, 'ca.crt') } }],
+    users: [{ name, user: { token } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: name } }],
+    'current-context': 'x',
+  };
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+  return file;
+}
+
+function start(dir: string, program: string, args: readonly string[]): ChildProcess {
+  const log = openSync(join(dir, `${program.split('/').at(-1)}.log`), 'w');
+  const child = spawn(program, args, { cwd: dir, stdio: ['ignore', log, log] });
+  // That it did not start is seen by the server that never is ready, and by what its log says.
+  child.on('error', () => {});
+  return child;
+}
+
+/** It did not start, or is no more. */
+const hasEnded = ({ pid, exitCode, signalCode }: ChildProcess): boolean =>
+  pid === undefined || exitCode !== null || signalCode !== null;
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return;
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  const hard = setTimeout(() => child.kill('SIGKILL'), 20_000);
+  await ended;
+  clearTimeout(hard);
+}
