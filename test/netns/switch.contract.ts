@@ -34,34 +34,36 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     expect(await lamps.look()).toBeUndefined();
     await lamps.off('nat');
     await lamps.remove();
-    await expect(lamps.on('nat', 30)).rejects.toThrow('Cannot run');
+    await expect(lamps.on(30)).rejects.toThrow('Cannot run');
   });
 
-  test(`${name}: each table's set is made off, is turned on and off alone, and making it again changes nothing`, async () => {
+  test(`${name}: the sets are made off, turned on together and off one by one, and making them again changes nothing`, async () => {
     const { lamps } = await start();
     await lamps.make([]);
     expect(await lamps.look()).toEqual({ nat: 'off', filter: 'off' });
-    await lamps.on('filter', 30);
+    await lamps.on(30);
     await lamps.make([]);
+    expect(await lamps.look()).toEqual({ nat: 'on', filter: 'on' });
+    await lamps.off('nat');
     expect(await lamps.look()).toEqual({ nat: 'off', filter: 'on' });
-    await lamps.on('nat', 30);
     await lamps.off('filter');
-    expect(await lamps.look()).toEqual({ nat: 'on', filter: 'off' });
+    expect(await lamps.look()).toEqual({ nat: 'off', filter: 'off' });
   });
 
-  test(`${name}: what is on goes off by itself, unless it is renewed or pinned`, async () => {
+  test(`${name}: what is on goes off by itself, nat's before filter's, unless it is renewed or pinned`, async () => {
     const { lamps, passMs } = await start();
     const pass = async (ms: number): Promise<void> => (passMs ? passMs(ms) : sleep(ms).then(() => undefined));
     await lamps.make([]);
-    await lamps.on('nat', 1);
-    await lamps.on('filter', 1);
+    await lamps.on(1);
     await pass(600);
-    await lamps.on('filter', 2);
+    await lamps.on(1);
+    await pass(600);
+    expect(await lamps.look(), 'renewed').toEqual({ nat: 'on', filter: 'on' });
     await pass(1_000);
-    expect(await lamps.look()).toEqual({ nat: 'off', filter: 'on' });
-    await lamps.on('filter', 0);
-    await pass(2_500);
-    expect(await lamps.look()).toEqual({ nat: 'off', filter: 'pinned' });
+    expect(await lamps.look(), 'expired').toEqual({ nat: 'off', filter: 'on' });
+    await lamps.on(0);
+    await pass(3_500);
+    expect(await lamps.look()).toEqual({ nat: 'pinned', filter: 'pinned' });
   });
 
   test(`${name}: a rule names a set that is there, which stays as long as it does`, async () => {
@@ -78,7 +80,7 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
   test(`${name}: a trial for some sources is a switch like any other`, async () => {
     const { lamps } = await start();
     await lamps.make(['10.244.7.0/24', 'fd00:7::/64']);
-    await lamps.on('nat', 30);
-    expect(await lamps.look()).toEqual({ nat: 'on', filter: 'off' });
+    await lamps.on(30);
+    expect(await lamps.look()).toEqual({ nat: 'on', filter: 'on' });
   });
 }

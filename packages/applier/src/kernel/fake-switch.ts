@@ -1,4 +1,5 @@
 import { type TableName, switches } from '@sluice/bundle';
+import { limits } from '../limits.ts';
 import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
 
 /** The sets of a kernel in memory, with their time-outs. */
@@ -40,9 +41,11 @@ export class FakeSwitch implements Switch {
     this.#sets ??= new Map(Object.values(switches).map((name) => [name, undefined]));
   }
 
-  async on(table: TableName, seconds: number): Promise<void> {
-    if (!this.#sets) throw new KernelError('fake ipset', `there is no set ${switches[table]}`);
-    this.#sets.set(switches[table], seconds === 0 ? Infinity : this.#nowMs() + seconds * 1000);
+  async on(seconds: number): Promise<void> {
+    if (!this.#sets) throw new KernelError('fake ipset', `there is no set ${switches.filter}`);
+    const until = (plus: number): number => (seconds === 0 ? Infinity : this.#nowMs() + (seconds + plus) * 1000);
+    this.#sets.set(switches.filter, until(limits.deadmanFilterSeconds));
+    this.#sets.set(switches.nat, until(0));
   }
 
   async off(table: TableName): Promise<void> {

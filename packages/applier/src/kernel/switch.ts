@@ -1,4 +1,5 @@
 import { type TableName, switches } from '@sluice/bundle';
+import { limits } from '../limits.ts';
 import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
 import type { Run } from './run.ts';
 
@@ -62,9 +63,13 @@ export class LinuxSwitch implements Switch {
     await this.#restore([...lines, ...lists]);
   }
 
-  async on(table: TableName, seconds: number): Promise<void> {
-    const add = Object.keys(members).map((name) => `add ${spare} ${name} timeout ${seconds}`);
-    await this.#restore([`flush ${spare}`, ...add, `swap ${spare} ${switches[table]}`, `flush ${spare}`]);
+  async on(seconds: number): Promise<void> {
+    const filterSeconds = seconds === 0 ? 0 : seconds + limits.deadmanFilterSeconds;
+    const lines = (table: TableName, timeout: number): readonly string[] => {
+      const add = Object.keys(members).map((name) => `add ${spare} ${name} timeout ${timeout}`);
+      return [`flush ${spare}`, ...add, `swap ${spare} ${switches[table]}`];
+    };
+    await this.#restore([...lines('filter', filterSeconds), ...lines('nat', seconds), `flush ${spare}`]);
   }
 
   async off(table: TableName): Promise<void> {

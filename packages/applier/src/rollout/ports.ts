@@ -71,8 +71,12 @@ export interface Switch {
    * @param sources networks whose packets take part in the trial; none: all packets of both families
    */
   make(sources: readonly string[]): Promise<void>;
-  /** Turns a table's set on for both families in one operation. @param seconds until it goes off by itself; 0: never */
-  on(table: TableName, seconds: number): Promise<void>;
+  /**
+   * Turns both sets on for both families, filter's first, in one operation: a process that is stopped between two would turn nat's on
+   * when filter's has gone off by itself.
+   * @param seconds until nat's goes off by itself, and `limits.deadmanFilterSeconds` later filter's; 0: never
+   */
+  on(seconds: number): Promise<void>;
   /** Turns a table's set off. Needs no lock of any table. Nothing to do when there is no set. */
   off(table: TableName): Promise<void>;
   /** Removes the sets, off or on. No rule may name them any more. */

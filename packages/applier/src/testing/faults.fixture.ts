@@ -48,7 +48,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     switch: lamps && {
       look: () => lamps.look(),
       make: (sources) => countdown.through(() => lamps.make(sources)),
-      on: (table, seconds) => countdown.through(() => lamps.on(table, seconds)),
+      on: (seconds) => countdown.through(() => lamps.on(seconds)),
       off: (table) => countdown.through(() => lamps.off(table)),
       remove: () => countdown.through(() => lamps.remove()),
     },

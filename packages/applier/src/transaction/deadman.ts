@@ -57,8 +57,7 @@ export class Deadman {
   async #turnOn(): Promise<void> {
     const { kernel, clock } = this.#ports;
     const beforeMs = clock.bootMs();
-    await kernel.switch?.on('filter', this.#seconds + limits.deadmanFilterSeconds);
-    await kernel.switch?.on('nat', this.#seconds);
+    await kernel.switch?.on(this.#seconds);
     this.#check();
     this.#renewedMs = beforeMs;
     this.#check();

@@ -42,8 +42,7 @@ async function asPlanned(change: Change, ports: Ports): Promise<void> {
 
 /** No time-out can take packets back to the old program any more. Never before the token. */
 export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
-  await kernel.switch?.on('filter', 0);
-  await kernel.switch?.on('nat', 0);
+  await kernel.switch?.on(0);
 }
 
 /**
