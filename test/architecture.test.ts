@@ -30,7 +30,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/exit': [],
   'renderer/version': [],
   'applier/main': ['applier/commands', 'applier/program', 'applier/rollout'],
-  'applier/program': ['applier/commands', 'applier/rollout'],
+  'applier/program': ['applier/commands', 'applier/rollout', 'applier/version'],
+  'applier/version': [],
   'applier/commands': [
     'applier/config',
     'applier/daemon',
@@ -60,7 +61,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
   'applier/journal': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'applier/store', 'bundle'],
   'applier/store': ['applier/ipvs', 'applier/rollout', 'bundle'],
-  'applier/inbox': ['applier/kernel', 'applier/limits', 'bundle'],
+  'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/health': ['applier/limits', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],

@@ -1,7 +1,7 @@
-import { createRequire } from 'node:module';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import type { Decision } from './rollout/ports.ts';
+import { version, versionLine, versionReport } from './version.ts';
 
 /** What the process that it runs in gives to a command. */
 export interface Surroundings {
@@ -28,14 +28,14 @@ export function buildProgram(surroundings = nowhere): Command {
     .description(
       "Puts a node's rule bundle into its kernel, checks health and puts the old rules back when health fails.",
     )
-    .version(version())
+    .version(version)
     .configureHelp({ sortSubcommands: false })
     .exitOverride();
   examples(
     program,
     [
       'sluiced preflight /srv/rules --node node-a',
-      'sluiced apply /srv/rules --node node-a --dry-run',
+      'sluiced apply /srv/release --dry-run',
       'sluiced run -c /etc/sluice/sluiced.yaml',
       'sluiced status',
     ],
@@ -46,11 +46,6 @@ export function buildProgram(surroundings = nowhere): Command {
   undoing(program, surroundings);
   deciding(program, surroundings);
   return program;
-}
-
-function version(): string {
-  const { version: number } = createRequire(import.meta.url)('../package.json') as { version: string };
-  return number;
 }
 
 /** Ends the help of a command with examples, and its usage errors with where the help is. */
@@ -83,12 +78,19 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
       finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
     );
   examples(onNode(program.command('apply').argument('<DIR>', 'the bundle directory')), [
-    'sluiced apply /srv/rules --node node-a --dry-run     # exit code 1 when something would change',
-    'sluiced apply /srv/rules --node node-a',
+    'sluiced apply /srv/release',
+    'sluiced apply rendered --node node-a --signatures none --dry-run     # exit code 1 when something would change',
+    'sluiced apply rendered --node node-a --signatures none',
   ])
     .summary('put a bundle into the kernel once')
     .description("Puts the node's part of a bundle into the kernel once, and the old rules back when the probes fail.")
     .option('--dry-run', 'show what would be done; exit code 1 when something would')
+    .addOption(
+      new Option('--signatures <POLICY>', 'whether the bundle must be a signed release; wins over the config').choices([
+        'required',
+        'none',
+      ]),
+    )
     .option('--allow-partial', 'take a bundle whose input did not name every Service')
     .option('-v, --verbose', 'say what is done on the way')
     .action((dir: string, options) =>
@@ -123,6 +125,19 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
     .description('Lists what happened on this node, the newest last, each with the versions that it led from and to.')
     .addOption(format())
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).history(options, terminal)));
+  examples(program.command('version'), ['sluiced version', 'sluiced version -o json'])
+    .summary('say which sluiced this is')
+    .description(
+      'Says the version of sluiced, the Node inside it and what it was built for. --version is the number alone.',
+    )
+    .addOption(format())
+    .action((options: { readonly output?: string }) =>
+      finish(async () => {
+        const report = versionReport(process);
+        terminal.out(options.output === 'json' ? `${JSON.stringify(report)}\n` : versionLine(report));
+        return 0;
+      }),
+    );
 }
 
 function undoing(program: Command, { terminal, finish }: Surroundings): void {

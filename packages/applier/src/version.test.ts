@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { buildProgram } from './program.ts';
+import { version, versionLine, versionReport } from './version.ts';
+
+const runtime = { versions: { node: '26.10.0' }, platform: 'linux', arch: 'arm64' };
+
+test.each(['../package.json', '../../../package.json'])('the version is the one of %s', (path) => {
+  const { version: stated } = JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string };
+  expect(version).toBe(stated);
+});
+
+test('the line for people starts with the name and the version', () => {
+  expect(versionLine(versionReport(runtime))).toBe(`sluiced ${version} (linux arm64, Node 26.10.0)\n`);
+});
+
+async function runVersion(...more: readonly string[]): Promise<string> {
+  let said = '';
+  const terminal = { out: (text: string) => void (said += text), err() {} };
+  const finish = async (work: () => Promise<number>): Promise<void> => {
+    expect(await work()).toBe(0);
+  };
+  await buildProgram({ terminal, finish, runDaemon: async () => 0 }).parseAsync([
+    'node',
+    'sluiced',
+    'version',
+    ...more,
+  ]);
+  return said;
+}
+
+test('sluiced version -o json is one object on one line', async () => {
+  expect(JSON.parse(await runVersion('-o', 'json'))).toEqual({
+    version,
+    node: process.versions.node,
+    platform: process.platform,
+    arch: process.arch,
+  });
+});
+
+test('sluiced version is one line for people', async () => {
+  expect(await runVersion()).toMatch(/^sluiced \d+\.\d+\.\d+ \(.*\)\n$/);
+});
