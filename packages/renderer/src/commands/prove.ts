@@ -4,7 +4,7 @@ import { printComparisons } from '../emit/review/alike.ts';
 import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
 import { type Comparison, compareWays } from '../review/alike.ts';
-import { proveBundle } from '../review/prove.ts';
+import { isProved, proveBundle } from '../review/prove.ts';
 import { bundleAt } from './bundle-at.ts';
 import { print, progress, say } from './progress.ts';
 
@@ -29,7 +29,7 @@ function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
     return exitCodes.problem;
   }
   print(printProof(proof, output));
-  return proof.counterExamples.length === 0 ? exitCodes.done : exitCodes.different;
+  return isProved(proof) ? exitCodes.done : exitCodes.different;
 }
 
 function proveAlike(files: BundleFiles, { output }: ProveOptions): number {

@@ -9,6 +9,7 @@ import {
   type Rule,
   type TransportProtocol,
 } from '@sluice/bundle';
+import { baseRulesOf } from './base-rules.ts';
 import type { Destination } from './flow.ts';
 import { portOf } from './reach.ts';
 import type { ReachIndex } from './relevance.ts';
@@ -111,8 +112,18 @@ function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'serv
 export function commonDestinations(view: View, profile: string, family: Family): readonly Destination[] {
   const first = view.files.get(baseFile(profile, 'first', toolOf[family])) ?? '';
   const other = { kind: 'elsewhere', address: stranger[family], port: 443, protocol: 'tcp', services: [] } as const;
-  if (!first.includes('\n:KUBE-FIREWALL ')) return [other];
-  return [other, { ...other, address: loopback[family], port: 10_250 }];
+  const kubelet = first.includes('\n:KUBE-FIREWALL ') ? [{ ...other, address: loopback[family], port: 10_250 }] : [];
+  const asked = baseRulesOf(view, profile, family).flatMap(({ rule }) => namedBy(rule, other));
+  const all = [other, ...kubelet, ...asked].map((one) => [`${one.protocol} ${one.address} ${one.port}`, one] as const);
+  return [...new Map(all).values()];
+}
+
+/** What a rule that stands for all Services asks for. Loopback addresses are excepted: packets to them have a rule of their own. */
+function namedBy(rule: Rule, other: Destination): readonly Destination[] {
+  const network = rule.destination === undefined ? undefined : parseCidr(rule.destination.value);
+  const address = network?.text.slice(0, network.text.indexOf('/')) ?? other.address;
+  if (address === '::1' || address.startsWith('127.')) return [];
+  return [{ ...other, address, port: portOf(rule) ?? other.port, protocol: rule.protocol ?? other.protocol }];
 }
 
 /** A port that Services hardly have. */

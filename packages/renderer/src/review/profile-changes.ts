@@ -1,7 +1,7 @@
-import { baseFile, type Family, isRuleError, readRule, type Rule, sysctlFile } from '@sluice/bundle';
+import { type Family, sysctlFile } from '@sluice/bundle';
 import type { SettingChange } from './diff.ts';
 import { nodesOfProfile } from './flows.ts';
-import { toolOf } from './tools.ts';
+import { type Standing, standingOf, standingQuestions } from './standing.ts';
 import { hasFamily, type View } from './view.ts';
 
 /** What changes about the traffic of every node with a profile and shows in no flow, as flows are first packets of connections. */
@@ -9,11 +9,8 @@ export interface ProfileChange {
   readonly profile: string;
   /** How many nodes have it. */
   readonly nodes: number;
-  /**
-   * `established`: forwarded packets of connections that stand. `invalid`: those that belong to no connection. `source-ports`: of
-   * masqueraded connections. `sysctl`: a line of `sysctl.conf`.
-   */
-  readonly what: 'mode' | 'established' | 'invalid' | 'source-ports' | 'sysctl';
+  /** `sysctl`: a line of `sysctl.conf`. The others are told by `Standing`. */
+  readonly what: 'mode' | 'sysctl' | keyof Standing;
   /** Absent: all of the profile's families. */
   readonly family?: Family;
   /** Absent: it was not there. */
@@ -52,8 +49,6 @@ function modeText(view: View, profile: string): string {
 const modeChanges = (old: string, fresh: string): readonly Change[] =>
   old.split(',')[0] === fresh.split(',')[0] ? [] : [{ what: 'mode', old, new: fresh }];
 
-const questions = ['established', 'invalid', 'source-ports'] as const;
-
 /** A change that is the same in both families is said once. */
 function baseChanges(before: View, after: View, profile: string): readonly Change[] {
   const families = (['ipv4', 'ipv6'] as const).filter(
@@ -61,10 +56,10 @@ function baseChanges(before: View, after: View, profile: string): readonly Chang
   );
   const answers = families.map((family) => ({
     family,
-    old: answersOf(rulesOf(before, profile, family)),
-    fresh: answersOf(rulesOf(after, profile, family)),
+    old: standingOf(before, profile, family),
+    fresh: standingOf(after, profile, family),
   }));
-  return questions.flatMap((what) => {
+  return standingQuestions.flatMap((what) => {
     const changed = answers.flatMap(({ family, old, fresh }): readonly Change[] =>
       old[what] === fresh[what] ? [] : [{ what, family, old: old[what], new: fresh[what] }],
     );
@@ -73,44 +68,6 @@ function baseChanges(before: View, after: View, profile: string): readonly Chang
     const { family: _family, ...both } = changed[0]!;
     return [both];
   });
-}
-
-/** Rules of the base files that can be read; a node refuses a bundle with others. */
-function rulesOf(view: View, profile: string, family: Family): readonly Rule[] {
-  const texts = (['first', 'last'] as const).map(
-    (where) => view.files.get(baseFile(profile, where, toolOf[family])) ?? '',
-  );
-  const lines = texts.flatMap((text) => text.split('\n')).filter((line) => line.startsWith('-A '));
-  return lines.flatMap((line) => {
-    const rule = readRule(line, family);
-    return isRuleError(rule) ? [] : [rule];
-  });
-}
-
-function answersOf(rules: readonly Rule[]): Record<(typeof questions)[number], string> {
-  // In mode ipvs another one is for endpoints that meet themselves.
-  const masquerading = rules.flatMap(({ target, matches }) =>
-    target?.kind === 'masquerade' && !matches.some(({ kind }) => kind === 'set') ? [target] : [],
-  );
-  return {
-    established: forwarded(rules, 'ESTABLISHED'),
-    invalid: forwarded(rules, 'INVALID'),
-    'source-ports':
-      masquerading.length > 0 && masquerading.every(({ randomFully }) => randomFully) ? 'at random' : 'in order',
-  };
-}
-
-const verdicts: Readonly<Record<string, string>> = { accept: 'let through', drop: 'DROP', reject: 'REJECT' };
-
-/** What the first rule of KUBE-FORWARD that asks for a state alone does with it. */
-function forwarded(rules: readonly Rule[], state: 'ESTABLISHED' | 'INVALID'): string {
-  const first = rules.find(({ chain, matches }) => {
-    const asked = matches.filter(({ kind }) => kind !== 'comment');
-    const [only] = asked;
-    const asksState = only?.kind === 'conntrack' && only.states.includes(state) !== only.negated;
-    return chain === 'KUBE-FORWARD' && asked.length === 1 && asksState;
-  });
-  return verdicts[first?.target?.kind ?? ''] ?? 'left to other rules';
 }
 
 function sysctlChanges({ old, new: fresh }: SettingChange): readonly Change[] {

@@ -1,7 +1,8 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
+import { printProof } from '../emit/review/prove.ts';
 import { bundleOf, edited } from './example.fixture.ts';
-import { type Proof, proveBundle } from './prove.ts';
+import { isProved, type Proof, proveBundle } from './prove.ts';
 import { outcomeText, sourceText } from './words.ts';
 
 function proofOf(files: BundleFiles): Proof {
@@ -12,11 +13,14 @@ function proofOf(files: BundleFiles): Proof {
 
 const service = (name: string): string => `profiles/default/services/shop/${name}`;
 
-test.each(['01-cluster-ip', '03-load-balancer', '07-policies', '10-ipvs', '11-mixed'])('%s is proved', (example) => {
-  const { counterExamples, profiles } = proofOf(bundleOf(example));
-  expect(counterExamples).toEqual([]);
-  expect(profiles.every(({ flows }) => flows > 0)).toBe(true);
-});
+test.each(['01-cluster-ip', '03-load-balancer', '05-dual-stack', '07-policies', '09-profiles', '10-ipvs', '11-mixed'])(
+  '%s is proved',
+  (example) => {
+    const { counterExamples, faults, profiles } = proofOf(bundleOf(example));
+    expect([...counterExamples, ...faults]).toEqual([]);
+    expect(profiles.every(({ flows }) => flows > 0)).toBe(true);
+  },
+);
 
 test.each([
   [
@@ -68,4 +72,84 @@ test('a counter-example says who meets what', () => {
       `${sourceText(source)} → ${destination.address} on ${nodes.nodes.join()}: ${expected.kind}, not ${outcomeText(found)}`,
   );
   expect(said).toEqual(['outside 198.51.0.0/16 → 203.0.113.9 on node-1: drop, not 10.244.1.5:8080']);
+});
+
+const first = 'profiles/default/base/first.iptables';
+const last = 'profiles/default/base/last.iptables';
+
+test.each([
+  ['stands is dropped', last, /(RELATED,ESTABLISHED) -j ACCEPT/, '$1 -j DROP', 'established DROP'],
+  ['stands is left to others', last, /^.*RELATED,ESTABLISHED.*\n/m, '', 'established left to other rules'],
+  [
+    'is invalid counts as standing',
+    last,
+    '--ctstate INVALID',
+    '--ctstate INVALID,ESTABLISHED',
+    'established DROP, related ones let through',
+  ],
+  ['belongs to no connection passes', last, /^.*INVALID.*\n/m, '', 'invalid left to other rules'],
+  ['will be masqueraded is left to others', last, /^.*forwarding rules.*\n/m, '', 'masqueraded left to other rules'],
+  ['was masqueraded keeps its mark', first, /^.*--xor-mark.*\n/m, '', 'mark stays'],
+  ['was masqueraded has another mark', first, /--xor-mark 0x00004000/, '--xor-mark 0x00008000', 'mark stays'],
+  ['is masqueraded takes ports in order', first, ' --random-fully', '', 'source-ports in order'],
+  [
+    'stands on one node is dropped',
+    last,
+    '-A KUBE-FORWARD',
+    '@node=node-1 -A KUBE-FORWARD -j DROP\n-A KUBE-FORWARD',
+    'established let through, some DROP',
+  ],
+  [
+    'stands in one network is dropped',
+    last,
+    '-A KUBE-FORWARD',
+    '-A KUBE-FORWARD -s ${node.podCIDR} -j DROP\n-A KUBE-FORWARD',
+    'established let through, some DROP',
+  ],
+] as const)('a base in which a packet that %s is not proved', (_title, path, from, to, fault) => {
+  const { faults } = proofOf(edited(bundleOf('03-load-balancer'), path, (text) => text.replace(from, to)));
+  expect(faults.map(({ what, found }) => `${what} ${found}`)).toContain(fault);
+});
+
+test.each([
+  ['a rule that nothing reaches', first, /COMMIT\n$/, '-A KUBE-POSTROUTING -j MASQUERADE\nCOMMIT\n'],
+  ['a rule given twice', last, /^(.*RELATED,ESTABLISHED.*\n)/m, '$1$1'],
+  [
+    'a rule that says more closely what the next one says',
+    last,
+    '-A KUBE-FORWARD -m comment',
+    '-A KUBE-FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A KUBE-FORWARD -m comment',
+  ],
+] as const)('%s is no fault of a base', (_title, path, from, to) => {
+  const { counterExamples, faults } = proofOf(
+    edited(bundleOf('03-load-balancer'), path, (text) => text.replace(from, to)),
+  );
+  expect([...counterExamples, ...faults]).toEqual([]);
+});
+
+test.each([
+  [
+    'masquerades',
+    '03-load-balancer',
+    first,
+    /COMMIT\n$/,
+    '-A KUBE-SERVICES -d 192.168.3.0/24 -j KUBE-MARK-MASQ\nCOMMIT\n',
+  ],
+  ['masquerades', '10-ipvs', first, /COMMIT\n$/, '-A KUBE-SERVICES -d 192.168.3.0/24 -j KUBE-MARK-MASQ\nCOMMIT\n'],
+  ['drops', '03-load-balancer', last, '-A KUBE-FORWARD', '-A KUBE-FORWARD -d 192.168.3.0/24 -j DROP\n-A KUBE-FORWARD'],
+] as const)('a base that %s what no Service has is found out, in %s', (_title, example, path, from, to) => {
+  const { counterExamples } = proofOf(edited(bundleOf(example), path, (text) => text.replace(from, to)));
+  expect(counterExamples.map(({ destination }) => destination.address)).toContain('192.168.3.0');
+});
+
+test('a proof that fails for its base alone says so in its last line', () => {
+  const dropped = edited(bundleOf('01-cluster-ip'), last, (text) =>
+    text.replace(/(RELATED,ESTABLISHED) -j ACCEPT/, '$1 -j DROP'),
+  );
+  const proof = proofOf(dropped);
+  expect(isProved(proof)).toBe(false);
+  expect(printProof(proof, 'text')).toMatch(
+    /^profile default, ipv4: forwarded packets of connections that stand: DROP, and not let through\n[^]*\nthe base of 1 profile is not kube-proxy's\n$/,
+  );
+  expect(JSON.parse(printProof(proof, 'json'))).toMatchObject({ proved: false, faults: [{ what: 'established' }] });
 });

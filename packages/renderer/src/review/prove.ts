@@ -15,12 +15,22 @@ import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { mannersOf } from './manners.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
+import { declaredStanding, type Standing, standingOf, standingQuestions } from './standing.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
 /** Traffic that does not go where the Services say. */
 export interface CounterExample extends Omit<FlowRow, 'outcomes'> {
   readonly expected: Expected | { readonly kind: 'unclaimed' };
   readonly found: FlowOutcome;
+}
+
+/** Something that a profile's base files do with packets of no flow and should not: `Standing` says with which. */
+export interface ProfileFault {
+  readonly profile: string;
+  readonly family: Family;
+  readonly what: keyof Standing;
+  readonly expected: string;
+  readonly found: string;
 }
 
 /** What was looked at, and what is wrong. */
@@ -32,12 +42,18 @@ export interface Proof {
     readonly flows: number;
   }[];
   readonly counterExamples: readonly CounterExample[];
+  readonly faults: readonly ProfileFault[];
+}
+
+/** Whether nothing is wrong. */
+export function isProved({ counterExamples, faults }: Proof): boolean {
+  return counterExamples.length === 0 && faults.length === 0;
 }
 
 /**
  * Checks for every profile, node and Service that traffic from every source class goes where the comment block of the Service's
  * file declares: to all usable endpoints with equal shares, or turned away as the policies say; and that no address which
- * nobody declares leads anywhere.
+ * nobody declares leads anywhere; and that the base files treat packets of connections that stand as kube-proxy's do.
  * @returns the proof with its counter-examples, or why nodes would refuse the bundle
  */
 export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
@@ -47,6 +63,7 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
   if (refused.length > 0) return refused;
   const profiles: Proof['profiles'][number][] = [];
   const counterExamples: CounterExample[] = [];
+  const faults: ProfileFault[] = [];
   try {
     for (const profile of view.profiles.keys()) {
       for (const family of ['ipv4', 'ipv6'] as const) {
@@ -54,13 +71,22 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
         const done = proveProfile(view, profile, family);
         profiles.push({ profile, family, services: done.services, flows: done.flows });
         counterExamples.push(...done.counterExamples);
+        faults.push(...faultsOf(view, profile, family));
       }
     }
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
     throw error;
   }
-  return { profiles, counterExamples };
+  return { profiles, counterExamples, faults };
+}
+
+function faultsOf(view: View, profile: string, family: Family): readonly ProfileFault[] {
+  const [declared, rules] = [declaredStanding(view, profile), standingOf(view, profile, family)];
+  return standingQuestions.flatMap((what) => {
+    const [expected, found] = [declared[what], rules[what]];
+    return expected === found ? [] : [{ profile, family, what, expected, found }];
+  });
 }
 
 /** What keeps the first node of each profile from loading the whole of its rules. */
@@ -97,7 +123,9 @@ function proveProfile(view: View, profile: string, family: Family): Done {
   const all = declaredIn(view, profile, family);
   const claims = Map.groupBy(all.flatMap(claimsOf), ({ destination }) => placeOf(destination));
   const named = destinationsOf(family, [{ index, paths: index.paths }]);
-  const destinations = [...withClaims(named, claims), ...commonDestinations(view, profile, family)];
+  const others = commonDestinations(view, profile, family);
+  const unclaimed = others.filter((other) => !claims.has(placeOf({ ...other, kind: 'address' })));
+  const destinations = [...withClaims(named, claims), ...unclaimed];
   const held: Held = { view, claims, manners: mannersOf(view, profile, family), carried: carriedBy(all, claims) };
   const counterExamples: CounterExample[] = [];
   let flows = 0;

@@ -1,5 +1,6 @@
+import { profileNames } from './settings.ts';
 import { outcomeText, destinationText, nodesText, plural, sourceText } from '../../review/words.ts';
-import type { CounterExample, Proof } from '../../review/prove.ts';
+import { type CounterExample, isProved, type ProfileFault, type Proof } from '../../review/prove.ts';
 
 /** Past this many counter-examples text says how many more there are; JSON has all. */
 const shownMax = 100;
@@ -7,22 +8,33 @@ const shownMax = 100;
 /** Prints a proof; its last line says whether everything is as declared. */
 export function printProof(proof: Proof, format: 'text' | 'json'): string {
   if (format === 'json') {
-    const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Proof', proved: proof.counterExamples.length === 0 };
+    const document = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Proof', proved: isProved(proof) };
     return `${JSON.stringify({ ...document, ...proof }, null, 2)}\n`;
   }
   const shown = proof.counterExamples.slice(0, shownMax).map(printCounterExample);
   const more = proof.counterExamples.length - shown.length;
   return [
+    ...proof.faults.map(printFault),
     ...shown,
     more > 0 ? `… and ${more} more; -o json has all\n` : '',
     ...proof.profiles.map(
       ({ profile, family, services, flows }) =>
         `profile ${profile}, ${family}: ${plural(services, 'Service')}, ${plural(flows, 'flow')} followed\n`,
     ),
-    proof.counterExamples.length === 0
-      ? 'Everything is as the Services declare\n'
-      : `${plural(proof.counterExamples.length, 'flow')} ${proof.counterExamples.length === 1 ? 'is' : 'are'} not as declared\n`,
+    lastLine(proof),
   ].join('');
+}
+
+function lastLine(proof: Proof): string {
+  if (isProved(proof)) return 'Everything is as the Services declare\n';
+  const { length } = proof.counterExamples;
+  const flows = length > 0 ? [`${plural(length, 'flow')} ${length === 1 ? 'is' : 'are'} not as declared`] : [];
+  const profiles = new Set(proof.faults.map(({ profile }) => profile)).size;
+  return `${[...flows, ...(profiles > 0 ? [`the base of ${plural(profiles, 'profile')} is not kube-proxy's`] : [])].join(', ')}\n`;
+}
+
+function printFault({ profile, family, what, expected, found }: ProfileFault): string {
+  return `profile ${profile}, ${family}: ${profileNames[what]} ${found}, and not ${expected}\n`;
 }
 
 function printCounterExample(example: CounterExample): string {

@@ -20,10 +20,13 @@ export function settingLines({ settings, profiles, nodes }: BundleDiff): readonl
   ];
 }
 
-const names = {
+/** What changes, or is wrong, about a profile. */
+export const profileNames = {
   mode: 'mode',
   established: 'forwarded packets of connections that stand:',
   invalid: 'forwarded packets of no connection:',
+  masqueraded: 'forwarded packets that are masqueraded:',
+  mark: 'the mark of packets that were masqueraded:',
   'source-ports': 'source ports of masqueraded connections:',
   sysctl: 'sysctl',
 } as const satisfies Record<ProfileChange['what'], string>;
@@ -31,9 +34,9 @@ const names = {
 /** `~ mode iptables → ipvs, scheduler rr` */
 function profileText({ what, family, old, new: fresh }: ProfileChange): string {
   const where = family === undefined ? '' : ` (${family})`;
-  if (old === undefined) return `+ ${names[what]} ${fresh}${where}`;
-  if (fresh === undefined) return `- ${names[what]} ${old}${where}`;
-  return `~ ${names[what]} ${old} → ${fresh}${where}`;
+  if (old === undefined) return `+ ${profileNames[what]} ${fresh}${where}`;
+  if (fresh === undefined) return `- ${profileNames[what]} ${old}${where}`;
+  return `~ ${profileNames[what]} ${old} → ${fresh}${where}`;
 }
 
 /** Lines of `sysctl.conf` are said with their profile. What makes up a mode is another text in every line, which nobody reads. */

@@ -1,0 +1,27 @@
+import { baseFile, type Family, isRuleError, readRule, type Rule } from '@sluice/bundle';
+import { toolOf } from './tools.ts';
+import type { View } from './view.ts';
+
+/** A rule of a base file. */
+export interface BaseRule {
+  readonly rule: Rule;
+  /** False: it has a guard, so it stands on some nodes only. */
+  readonly everywhere: boolean;
+}
+
+/** In place of a variable, where only matters that a rule is for some packets. */
+const stand = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' } as const satisfies Record<Family, string>;
+
+/** The rules of a profile's base files, in order, those that can be read: a node refuses a bundle with others. */
+export function baseRulesOf(view: View, profile: string, family: Family): readonly BaseRule[] {
+  const lines = (['first', 'last'] as const).flatMap((where) =>
+    (view.files.get(baseFile(profile, where, toolOf[family])) ?? '').split('\n'),
+  );
+  return lines.flatMap((line) => {
+    const [, guard, text] = /^(@\S+ )?(-A .*)$/.exec(line) ?? [];
+    if (text === undefined) return [];
+    const filled = text.replaceAll(/( -[io]) \$\{[^}]+\}/g, '$1 any0').replaceAll(/\$\{[^}]+\}/g, stand[family]);
+    const rule = readRule(filled, family);
+    return isRuleError(rule) ? [] : [{ rule, everywhere: guard === undefined }];
+  });
+}
