@@ -40,6 +40,7 @@ export class DemoNode {
       apiVersion: 'sluice.dev/v1alpha1',
       kind: 'SluicedConfig',
       node: host.name,
+      signatures: { policy: 'none' },
       bundle,
       state: join(own, 'state'),
       scanIntervalSeconds: 1,

@@ -100,6 +100,7 @@ export class SluicedNode {
       `bundle: ${this.directory}/rendered`,
       `state: ${this.directory}/state`,
       `backend: ${backend}`,
+      ...(/^signatures:/m.test(more) ? [] : ['signatures: {policy: none}']),
     ];
     // Probes that pass are believed at once, unless a test says otherwise.
     const trial = /^probation:/m.test(more) ? '' : 'probation: {seconds: 0}\n';

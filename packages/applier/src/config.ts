@@ -1,4 +1,4 @@
-import { compareText, parseCidr, type Place, type Problem } from '@sluice/bundle';
+import { compareText, parseCidr, type Place, type Problem, releaseLimits } from '@sluice/bundle';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';
 import { limits } from './limits.ts';
@@ -53,9 +53,19 @@ const schema = v.strictObject({
   apiVersion: v.literal('sluice.dev/v1alpha1'),
   kind: v.literal('SluicedConfig'),
   node: subdomain,
+  cluster: v.optional(v.pipe(v.string(), v.minLength(1))),
   bundle: v.optional(absolutePath, '/etc/sluice/rendered'),
   bundleOwner: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(2 ** 32 - 2))),
   state: v.optional(absolutePath, '/var/lib/sluice'),
+  signatures: v.optional(
+    v.strictObject({
+      policy: v.optional(v.picklist(['required', 'none']), 'required'),
+      allowedSigners: v.optional(absolutePath, '/etc/sluice/allowed_signers'),
+      threshold: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(releaseLimits.signaturesMax)), 1),
+      floor: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(releaseLimits.serialMax)), 0),
+    }),
+    {},
+  ),
   backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
   takeOver: v.optional(v.literal('kube-proxy')),
   allowPartial: v.optional(v.boolean(), false),

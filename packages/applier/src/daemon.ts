@@ -149,6 +149,7 @@ export class Daemon {
       );
       return;
     }
+    status.accepted(arrival.release, arrival.alarms ?? []);
     const machine = this.#parts.machine();
     if (journal.held !== undefined || (arrival.tree === this.#done?.tree && machine === this.#done.machine)) return;
     const outcome = await this.#put(arrival.tree);

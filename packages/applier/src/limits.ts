@@ -16,6 +16,8 @@ export const limits = {
   xtablesLockSeconds: 5,
   /** A legacy tool that did not get the lock (exit code 4) is asked again this often. */
   xtablesLockAttemptsMax: 3,
+  /** One signature; OpenSSH needs 5 ms. */
+  verifyTimeoutMs: 10_000,
   commandOutputBytesMax: 256 * 1024 * 1024,
 
   /**

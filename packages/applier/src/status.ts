@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { compareText, type Problem, type ProblemCode } from '@sluice/bundle';
+import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ProxyMetrics } from './metrics.ts';
 import type { Outcome } from './rollout/outcome.ts';
@@ -11,6 +11,10 @@ export interface StatusReport {
   readonly healthy: boolean;
   readonly generation: number | null;
   readonly version: string | null;
+  /** Whether bundles must be signed; null before the config said so. */
+  readonly signatures: 'required' | 'none' | null;
+  /** The release that was accepted last, where signatures are required. */
+  readonly release: Accepted | null;
   /** What is not as it should be, by code; empty when all is well. */
   readonly alarms: Readonly<Record<string, string>>;
 }
@@ -18,7 +22,12 @@ export interface StatusReport {
 /** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
 const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION', 'FIGHT']);
 /** Alarms that no other bundle clears. */
-const lastingAlarms: ReadonlySet<string> = new Set(['STRANGERS', 'HEALTH_PORT']);
+const lastingAlarms: ReadonlySet<string> = new Set([
+  'STRANGERS',
+  'HEALTH_PORT',
+  'RELEASE_EXPIRED',
+  'RELEASE_SIGNERS_CHANGED',
+]);
 type AlarmCode =
   | ProblemCode
   | 'KERNEL'
@@ -41,6 +50,11 @@ export class Status {
   readonly #generation: Gauge;
   readonly #alarmGauge: Gauge<'code'>;
   readonly #duration: Histogram;
+  readonly #required: Gauge;
+  readonly #serial: Gauge;
+  readonly #expires: Gauge;
+  #signatures: 'required' | 'none' | null = null;
+  #release: Accepted | null = null;
   #standing: Generation | undefined;
   #beatMs: number;
 
@@ -75,6 +89,13 @@ export class Status {
       labelNames: ['code'],
       registers,
     });
+    const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
+    this.#required = gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is taken');
+    this.#serial = gauge(
+      'sluice_release_serial',
+      'The serial of the release that was accepted last; 0 before the first',
+    );
+    this.#expires = gauge('sluice_release_expires_timestamp_seconds', 'When that release expires; 0 for never');
     this.#duration = new Histogram({
       name: 'sluice_apply_duration_seconds',
       help: 'From a complete bundle to its outcome',
@@ -102,6 +123,22 @@ export class Status {
     if (generation) this.clear('NO_GENERATION');
     this.#generation.set(generation?.number ?? -1);
     this.#proxy.stands(generation);
+  }
+
+  /** What the config asks for. */
+  signatures(policy: 'required' | 'none'): void {
+    this.#signatures = policy;
+    this.#required.set(policy === 'required' ? 1 : 0);
+  }
+
+  /** A release was taken, or still stands in the directory; what is to be known of it stands as alarms until that changes. */
+  accepted(release: Accepted | undefined, alarms: readonly Problem[]): void {
+    if (release === undefined) return;
+    this.#release = release;
+    this.#serial.set(release.serial);
+    this.#expires.set(release.expires === undefined ? 0 : Date.parse(release.expires) / 1000);
+    this.clear('RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED');
+    for (const { code, message } of alarms) this.raise(code, message);
   }
 
   raise(code: AlarmCode, why: string): void {
@@ -140,6 +177,8 @@ export class Status {
       healthy: this.healthy,
       generation: this.#standing?.number ?? null,
       version: this.#standing?.version ?? null,
+      signatures: this.#signatures,
+      release: this.#release,
       alarms,
     };
   }

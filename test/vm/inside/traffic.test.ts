@@ -55,7 +55,13 @@ async function applyOn(node: Host, bundle: string, prefix: string): Promise<void
     if (existsSync(`/proc/sys/${key}`)) writeFileSync(`/proc/sys/${key}`, value);
   }
   const directory = `${prefix}-${node.name}`;
-  const fields = ['apiVersion: sluice.dev/v1alpha1', 'kind: SluicedConfig', `node: ${node.name}`, 'backend: nft'];
+  const fields = [
+    'apiVersion: sluice.dev/v1alpha1',
+    'kind: SluicedConfig',
+    `node: ${node.name}`,
+    'backend: nft',
+    'signatures: {policy: none}',
+  ];
   writeFileSync(`${directory}.yaml`, `${[...fields, `state: ${directory}-state`].join('\n')}\n`);
   const command = [process.execPath, sluiced, 'apply', bundle, '-c', `${directory}.yaml`];
   await node.run(command, { timeoutMs: 120_000 });

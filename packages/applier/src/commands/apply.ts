@@ -3,6 +3,7 @@ import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
 import { type Change, describeFlip } from '../transaction/transaction.ts';
 import { stepsOf } from '../transaction/way.ts';
+import { gateOf } from './gate.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
@@ -16,7 +17,7 @@ export interface ApplyOptions extends CommonOptions {
 export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
-  const arrival = await new Inbox(directory, config.node, Date.now).look();
+  const arrival = await new Inbox(directory, config.node, Date.now, undefined, gateOf(config, !options.dryRun)).look();
   if (arrival.kind === 'refused') throw new CommandError(arrival.problems);
   if (arrival.kind === 'absent') {
     const problem = {
@@ -27,6 +28,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     } as const;
     throw new CommandError([problem]);
   }
+  tellProblems(arrival.alarms ?? [], terminal);
   const report = (event: string, details: object): void => {
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
   };

@@ -1,10 +1,12 @@
 import { get } from 'node:http';
+import type { Accepted } from '@sluice/bundle';
 import type { Config } from '../config.ts';
+import { ReleaseFloor } from '../inbox/release-floor.ts';
 import { peek } from '../journal/journal.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
-import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface InspectOptions extends CommonOptions {
   readonly output?: string;
@@ -29,6 +31,9 @@ interface Summary {
   readonly generation: number | null;
   readonly version: string | null;
   readonly backend: string | null;
+  readonly signatures: 'required' | 'none';
+  /** The release that was accepted last, where signatures are required. */
+  readonly release: Accepted | null;
   readonly open: string | null;
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
@@ -43,11 +48,19 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
     generation: record?.current?.number ?? null,
     version: record?.current?.version ?? null,
     backend: record?.backend ?? null,
+    signatures: config.signatures.policy,
+    release: config.signatures.policy === 'required' ? acceptedOf(config.state) : null,
     open: record?.open?.version ?? null,
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
     daemon,
   };
+}
+
+function acceptedOf(state: string): Accepted | null {
+  const accepted = new ReleaseFloor(state).read();
+  if (accepted && 'problem' in accepted) throw new CommandError([accepted.problem]);
+  return accepted ?? null;
 }
 
 function printStatus(summary: Summary): string {
@@ -59,6 +72,9 @@ function printStatus(summary: Summary): string {
     `rule store  ${summary.backend ?? 'not chosen yet'}`,
   ];
   lines.push(`daemon      ${daemon === null ? 'does not answer' : daemon.healthy ? 'healthy' : 'not healthy'}`);
+  lines.push(`signatures  ${summary.signatures === 'none' ? 'NONE: any bundle is taken' : 'required'}`);
+  if (summary.release)
+    lines.push(`release     serial ${summary.release.serial}, signed by ${summary.release.signers.join(', ')}`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
   if (summary.open !== null)
     lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);

@@ -10,6 +10,7 @@ import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
+import { gateOf } from './gate.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, loadConfig } from './terminal.ts';
 
@@ -37,6 +38,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const { monotonicMs } = surroundings;
   const scanIntervalMs = config.scanIntervalSeconds * 1000;
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
+  status.signatures(config.signatures.policy);
+  if (config.signatures.policy === 'none')
+    log.warn({}, 'signatures: {policy: none}: bundles are taken from whoever can write them');
   const session = await openSession(config, 'change', (event, details) => {
     if (event !== 'strangers') return log.info(details, event);
     if (details['chains'] === 0) return status.clear('STRANGERS');
@@ -55,7 +59,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const daemon = new Daemon({
     keeper: session.keeper,
     journal: session.journal,
-    inbox: new Inbox(config.bundle, config.node, Date.now, trustOf(config.bundleOwner)),
+    inbox: new Inbox(config.bundle, config.node, Date.now, trustOf(config.bundleOwner), gateOf(config, true)),
     status,
     log,
     machine: () => JSON.stringify(interfaceAddresses()),

@@ -28,6 +28,8 @@ export interface CommonOptions {
   readonly config?: string;
   readonly node?: string;
   readonly state?: string;
+  /** Wins over the policy of the config. */
+  readonly signatures?: 'required' | 'none';
   /** False with `--no-rehearse`. */
   readonly rehearse?: boolean;
 }
@@ -52,6 +54,7 @@ export function loadConfig(options: CommonOptions): Config {
     ...config,
     ...(options.node ? { node: options.node } : {}),
     ...(options.state ? { state: options.state } : {}),
+    ...(options.signatures ? { signatures: { ...config.signatures, policy: options.signatures } } : {}),
     ...(options.rehearse === false ? { rehearse: false } : {}),
   };
 }

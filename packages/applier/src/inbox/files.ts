@@ -1,4 +1,15 @@
-import { completeFile, completeText, fileDigest, readPath, sumsText, treeDigest } from '@sluice/bundle';
+import {
+  completeFile,
+  completeText,
+  fileDigest,
+  isReleaseFile,
+  isSignatureFile,
+  readPath,
+  releaseFile,
+  sumsFile,
+  sumsMisfit,
+  treeDigest,
+} from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import type { OpenDirectory } from './descend.ts';
 import { hasEntry, type Seen, type Stamp, walk } from './read.ts';
@@ -12,14 +23,22 @@ interface Known {
   readonly text: string | undefined;
 }
 
+/** What only a release has, as it lies there. `sums` fits the files; nothing else was looked at. */
+export interface Seal {
+  readonly sums: string;
+  readonly release: string | undefined;
+  /** File → text. */
+  readonly signatures: ReadonlyMap<string, string>;
+}
+
 /** A tree that is complete, by its own word. */
 export interface Tree {
   readonly files: ReadonlyMap<string, string>;
   /** Equal for equal trees. */
   readonly digest: string;
+  /** Of a release. */
+  readonly seal?: Seal;
 }
-
-const sumsFile = 'SHA256SUMS';
 
 /**
  * A bundle in plain files: a release, or what `sluice render` wrote.
@@ -59,8 +78,20 @@ export class PlainFiles {
     checkSeal(digests, (path) => this.#known.get(path)?.text);
     const files = new Map<string, string>();
     for (const [path, { text }] of this.#known) if (text !== undefined && readPath(path)) files.set(path, text);
-    this.#last = { files, digest: treeDigest(digests) };
+    const seal = this.#seal();
+    this.#last = { files, digest: treeDigest(digests), ...(seal ? { seal } : {}) };
     return this.#last;
+  }
+
+  #seal(): Seal | undefined {
+    const sums = this.#known.get(sumsFile)?.text;
+    if (sums === undefined) return undefined;
+    const signatures = [...this.#known].filter(([path]) => isSignatureFile(path));
+    return {
+      sums,
+      release: this.#known.get(releaseFile)?.text,
+      signatures: new Map(signatures.map(([path, { text }]) => [path, text ?? ''])),
+    };
   }
 
   #update(directory: OpenDirectory): boolean {
@@ -84,16 +115,12 @@ export class PlainFiles {
   #copy(file: Seen): Known {
     const { path } = file;
     const kind = readPath(path);
-    const seal = path === sumsFile || path === completeFile;
-    if (!kind && !seal && !isRelease(path) && !path.startsWith('.sluice-')) throw stranger(path);
+    const seal = path === completeFile || isReleaseFile(path);
+    if (!kind && !seal && !path.startsWith('.sluice-')) throw stranger(path);
     const { bytes, stamp } = file.read();
     const wanted = seal || (kind && (kind.kind !== 'node' || kind.node === this.#node));
     return { stamp, digest: fileDigest(bytes), text: wanted ? bytes.toString('utf8') : undefined };
   }
-}
-
-function isRelease(path: string): boolean {
-  return path === 'release.yaml' || path === 'SHA256SUMS.sig';
 }
 
 export function stranger(path: string): InboxError {
@@ -107,8 +134,9 @@ export function stranger(path: string): InboxError {
 function checkSeal(digests: ReadonlyMap<string, string>, text: (path: string) => string | undefined): void {
   const sums = text(sumsFile);
   if (sums !== undefined) {
-    if (sums === sumsText(digests)) return;
-    throw incomplete('SHA256SUMS does not name exactly the files that are there');
+    const misfit = sumsMisfit(sums, digests);
+    if (misfit === undefined) return;
+    throw incomplete(`SHA256SUMS does not fit the files that are there: ${misfit}`);
   }
   const complete = text(completeFile);
   if (complete === undefined) throw incomplete('it has neither SHA256SUMS nor .sluice-complete');

@@ -99,7 +99,7 @@ describe('a release', () => {
     seal();
     expect((await inboxOf().look()).kind).toBe('bundle');
     writeFileSync(`${bundle}/nodes/${sampleNode}/node.yaml`, 'changed');
-    expect(why(await inboxOf().look())).toContain('SHA256SUMS does not name exactly');
+    expect(why(await inboxOf().look())).toContain('SHA256SUMS does not fit');
   });
 });
 

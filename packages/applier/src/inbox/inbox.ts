@@ -1,14 +1,22 @@
 import { statSync } from 'node:fs';
-import { completeFile, type Problem } from '@sluice/bundle';
+import { type Accepted, completeFile, type Problem } from '@sluice/bundle';
 import { descend, type OpenDirectory } from './descend.ts';
 import { PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';
 import { hasEntry } from './read.ts';
+import type { ReleaseGate } from './release-gate.ts';
 import { InboxError, type Trust } from './trust.ts';
 
 /** What a look at the bundle directory found. */
 export type Arrival =
-  | { readonly kind: 'bundle'; readonly tree: Tree }
+  | {
+      readonly kind: 'bundle';
+      readonly tree: Tree;
+      /** Where signatures are required: which release it is. */
+      readonly release?: Accepted;
+      /** What a person should know of a release that is taken all the same. */
+      readonly alarms?: readonly Problem[];
+    }
   /** The directory is not there. That changes nothing: removal is not a command. */
   | { readonly kind: 'absent' }
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
@@ -24,15 +32,18 @@ export class Inbox {
   readonly #plain: PlainFiles;
   readonly #git: GitTree;
   readonly #trust: Trust | undefined;
+  readonly #gate: ReleaseGate | undefined;
   #wasRendered = false;
 
   /**
    * @param nowMs the time of day
    * @param trust whose files are taken; left out where a person names the directory and so vouches for it
+   * @param gate which releases are taken; left out where signatures are not required
    */
-  constructor(directory: string, node: string, nowMs: () => number, trust?: Trust) {
+  constructor(directory: string, node: string, nowMs: () => number, trust?: Trust, gate?: ReleaseGate) {
     this.#directory = directory;
     this.#trust = trust;
+    this.#gate = gate;
     this.#plain = new PlainFiles(node, nowMs, trust);
     this.#git = new GitTree(node);
   }
@@ -42,7 +53,7 @@ export class Inbox {
     try {
       const top = descend(this.#directory, this.#trust);
       try {
-        return { kind: 'bundle', tree: await this.#read(top) };
+        return await this.#admit(await this.#read(top));
       } finally {
         top.close();
       }
@@ -59,6 +70,12 @@ export class Inbox {
         problems: [problemOf(new InboxError(`Cannot read ${this.#directory}: ${message}`, hint))],
       };
     }
+  }
+
+  async #admit(tree: Tree): Promise<Arrival> {
+    const verdict = await this.#gate?.check(tree);
+    if (verdict?.kind === 'refused') return verdict;
+    return { kind: 'bundle', tree, ...(verdict ? { release: verdict.release, alarms: verdict.alarms } : {}) };
   }
 
   async #read(top: OpenDirectory): Promise<Tree> {

@@ -1,0 +1,354 @@
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type BundleFiles, makeRelease, printRelease, type Release, type ReleaseTerms, sumsOf } from '@sluice/bundle';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { runChildren } from '../kernel/run.ts';
+import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { type Arrival, Inbox } from './inbox.ts';
+import { type GateRules, ReleaseGate } from './release-gate.ts';
+import { trustOf } from './trust.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluiced-gate-'));
+const directory = join(scratch, 'release');
+const state = join(scratch, 'state');
+const signersFile = join(scratch, 'allowed_signers');
+const keys = ['alice', 'bob', 'mallory'] as const;
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+for (const name of keys)
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
+
+const lineOf = (name: string, options = 'namespaces="sluice-release"'): string =>
+  `${name} ${options} ${readFileSync(join(scratch, `${name}.pub`), 'utf8')
+    .split(' ')
+    .slice(0, 2)
+    .join(' ')}\n`;
+const allow = (...lines: readonly string[]): void => writeFileSync(signersFile, lines.join(''), { mode: 0o644 });
+const signatureOf = (name: string, sums: string): string =>
+  execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', 'sluice-release', '-f', join(scratch, name)], {
+    input: sums,
+    encoding: 'utf8',
+  });
+
+interface Made extends Partial<ReleaseTerms> {
+  readonly files?: BundleFiles;
+  readonly change?: (release: Release) => Release;
+  readonly by?: readonly string[];
+}
+
+/** Publishes a release where the node looks for it, signed by alice unless told otherwise. */
+function publish({
+  serial = 5,
+  expires,
+  files = sampleBundle(),
+  change = (one) => one,
+  by = ['alice'],
+}: Made = {}): void {
+  const made = makeRelease(files, { serial, source: 'c'.repeat(40), ...(expires ? { expires } : {}) });
+  if (!('serial' in made)) throw new Error(JSON.stringify(made));
+  const text = printRelease(change(made));
+  const sums = sumsOf(files, text);
+  rmSync(directory, { recursive: true, force: true });
+  writeBundle(directory, files);
+  rmSync(join(directory, '.sluice-complete'));
+  writeFileSync(join(directory, 'release.yaml'), text);
+  writeFileSync(join(directory, 'SHA256SUMS'), sums);
+  for (const [index, name] of by.entries())
+    writeFileSync(join(directory, index === 0 ? 'SHA256SUMS.sig' : `SHA256SUMS.${name}.sig`), signatureOf(name, sums));
+}
+
+const noon = Date.parse('2026-12-01T12:00:00Z');
+/** A new process looks: nothing is remembered but what is on the disk. */
+function look(rules: Partial<GateRules> = {}, nowMs = noon, remember = true): Promise<Arrival> {
+  const all = { node: sampleNode, state, allowedSigners: signersFile, threshold: 1, floor: 0, ...rules };
+  const gate = new ReleaseGate(all, { run: runChildren(), nowMs: () => nowMs, trust: trustOf(undefined), remember });
+  return new Inbox(directory, all.node, () => nowMs, undefined, gate).look();
+}
+/** What the node says, in one line. */
+async function said(...how: Parameters<typeof look>): Promise<string> {
+  const arrival = await look(...how);
+  if (arrival.kind === 'absent') return 'absent';
+  if (arrival.kind === 'refused')
+    return `refused ${arrival.problems.map(({ code, message }) => `${code} ${message}`).join()}`;
+  const alarms = (arrival.alarms ?? []).map(({ code }) => ` ${code}`).join('');
+  return `serial ${arrival.release?.serial} by ${arrival.release?.signers.join()}${alarms}`;
+}
+
+beforeEach(() => {
+  rmSync(state, { recursive: true, force: true });
+  rmSync(directory, { recursive: true, force: true });
+  allow(lineOf('alice'), lineOf('bob'));
+});
+
+describe('a release that is as it should be', () => {
+  test('is taken with the files that the node needs', async () => {
+    publish();
+    const arrival = await look();
+    expect(arrival).toMatchObject({ kind: 'bundle', release: { cluster: 'test', serial: 5, signers: ['alice'] } });
+    expect(arrival.kind === 'bundle' && arrival.tree.files.has('cluster.yaml')).toBe(true);
+  });
+
+  test('needs as many signers as the threshold says; more, and strangers, do no harm', async () => {
+    publish();
+    expect(await said({ threshold: 2 })).toContain('good signatures of alice only, 2 needed');
+    publish({ by: ['alice', 'mallory', 'bob'] });
+    expect(await said({ threshold: 2 })).toBe('serial 5 by alice,bob');
+  });
+
+  test('may lack what other nodes run', async () => {
+    const files = sampleBundle();
+    files.set('nodes/node-b/node.yaml', files.get(`nodes/${sampleNode}/node.yaml`) as string);
+    publish({ files });
+    rmSync(join(directory, 'nodes/node-b'), { recursive: true });
+    expect(await said()).toBe('serial 5 by alice');
+  });
+
+  test('that a dry run has seen is not remembered', async () => {
+    publish({ serial: 9 });
+    expect(await said({}, noon, false)).toContain('serial 9');
+    publish({ serial: 8 });
+    expect(await said()).toContain('serial 8');
+  });
+});
+
+/** What a node has run before each attack: serial 5, by alice. */
+async function acceptFive(): Promise<void> {
+  publish({ serial: 5 });
+  await look();
+}
+const other = sampleBundle({ services: { 'shop/web': [7] } });
+const at = (path: string): string => join(directory, path);
+const web = 'profiles/default/services/shop/web.iptables';
+
+describe('attacks', () => {
+  const attacks: readonly (readonly [string, () => void, string, Partial<GateRules>?])[] = [
+    ['rollback: an older release', () => publish({ serial: 4 }), 'RELEASE_SERIAL'],
+    [
+      'rollback after the state was lost: below the floor of the config',
+      () => (rmSync(state, { recursive: true }), publish({ serial: 4 })),
+      'below the floor 5',
+      { floor: 5 },
+    ],
+    [
+      'rollback after the record was cut',
+      () => writeFileSync(join(state, 'release.json'), '{"schema":1'),
+      'NODE_STATE_INVALID',
+    ],
+    [
+      'rollback by a record of serial 0',
+      () =>
+        writeFileSync(
+          join(state, 'release.json'),
+          JSON.stringify({ schema: 1, cluster: 'test', serial: 0, digest: 'a'.repeat(64), signers: [] }),
+        ),
+      'NODE_STATE_INVALID',
+    ],
+    [
+      'equivocation: the same serial with other content',
+      () => publish({ serial: 5, files: other }),
+      'RELEASE_EQUIVOCATION',
+    ],
+    ['fast-forward: a serial far ahead', () => publish({ serial: 1_000_006 }), 'more than 1000000 ahead'],
+    [
+      'wrong node: a release without this one',
+      () => publish({ serial: 6, change: (one) => ({ ...one, nodes: {} }) }),
+      'RELEASE_ELSEWHERE',
+    ],
+    [
+      'wrong node: the name of a property of every object',
+      () => publish({ serial: 6 }),
+      'has no node constructor',
+      { node: 'constructor' },
+    ],
+    [
+      'wrong cluster: other than before',
+      () =>
+        publish({
+          serial: 6,
+          files: new Map([
+            ...other,
+            ['cluster.yaml', (other.get('cluster.yaml') as string).replace('name: test', 'name: prod')],
+          ]),
+        }),
+      'RELEASE_ELSEWHERE',
+    ],
+    ['wrong cluster: other than in the config', () => publish({ serial: 6 }), 'RELEASE_ELSEWHERE', { cluster: 'prod' }],
+    [
+      'mix and match: a file of another release',
+      () => (publish({ serial: 6 }), writeFileSync(at(web), other.get(web) as string)),
+      'another digest',
+    ],
+    [
+      'splice: release.yaml of another release',
+      () => {
+        publish({ serial: 7, files: other });
+        copyFileSync(at('release.yaml'), join(scratch, 'kept'));
+        publish({ serial: 6 });
+        copyFileSync(join(scratch, 'kept'), at('release.yaml'));
+      },
+      'another digest',
+    ],
+    [
+      'splice: SHA256SUMS of another release',
+      () => {
+        publish({ serial: 7, files: other });
+        copyFileSync(at('SHA256SUMS'), join(scratch, 'kept'));
+        publish({ serial: 6 });
+        copyFileSync(join(scratch, 'kept'), at('SHA256SUMS'));
+      },
+      'another digest',
+    ],
+    [
+      'splice: the signature of another release',
+      () => {
+        publish({ serial: 7, files: other });
+        copyFileSync(at('SHA256SUMS.sig'), join(scratch, 'kept'));
+        publish({ serial: 6 });
+        copyFileSync(join(scratch, 'kept'), at('SHA256SUMS.sig'));
+      },
+      'ssh-keygen refuses it',
+    ],
+    ['a file removed', () => (publish({ serial: 6 }), rmSync(at(web))), 'named and not there'],
+    ['cluster.yaml removed', () => (publish({ serial: 6 }), rmSync(at('cluster.yaml'))), 'named and not there'],
+    [
+      'a file added',
+      () => (publish({ serial: 6 }), writeFileSync(at('profiles/default/services/shop/evil.iptables'), '')),
+      'does not name',
+    ],
+    [
+      'endless data: a signature of 1 MiB',
+      () => (publish({ serial: 6 }), writeFileSync(at('SHA256SUMS.sig'), 'A'.repeat(1 << 20))),
+      'larger than 16384',
+    ],
+    [
+      'endless data: 17 signatures',
+      () => {
+        publish({ serial: 6 });
+        for (let one = 0; one < 16; one++) copyFileSync(at('SHA256SUMS.sig'), at(`SHA256SUMS.s${one}.sig`));
+      },
+      'more than 16',
+    ],
+    [
+      'endless data: a file of 9 MiB',
+      () => (publish({ serial: 6 }), writeFileSync(at('release.yaml'), Buffer.alloc(9 << 20, '#'))),
+      'larger than',
+    ],
+    ['no signature', () => publish({ serial: 6, by: [] }), 'no good signature'],
+    ['a signature of somebody else', () => publish({ serial: 6, by: ['mallory'] }), 'not in allowed_signers'],
+    [
+      'no release at all, but a complete bundle',
+      () => (rmSync(directory, { recursive: true }), writeBundle(directory, other)),
+      'it is no release',
+    ],
+    [
+      'a release without release.yaml',
+      () => {
+        publish({ serial: 6 });
+        rmSync(at('release.yaml'));
+        const sums = readFileSync(at('SHA256SUMS'), 'utf8').replace(/.*release\.yaml\n/, '');
+        writeFileSync(at('SHA256SUMS'), sums);
+        writeFileSync(at('SHA256SUMS.sig'), signatureOf('alice', sums));
+      },
+      'RELEASE_INVALID',
+    ],
+    [
+      'a feature that this node does not know',
+      () => publish({ serial: 6, change: (one) => ({ ...one, requires: ['mode-nftables' as 'mode-ipvs'] }) }),
+      'RELEASE_INVALID',
+    ],
+    [
+      'allowed_signers that others may write',
+      () => (publish({ serial: 6 }), chmodSync(signersFile, 0o666)),
+      'can be written by others',
+    ],
+    [
+      'allowed_signers that is a link',
+      () => {
+        publish({ serial: 6 });
+        renameSync(signersFile, `${signersFile}.real`);
+        symlinkSync(`${signersFile}.real`, signersFile);
+      },
+      'SIGNERS_INVALID',
+    ],
+    ['allowed_signers that is gone', () => (publish({ serial: 6 }), rmSync(signersFile)), 'SIGNERS_INVALID'],
+    ['allowed_signers that is empty', () => (publish({ serial: 6 }), allow('')), '0 principals'],
+    [
+      'an allowed_signers line that is good for everything',
+      () => (publish({ serial: 6 }), allow(lineOf('bob'), lineOf('alice', '').replace('  ', ' '))),
+      'SIGNERS_INVALID',
+    ],
+    [
+      'a key that expired',
+      () => (publish({ serial: 6 }), allow(lineOf('alice', 'namespaces="sluice-release",valid-before="20200101Z"'))),
+      'expired',
+    ],
+  ];
+  const rows = attacks.map(([title, attack, expected, rules = {}]) => ({ title, attack, expected, rules }));
+  test.each(rows)('$title: refused, and the next good release is taken', async ({ attack, expected, rules }) => {
+    await acceptFive();
+    attack();
+    expect(await said(rules)).toMatch(new RegExp(`^refused .*${expected}`));
+    rmSync(signersFile, { force: true });
+    allow(lineOf('alice'), lineOf('bob'));
+    if (expected === 'NODE_STATE_INVALID') rmSync(join(state, 'release.json'));
+    publish({ serial: 6 });
+    expect(await said()).toBe('serial 6 by alice');
+  });
+
+  test('freeze: an expired release is an alarm, and is taken and kept all the same', async () => {
+    publish({ expires: '2026-12-01T12:00:00Z' });
+    expect(await said({}, noon - 1000)).toBe('serial 5 by alice');
+    expect(await said()).toBe('serial 5 by alice RELEASE_EXPIRED');
+    publish({ serial: 6, expires: '2026-11-01T00:00:00Z' });
+    expect(await said()).toBe('serial 6 by alice RELEASE_EXPIRED');
+  });
+});
+
+describe('what was accepted once stays so', () => {
+  test.each([
+    ['the key was withdrawn', () => allow(lineOf('bob'))],
+    [
+      'the key expired, or the clock went wrong',
+      () => allow(lineOf('alice', 'namespaces="sluice-release",valid-after="29990101Z"')),
+    ],
+    ['allowed_signers is gone', () => rmSync(signersFile)],
+    ['the signature was lost', () => rmSync(at('SHA256SUMS.sig'))],
+  ])('when %s: an alarm, and the same release', async (_title, lose) => {
+    await acceptFive();
+    lose();
+    expect(await said()).toBe('serial 5 by alice RELEASE_SIGNERS_CHANGED');
+  });
+
+  test('but a changed byte is no longer what was accepted', async () => {
+    await acceptFive();
+    appendFileSync(at('cluster.yaml'), '# x\n');
+    expect(await said()).toContain('BUNDLE_INCOMPLETE');
+  });
+
+  test('a state directory that cannot be written keeps the node where it is', async () => {
+    publish();
+    writeFileSync(state, 'a file in its place');
+    expect(await said()).toContain('NODE_STATE_INVALID');
+  });
+
+  test('a copy elsewhere with a signature more is the same release', async () => {
+    await acceptFive();
+    mkdirSync(join(scratch, 'copy'), { recursive: true });
+    cpSync(directory, join(scratch, 'copy'), { recursive: true });
+    writeFileSync(at('SHA256SUMS.bob.sig'), signatureOf('bob', readFileSync(at('SHA256SUMS'), 'utf8')));
+    expect(await said()).toBe('serial 5 by alice');
+  });
+});

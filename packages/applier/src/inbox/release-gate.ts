@@ -1,0 +1,157 @@
+import {
+  type Accepted,
+  fileDigest,
+  isExpired,
+  isProblem,
+  type Problem,
+  readRelease,
+  refusedRelease,
+  unreachable,
+  unsigned,
+} from '@sluice/bundle';
+import type { Run } from '../kernel/run.ts';
+import { StateError } from '../store/state-error.ts';
+import type { Seal, Tree } from './files.ts';
+import { ReleaseFloor } from './release-floor.ts';
+import { loadSigners, whoSigned } from './release-signatures.ts';
+import type { Trust } from './trust.ts';
+
+/** What the node's config says about releases. */
+export interface GateRules {
+  readonly node: string;
+  readonly cluster?: string | undefined;
+  /** The state directory. */
+  readonly state: string;
+  readonly allowedSigners: string;
+  readonly threshold: number;
+  readonly floor: number;
+}
+
+export interface GateParts {
+  readonly run: Run;
+  /** The time of day. */
+  readonly nowMs: () => number;
+  /** Who may write `allowedSigners`. */
+  readonly trust: Trust;
+  /** False where nothing may be changed: what is accepted is not remembered. */
+  readonly remember: boolean;
+}
+
+export type Verdict =
+  | { readonly kind: 'accepted'; readonly release: Accepted; readonly alarms: readonly Problem[] }
+  | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
+
+/**
+ * Lets in releases that are signed, for this node, and not older than what it has had: packages/bundle/README.md, "What a node
+ * accepts". Of a release that was accepted before, the digest decides: a rotated key or a dead clock must not make what runs unusable.
+ */
+export class ReleaseGate {
+  readonly #rules: GateRules;
+  readonly #parts: GateParts;
+  readonly #floor: ReleaseFloor;
+
+  constructor(rules: GateRules, parts: GateParts) {
+    this.#rules = rules;
+    this.#parts = parts;
+    this.#floor = new ReleaseFloor(rules.state);
+  }
+
+  /** @param tree one whose files are those that its seal names */
+  async check({ seal }: Tree): Promise<Verdict> {
+    if (seal === undefined) return refused(noRelease);
+    const accepted = this.#floor.read();
+    if (accepted && 'problem' in accepted) return refused(accepted.problem);
+    const digest = fileDigest(seal.sums);
+    const signers = await this.#signers(seal);
+    if (accepted?.digest === digest) return this.#again(accepted, signers);
+    if ('problems' in signers) return { kind: 'refused', problems: signers.problems };
+    return this.#fresh(seal, digest, accepted, signers.principals);
+  }
+
+  /** Who signed, when they are enough. */
+  async #signers(seal: Seal): Promise<{ principals: readonly string[] } | { problems: readonly Problem[] }> {
+    const { allowedSigners, threshold } = this.#rules;
+    const signers = loadSigners(allowedSigners, this.#parts.trust);
+    if ('problems' in signers) return signers;
+    const never = unreachable(allowedSigners, signers, threshold);
+    if (never) return { problems: [never] };
+    const signed = await whoSigned(seal.sums, seal.signatures, signers, this.#parts.run);
+    if ('problems' in signed) return signed;
+    const tooFew = unsigned(signed, threshold);
+    return tooFew ? { problems: [tooFew] } : signed;
+  }
+
+  /** The release that was accepted: it stays so, and what has become of its signatures is told. */
+  #again(accepted: Accepted, signers: { problems: readonly Problem[] } | { principals: readonly string[] }): Verdict {
+    const changed =
+      'problems' in signers ? signers.problems.map(({ message }) => signersChanged(accepted.serial, message)) : [];
+    return { kind: 'accepted', release: accepted, alarms: [...this.#expired(accepted), ...changed] };
+  }
+
+  #fresh(seal: Seal, digest: string, accepted: Accepted | undefined, signers: readonly string[]): Verdict {
+    const release = readRelease(seal.release ?? '');
+    if (isProblem(release)) return refused(release);
+    const { node, cluster, floor } = this.#rules;
+    const problem = refusedRelease(release, digest, { node, cluster, floor, accepted });
+    if (problem) return refused(problem);
+    const { serial, expires } = release;
+    const fresh: Accepted = {
+      cluster: release.cluster,
+      serial,
+      digest,
+      signers,
+      ...(expires === undefined ? {} : { expires }),
+    };
+    const unwritable = this.#parts.remember ? this.#remember(fresh) : undefined;
+    return unwritable ? refused(unwritable) : { kind: 'accepted', release: fresh, alarms: this.#expired(fresh) };
+  }
+
+  /** Before anything is done with the release: a node that forgets what it has accepted can be led back. */
+  #remember(fresh: Accepted): Problem | undefined {
+    try {
+      this.#floor.write(fresh);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof StateError)) throw error;
+      return {
+        code: error.code,
+        level: 'error',
+        message: `Cannot take the release: ${error.message}`,
+        hint: error.hint,
+      };
+    }
+  }
+
+  #expired({ expires, serial }: Accepted): readonly Problem[] {
+    const now = `${new Date(this.#parts.nowMs()).toISOString().slice(0, 19)}Z`;
+    if (!isExpired(expires, now)) return [];
+    return [
+      {
+        code: 'RELEASE_EXPIRED',
+        level: 'warning',
+        message: `Cannot call release ${serial} current: it expired at ${expires}; its rules stay`,
+        hint: 'Ship a newer release; if there is one, find out what holds it back. Check the clock of the node',
+      },
+    ];
+  }
+}
+
+function refused(problem: Problem): Verdict {
+  return { kind: 'refused', problems: [problem] };
+}
+
+const noRelease: Problem = {
+  code: 'RELEASE_UNSIGNED',
+  level: 'error',
+  message: 'Cannot trust the bundle: it is no release, so nobody can have signed it',
+  hint: 'Make and sign one (`sluice release`, `sluice sign`), or write `signatures: {policy: none}` into sluiced.yaml to take what is not signed',
+};
+
+function signersChanged(serial: number, why: string): Problem {
+  return {
+    code: 'RELEASE_SIGNERS_CHANGED',
+    level: 'warning',
+    message: `Cannot verify release ${serial} any more, which this node accepted and keeps: ${why}`,
+    hint: 'If a key was withdrawn, ship a release that others have signed; if it was not, see allowed_signers and the clock of the node',
+  };
+}
