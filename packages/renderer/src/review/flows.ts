@@ -1,4 +1,5 @@
 import { compareText, type Family, type Packet, type Problem, TraceError } from '@sluice/bundle';
+import type { Apart } from './apart.ts';
 import { addressOf, destinationsOf, keyOf, loopback } from './destinations.ts';
 import type { Destination, Flow, FlowOutcome, NodeGroup, Source } from './flow.ts';
 import { groupNodes, type Slice } from './groups.ts';
@@ -21,6 +22,8 @@ export interface FlowQuestion {
   readonly family: Family;
   readonly destinations: readonly Destination[];
   readonly nodes: readonly string[];
+  /** What besides the rules tells nodes and sources apart, for some of the destinations. */
+  readonly apart?: (destinations: readonly Destination[]) => Apart;
 }
 
 /**
@@ -33,8 +36,9 @@ export interface FlowQuestion {
 export function* flowRows(views: readonly View[], question: FlowQuestion): Generator<FlowRow> {
   for (const [, unit] of unitsOf(views, question)) {
     const slices = views.map((view, at): Slice => ({ view, paths: unit.paths[at]! }));
-    for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices)) {
-      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations);
+    const apart = question.apart?.(unit.destinations);
+    for (const nodes of groupNodes(unit.nodes, question.profiles.at(-1)!, question.family, slices, apart)) {
+      yield* rowsOfGroup(slices, nodes, question.family, unit.destinations, apart);
     }
   }
 }
@@ -100,13 +104,14 @@ function* rowsOfGroup(
   nodes: NodeGroup,
   family: Family,
   destinations: readonly Destination[],
+  apart: Apart | undefined,
 ): Generator<FlowRow> {
   const name = nodes.nodes[0]!;
   const programs = slices.map((slice) => programOf(slice.view, nodeOf(slice.view, name), family, slice.paths));
   const { view } = slices.at(-1)!;
   const node = nodeOf(view, name);
   const own = factOf(node, family, 'address');
-  const sources = sourcesOf(view, node, family, programs);
+  const sources = sourcesOf(view, node, family, programs, apart?.networks);
   for (const destination of destinations) {
     const address = addressOf(destination, family, own);
     if (address === undefined) continue;

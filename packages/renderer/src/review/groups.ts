@@ -10,6 +10,7 @@ import {
   type RuleFile,
   type VirtualFile,
 } from '@sluice/bundle';
+import type { Apart } from './apart.ts';
 import type { NodeGroup } from './flow.ts';
 import { factOf, nodeOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt } from './tools.ts';
@@ -26,16 +27,21 @@ export interface Slice {
  * Parts the nodes of a profile into groups that the files treat alike: the same guards hold, and their own addresses lie in the
  * same of the networks that rules name. What differs within a group is only which address is whose.
  * @param slices the files of one bundle, or of both that are compared; a node must be there in each
+ * @param apart what else tells nodes apart
  */
 export function groupNodes(
   names: readonly string[],
   profile: string,
   family: Family,
   slices: readonly Slice[],
+  apart?: Apart,
 ): readonly NodeGroup[] {
   const questions = slices.map((slice) => questionsOf(slice));
   const groups = Map.groupBy(names, (name) =>
-    slices.map(({ view }, at) => answersOf(nodeOf(view, name), family, questions[at]!)).join('\n'),
+    [
+      ...slices.map(({ view }, at) => answersOf(nodeOf(view, name), family, questions[at]!)),
+      apart?.answerOf(nodeOf(slices.at(-1)!.view, name)),
+    ].join('\n'),
   );
   return [...groups.values()].map((nodes) => ({ profile, nodes: nodes.toSorted(compareText) }));
 }

@@ -153,3 +153,33 @@ test('a proof that fails for its base alone says so in its last line', () => {
   );
   expect(JSON.parse(printProof(proof, 'json'))).toMatchObject({ proved: false, faults: [{ what: 'established' }] });
 });
+
+/** Each treats alike what is declared to differ, so no rule is left that says that it differs. */
+test.each([
+  [
+    'a source range twice as wide',
+    '03-load-balancer',
+    service('web.iptables'),
+    (text: string) => text.replaceAll('-s 198.51.100.0/25', '-s 198.51.100.0/24'),
+  ],
+  [
+    'a local endpoint that every node sends to',
+    '07-policies',
+    'profiles/default/services/ops/node-log.iptables',
+    (text: string) => text.replaceAll(/^@(?:node=(?!node-1 )|nolocal=)\S+ .*\n/gm, '').replaceAll(/^@\S+ /gm, ''),
+  ],
+  [
+    'hints that no node follows',
+    '06-zones',
+    service('web.iptables'),
+    (text: string) => text.replaceAll(/^@zone=(?!a )\S+ .*\n/gm, '').replaceAll(/^@zone=a /gm, ''),
+  ],
+  [
+    'an endpoint that meets itself on every node',
+    '10-ipvs',
+    service('web.ipset'),
+    (text: string) => text.replaceAll(/^@node=\S+ (add KUBE-LOOP-BACK)/gm, '$1'),
+  ],
+] as const)('%s is a counter-example', (_title, example, path, edit) => {
+  expect(proofOf(edited(bundleOf(example), path, edit)).counterExamples).not.toEqual([]);
+});

@@ -8,6 +8,7 @@ import {
   type ResolvedNode,
   resolveNode,
 } from '@sluice/bundle';
+import { type Apart, apartBy } from './apart.ts';
 import { type Claim, claimsOf, type Declared, declaredIn } from './declared.ts';
 import { compareDestinations, destinationsOf, commonDestinations, loopback } from './destinations.ts';
 import { type Expected, expectedOf, type Manners } from './expected.ts';
@@ -129,7 +130,12 @@ function proveProfile(view: View, profile: string, family: Family): Done {
   const held: Held = { view, claims, manners: mannersOf(view, profile, family), carried: carriedBy(all, claims) };
   const counterExamples: CounterExample[] = [];
   let flows = 0;
-  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile) };
+  const apart = (asked: readonly Destination[]): Apart =>
+    apartBy(
+      asked.flatMap((destination) => claims.get(placeOf(destination))?.slice(0, 1) ?? []),
+      family,
+    );
+  const question = { profiles: [profile], family, destinations, nodes: nodesOfProfile(view, profile), apart };
   for (const { outcomes, ...row } of flowRows([view], question)) {
     flows++;
     const found = outcomes[0]!;

@@ -19,6 +19,7 @@ import type { View } from './view.ts';
  * The classes of sources that rules can tell apart on a node. Networks either hold each other or have nothing in common, so one
  * address from each of them, taken outside of the narrower ones, and one from outside of all stand for all addresses.
  * @param programs the rules of the node, in one bundle or in both that are compared
+ * @param declared networks that must be told apart, whether or not rules do
  * @returns each class once: first the node and its pods, then others by network
  */
 export function sourcesOf(
@@ -26,11 +27,14 @@ export function sourcesOf(
   node: NodeOf,
   family: Family,
   programs: readonly NodeProgram[],
+  declared: readonly string[] = [],
 ): readonly Source[] {
   const asked = askedOf(programs, family);
   const place = placesOf(view, node, family);
   const own = [place.podCIDR, place.clusterCIDR, place.address === undefined ? undefined : hostCidr(place.address)];
-  const networks = new Map([...own, ...asked.networks].flatMap(known).map((cidr) => [cidr.text, cidr]));
+  const networks = new Map(
+    [...own, ...asked.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
+  );
   const outside = representative(anywhere[family], [...networks.values()], usual[family]);
   const sources = [...networks.values()].flatMap((network) => {
     const address = representative(network, [...networks.values()]);

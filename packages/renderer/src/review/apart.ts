@@ -1,0 +1,51 @@
+import { cidrContains, type Family } from '@sluice/bundle';
+import type { Claim } from './declared.ts';
+import { clusterEndpoints, endpointsOf } from './expected.ts';
+import { factOf, type NodeOf } from './node.ts';
+
+/**
+ * What tells nodes and sources apart although no rule may: a wrong bundle treats alike what should differ, and who asks one node
+ * and one address for all of them would not see it.
+ */
+export interface Apart {
+  readonly networks: readonly string[];
+  /** Nodes with different answers are looked at one by one. */
+  readonly answerOf: (node: NodeOf) => string;
+}
+
+/** What Services declare differently for some nodes and sources: local endpoints, hints, source ranges. */
+export function apartBy(claims: readonly Claim[], family: Family): Apart {
+  const questions = claims.flatMap((claim) => questionsOf(claim, family));
+  const ranges = claims.flatMap(({ role, declared }) => (role === 'load-balancer' ? declared.notes.sourceRanges : []));
+  return {
+    networks: [...new Set(ranges)],
+    answerOf: (node) => questions.map((answer) => answer(node)).join('\n'),
+  };
+}
+
+type Question = (node: NodeOf) => string;
+
+function questionsOf(claim: Claim, family: Family): readonly Question[] {
+  const { mode, notes } = claim.declared;
+  const endpoints = endpointsOf(claim);
+  const questions: Question[] = [];
+  // In mode ipvs only an endpoint's own node sees it meet itself.
+  if (mode === 'ipvs' || notes.internalPolicy === 'Local' || notes.externalPolicy === 'Local') {
+    const holders = new Set(endpoints.map((endpoint) => endpoint.node));
+    questions.push(({ name }) => (holders.has(name) ? name : ''));
+  }
+  if (endpoints.some(({ hintZones, hintNodes }) => hintZones.length + hintNodes.length > 0)) {
+    questions.push((node) =>
+      clusterEndpoints(endpoints, node)
+        .map(({ text }) => text)
+        .join(' '),
+    );
+  }
+  if (claim.role === 'load-balancer' && notes.sourceRanges.length > 0) {
+    questions.push((node) => {
+      const own = factOf(node, family, 'address');
+      return own !== undefined && notes.sourceRanges.some((range) => cidrContains(range, own)) ? 'in' : 'out';
+    });
+  }
+  return questions;
+}
