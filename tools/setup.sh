@@ -82,3 +82,19 @@ prepare_guest() {
     apt-get update -qq >/dev/null 2>&1 || say 'the emulated guest is left out: the list of Debian packages cannot be fetched'
   fi
 }
+
+# The programs that build and try packages (tools/package, test/package). Never fatal: who needs one that is missing names it.
+prepare_package() {
+  if [ "$(id -u)" != 0 ]; then return 0; fi
+  missing=''
+  for wanted in binutils:strip patchelf:patchelf zstd:zstd debootstrap:debootstrap openssh-client:ssh-keygen \
+    binutils-aarch64-linux-gnu:aarch64-linux-gnu-strip qemu-user-static:qemu-aarch64-static; do
+    command -v "${wanted#*:}" >/dev/null 2>&1 || missing="$missing ${wanted%%:*}"
+  done
+  [ -e /usr/aarch64-linux-gnu/lib/libatomic.so.1 ] || missing="$missing libatomic1-arm64-cross"
+  [ -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6 ] || missing="$missing libstdc++6-arm64-cross"
+  # shellcheck disable=SC2086 # a list of words
+  if [ -n "$missing" ] && ! install_debian $missing; then
+    say "packages cannot be built here: these could not be installed:$missing"
+  fi
+}

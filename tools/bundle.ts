@@ -1,0 +1,43 @@
+/** Both programs as one JavaScript file each. */
+import { join } from 'node:path';
+import { build } from 'esbuild';
+
+/** Program → the package of the workspace that it is made of. */
+export const programs = { sluice: 'renderer', sluiced: 'applier' } as const;
+export type Program = keyof typeof programs;
+export const programNames = Object.keys(programs) as readonly Program[];
+
+/** The oldest Node that the libraries inside support; the same number as `engines` of package.json, without the minor. */
+export const oldestNode = 24;
+
+/** Packages in CommonJS inside call `require`, which a module does not have by itself. */
+const needsRequire = `import { createRequire as createRequireOfBundle } from 'node:module';
+const require = createRequireOfBundle(import.meta.url);`;
+
+const checksNode = (name: Program): string => `if (Number.parseInt(process.versions.node, 10) < ${oldestNode}) {
+  process.stderr.write('${name}: Cannot run on Node ' + process.versions.node + '\\n  Install Node ${oldestNode} or newer\\n');
+  process.exit(2);
+}`;
+
+/**
+ * Writes a program with everything it imports as one minified module. The same sources give the same bytes, wherever the checkout is.
+ * @param root the checkout
+ * @param forAnyNode whether it starts by itself with whatever Node is there; else a Node is put around it
+ */
+export async function bundleProgram(root: string, name: Program, outfile: string, forAnyNode: boolean): Promise<void> {
+  const banner = forAnyNode ? ['#!/usr/bin/env node', needsRequire, checksNode(name)] : [needsRequire];
+  await build({
+    absWorkingDir: root,
+    entryPoints: [join(root, 'packages', programs[name], 'src', 'main.ts')],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: `node${oldestNode}`,
+    minify: true,
+    keepNames: true,
+    legalComments: 'none',
+    banner: { js: banner.join('\n') },
+    logLevel: 'warning',
+  });
+}

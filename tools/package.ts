@@ -1,0 +1,111 @@
+/** `./dev package`: everything that a release hands out, into dist/release. The same commit gives the same bytes. */
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { buildArchive } from './package/archive.ts';
+import { buildDeb, type Release } from './package/deb.ts';
+import { buildExecutables } from './package/executable.ts';
+import { buildImage } from './package/image.ts';
+import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
+import { PackageError, requireTools, run } from './package/run.ts';
+import { billOfMaterials, type Native } from './package/sbom.ts';
+import { layOut } from './package/tree.ts';
+
+const root = join(import.meta.dirname, '..');
+
+/** Executables → trees → packages, an architecture after the other; then the image, the parts list and the sums. */
+async function main(): Promise<void> {
+  const { archs, target } = wanted();
+  requireTools();
+  const release = { version: rootPackage().version, epoch: epoch() };
+  rmSync(target, { recursive: true, force: true });
+  mkdirSync(target, { recursive: true });
+  const work = mkdtempSync(join(target, '.work-'));
+  try {
+    await buildAll(archs, release, work, target);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+async function buildAll(archs: readonly Arch[], release: Release, work: string, target: string): Promise<void> {
+  for (const arch of archs) {
+    const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
+    await buildExecutables(root, arch, executables);
+    layOut(root, executables, tree);
+    say(target, buildDeb(root, tree, arch, release, target));
+    say(target, buildArchive(root, tree, arch, release, target));
+    if (arch === process.arch) say(target, buildImage(executables, join(work, 'image'), release, target));
+    rmSync(tree, { recursive: true });
+  }
+  const list = `sluice-${release.version}.cdx.json`;
+  writeFileSync(join(target, list), billOfMaterials(read('pnpm-lock.yaml'), release.version, natives(archs)));
+  say(target, list);
+  writeFileSync(join(target, 'SHA256SUMS'), sums(target));
+}
+
+function wanted(): { readonly archs: readonly Arch[]; readonly target: string } {
+  const { values } = parseArgs({
+    options: { arch: { type: 'string', default: archNames.join(',') }, output: { type: 'string', short: 'o' } },
+  });
+  const archs = values.arch.split(',');
+  const unknown = archs.find((arch) => !(archNames as readonly string[]).includes(arch));
+  if (unknown !== undefined) {
+    throw new PackageError(
+      `Cannot build for ${unknown}: there is no such architecture`,
+      `Use ${archNames.join(' or ')}`,
+    );
+  }
+  return { archs: archs as Arch[], target: resolve(values.output ?? join(root, 'dist/release')) };
+}
+
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+const rootPackage = (): { version: string; optionalDependencies: Record<string, string> } =>
+  JSON.parse(read('package.json')) as ReturnType<typeof rootPackage>;
+
+/** The time that every file gets: SOURCE_DATE_EPOCH, or when the commit was made. */
+function epoch(): number {
+  const text = process.env['SOURCE_DATE_EPOCH'] ?? run('git', ['-C', root, 'log', '-1', '--format=%ct']).trim();
+  if (/^\d{1,10}$/.test(text)) return Number(text);
+  throw new PackageError(`Cannot use the time "${text}"`, 'Set SOURCE_DATE_EPOCH to seconds since 1970');
+}
+
+function natives(archs: readonly Arch[]): readonly Native[] {
+  const sha256 = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
+  return archs.flatMap((arch) => {
+    const name = `node-linux-${arch}`;
+    const version = rootPackage().optionalDependencies[name] ?? '';
+    const library = libatomic(arch);
+    return [
+      { name, version, purl: `pkg:npm/${name}@${version}`, sha256: sha256(nodeBinary(root, arch)) },
+      { name: 'libatomic', version: '1', purl: `pkg:generic/libatomic@1?arch=${arch}`, sha256: sha256(library) },
+    ];
+  });
+}
+
+/** For `sha256sum -c`. */
+function sums(target: string): string {
+  const digest = (name: string): string =>
+    createHash('sha256')
+      .update(readFileSync(join(target, name)))
+      .digest('hex');
+  return readdirSync(target)
+    .filter((name) => !name.startsWith('.'))
+    .toSorted()
+    .map((name) => `${digest(name)}  ${name}\n`)
+    .join('');
+}
+
+function say(target: string, name: string): void {
+  const bytes = readFileSync(join(target, name)).length;
+  process.stdout.write(`package: ${name} (${(bytes / 1e6).toFixed(1)} MB)\n`);
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof PackageError)) throw error;
+  process.stderr.write(`package: ${error.message}\n  ${error.hint}\n`);
+  process.exitCode = 2;
+}

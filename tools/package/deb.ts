@@ -1,0 +1,56 @@
+/** The Debian package. */
+import { createHash } from 'node:crypto';
+import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { filesBelow } from './executable.ts';
+import { type Arch, architectures } from './node.ts';
+import { run } from './run.ts';
+import { copyAs } from './tree.ts';
+
+export interface Release {
+  readonly version: string;
+  /** Seconds since 1970: the time of the commit. Every file of a package has it. */
+  readonly epoch: number;
+}
+
+/**
+ * Writes sluice_VERSION_ARCH.deb and returns its name.
+ * @param tree what is installed, as `layOut` made it
+ */
+export function buildDeb(root: string, tree: string, arch: Arch, release: Release, target: string): string {
+  const staged = `${tree}.deb`;
+  cpSync(tree, staged, { recursive: true });
+  const control = join(staged, 'DEBIAN');
+  mkdirSync(control);
+  writeFileSync(join(control, 'md5sums'), sums(tree));
+  writeFileSync(join(control, 'control'), controlFile(root, tree, arch, release.version));
+  for (const script of ['postinst', 'prerm', 'postrm']) {
+    copyAs(join(root, 'packaging/debian', script), join(control, script), 0o755);
+  }
+  run('chmod', ['-R', 'u=rwX,go=rX', staged]);
+  const name = `sluice_${release.version}_${architectures[arch].debian}.deb`;
+  // zstd: xz would take minutes. dpkg reads it from Debian 12 and Ubuntu 22.04 on. One thread: more give other bytes.
+  const options = ['--root-owner-group', '-Zzstd', '-z6', '--threads-max=1', '--build', staged, join(target, name)];
+  run('dpkg-deb', options, { environment: { SOURCE_DATE_EPOCH: String(release.epoch) } });
+  rmSync(staged, { recursive: true });
+  return name;
+}
+
+function controlFile(root: string, tree: string, arch: Arch, version: string): string {
+  const bytes = filesBelow(tree).reduce((sum, path) => sum + statSync(join(tree, path)).size, 0);
+  return readFileSync(join(root, 'packaging/debian/control'), 'utf8')
+    .replace('@VERSION@', version)
+    .replace('@ARCH@', architectures[arch].debian)
+    .replace('@SIZE@', String(Math.ceil(bytes / 1024)));
+}
+
+/** For `dpkg --verify`. */
+function sums(tree: string): string {
+  const digest = (path: string): string =>
+    createHash('md5')
+      .update(readFileSync(join(tree, path)))
+      .digest('hex');
+  return filesBelow(tree)
+    .map((path) => `${digest(path)}  ${path}\n`)
+    .join('');
+}

@@ -1,0 +1,85 @@
+/** The one layer of the image: `sluice`, the programs that it starts, and the libraries of both. */
+import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { PackageError, run } from './run.ts';
+import { copyAs } from './tree.ts';
+
+/** `watch` and revisions need git, signatures ssh-keygen, jobs of a pipeline a shell. Taken from the Debian that builds. */
+const programs = [
+  '/usr/bin/git',
+  '/usr/lib/git-core/git-remote-http',
+  '/usr/bin/ssh',
+  '/usr/bin/ssh-keygen',
+  '/usr/bin/dash',
+  '/usr/bin/cat',
+  '/usr/bin/cp',
+  '/usr/bin/mkdir',
+] as const;
+
+/** Which Debian package brings each, for who does not have it. */
+const debianPackages = 'git openssh-client dash coreutils ca-certificates';
+
+/** Names that other programs look for → what they are. */
+const links = {
+  'usr/lib/git-core/git-remote-https': 'git-remote-http',
+  'usr/lib/git-core/git': '../../bin/git',
+  'usr/bin/sh': 'dash',
+  bin: 'usr/bin',
+  lib: 'usr/lib',
+  lib64: 'usr/lib64',
+} as const;
+
+/** The user of the image, whom deploy/watch.yaml names too. */
+export const user = 65_532;
+
+const certificates = 'etc/ssl/certs/ca-certificates.crt';
+
+/**
+ * Fills a folder that stands for `/` of the image.
+ * @param executables the folder that `buildExecutables` filled for the machine that builds
+ */
+export function layOutImage(executables: string, folder: string): void {
+  const missing = [...programs, `/${certificates}`].filter((path) => !existsSync(path));
+  if (missing.length > 0) {
+    throw new PackageError(
+      `Cannot build the image: ${missing.join(', ')} not found`,
+      `apt-get install ${debianPackages}`,
+    );
+  }
+  copyAs(join(executables, 'bin/sluice'), join(folder, 'usr/bin/sluice'), 0o755);
+  cpSync(join(executables, 'lib/sluice'), join(folder, 'usr/lib/sluice'), { recursive: true });
+  for (const path of programs) copyAs(realpathSync(path), join(folder, path), 0o755);
+  const wanted = [join(executables, 'bin/sluice'), ...programs];
+  for (const path of librariesOf(wanted)) copyAs(realpathSync(path), join(folder, inUsr(path)), 0o755);
+  copyAs(`/${certificates}`, join(folder, certificates), 0o644);
+  write(folder, 'etc/passwd', `root:x:0:0::/:/bin/sh\nsluice:x:${user}:${user}::/work:/bin/sh\n`);
+  write(folder, 'etc/group', `root:x:0:\nsluice:x:${user}:\n`);
+  write(folder, 'etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n');
+  for (const [path, target] of Object.entries(links)) link(folder, path, target);
+  for (const path of ['tmp', 'work', 'proc', 'dev']) mkdirSync(join(folder, path));
+}
+
+/** On a merged system the loader's own path is /lib64. */
+const inUsr = (path: string): string => (path.startsWith('/usr/') ? path : join('/usr', path));
+
+function write(folder: string, path: string, text: string): void {
+  mkdirSync(dirname(join(folder, path)), { recursive: true });
+  writeFileSync(join(folder, path), text);
+}
+
+function link(folder: string, path: string, target: string): void {
+  mkdirSync(dirname(join(folder, path)), { recursive: true });
+  symlinkSync(target, join(folder, path));
+}
+
+/** Everything that the loader would load for these programs, and the loader itself. */
+function librariesOf(paths: readonly string[]): readonly string[] {
+  const printed = run('ldd', paths);
+  const found = [...printed.matchAll(/(?:=> |^\s+)(\/\S+) \(0x/gm)].map((match) => match[1] as string);
+  return [...new Set(found)].filter((path) => !path.endsWith('libatomic.so.1')).toSorted();
+}
+
+/** Debian packages and versions of what was taken from the machine that builds, for the image's annotations. */
+export function takenFrom(): string {
+  return (/^PRETTY_NAME="(.*)"$/m.exec(readFileSync('/etc/os-release', 'utf8')) ?? [])[1] ?? 'unknown';
+}

@@ -1,0 +1,95 @@
+/** The OCI image of `sluice`, as an image layout in a tar file: what skopeo, podman, crane and containerd read. */
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { tar } from './archive.ts';
+import type { Release } from './deb.ts';
+import { layOutImage, takenFrom, user } from './image-root.ts';
+
+/** How a manifest names a blob. */
+export interface Descriptor {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
+}
+
+const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+/**
+ * Writes sluice-VERSION-image-ARCH.tar and returns its name. One layer; it runs as nobody who owns anything.
+ * @param executables the folder that `buildExecutables` filled for the machine that builds
+ * @param work an empty folder, for what lies between
+ */
+export function buildImage(executables: string, work: string, release: Release, target: string): string {
+  const [root, layout] = [join(work, 'root'), join(work, 'layout')];
+  layOutImage(executables, root);
+  tar(root, release.epoch, join(work, 'layer.tar'), true);
+  const layerTar = readFileSync(join(work, 'layer.tar'));
+  const layer = blob(layout, 'application/vnd.oci.image.layer.v1.tar+gzip', anySystem(gzipSync(layerTar)));
+  const config = blob(layout, 'application/vnd.oci.image.config.v1+json', json(configOf(digestOf(layerTar), release)));
+  const manifest = blob(layout, 'application/vnd.oci.image.manifest.v1+json', json(manifestOf(config, layer, release)));
+  writeFileSync(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
+  writeFileSync(join(layout, 'index.json'), json(indexOf(manifest, release)));
+  const name = `sluice-${release.version}-image-${ociArch()}.tar`;
+  tar(layout, release.epoch, join(target, name), true);
+  rmSync(work, { recursive: true });
+  return name;
+}
+
+/** Byte 9 of a gzip file names the system that made it. */
+function anySystem(bytes: Buffer): Buffer {
+  bytes[9] = 255;
+  return bytes;
+}
+
+const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));
+const ociArch = (): string => (process.arch === 'x64' ? 'amd64' : process.arch);
+const created = ({ epoch }: Release): string => new Date(epoch * 1000).toISOString();
+
+function blob(layout: string, mediaType: string, bytes: Buffer): Descriptor {
+  const folder = join(layout, 'blobs/sha256');
+  mkdirSync(folder, { recursive: true });
+  const digest = digestOf(bytes);
+  writeFileSync(join(folder, digest), bytes);
+  return { mediaType, digest: `sha256:${digest}`, size: bytes.length };
+}
+
+const configOf = (diffId: string, release: Release): object => ({
+  architecture: ociArch(),
+  os: 'linux',
+  created: created(release),
+  config: {
+    User: `${user}:${user}`,
+    Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8'],
+    Entrypoint: ['/usr/bin/sluice'],
+    WorkingDir: '/work',
+  },
+  rootfs: { type: 'layers', diff_ids: [`sha256:${diffId}`] },
+  history: [{ created: created(release), comment: `sluice ${release.version}` }],
+});
+
+const manifestOf = (config: Descriptor, layer: Descriptor, release: Release): object => ({
+  schemaVersion: 2,
+  mediaType: 'application/vnd.oci.image.manifest.v1+json',
+  config,
+  layers: [layer],
+  annotations: {
+    'org.opencontainers.image.title': 'sluice',
+    'org.opencontainers.image.version': release.version,
+    'org.opencontainers.image.licenses': 'Apache-2.0',
+    'org.opencontainers.image.base.name': takenFrom(),
+  },
+});
+
+const indexOf = (manifest: Descriptor, release: Release): object => ({
+  schemaVersion: 2,
+  mediaType: 'application/vnd.oci.image.index.v1+json',
+  manifests: [
+    {
+      ...manifest,
+      platform: { architecture: ociArch(), os: 'linux' },
+      annotations: { 'org.opencontainers.image.ref.name': release.version },
+    },
+  ],
+});

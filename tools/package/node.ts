@@ -1,0 +1,74 @@
+/** The Node and the libatomic that go into an executable. */
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { PackageError, run } from './run.ts';
+
+/** The architectures that there are executables for: Node's name → what others call it. */
+export const architectures = {
+  x64: { debian: 'amd64', gnu: 'x86_64-linux-gnu', strip: 'strip' },
+  arm64: { debian: 'arm64', gnu: 'aarch64-linux-gnu', strip: 'aarch64-linux-gnu-strip' },
+} as const;
+export type Arch = keyof typeof architectures;
+export const archNames = Object.keys(architectures) as readonly Arch[];
+
+/**
+ * The Node binary of an architecture, as the lockfile pins it. One of another machine is fetched with npm and checked against the
+ * lockfile: installed by pnpm, both would own node_modules/.bin/node.
+ */
+export function nodeBinary(root: string, arch: Arch): string {
+  const name = `node-linux-${arch}`;
+  const installed = join(root, 'node_modules', name, 'bin/node');
+  if (existsSync(installed)) return realpathSync(installed);
+  const { optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    readonly optionalDependencies: Readonly<Record<string, string>>;
+  };
+  const wanted = `${name}@${optionalDependencies[name]}`;
+  const kept = join(realpathSync(join(root, 'node_modules')), '.cache/packaging', wanted);
+  if (!existsSync(kept)) fetchNode(wanted, readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8'), kept);
+  return kept;
+}
+
+function fetchNode(wanted: string, lockfile: string, target: string): void {
+  mkdirSync(dirname(target), { recursive: true });
+  const scratch = mkdtempSync(`${target}.`);
+  try {
+    const environment = Object.fromEntries(Object.entries(process.env).filter(isSetting)) as Record<string, string>;
+    run('npm', ['pack', '--silent', wanted, '--pack-destination', scratch], { environment });
+    const archive = join(scratch, `${wanted.replace('@', '-')}.tgz`);
+    const digest = createHash('sha512').update(readFileSync(archive)).digest('base64');
+    if (digest !== integrityOf(lockfile, wanted)) {
+      throw new PackageError(
+        `Cannot use ${wanted}: what was fetched is not what pnpm-lock.yaml names`,
+        'Try again; when it stays so, ask who changed the package',
+      );
+    }
+    run('tar', ['-xzf', archive, '-C', scratch, 'package/bin/node']);
+    renameSync(join(scratch, 'package/bin/node'), target);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** npm finds its registry and proxy in its own settings. */
+const isSetting = ([key]: readonly [string, unknown]): boolean =>
+  /^(HOME|npm_config_.*|NODE_EXTRA_CA_CERTS|(https?|no)_proxy)$/i.test(key);
+
+/** The sha512 (base64) that a lockfile of pnpm has for a package. */
+export function integrityOf(lockfile: string, wanted: string): string | undefined {
+  const lines = lockfile.split('\n');
+  const start = lines.findIndex((line) => line === `  ${wanted}:` || line === `  '${wanted}':`);
+  return /integrity: sha512-([^,}]+)/.exec(lines[start + 1] ?? '')?.[1];
+}
+
+/** Where Debian keeps libatomic.so.1 of an architecture. Node needs it, minimal installations lack it. */
+export function libatomic(arch: Arch): string {
+  const { gnu } = architectures[arch];
+  const places = [`/usr/lib/${gnu}/libatomic.so.1`, `/usr/${gnu}/lib/libatomic.so.1`];
+  const found = places.find((path) => existsSync(path));
+  if (found !== undefined) return realpathSync(found);
+  throw new PackageError(
+    `Cannot build for ${arch}: libatomic.so.1 is in none of ${places.join(', ')}`,
+    arch === process.arch ? 'apt-get install libatomic1' : `apt-get install libatomic1-${arch}-cross`,
+  );
+}

@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { join } from 'node:path';
+
+/** A packaging step that cannot go on: what could not be done, and what to do about it. */
+export class PackageError extends Error {
+  readonly hint: string;
+  constructor(message: string, hint: string) {
+    super(message);
+    this.name = 'PackageError';
+    this.hint = hint;
+  }
+}
+
+/**
+ * Runs a tool to its end and returns what it printed. Its messages go to standard error.
+ * @param environment in place of the caller's, apart from PATH: a locale or an option in it would change bytes
+ */
+export function run(
+  file: string,
+  argv: readonly string[],
+  options: { readonly cwd?: string; readonly environment?: Readonly<Record<string, string>> } = {},
+): string {
+  return execFileSync(file, argv, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC', ...options.environment },
+  });
+}
+
+/** Where a tool is on PATH. */
+export function findTool(name: string): string | undefined {
+  return (process.env['PATH'] ?? '')
+    .split(':')
+    .map((folder) => join(folder, name))
+    .find((path) => {
+      try {
+        accessSync(path, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** Debian package → a program of it, for everything that `./dev package` starts. */
+export const debianTools = {
+  binutils: 'strip',
+  'binutils-aarch64-linux-gnu': 'aarch64-linux-gnu-strip',
+  patchelf: 'patchelf',
+  dpkg: 'dpkg-deb',
+  zstd: 'zstd',
+} as const;
+
+/** Says at once what is missing: bytes must not depend on which optional tools a machine has. */
+export function requireTools(): void {
+  const missing = Object.entries(debianTools).filter(([, program]) => findTool(program) === undefined);
+  if (missing.length === 0) return;
+  throw new PackageError(
+    `Cannot build packages: ${missing.map(([, program]) => program).join(', ')} not found`,
+    `apt-get install ${missing.map(([name]) => name).join(' ')}`,
+  );
+}

@@ -1,0 +1,66 @@
+/** What is installed, as a tree below a folder that stands for `/`. */
+import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { constants, gzipSync } from 'node:zlib';
+import { completionScripts } from '../../packages/renderer/src/cli/completion.ts';
+
+/** From the checkout → where it goes. Man pages are compressed on the way. */
+const files: Readonly<Record<string, string>> = {
+  'packages/applier/systemd/sluiced.service': 'usr/lib/systemd/system/sluiced.service',
+  'packages/applier/systemd/sluiced-boot.service': 'usr/lib/systemd/system/sluiced-boot.service',
+  'packages/applier/systemd/sluiced-rehearse.conf': 'usr/share/sluice/sluiced-rehearse.conf',
+  'deploy/sluice-watch.service': 'usr/share/sluice/sluice-watch.service',
+  'docs/sluiced.yaml': 'usr/share/sluice/sluiced.yaml',
+  'packaging/modules-load.conf': 'usr/lib/modules-load.d/sluice.conf',
+  'packaging/tmpfiles.conf': 'usr/lib/tmpfiles.d/sluice.conf',
+  'docs/man/sluice.1': 'usr/share/man/man1/sluice.1.gz',
+  'docs/man/sluiced.8': 'usr/share/man/man8/sluiced.8.gz',
+  'docs/schema/sluiceconfig.schema.json': 'usr/share/sluice/sluiceconfig.schema.json',
+  'README.md': 'usr/share/doc/sluice/README.md',
+  'CHANGELOG.md': 'usr/share/doc/sluice/CHANGELOG.md',
+  LICENSE: 'usr/share/doc/sluice/copyright',
+};
+
+const completions = {
+  bash: 'usr/share/bash-completion/completions/sluice',
+  zsh: 'usr/share/zsh/vendor-completions/_sluice',
+  fish: 'usr/share/fish/vendor_completions.d/sluice.fish',
+} as const satisfies Record<keyof typeof completionScripts, string>;
+
+/**
+ * Fills a folder with what both the Debian package and the archive install.
+ * @param root the checkout
+ * @param executables the folder that `buildExecutables` filled for one architecture
+ * @param tree the folder that stands for `/`
+ */
+export function layOut(root: string, executables: string, tree: string): void {
+  mkdirSync(tree, { recursive: true });
+  cpSync(executables, join(tree, 'usr'), { recursive: true });
+  for (const [from, to] of Object.entries(files)) {
+    const bytes = readFileSync(join(root, from));
+    put(tree, to, to.endsWith('.gz') ? withoutClock(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })) : bytes);
+  }
+  for (const [shell, to] of Object.entries(completions)) {
+    put(tree, to, Buffer.from(completionScripts[shell as keyof typeof completions]));
+  }
+}
+
+/** Byte 9 of a gzip file names the system that made it. zlib writes no time. */
+function withoutClock(bytes: Buffer): Buffer {
+  bytes[9] = 255;
+  return bytes;
+}
+
+function put(tree: string, path: string, bytes: Buffer): void {
+  const target = join(tree, path);
+  mkdirSync(dirname(target), { recursive: true });
+  writeFileSync(target, bytes);
+  chmodSync(target, 0o644);
+}
+
+/** A copy with the mode that it shall have, whatever the umask is. */
+export function copyAs(from: string, to: string, mode: number): void {
+  mkdirSync(dirname(to), { recursive: true });
+  copyFileSync(from, to);
+  chmodSync(to, mode);
+}
