@@ -78,20 +78,9 @@ export class PlainFiles {
     checkSeal(digests, (path) => this.#known.get(path)?.text);
     const files = new Map<string, string>();
     for (const [path, { text }] of this.#known) if (text !== undefined && readPath(path)) files.set(path, text);
-    const seal = this.#seal();
+    const seal = sealOf([...this.#known.keys()], (path) => this.#known.get(path)?.text);
     this.#last = { files, digest: treeDigest(digests), ...(seal ? { seal } : {}) };
     return this.#last;
-  }
-
-  #seal(): Seal | undefined {
-    const sums = this.#known.get(sumsFile)?.text;
-    if (sums === undefined) return undefined;
-    const signatures = [...this.#known].filter(([path]) => isSignatureFile(path));
-    return {
-      sums,
-      release: this.#known.get(releaseFile)?.text,
-      signatures: new Map(signatures.map(([path, { text }]) => [path, text ?? ''])),
-    };
   }
 
   #update(directory: OpenDirectory): boolean {
@@ -123,6 +112,14 @@ export class PlainFiles {
   }
 }
 
+/** What only a release has; undefined for other bundles. To be called when `checkSeal` has passed. */
+export function sealOf(paths: readonly string[], text: (path: string) => string | undefined): Seal | undefined {
+  const sums = text(sumsFile);
+  if (sums === undefined) return undefined;
+  const signatures = paths.filter(isSignatureFile).map((path) => [path, text(path) ?? ''] as const);
+  return { sums, release: text(releaseFile), signatures: new Map(signatures) };
+}
+
 export function stranger(path: string): InboxError {
   return new InboxError(
     `Cannot read the bundle: it has ${JSON.stringify(path)}, which the format does not know`,
@@ -130,8 +127,11 @@ export function stranger(path: string): InboxError {
   );
 }
 
-/** packages/bundle/README.md, "When is a directory a bundle?" */
-function checkSeal(digests: ReadonlyMap<string, string>, text: (path: string) => string | undefined): void {
+/**
+ * packages/bundle/README.md, "When is a directory a bundle?"
+ * @throws InboxError when the files are not what the seal says
+ */
+export function checkSeal(digests: ReadonlyMap<string, string>, text: (path: string) => string | undefined): void {
   const sums = text(sumsFile);
   if (sums !== undefined) {
     const misfit = sumsMisfit(sums, digests);

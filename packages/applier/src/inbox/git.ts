@@ -1,9 +1,9 @@
-import { readPath } from '@sluice/bundle';
+import { fileDigest, isReleaseFile, readPath, sumsFile } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
 import { toolEnvironment } from '../kernel/run.ts';
-import { stranger, type Tree } from './files.ts';
+import { checkSeal, sealOf, stranger, type Tree } from './files.ts';
 import { InboxError } from './trust.ts';
 
 /**
@@ -36,6 +36,8 @@ export class GitTree {
   readonly #node: string;
   /** Texts by object id: an object never changes. */
   #texts = new Map<string, string>();
+  /** SHA-256 by object id: Git's own ids are SHA-1, and it is not asked whether they are right. */
+  #digests = new Map<string, string>();
   #last: Tree | undefined;
 
   constructor(node: string) {
@@ -56,7 +58,8 @@ export class GitTree {
     const digest = head.stdout.toString('utf8').trim();
     if (digest === this.#last?.digest) return this.#last;
     const entries = await listTree(directory, digest);
-    await this.#fetch(directory, entries);
+    const isRelease = entries.some(({ path }) => path === sumsFile);
+    await this.#fetch(directory, entries, isRelease);
     const files = new Map<string, string>();
     const texts = new Map<string, string>();
     for (const { path, id } of entries) {
@@ -66,13 +69,32 @@ export class GitTree {
       texts.set(id, text);
     }
     this.#texts = texts;
-    this.#last = { files, digest };
+    const seal = isRelease ? this.#seal(entries, files) : undefined;
+    this.#last = {
+      files: new Map([...files].filter(([path]) => !isReleaseFile(path))),
+      digest,
+      ...(seal ? { seal } : {}),
+    };
     return this.#last;
   }
 
+  /** A release that was committed: its `SHA256SUMS` is held against the bytes, as on a disk. */
+  #seal(entries: readonly Entry[], texts: ReadonlyMap<string, string>): Tree['seal'] {
+    const known = this.#digests;
+    this.#digests = new Map(entries.map(({ id }) => [id, known.get(id) ?? '']));
+    const text = (path: string): string | undefined => texts.get(path);
+    checkSeal(new Map(entries.map(({ path, id }) => [path, known.get(id) ?? ''])), text);
+    return sealOf(
+      entries.map(({ path }) => path),
+      text,
+    );
+  }
+
   /** Reads the objects that are not known yet, all with one `cat-file`. */
-  async #fetch(directory: string, entries: readonly Entry[]): Promise<void> {
-    const wanted = entries.filter(({ path, id }) => this.#needs(path) && !this.#texts.has(id));
+  async #fetch(directory: string, entries: readonly Entry[], isRelease: boolean): Promise<void> {
+    const wanted = entries.filter(
+      ({ path, id }) => (this.#needs(path) && !this.#texts.has(id)) || (isRelease && !this.#digests.has(id)),
+    );
     if (wanted.length === 0) return;
     const input = wanted.map(({ id }) => `${id}\n`).join('');
     const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], input);
@@ -87,13 +109,16 @@ export class GitTree {
           'Check the repository with git fsck',
         );
       }
-      this.#texts.set(id, stdout.toString('utf8', end + 1, end + 1 + length));
+      const bytes = stdout.subarray(end + 1, end + 1 + length);
+      if (isRelease) this.#digests.set(id, fileDigest(bytes));
+      if (this.#needs(path)) this.#texts.set(id, bytes.toString('utf8'));
       at = end + 1 + length + 1;
     }
   }
 
   #needs(path: string): boolean {
     const kind = readPath(path);
+    if (isReleaseFile(path)) return true;
     return kind !== undefined && (kind.kind !== 'node' || kind.node === this.#node);
   }
 }
@@ -123,7 +148,7 @@ async function listTree(directory: string, tree: string): Promise<readonly Entry
         'A bundle has no links and no submodules',
       );
     }
-    if (!readPath(path)) throw stranger(path);
+    if (!readPath(path) && !isReleaseFile(path)) throw stranger(path);
     return { path, id };
   });
 }

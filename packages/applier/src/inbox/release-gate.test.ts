@@ -26,6 +26,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'sluiced-gate-'));
 const directory = join(scratch, 'release');
 const state = join(scratch, 'state');
 const signersFile = join(scratch, 'allowed_signers');
+const at = (path: string): string => join(directory, path);
 const keys = ['alice', 'bob', 'mallory'] as const;
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 for (const name of keys)
@@ -116,6 +117,22 @@ describe('a release that is as it should be', () => {
     expect(await said()).toBe('serial 5 by alice');
   });
 
+  test('is taken from a Git work tree, and refused there when a byte differs', async () => {
+    publish();
+    const git = (...args: readonly string[]): void =>
+      void execFileSync('/usr/bin/git', ['-C', directory, '-c', 'user.name=a', '-c', 'user.email=a@b', ...args], {
+        stdio: 'ignore',
+      });
+    git('init', '-q');
+    git('add', '-A');
+    git('commit', '-q', '-m', 'release');
+    expect(await said()).toBe('serial 5 by alice');
+    appendFileSync(at('cluster.yaml'), '# x\n');
+    expect(await said()).toBe('serial 5 by alice');
+    git('commit', '-q', '-a', '-m', 'changed');
+    expect(await said()).toContain('cluster.yaml has another digest');
+  });
+
   test('that a dry run has seen is not remembered', async () => {
     publish({ serial: 9 });
     expect(await said({}, noon, false)).toContain('serial 9');
@@ -130,7 +147,6 @@ async function acceptFive(): Promise<void> {
   await look();
 }
 const other = sampleBundle({ services: { 'shop/web': [7] } });
-const at = (path: string): string => join(directory, path);
 const web = 'profiles/default/services/shop/web.iptables';
 
 describe('attacks', () => {
