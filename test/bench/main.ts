@@ -8,6 +8,7 @@ import { listTree } from '../../packages/renderer/src/load/tree.ts';
 import { clusterList, daemonSet, type Shape } from './data.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 import { review } from './review.ts';
+import { kernelBench } from './kernel.ts';
 import { watchBench } from './watch.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -138,3 +139,4 @@ await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
 await review(sluice, scratch, rounds);
 oneEndpoint(1000);
 await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 });
+await kernelBench(sluice);

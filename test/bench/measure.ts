@@ -55,6 +55,10 @@ export function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
+/** Of milliseconds that are sorted: so large is this share of them at most. */
+export const percentile = (sorted: readonly number[], share: number): string =>
+  `${(sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN).toFixed(0)} ms`;
+
 export const ms = (seconds: number): string => `${(seconds * 1000).toFixed(0)} ms`;
 export const ratio = (a: number, b: number): string => `${(a / b).toFixed(2)}×`;
 

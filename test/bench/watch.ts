@@ -8,7 +8,7 @@ import { completeFile } from '@sluice/bundle';
 import { type Item, token } from '../cluster/apiserver.fixture.ts';
 import { LiveCluster } from '../cluster/live.fixture.ts';
 import { clusterList, type Shape } from './data.ts';
-import { report } from './measure.ts';
+import { percentile, report } from './measure.ts';
 
 const resources: Readonly<Record<string, string>> = {
   Service: 'services',
@@ -41,12 +41,11 @@ export async function watchBench(sluice: string, shape: Shape): Promise<void> {
     const before = cpuSeconds(pid);
     await sleep(idleSeconds * 1_000);
     const idle = ((cpuSeconds(pid) - before) / idleSeconds) * 100;
-    const at = (share: number): string => `${(latencies[Math.ceil(latencies.length * share) - 1] ?? 0).toFixed(0)} ms`;
     const title = `sluice watch, ${shape.services} Services with ${shape.services * shape.endpointsPerService} endpoints`;
     report(
       `${title}: from the API's event to the complete directory`,
-      `p50 ${at(0.5)}, p99 ${at(0.99)}`,
-      'p99 under 1 s to the kernel',
+      `p50 ${percentile(latencies, 0.5)}, p99 ${percentile(latencies, 0.99)}`,
+      'p99 under 1 s to the kernel, which comes below',
       `${latencies.length} changes, one at a time; first directory after ${(first / 1000).toFixed(1)} s`,
     );
     report(

@@ -1,0 +1,174 @@
+// `sluice watch` and two nodes with `sluiced run`: from a change at the API to the first connection that the switched kernel sends elsewhere.
+import { execa } from 'execa';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Item, token } from '../cluster/apiserver.fixture.ts';
+import { LiveCluster } from '../cluster/live.fixture.ts';
+import { DemoNode } from '../demo/node.ts';
+import { waitFor } from '../demo/wait.ts';
+import { type Cluster, type ClusterSpec, openCluster } from '../netns/cluster.ts';
+import { clusterList } from './data.ts';
+import { percentile, report } from './measure.ts';
+
+/** The figure is for a cluster of this size; SLUICE_BENCH_SERVICES makes it smaller for a look. */
+const services = Number(process.env['SLUICE_BENCH_SERVICES'] ?? 10_000);
+const changes = Number(process.env['SLUICE_BENCH_CHANGES'] ?? 20);
+/** Fewer: each of them may wait until the one before is confirmed. */
+const hastyChanges = Math.ceil(changes / 4);
+const firstLoadMs = 900_000;
+const changeMs = 60_000;
+const vip = '10.111.0.10';
+
+const spec: ClusterSpec = {
+  nodes: [
+    { name: 'node-1', addresses: ['192.0.2.11'], podCIDRs: ['10.255.1.0/24'] },
+    { name: 'node-2', addresses: ['192.0.2.12'], podCIDRs: ['10.255.2.0/24'] },
+  ],
+  pods: [
+    { name: 'web-1', node: 'node-1', addresses: ['10.255.1.5'], ports: ['8080/tcp'] },
+    { name: 'web-2', node: 'node-2', addresses: ['10.255.2.5'], ports: ['8080/tcp'] },
+  ],
+  outside: ['198.51.100.10'],
+};
+
+// The conntrack limits belong to the machine: a network namespace cannot write them.
+const config = `apiVersion: sluice.dev/v1alpha1
+kind: SluiceConfig
+profiles:
+  - name: default
+    families: [ipv4]
+    clusterCIDR: 10.128.0.0/9
+    conntrack: { maxPerCore: 0 }
+`;
+
+/** Needs root. @param sluice the program to measure */
+export async function kernelBench(sluice: string): Promise<void> {
+  if (process.getuid?.() !== 0) {
+    process.stdout.write('from the API to the kernel: not measured, it needs root\n');
+    return;
+  }
+  const api = await LiveCluster.start();
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-kernel-bench-'));
+  await using cluster = await openCluster(spec);
+  const bundle = join(dir, 'rendered');
+  writeFileSync(join(dir, 'sluice.yaml'), config);
+  fill(api);
+  const args = [
+    'watch',
+    '-o',
+    bundle,
+    '-c',
+    join(dir, 'sluice.yaml'),
+    '--kubeconfig',
+    api.server.kubeconfig({ token }),
+  ];
+  const watching = execa(sluice, args, { reject: false, all: true });
+  const probe = { name: 'web', http: `http://${vip}:80/` };
+  const members = spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe));
+  try {
+    const next = turns();
+    const started = performance.now();
+    for (const member of members) member.start();
+    await Promise.all(spec.nodes.map(({ name }) => switched(cluster, name, 'web-1', firstLoadMs)));
+    const first = performance.now() - started;
+    await settled(members);
+    tell(
+      await measure(api, cluster, changes, next, () => settled(members)),
+      first,
+      'each change after the one before is confirmed',
+    );
+    tell(
+      await measure(api, cluster, hastyChanges, next, () => sleep(250)),
+      first,
+      'each change 250 ms after the one before: it is on probation still',
+    );
+  } finally {
+    for (const member of members) await member.stop();
+    watching.kill('SIGTERM');
+    await watching;
+    await api.server.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** The cluster of the benchmarks, two nodes that are really there, and a Service of which one pod answers. */
+function fill(api: LiveCluster): void {
+  const { items } = clusterList({ services, endpointsPerService: 5, nodes: 98 });
+  const of = (kind: string): Item[] => items.filter((item) => item['kind'] === kind);
+  const nodes = spec.nodes.map(({ name, addresses: [address], podCIDRs }) => ({
+    metadata: { name, labels: {} },
+    spec: { podCIDR: podCIDRs[0], podCIDRs },
+    status: { addresses: [{ type: 'InternalIP', address }], capacity: { cpu: '2' } },
+  }));
+  const ports = [{ name: 'http', port: 80, protocol: 'TCP' }];
+  const service = { metadata: { name: 'web', namespace: 'shop' }, spec: { clusterIP: vip, clusterIPs: [vip], ports } };
+  api.load('nodes', [...of('Node'), ...nodes]);
+  api.load('services', [...of('Service'), service]);
+  api.load('endpointslices', [...of('EndpointSlice'), endpointAt('web-1')]);
+}
+
+function endpointAt(name: string): Item {
+  const pod = spec.pods.find((one) => one.name === name);
+  return {
+    metadata: { name: 'web-1', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'web' } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: pod?.addresses, conditions: { ready: true }, nodeName: pod?.node }],
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+  };
+}
+
+/** The pods in turns, as the first load has the first of them. */
+function turns(): () => string {
+  let turn = 0;
+  return () => (turn++ % 2 === 0 ? 'web-2' : 'web-1');
+}
+
+/** Milliseconds on each node, sorted. */
+async function measure(
+  api: LiveCluster,
+  cluster: Cluster,
+  times: number,
+  next: () => string,
+  before: () => Promise<unknown>,
+): Promise<number[]> {
+  const latencies: number[] = [];
+  for (let change = 0; change < times; change++) {
+    await before();
+    const pod = next();
+    const begun = performance.now();
+    api.put('endpointslices', endpointAt(pod));
+    const at = await Promise.all(spec.nodes.map(({ name }) => switched(cluster, name, pod, changeMs)));
+    latencies.push(...at.map((moment) => moment - begun));
+  }
+  return latencies.toSorted((a, b) => a - b);
+}
+
+/** @returns the moment at which the first new connection from a node reached this pod */
+async function switched(cluster: Cluster, name: string, pod: string, timeoutMs: number): Promise<number> {
+  const end = performance.now() + timeoutMs;
+  while (performance.now() < end) {
+    const reply = await cluster.host(name).connect({ protocol: 'tcp', to: vip, port: 80, timeoutMs: 1_000 });
+    if (reply.kind === 'answer' && reply.answer === pod) return performance.now();
+    await sleep(5);
+  }
+  throw new Error(`${name} did not reach ${pod} within ${timeoutMs / 1000} s`);
+}
+
+/** Waits until no node has a change on its way. */
+async function settled(members: readonly DemoNode[]): Promise<void> {
+  for (const member of members)
+    await waitFor(`${member.host.name} has confirmed`, changeMs, async () =>
+      (await member.status()).open === null ? true : undefined,
+    );
+}
+
+function tell(latencies: readonly number[], firstMs: number, how: string): void {
+  report(
+    `sluice watch and two sluiced, ${services} Services with ${services * 5} endpoints: from the API's event to the switched kernel`,
+    `p50 ${percentile(latencies, 0.5)}, p99 ${percentile(latencies, 0.99)}`,
+    'p99 under 1 s',
+    `${latencies.length / 2} changes seen on 2 nodes by new connections, ${how}; the first load took ${(firstMs / 1000).toFixed(1)} s`,
+  );
+}
