@@ -219,4 +219,9 @@ test.each([
   ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'x,.example.com' }, undefined],
   ['api.example.org', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'x,.example.com' }, 'http://p:1'],
   ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '*' }, undefined],
+  ['10.96.0.1', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'localhost, 10.96.0.0/12' }, undefined],
+  ['10.112.0.1', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.0/12' }, 'http://p:1'],
+  ['[fd00::1]', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.0/12,fd00::/108' }, undefined],
+  ['10.96.0.1', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.0/33,fd00::/8,10.96.0.0/x' }, 'http://p:1'],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '*.example.com' }, undefined],
 ])('%s with %o is asked through %s', (host, env, proxy) => expect(proxyFor(host, env)).toBe(proxy));
