@@ -1,0 +1,60 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode } from './sluiced-node.ts';
+
+/** From `sluice release` over `sluice sign` to the kernel of a node, with both real programs. */
+
+const sluice = join(import.meta.dirname, '../../bin/sluice');
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async (context) => {
+  needBackend(context, 'nft');
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+test('a node takes signed releases, stays where it is when they are not, and says what it accepted', {
+  timeout: 120_000,
+}, async () => {
+  const { directory } = node;
+  const [bundle, release, signers] = ['bundle', 'rendered', 'allowed_signers'].map((name) => join(directory, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const run = (...args: readonly string[]): string =>
+    execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  const publish = (endpoints: readonly number[], by?: string): void => {
+    writeBundle(bundle, sampleBundle({ services: { 'shop/web': endpoints } }));
+    run('release', bundle, '--serial', 'auto', '--source', 'c'.repeat(40), '-o', release);
+    if (by) run('sign', release, '--key', join(directory, by));
+  };
+  for (const name of ['alice', 'mallory'])
+    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, name)]);
+  const [type, key] = readFileSync(join(directory, 'alice.pub'), 'utf8').split(' ');
+  writeFileSync(signers, `alice namespaces="sluice-release" ${type} ${key}\n`, { mode: 0o644 });
+  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+
+  publish([1, 2]);
+  expect(await node.apply()).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
+  rmSync(release, { recursive: true });
+  publish([1, 2], 'alice');
+  expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
+  const good = await node.rules('nft');
+  expect(good).toContain('10.244.0.2:8080');
+
+  publish([1, 3], 'mallory');
+  expect(await node.apply()).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('not in allowed_signers') });
+  expect(await node.rules('nft')).toBe(good);
+  const status = JSON.parse((await node.sluiced('status', '-o', 'json')).stdout) as object;
+  expect(status).toMatchObject({
+    node: sampleNode,
+    signatures: 'required',
+    release: { serial: 1, signers: ['alice'], cluster: 'test' },
+  });
+  expect((await node.sluiced('status')).stdout).toContain('serial 1, signed by alice');
+});
