@@ -21,6 +21,20 @@ test.each([
     'there is no field allowpartial',
     'Did you mean allowPartial?',
   ],
+  [
+    'a policy that is none of the two',
+    'node: a\nsignatures: {policy: off}\n',
+    '4:22',
+    'signatures.policy',
+    'docs/sluiced.yaml',
+  ],
+  [
+    'a threshold of nobody',
+    'node: a\nsignatures: {threshold: 0}\n',
+    '4:25',
+    'signatures.threshold',
+    'docs/sluiced.yaml',
+  ],
   ['a missing node', 'listen: 127.0.0.1:1\n', '1:', 'node', 'docs/sluiced.yaml'],
   ['a relative path', 'node: a\nbundle: rendered\n', '4:9', 'bundle: it is no absolute path', 'docs/sluiced.yaml'],
   ['an unknown backend', 'node: a\nbackend: ipvs\n', '4:10', 'backend', 'docs/sluiced.yaml'],
@@ -72,4 +86,13 @@ test.each([
     hint: expect.stringContaining(hint),
   });
   expect(`${problem?.at?.line}:${problem?.at?.column}`).toMatch(new RegExp(`^${at}`));
+});
+
+test('signatures are required where the config says nothing about them', () => {
+  expect(defaultConfig('node-a').signatures).toEqual({
+    policy: 'required',
+    allowedSigners: '/etc/sluice/allowed_signers',
+    threshold: 1,
+    floor: 0,
+  });
 });

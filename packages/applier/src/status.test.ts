@@ -96,3 +96,27 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
     server.closeAllConnections();
   }
 });
+
+test('what is known of signatures is in /status and in metrics, and alarms about a release stay until it is well', async () => {
+  const status = new Status('node-a', () => 0, 1000);
+  status.signatures('none');
+  const server = await status.serve('127.0.0.1:0');
+  const { port } = server.address() as AddressInfo;
+  const metrics = async (): Promise<ReadonlyMap<string, string>> => readExposition((await ask(port, '/metrics')).body);
+  expect(JSON.parse((await ask(port, '/status')).body)).toMatchObject({ signatures: 'none', release: null });
+  expect((await metrics()).get('sluice_signatures_required')).toBe('0');
+  status.signatures('required');
+  const release = { cluster: 'shop', serial: 7, digest: 'd', signers: ['alice'], expires: '2026-12-01T00:00:00Z' };
+  const expired = { code: 'RELEASE_EXPIRED', level: 'warning', message: 'old', hint: '' } as const;
+  status.accepted(release, [expired]);
+  status.clearBundle();
+  expect(status.report()).toMatchObject({ signatures: 'required', release, alarms: { RELEASE_EXPIRED: 'old' } });
+  const after = await metrics();
+  expect(after.get('sluice_signatures_required')).toBe('1');
+  expect(after.get('sluice_release_serial')).toBe('7');
+  expect(after.get('sluice_release_expires_timestamp_seconds')).toBe('1796083200');
+  status.accepted(release, []);
+  expect(status.report().alarms).not.toHaveProperty('RELEASE_EXPIRED');
+  server.closeAllConnections();
+  server.close();
+});
