@@ -65,6 +65,9 @@ export const limits = {
   /** The same where each needs a process. */
   connectionsForgottenSinglyMax: 16,
 
+  /** An update of endpoints that takes more of a Service's at once is tried like a release. */
+  endpointsLostShareMax: 0.5,
+
   probeAttemptsDefault: 5,
   probeIntervalMsDefault: 1_000,
   /** The rounds of a trial are at most so far apart. */
@@ -99,6 +102,10 @@ export const limits = {
   eventSettleMs: 50,
   /** A file changed so shortly before it was read may change again within the same tick of the file system's clock. */
   racyMs: 2_000,
+
+  /** After a release that failed, no other is tried by itself for so long; twice as long after each that fails next. */
+  holdDownMs: 5 * 60_000,
+  holdDownMsMax: 4 * 3_600_000,
 
   generationsKept: 10,
   historyEntriesMax: 200,

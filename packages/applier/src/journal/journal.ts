@@ -8,6 +8,7 @@ import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest
 import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
 import { publishDirectory, writing } from '../store/files.ts';
+import { recent, remember, shortened, updated, without } from './keep.ts';
 import { nativeFiles } from './native.ts';
 import {
   freshRecord,
@@ -121,6 +122,13 @@ export class DiskJournal implements Journal {
 
   get failures(): number {
     return this.#record.failures;
+  }
+
+  get notBeforeMs(): number {
+    const { failures, history } = this.#record;
+    const last = history.findLast(({ what }) => what === 'rolled-back');
+    if (failures === 0 || !last) return 0;
+    return Date.parse(last.at) + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
   }
 
   get originals(): ReadonlyMap<SysctlKey, number> {
@@ -369,36 +377,3 @@ export class DiskJournal implements Journal {
 }
 
 const noFlows: FlowChange = { old: [], fresh: [] };
-
-/** The last ones, and the first: what was there before Sluice stays the way out. */
-function recent(kept: readonly GenerationRecord[]): GenerationRecord[] {
-  const [first, ...others] = kept.toSorted((a, b) => a.number - b.number);
-  return first ? [first, ...others.slice(-limits.generationsKept)] : [];
-}
-
-/** Updates of endpoints come every few seconds: one entry stands for all of a row. */
-function updated(history: readonly HistoryEntry[], to: GenerationRecord, at: string): HistoryEntry[] {
-  const entry: HistoryEntry = { at, what: 'updated', generation: to.number, version: to.version };
-  const last = history.at(-1);
-  return [...(last?.what === 'updated' && last.generation === to.number ? history.slice(0, -1) : history), entry];
-}
-
-function remember(
-  quarantined: Readonly<Record<string, string>>,
-  version: string,
-  because: string,
-): Record<string, string> {
-  const entries = [
-    ...Object.entries(quarantined).filter(([one]) => one !== version),
-    [version, shortened(because)] as const,
-  ];
-  return Object.fromEntries(entries.slice(-limits.quarantinedMax));
-}
-
-function without(quarantined: Readonly<Record<string, string>>, version: string): Record<string, string> {
-  return Object.fromEntries(Object.entries(quarantined).filter(([one]) => one !== version));
-}
-
-function shortened(text: string): string {
-  return text.length > limits.reasonCharactersMax ? `${text.slice(0, limits.reasonCharactersMax)}…` : text;
-}

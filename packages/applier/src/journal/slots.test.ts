@@ -57,7 +57,7 @@ test('both slots damaged is said, and not taken for a fresh file', () => {
   expect(readSlots(path)).toEqual({ kind: 'damaged' });
 });
 
-test('whatever part of a write reaches the disk, the record before or the new one is read', () => {
+test('whatever part of a write reaches the disk, the record before or the new one is read', { timeout: 60_000 }, () => {
   const piece = fc.record({ from: fc.nat(400), to: fc.nat(400), old: fc.string(), fresh: fc.string() });
   fc.assert(
     fc.property(piece, ({ from, to, old, fresh }) => {

@@ -170,6 +170,8 @@ export interface Journal {
   readonly damaged: { readonly number: number; readonly because: string } | undefined;
   /** Why this version must not be applied again by itself, now. */
   quarantined(version: string): string | undefined;
+  /** When a release may be tried by itself again, after some failed in a row; milliseconds since 1970, 0 on most days. */
+  readonly notBeforeMs: number;
   /** A generation that is still kept, undamaged. Without a revision: its newest. */
   generation(number: number, revision?: number): Promise<Generation | undefined>;
   /** The flows that the open transaction changes. */

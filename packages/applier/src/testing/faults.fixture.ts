@@ -73,6 +73,9 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get draining() {
       return journal.draining;
     },
+    get notBeforeMs() {
+      return journal.notBeforeMs;
+    },
     get damaged() {
       return journal.damaged;
     },

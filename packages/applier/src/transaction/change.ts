@@ -9,6 +9,7 @@ import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts
 import { lookVirtual, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { Ground } from './ground.ts';
+import { laneOf } from './lane.ts';
 import type { Change } from './transaction.ts';
 import { wayTo } from './way.ts';
 
@@ -26,7 +27,7 @@ export async function decideChange(bundle: AdmittedBundle, ground: Ground, ports
   const now = await withSysctls(ground.now, goal, ports);
   const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
   return {
-    lane: 'release',
+    lane: from.number > 0 && bundle.version !== from.version ? laneOf(from.state, bundle.state) : 'release',
     bundle,
     from,
     owned,

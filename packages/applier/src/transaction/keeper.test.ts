@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { limits } from '../limits.ts';
 import { stepsOf } from './way.ts';
 
 const foreign = `*filter
@@ -122,6 +123,30 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const again = await keeper.put(two, false);
       expect(again.kind === 'refused' && again.refusal.problems[0]?.code).toBe('BUNDLE_QUARANTINED');
       expect((await keeper.put(two, true)).kind).toBe('confirmed');
+    });
+
+    test('after a release that failed the next one waits, twice as long after each; endpoints and people do not', async () => {
+      let now = 0;
+      const clock = { now: () => now, bootMs: () => now, sleep: async () => undefined };
+      const { keeper, journal } = await node.start({}, { clock });
+      const three = sampleBundle({ services: { 'shop/web': [1, 2, 3], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] });
+      await keeper.put(one, false);
+      let asked = 0;
+      node.health = () => asked++ === 0;
+      expect((await keeper.put(two, false)).kind).toBe('rolled-back');
+      expect(journal.notBeforeMs).toBe(limits.holdDownMs);
+      node.health = () => true;
+      const other = sampleBundle({ services: { 'shop/web': [7] }, families: ['ipv4', 'ipv6'] });
+      expect((await keeper.put(other, false)).kind).toBe('refused');
+      expect((await keeper.put(three, false)).kind).toBe(layout === 'tree' ? 'confirmed' : 'refused');
+      now = limits.holdDownMs;
+      asked = 0;
+      node.health = () => asked++ === 0;
+      expect((await keeper.put(other, false)).kind).toBe('rolled-back');
+      expect(journal.notBeforeMs).toBe(2 * limits.holdDownMs);
+      node.health = () => true;
+      expect((await keeper.put(other, true)).kind).toBe('confirmed');
+      expect(journal.notBeforeMs).toBe(0);
     });
 
     test('a probe that failed before the change does not take it back', async () => {

@@ -1,5 +1,6 @@
 import type { BundleFiles, Family, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
+import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
@@ -137,11 +138,11 @@ export class Keeper {
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const bad = byHand ? undefined : journal.quarantined(bundle.version);
     if (bad !== undefined) return { kind: 'refused', refusal: quarantined(bundle.version, bad) };
-    const ending = await this.#change(bundle);
+    const ending = await this.#change(bundle, byHand);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
     this.#remember({ outcome: ending.outcome });
-    return (await this.#change(bundle)).outcome;
+    return (await this.#change(bundle, byHand)).outcome;
   }
 
   /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
@@ -179,7 +180,7 @@ export class Keeper {
     return !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
   }
 
-  async #change(bundle: AdmittedBundle): Promise<Ending> {
+  async #change(bundle: AdmittedBundle, byHand: boolean): Promise<Ending> {
     const change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
@@ -187,9 +188,16 @@ export class Keeper {
       this.#settled = way.goal;
       return { outcome: { kind: 'same', generation: from } };
     }
+    if (!byHand && this.#mustWait(change)) return { outcome: { kind: 'refused', refusal: tooEarly(bundle.version) } };
     const ending = await transaction(change, this.#options.probation, this.#ports);
     this.#remember(ending);
     return ending;
+  }
+
+  /** Releases that fail one after the other are tried less and less often; endpoints do not wait for that. */
+  #mustWait({ lane }: Change): boolean {
+    const { journal, clock } = this.#ports;
+    return lane === 'release' && clock.now() < journal.notBeforeMs;
   }
 
   async #decide(bundle: AdmittedBundle, dryRun: boolean): Promise<Change | Refusal> {
@@ -283,6 +291,17 @@ function quarantined(version: string, because: string): Refusal {
     level: 'error',
     message: `Cannot apply version ${version} again: ${because}`,
     hint: 'Ship another version, or run `sluiced apply DIR --node NAME` by hand to try this one again',
+  };
+  return { problems: [problem] };
+}
+
+function tooEarly(version: string): Refusal {
+  const minutes = (ms: number): number => ms / 60_000;
+  const problem: Problem = {
+    code: 'BUNDLE_QUARANTINED',
+    level: 'error',
+    message: `Cannot apply version ${version} yet: the release before it failed, and the node waits at least ${minutes(limits.holdDownMs)} minutes, at most ${minutes(limits.holdDownMsMax)}`,
+    hint: 'Updates of endpoints do not wait. To try it now, run `sluiced apply DIR --node NAME` by hand',
   };
   return { problems: [problem] };
 }

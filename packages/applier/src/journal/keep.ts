@@ -1,0 +1,37 @@
+import { limits } from '../limits.ts';
+import type { GenerationRecord, HistoryEntry } from './record.ts';
+
+/** What the journal keeps of what grows: bounded, so that a record fits into its slot. */
+
+/** The last ones, and the first: what was there before Sluice stays the way out. */
+export function recent(kept: readonly GenerationRecord[]): GenerationRecord[] {
+  const [first, ...others] = kept.toSorted((a, b) => a.number - b.number);
+  return first ? [first, ...others.slice(-limits.generationsKept)] : [];
+}
+
+/** Updates of endpoints come every few seconds: one entry stands for all of a row. */
+export function updated(history: readonly HistoryEntry[], to: GenerationRecord, at: string): HistoryEntry[] {
+  const entry: HistoryEntry = { at, what: 'updated', generation: to.number, version: to.version };
+  const last = history.at(-1);
+  return [...(last?.what === 'updated' && last.generation === to.number ? history.slice(0, -1) : history), entry];
+}
+
+export function remember(
+  quarantined: Readonly<Record<string, string>>,
+  version: string,
+  because: string,
+): Record<string, string> {
+  const entries = [
+    ...Object.entries(quarantined).filter(([one]) => one !== version),
+    [version, shortened(because)] as const,
+  ];
+  return Object.fromEntries(entries.slice(-limits.quarantinedMax));
+}
+
+export function without(quarantined: Readonly<Record<string, string>>, version: string): Record<string, string> {
+  return Object.fromEntries(Object.entries(quarantined).filter(([one]) => one !== version));
+}
+
+export function shortened(text: string): string {
+  return text.length > limits.reasonCharactersMax ? `${text.slice(0, limits.reasonCharactersMax)}…` : text;
+}

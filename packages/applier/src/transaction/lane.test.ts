@@ -1,0 +1,43 @@
+import { afterEach, expect, test } from 'vitest';
+import type { BundleFiles } from '@sluice/bundle';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+let node: Scene = scene();
+afterEach(() => node.end());
+
+const families = ['ipv4', 'ipv6'];
+const four = { 'shop/web': [1, 2, 3, 4], 'shop/cart': [9] };
+const bundle = (services: Readonly<Record<string, readonly number[]>>, more = {}): BundleFiles =>
+  sampleBundle({ services, families, ...more });
+const edited = (from: string, to: string): BundleFiles =>
+  new Map([...bundle(four)].map(([path, text]) => [path, text.replaceAll(from, to)]));
+const many = Array.from({ length: 80 }, (_, n) => n + 1);
+
+test.each([
+  ['an endpoint more', four, bundle({ ...four, 'shop/web': [1, 2, 3, 4, 5] }), 'updated'],
+  ['half of the endpoints replaced', four, bundle({ ...four, 'shop/web': [1, 2, 7, 8] }), 'updated'],
+  ['one of eighty, in groups', { 'shop/web': many }, bundle({ 'shop/web': many.slice(1) }), 'updated'],
+  ['two Services at once', four, bundle({ 'shop/web': [1, 2, 3], 'shop/cart': [9, 10] }), 'updated'],
+  ['more than half of the endpoints', four, bundle({ ...four, 'shop/web': [1, 6, 7, 8] }), 'confirmed'],
+  ['the only endpoint replaced', four, bundle({ ...four, 'shop/cart': [8] }), 'confirmed'],
+  ['the last endpoint gone', four, bundle({ ...four, 'shop/cart': [] }), 'confirmed'],
+  ['a Service more', four, bundle({ ...four, 'shop/new': [5] }), 'confirmed'],
+  ['another port of the endpoints', four, edited(':8080', ':9443'), 'confirmed'],
+  ['another port of the Services', four, edited('--dport 80 ', '--dport 81 '), 'confirmed'],
+  ['another mark', four, edited('0x4000', '0x8000'), 'confirmed'],
+  ['a sysctl', four, bundle(four, { sysctls: ['net.ipv4.conf.all.route_localnet = 1'] }), 'confirmed'],
+] as const)('%s: %#', async (_title, before, after, what) => {
+  node = scene();
+  node.layout = 'tree';
+  const { keeper, journal } = await node.start();
+  await keeper.put(bundle(before), false);
+  let asked = 0;
+  node.health = () => asked++ >= 0;
+  expect(await keeper.put(after, false)).toMatchObject({ kind: 'confirmed' });
+  expect(journal.record.history.at(-1)?.what).toBe(what);
+  expect(journal.standing).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
+  // Only a release is tried.
+  expect(asked > 0).toBe(what === 'confirmed');
+  expect(await keeper.settle()).toBe(0);
+});
