@@ -1,7 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
 import { eventRule } from '../../packages/renderer/src/cluster/watch/events.ts';
 import { leaseRule } from '../../packages/renderer/src/cluster/watch/lease.ts';
@@ -24,6 +27,9 @@ interface PodSpec {
 }
 interface Container {
   readonly args?: readonly string[];
+  readonly command?: readonly string[];
+  readonly volumeMounts?: readonly { readonly mountPath: string }[];
+  readonly env?: readonly { readonly name: string; readonly value: string }[];
   readonly securityContext: Readonly<Record<string, unknown>>;
 }
 
@@ -76,4 +82,43 @@ test.each([
 ])('%s uses options that there are', (_title, args) => {
   expect(args.length).toBeGreaterThan(2);
   for (const arg of args) expect(knownOptions()).toContain(arg.replace(/=.*/, ''));
+});
+
+test('all that the pods write lies in a volume', () => {
+  for (const { env, volumeMounts } of [...(pods?.containers ?? []), ...(pods?.initContainers ?? [])]) {
+    const mounts = volumeMounts?.map(({ mountPath }) => mountPath) ?? [];
+    const written = [
+      ...(env ?? []).filter(({ name }) => name === 'HOME').map(({ value }) => value),
+      ...(pods?.containers[0]?.args ?? []).flatMap((arg) => /^--output=(.*)$/.exec(arg)?.[1] ?? []),
+    ];
+    expect(written).toHaveLength(2);
+    for (const path of written) expect(mounts.some((mount) => `${path}/`.startsWith(`${mount}/`))).toBe(true);
+  }
+});
+
+test('the first container clones once, again over what is there, and anew over what was cut off', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-deploy-'));
+  const git = (...args: readonly string[]): string => execFileSync('git', args, { cwd: dir, encoding: 'utf8' });
+  git('init', '--quiet', '--initial-branch=main', 'origin');
+  const who = ['-c', 'user.name=t', '-c', 'user.email=t@example.com'];
+  git('-C', 'origin', ...who, 'commit', '--quiet', '--allow-empty', '--message', 'start');
+  const [shell = '', options = '', script = ''] = pods?.initContainers[0]?.command ?? [];
+  const here = script.replaceAll('/work/', `${dir}/`).replace(/https:\S+/, join(dir, 'origin'));
+  const run = (): unknown => execFileSync(shell, [options, here], { stdio: 'pipe' });
+  run();
+  writeFileSync(join(dir, 'rules/kept'), '');
+  run();
+  expect(readdirSync(join(dir, 'rules')).toSorted()).toEqual(['.git', 'kept']);
+  rmSync(join(dir, 'rules/.git/HEAD'));
+  run();
+  expect(git('-C', 'rules', 'log', '--format=%s').trim()).toBe('start');
+  rmSync(dir, { recursive: true });
+});
+
+test('the systemd unit writes where its account may, and not where sluiced keeps its state', () => {
+  const unit = read('sluice-watch.service');
+  const state = /^StateDirectory=(\S+)$/m.exec(unit)?.[1];
+  const output = /--output=(\S+)/.exec(unit)?.[1];
+  expect(output).toBe(`/var/lib/${state}/rendered`);
+  expect(`${output}/`).not.toContain(`${defaultConfig('node-a').state}/`);
 });

@@ -25,7 +25,7 @@ export function clusterCommands(program: Command): void {
     .action(run(async (options) => (await import('../commands/snapshot.ts')).snapshotCommand(options)));
 
   examples(withCluster(program.command('watch')), [
-    'sluice watch -o /var/lib/sluice/rendered',
+    'sluice watch -o /var/lib/sluice-watch/rendered',
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
     'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780',
   ])
