@@ -61,7 +61,8 @@ export function reviewCommands(program: Command): void {
     .summary('check that rules do what their Services declare')
     .description(
       'Follows packets of every source class to every address and port of every Service, on every kind of node, and checks ' +
-        'that they reach the declared endpoints with equal shares, or are turned away as the policies say.',
+        'that they reach the declared endpoints with their shares, or are turned away as the policies say. What the base files do ' +
+        'with connections that stand, with marks and with addresses that they name is held against kube-proxy.',
     )
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option(

@@ -19,7 +19,7 @@ const byWeight: ReadonlySet<string> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 's
 
 /**
  * What a node of mode ipvs must do with connections to a claimed destination: kube-proxy's `syncProxyRules` and `syncEndpoint` in
- * `pkg/proxy/ipvs`. It differs from mode iptables in what `docs/review.md` lists.
+ * `pkg/proxy/ipvs`. It differs from mode iptables in what `differences.ts` lists.
  */
 export function expectedIpvs(asking: Asking): Expected {
   const { claim, node, family, source, manners } = asking;
