@@ -45,6 +45,17 @@ export default defineConfig({
       },
       { test: { name: 'kernel', include: ['test/netns/**/*.test.ts'], ...alone, ...order(1) } },
       { test: { name: 'vm', include: ['test/vm/*.test.ts'], ...alone, ...order(2) } },
+      {
+        test: {
+          name: 'package',
+          include: ['test/package/*.test.ts'],
+          globalSetup: ['test/package/setup.ts'],
+          ...alone,
+          ...order(3),
+          testTimeout: 120_000,
+          hookTimeout: 300_000,
+        },
+      },
       ...(process.env['SLUICE_GUEST'] === '1' ? [guest] : []),
     ],
   },

@@ -9,6 +9,7 @@ import { clusterList, daemonSet, type Shape } from './data.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 import { review } from './review.ts';
 import { kernelBench } from './kernel.ts';
+import { executablesBench } from './executables.ts';
 import { watchBench } from './watch.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -125,6 +126,7 @@ process.stdout.write(
   `node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, median of ${rounds} interleaved runs\n\n`,
 );
 await startup();
+await executablesBench(root, scratch, rounds);
 await renderJson(
   '10,000 Services with 50,000 endpoints from JSON, 1 node',
   { services: 10_000, endpointsPerService: 5, nodes: 1 },

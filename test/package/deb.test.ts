@@ -1,0 +1,87 @@
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execaSync } from 'execa';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { version } from '../../packages/applier/src/version.ts';
+import { makeRoot, noRootBecause } from './clean-root.fixture.ts';
+import { artefact, packages } from './unpack.fixture.ts';
+
+const newer = '9.9.9';
+const work = mkdtempSync(join(tmpdir(), 'sluice-clean-'));
+const root = join(work, 'root');
+const whyNot = packages.whyNot || noRootBecause();
+afterAll(() => rmSync(work, { recursive: true, force: true }));
+
+/** The same package under a higher version. */
+function makeNewer(deb: string, target: string): void {
+  const folder = join(work, 'newer');
+  execaSync('dpkg-deb', ['-R', deb, folder]);
+  const control = join(folder, 'DEBIAN/control');
+  writeFileSync(control, readFileSync(control, 'utf8').replace(`Version: ${version}`, `Version: ${newer}`));
+  execaSync('dpkg-deb', ['--root-owner-group', '-Zzstd', '-z1', '--build', folder, target]);
+  rmSync(folder, { recursive: true });
+}
+
+beforeAll(() => {
+  if (whyNot) return;
+  makeRoot(root);
+  copyFileSync(artefact('_amd64.deb'), join(root, 'old.deb'));
+  makeNewer(join(root, 'old.deb'), join(root, 'new.deb'));
+  const script = join(import.meta.dirname, 'lifecycle.sh');
+  execaSync('unshare', ['-n', '-m', 'sh', script, root, '/old.deb', '/new.deb'], { timeout: 240_000 });
+});
+
+const seen = (name: string): string => readFileSync(join(root, 'seen', name), 'utf8');
+const config = 'etc/sluice/sluiced.yaml';
+const state = 'var/lib/sluice/journal';
+const program = 'usr/bin/sluiced';
+
+test.for([
+  ['installed', `install ok installed ${version}`, [program], [config, state], ['daemon-reload']],
+  [
+    'upgraded',
+    `install ok installed ${newer}`,
+    [program, config, state],
+    [],
+    ['daemon-reload', 'try-restart sluiced.service'],
+  ],
+  [
+    'removed',
+    `deinstall ok config-files ${newer}`,
+    [config, state],
+    [program],
+    ['disable --now sluiced.service sluiced-boot.service', 'daemon-reload'],
+  ],
+  ['again', `install ok installed ${version}`, [program, config, state], [], ['daemon-reload']],
+  ['purged', '', [], [config, state, 'etc/sluice', 'var/lib/sluice', program], []],
+] as const)(
+  'once %s, the rules in the kernel are those from before, and files are as they should be',
+  ([step, status, there, gone, calls], context) => {
+    if (whyNot) return context.skip(whyNot);
+    expect(seen('before.rules')).toContain('SLU-SVC-NPX46M4PTMTKRN6Y');
+    expect(seen(`${step}.rules`)).toBe(seen('before.rules'));
+    expect(seen(`${step}.package`)).toBe(status);
+    const files = seen(`${step}.files`).trimEnd().split('\n');
+    expect(files).toEqual(expect.arrayContaining([...there]));
+    expect(files.filter((path) => (gone as readonly string[]).includes(path))).toEqual([]);
+    const called = seen(`${step}.calls`).trimEnd().split('\n');
+    expect(called).toEqual(expect.arrayContaining([...calls]));
+  },
+);
+
+test.for(['installed', 'upgraded'])('once %s, nothing was stopped, started or enabled', (step, context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(seen(`${step}.calls`)).not.toMatch(/^(stop|disable|enable|start|restart) /m);
+});
+
+test('sluiced runs where there is no Node, and says why it was not started', (context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(JSON.parse(seen('version'))).toMatchObject({ version });
+  expect(seen('installed.said')).toContain('sluiced is not started: there is no /etc/sluice/sluiced.yaml');
+});
+
+test('dpkg finds every file as it was packed', (context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(seen('verify')).toBe('');
+});

@@ -1,0 +1,48 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { execaSync } from 'execa';
+import { describe, expect, test } from 'vitest';
+import { version } from '../../packages/applier/src/version.ts';
+import { packages, scratch, unpackDeb } from './unpack.fixture.ts';
+
+const example = join(import.meta.dirname, '../../examples/01-cluster-ip');
+const qemu = '/usr/bin/qemu-aarch64-static';
+const armLibraries = '/usr/aarch64-linux-gnu';
+const noArm =
+  existsSync(qemu) && existsSync(`${armLibraries}/lib/libstdc++.so.6`)
+    ? ''
+    : `${qemu} or the libraries of arm64 are missing: apt-get install qemu-user-static libstdc++6-arm64-cross`;
+
+/** Nothing of the machine helps: no Node is on PATH, and no option of Node counts. */
+const environment = { PATH: '/usr/bin:/bin', NODE_OPTIONS: '--require=/nowhere.cjs' };
+
+describe.each([
+  ['amd64', 'x64', packages.whyNot, []],
+  ['arm64', 'arm64', packages.whyNot || noArm, [qemu, '-L', armLibraries]],
+] as const)('the executables for %s', (arch, nodeArch, whyNot, emulator) => {
+  const start = (root: string, program: string, argv: readonly string[]) => {
+    const [file, ...rest] = [...emulator, join(root, 'usr/bin', program), ...argv] as [string, ...string[]];
+    return execaSync(file, rest, { env: environment, extendEnv: false, reject: false });
+  };
+
+  test('say who they are, and are silent otherwise', (context) => {
+    if (whyNot) return context.skip(whyNot);
+    const root = unpackDeb(arch);
+    for (const program of ['sluice', 'sluiced']) {
+      const { stdout, stderr, exitCode } = start(root, program, ['--version']);
+      expect({ stdout, stderr, exitCode }).toEqual({ stdout: version, stderr: '', exitCode: 0 });
+    }
+    const said = JSON.parse(start(root, 'sluiced', ['version', '-o', 'json']).stdout) as object;
+    expect(said).toMatchObject({ version, platform: 'linux', arch: nodeArch });
+  });
+
+  test('render an example to the bytes of its golden files', (context) => {
+    if (whyNot) return context.skip(whyNot);
+    const root = unpackDeb(arch);
+    const target = join(scratch(), 'out');
+    const config = readdirSync(example).includes('sluice.yaml') ? ['-c', join(example, 'sluice.yaml')] : [];
+    const done = start(root, 'sluice', ['render', '-f', join(example, 'in'), ...config, '-o', target]);
+    expect({ exitCode: done.exitCode, stderr: done.stderr }).toMatchObject({ exitCode: 0 });
+    execaSync('diff', ['-r', '-x', '.sluice-complete', join(example, 'out'), target]);
+  });
+});

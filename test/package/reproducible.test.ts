@@ -1,0 +1,58 @@
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { execaSync } from 'execa';
+import { expect, test } from 'vitest';
+import { epoch } from './setup.ts';
+import { packages, scratch } from './unpack.fixture.ts';
+
+const root = join(import.meta.dirname, '../..');
+const lines = (file: string): readonly string[] => readFileSync(file, 'utf8').trimEnd().split('\n');
+
+/** The files of the checkout as they are, in another place, with the same libraries. */
+function copyOfCheckout(): string {
+  const copy = join(scratch(), 'another/place');
+  const { stdout } = execaSync('git', [
+    '-C',
+    root,
+    'ls-files',
+    '-z',
+    '--cached',
+    '--others',
+    '--exclude-standard',
+    '--deduplicate',
+  ]);
+  const wanted = stdout.split('\0').filter((path) => /^(packages|tools|packaging|deploy|docs|[^/]+$)/.test(path));
+  for (const path of wanted) {
+    mkdirSync(dirname(join(copy, path)), { recursive: true });
+    cpSync(join(root, path), join(copy, path), { force: true });
+  }
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+  for (const name of ['bundle', 'renderer', 'applier']) {
+    cpSync(join(root, 'packages', name, 'node_modules'), join(copy, 'packages', name, 'node_modules'), {
+      recursive: true,
+      verbatimSymlinks: true,
+    });
+  }
+  return copy;
+}
+
+test('another directory, umask, locale and time zone give the same bytes', (context) => {
+  if (packages.whyNot) return context.skip(packages.whyNot);
+  const copy = copyOfCheckout();
+  const target = join(copy, 'out');
+  const script = 'umask 077 && exec "$0" "$@"';
+  execaSync('sh', ['-c', script, process.execPath, join(copy, 'tools/package.ts'), '--arch', 'x64', '-o', target], {
+    env: { SOURCE_DATE_EPOCH: String(epoch), LC_ALL: 'C.UTF-8', LANG: 'tr_TR.UTF-8', TZ: 'Pacific/Chatham' },
+  });
+  const ours = (file: string): readonly string[] => lines(file).filter((line) => /amd64|linux-x64/.test(line));
+  expect(ours(join(target, 'SHA256SUMS'))).toHaveLength(3);
+  expect(ours(join(target, 'SHA256SUMS'))).toEqual(ours(join(packages.folder, 'SHA256SUMS')));
+}, 300_000);
+
+test('SHA256SUMS covers every file, and sha256sum agrees', (context) => {
+  if (packages.whyNot) return context.skip(packages.whyNot);
+  const { stdout } = execaSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: packages.folder });
+  const checked = stdout.split('\n').map((line) => line.replace(/: OK$/, ''));
+  const { stdout: names } = execaSync('ls', ['-A'], { cwd: packages.folder, env: { LC_ALL: 'C' } });
+  expect([...checked, 'SHA256SUMS'].toSorted()).toEqual(names.split('\n').toSorted());
+});

@@ -1,0 +1,47 @@
+/** Builds everything once, before the tests of packages. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { debianTools, findTool } from '../../tools/package/run.ts';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** The folder of the packages, and a sentence on why there is none. */
+    readonly packages: { readonly folder: string; readonly whyNot: string };
+  }
+}
+
+const root = join(import.meta.dirname, '../..');
+
+/** Any time will do, as long as it is always the same. */
+export const epoch = 1_750_000_000;
+
+function reasonAgainst(): string {
+  if (process.arch !== 'x64') return 'packages are built on x64';
+  const missing = Object.entries(debianTools).filter(([, program]) => findTool(program) === undefined);
+  if (missing.length > 0) return `apt-get install ${missing.map(([name]) => name).join(' ')}`;
+  const arm = '/usr/aarch64-linux-gnu/lib/libatomic.so.1';
+  return existsSync(arm) ? '' : `${arm} is missing: apt-get install libatomic1-arm64-cross`;
+}
+
+/** @returns what removes the packages again */
+export default function setup(project: TestProject): () => void {
+  // To look again at packages that were built before, with the same time: a build takes its time.
+  const built = process.env['SLUICE_PACKAGES'];
+  if (built !== undefined) {
+    project.provide('packages', { folder: built, whyNot: '' });
+    return () => {};
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'));
+  const whyNot = reasonAgainst();
+  if (whyNot === '') {
+    execFileSync(process.execPath, [join(root, 'tools/package.ts'), '-o', join(folder, 'release')], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: { ...process.env, SOURCE_DATE_EPOCH: String(epoch) },
+    });
+  }
+  project.provide('packages', { folder: join(folder, 'release'), whyNot });
+  return () => rmSync(folder, { recursive: true, force: true });
+}

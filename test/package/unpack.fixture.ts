@@ -1,0 +1,28 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execaSync } from 'execa';
+import { inject, onTestFinished } from 'vitest';
+
+export const packages = inject('packages');
+
+/** A folder that ends with the test. */
+export function scratch(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-package-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** The one package whose name ends so. */
+export function artefact(ending: string): string {
+  const names = readdirSync(packages.folder).filter((name) => name.endsWith(ending));
+  if (names.length !== 1) throw new Error(`${names.length} packages end with ${ending}`);
+  return join(packages.folder, names[0] as string);
+}
+
+/** What the Debian package of an architecture installs, below a new folder. */
+export function unpackDeb(arch: 'amd64' | 'arm64'): string {
+  const folder = scratch();
+  execaSync('dpkg-deb', ['-x', artefact(`_${arch}.deb`), folder]);
+  return folder;
+}
