@@ -59,10 +59,11 @@ export class ReleaseGate {
   /** @param tree one whose files are those that its seal names */
   async check({ seal }: Tree): Promise<Verdict> {
     if (seal === undefined) return refused(noRelease);
-    const accepted = this.#floor.read();
-    if (accepted && 'problem' in accepted) return refused(accepted.problem);
     const digest = fileDigest(seal.sums);
     const signers = await this.#signers(seal);
+    // Read after the wait, so that what another process accepted meanwhile counts.
+    const accepted = this.#floor.read();
+    if (accepted && 'problem' in accepted) return refused(accepted.problem);
     if (accepted?.digest === digest) return this.#again(accepted, signers);
     if ('problems' in signers) return { kind: 'refused', problems: signers.problems };
     return this.#fresh(seal, digest, accepted, signers.principals);
