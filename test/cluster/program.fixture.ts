@@ -7,7 +7,9 @@ export const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice')
 
 /** Starts the program as a person does. A test that starts it ends it. */
 export function startSluice(args: readonly string[], cwd?: string) {
-  return execa(sluicePath, args, { ...(cwd !== undefined && { cwd }), reject: false, all: true });
+  // After a signal it finishes a commit and a push; a busy machine takes its time over them.
+  const patience = { forceKillAfterDelay: 30_000 };
+  return execa(sluicePath, args, { ...(cwd !== undefined && { cwd }), reject: false, all: true, ...patience });
 }
 
 export type Started = ReturnType<typeof startSluice>;
