@@ -1,5 +1,5 @@
 import { baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
-import { destinationsOf, commonDestinations } from './destinations.ts';
+import { commonDestinations, destinationsOf, keyOf } from './destinations.ts';
 import type { Destination, FlowChange, FlowOutcome, Source } from './flow.ts';
 import { compareRows, flowRows, type FlowRow } from './flows.ts';
 import type { FileReach } from './reach.ts';
@@ -76,14 +76,18 @@ function isBaseChanged({ profiles, family, changed }: Pair): boolean {
 
 function allDestinations({ views, profiles, family }: Pair): readonly Destination[] {
   const sides = views.map((view, at) => view.index(profiles[at]!, family));
-  const common = views.map((view, at) => commonDestinations(view, profiles[at]!, family));
-  return [
-    ...destinationsOf(
-      family,
-      sides.map((index) => ({ index, paths: index.paths })),
-    ),
-    ...common.reduce((most, list) => (list.length > most.length ? list : most)),
-  ];
+  const named = destinationsOf(
+    family,
+    sides.map((index) => ({ index, paths: index.paths })),
+  );
+  const known = new Set(named.map((one) => keyOf(one, one.address)));
+  // Either side's base may ask for something that the other one does not.
+  const common = new Map(
+    views
+      .flatMap((view, at) => commonDestinations(view, profiles[at]!, family))
+      .map((one) => [keyOf(one, one.address), one] as const),
+  );
+  return [...named, ...[...common].flatMap(([key, one]) => (known.has(key) ? [] : [one]))];
 }
 
 /**

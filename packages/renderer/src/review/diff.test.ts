@@ -98,3 +98,16 @@ test('a load balancer without source ranges is said to be open to all', () => {
     { what: 'source-range', port: 'shop/web:http 80/TCP', old: '198.51.100.0/25', new: 'open to all' },
   ]);
 });
+
+test.each(['old', 'new'] as const)(
+  'a base that only in the %s bundle masquerades other traffic is a changed flow',
+  (side) => {
+    const plain = bundleOf('01-cluster-ip');
+    const masked = edited(plain, 'profiles/default/base/first.iptables', (text) =>
+      text.replace(/COMMIT\n$/, '-A KUBE-SERVICES -d 192.168.3.0/24 -j KUBE-MARK-MASQ\nCOMMIT\n'),
+    );
+    const diff = side === 'old' ? diffBundles(masked, plain) : diffBundles(plain, masked);
+    const flows = 'flows' in diff ? diff.flows : [];
+    expect(flows.map(({ destination }) => destination.address)).toContain('192.168.3.0');
+  },
+);
