@@ -49,7 +49,7 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
   const access = openCluster(options);
   await checkPlace(options);
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  const forget = stopAtSignals(stop);
   const state = { metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
   state.alarms.raise('NOT_READY', 'the cluster was not read yet');
   const { listen } = options;
@@ -61,8 +61,25 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
     stop.abort();
     server?.close();
     server?.closeAllConnections();
+    forget();
   }
   return exitCodes.done;
+}
+
+/**
+ * The first signal ends the run in order, a second one at once. The listeners stay until the end: while git runs, execa has one too, which
+ * takes a signal that nobody else listens to for the end of the process, and a listener for one time is gone when it looks.
+ * @returns what takes the listeners away
+ */
+function stopAtSignals(stop: AbortController): () => void {
+  const end = (_signal: NodeJS.Signals, number: number): void => {
+    if (stop.signal.aborted) process.exit(128 + number);
+    stop.abort();
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, end);
+  return () => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, end);
+  };
 }
 
 /** What a run is seen by. */
