@@ -10,9 +10,13 @@ export const programNames = Object.keys(programs) as readonly Program[];
 /** The oldest Node that the libraries inside support; the same number as `engines` of package.json, without the minor. */
 export const oldestNode = 24;
 
-/** Packages in CommonJS inside call `require`, which a module does not have by itself. */
-const needsRequire = `import { createRequire as createRequireOfBundle } from 'node:module';
-const require = createRequireOfBundle(import.meta.url);`;
+/**
+ * Packages in CommonJS inside call `require`, which a module does not have by itself. In an executable only Node's own modules can be
+ * required, and the module has no address: it is the bare name that the program was called by, without /proc.
+ * @param address an expression: the place that names are looked up from
+ */
+const needsRequire = (address: string): string => `import { createRequire as createRequireOfBundle } from 'node:module';
+const require = createRequireOfBundle(${address});`;
 
 const checksNode = (name: Program): string => `if (Number.parseInt(process.versions.node, 10) < ${oldestNode}) {
   process.stderr.write('${name}: Cannot run on Node ' + process.versions.node + '\\n  Install Node ${oldestNode} or newer\\n');
@@ -25,7 +29,9 @@ const checksNode = (name: Program): string => `if (Number.parseInt(process.versi
  * @param forAnyNode whether it starts by itself with whatever Node is there; else a Node is put around it
  */
 export async function bundleProgram(root: string, name: Program, outfile: string, forAnyNode: boolean): Promise<void> {
-  const banner = forAnyNode ? ['#!/usr/bin/env node', needsRequire, checksNode(name)] : [needsRequire];
+  const banner = forAnyNode
+    ? ['#!/usr/bin/env node', needsRequire('import.meta.url'), checksNode(name)]
+    : [needsRequire("'file:///'")];
   await build({
     absWorkingDir: root,
     entryPoints: [join(root, 'packages', programs[name], 'src', 'main.ts')],

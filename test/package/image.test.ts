@@ -51,6 +51,8 @@ test.for([
   const root = join(layout, 'root');
   mkdirSync(root);
   execaSync('tar', ['-xz', '-C', root], { input: blob(layout, manifest.layers[0]) });
+  // What whoever runs a container brings.
+  execaSync('mknod', ['-m', '666', join(root, 'dev/null'), 'c', '1', '3']);
   const environment = { PATH: '/usr/bin', HOME: '/work' };
   const { stdout } = execaSync('/usr/sbin/chroot', ['--userspec=65532:65532', root, ...argv], {
     env: environment,

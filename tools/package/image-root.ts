@@ -1,5 +1,5 @@
 /** The one layer of the image: `sluice`, the programs that it starts, and the libraries of both. */
-import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PackageError, run } from './run.ts';
 import { copyAs } from './tree.ts';
@@ -47,7 +47,8 @@ export function layOutImage(executables: string, folder: string): void {
     );
   }
   copyAs(join(executables, 'bin/sluice'), join(folder, 'usr/bin/sluice'), 0o755);
-  cpSync(join(executables, 'lib/sluice'), join(folder, 'usr/lib/sluice'), { recursive: true });
+  // Beside the other libraries: what stands relative to the executable is found only where /proc is.
+  copyAs(join(executables, 'lib/sluice/libatomic.so.1'), join(folder, 'usr/lib/libatomic.so.1'), 0o644);
   for (const path of programs) copyAs(realpathSync(path), join(folder, path), 0o755);
   const wanted = [join(executables, 'bin/sluice'), ...programs];
   for (const path of librariesOf(wanted)) copyAs(realpathSync(path), join(folder, inUsr(path)), 0o755);
