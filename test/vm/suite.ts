@@ -26,6 +26,7 @@ interface Report {
 /**
  * Runs test files in the guest, with the same vitest.
  * @param paths files or folders below the checkout
+ * Lines that a test prints with `guest: ` in front, which are figures, are printed here too.
  * @returns every test there is. Throws when vitest itself cannot run
  */
 export async function runInGuest(
@@ -43,7 +44,8 @@ export async function runInGuest(
     '--reporter=json',
     `--outputFile=${report}`,
   ];
-  const { stderr } = await guest.run([...vitest, ...paths], { timeoutMs, env: insideGuest });
+  const { stdout, stderr } = await guest.run([...vitest, ...paths], { timeoutMs, env: insideGuest });
+  for (const line of stdout.split('\n')) if (line.startsWith('guest: ')) process.stdout.write(`${line}\n`);
   const text = await guest.get(report).catch(() => {
     throw new Error(`Cannot run ${paths.join(' ')} in the guest: ${stderr.slice(-4000)}`);
   });

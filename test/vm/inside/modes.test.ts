@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sampleBundle } from '../../../packages/applier/src/testing/bundle.fixture.ts';
+import { podAddresses, Shop, type ShopService, shopBundle } from './shop.ts';
+
+/** A node changes its mode while clients ask: what is lost, and that nothing of the other mode is left. */
+
+let shop: Shop;
+beforeAll(async () => {
+  shop = await Shop.open();
+});
+afterAll(() => shop[Symbol.asyncDispose]());
+
+/** The first Service of a sample bundle. UDP: nobody sends a lost packet again, so that every loss is seen. */
+const web: ShopService = {
+  name: 'web',
+  address: '10.96.0.11',
+  port: 80,
+  protocol: 'udp',
+  attributes: '-s rr',
+  real: { [`${podAddresses.a}:8080`]: 1, [`${podAddresses.b}:8080`]: 1 },
+};
+const ipvs = shopBundle([web]);
+/** Endpoints 254 and 255 of a sample bundle are 10.244.1.5 and 10.244.1.6. */
+const iptables = new Map(
+  [...sampleBundle({ services: { 'shop/web': [254, 255] }, families: ['ipv4'] })].map(([path, text]) => [
+    path,
+    text.replaceAll('-m tcp -p tcp', '-m udp -p udp'),
+  ]),
+);
+
+/** Asks again and again, a few at a time. */
+class Load {
+  readonly #asked: { readonly at: number; readonly ok: boolean }[] = [];
+  readonly #askers: readonly Promise<void>[];
+  #stopped = false;
+
+  constructor(askers: number) {
+    this.#askers = Array.from({ length: askers }, () => this.#ask());
+  }
+
+  async #ask(): Promise<void> {
+    const client = shop.host('client');
+    while (!this.#stopped) {
+      const at = performance.now();
+      const reply = await client.connect({ protocol: 'udp', to: web.address, port: web.port, timeoutMs: 1_500 });
+      this.#asked.push({ at, ok: reply.kind === 'answer' });
+    }
+  }
+
+  /** Ends it. @returns how many asked, how many were lost and from the first to the last of these, in milliseconds */
+  async stop(): Promise<{ asked: number; lost: number; windowMs: number }> {
+    this.#stopped = true;
+    await Promise.all(this.#askers);
+    const lost = this.#asked.filter(({ ok }) => !ok).map(({ at }) => at);
+    const windowMs = lost.length === 0 ? 0 : Math.max(...lost) - Math.min(...lost);
+    return { asked: this.#asked.length, lost: lost.length, windowMs: Math.round(windowMs) };
+  }
+}
+
+/** What is left of each mode. */
+const left = async (): Promise<{ servers: number; sets: string; link: boolean; chains: boolean }> => ({
+  servers: (await shop.servers()).length,
+  sets: await shop.node.run(['sh', '-c', 'ipset list -n | grep -v ^SLUICE || true']),
+  link: (await shop.node.run(['sh', '-c', 'ip -br link'])).includes('kube-ipvs0'),
+  chains: (await shop.node.run(['sh', '-c', 'iptables-nft-save'])).includes('shop/web'),
+});
+
+test('from iptables to ipvs and back under load, with what is lost', { timeout: 300_000 }, async () => {
+  expect(await shop.apply(iptables)).toMatchObject({ exitCode: 0 });
+  const before = await left();
+  expect(before).toMatchObject({ servers: 0, link: false, chains: true });
+  for (const [way, files, after] of [
+    ['iptables → ipvs', ipvs, { servers: 3, link: true, chains: false }],
+    ['ipvs → iptables', iptables, before],
+  ] as const) {
+    expect(await shop.ask(web, 4)).not.toContain('timeout');
+    const load = new Load(4);
+    expect(await shop.apply(files)).toMatchObject({ exitCode: 0 });
+    const { asked, lost, windowMs } = await load.stop();
+    process.stdout.write(`guest: ${way}: ${lost} of ${asked} lost, within ${windowMs} ms\n`);
+    expect(lost).toBeLessThan(asked / 4);
+    for (const answer of await shop.ask(web, 8)) expect(['a', 'b']).toContain(answer);
+    expect(await left()).toMatchObject(after);
+  }
+});
