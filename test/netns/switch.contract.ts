@@ -68,10 +68,10 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
 
   test(`${name}: a rule names a set that is there, which stays as long as it does`, async () => {
     const { kernel, lamps } = await start();
-    await expect(kernel.apply(namesSet)).rejects.toThrow();
+    await expect(kernel.apply(namesSet)).rejects.toThrow('Cannot run');
     await lamps.make([]);
     await kernel.apply(namesSet);
-    await expect(lamps.remove()).rejects.toThrow();
+    await expect(lamps.remove()).rejects.toThrow('Cannot run');
     await kernel.apply(asks(':SLUICE-X - [0:0]\n-X SLUICE-X\n'));
     await lamps.remove();
     expect(await lamps.look()).toBeUndefined();
