@@ -89,6 +89,8 @@ beforeAll(async () => {
   const example = join(import.meta.dirname, '..', '..', 'examples', 'gitops');
   const start = join(home, 'start');
   cpSync(example, start, { recursive: true });
+  // Git keeps no .sluice-complete: outside of a work tree the directory is complete when it was written.
+  await execa(sluice, ['render', '-f', 'manifests', '-R', '-c', 'sluice.yaml', '-o', 'rendered'], { cwd: start });
   cpSync(join(start, 'manifests'), join(start, 'other'), { recursive: true });
   cpSync(join(start, 'pull-request', 'manifests'), join(start, 'other'), { recursive: true });
   // In a directory of its own: numbers that it gives out stay away from the others.
