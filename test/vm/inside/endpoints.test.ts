@@ -1,0 +1,149 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
+import type { Talk } from './talk-client.ts';
+
+/** Which endpoint of a virtual server answers, over the changes of a bundle: with real connections through the real `sluiced`. */
+
+let shop: Shop;
+beforeAll(async () => {
+  shop = await Shop.open();
+});
+afterAll(() => shop[Symbol.asyncDispose]());
+
+const at = (port: number, weights: Partial<Record<PodName, number>>): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(weights).map(([pod, weight]) => [`${podAddresses[pod as PodName]}:${port}`, weight]),
+  );
+const web = (attributes: string, weights: Partial<Record<PodName, number>>): ShopService => ({
+  name: 'web',
+  address: '10.96.0.10',
+  port: 80,
+  protocol: 'tcp',
+  attributes,
+  real: at(8080, weights),
+});
+const dns = (attributes: string): ShopService => ({ ...web(attributes, { a: 1, b: 1 }), name: 'dns', protocol: 'udp' });
+const talk = (weights: Partial<Record<PodName, number>>): ShopService => ({
+  ...web('-s rr', weights),
+  name: 'talk',
+  address: '10.96.0.20',
+  real: at(9000, weights),
+});
+const weightOf = async (service: ShopService, pod: PodName): Promise<number | undefined> => {
+  const start = `-a -t ${service.address}:${service.port} -r ${podAddresses[pod]}:`;
+  const line = (await shop.servers()).find((one) => one.startsWith(start));
+  return line === undefined ? undefined : Number(/-w (\d+)/.exec(line)?.[1]);
+};
+
+test.each([
+  ['rr gives each its turn', '-s rr', { a: 1, b: 1, c: 1 }, { a: 40, b: 40, c: 40 }],
+  ['wrr gives as the weights say, and nothing to weight 0', '-s wrr', { a: 3, b: 1, c: 0 }, { a: 90, b: 30 }],
+] as const)('%s', { timeout: 300_000 }, async (_title, attributes, weights, expected) => {
+  const service = web(attributes, weights);
+  expect(await shop.apply(shopBundle([service]))).toMatchObject({ exitCode: 0, stderr: '' });
+  const seen = tally(await shop.ask(service, 120));
+  expect(Object.keys(seen)).toEqual(Object.keys(expected));
+  // Both count exactly; a round that another connection began shifts it by at most one turn.
+  for (const [pod, count] of Object.entries(expected))
+    expect(Math.abs((seen[pod] ?? 0) - count)).toBeLessThanOrEqual(1);
+});
+
+test('sh keeps a client with one endpoint, whatever its port', { timeout: 300_000 }, async () => {
+  const service = web('-s sh', { a: 1, b: 1, c: 1 });
+  expect(await shop.apply(shopBundle([service]))).toMatchObject({ exitCode: 0 });
+  expect(new Set(await shop.ask(service, 12)).size).toBe(1);
+});
+
+test('persistence keeps a client with its endpoint, and not longer than its time-out', {
+  timeout: 300_000,
+}, async () => {
+  const service = dns('-s rr -p 4');
+  // Flows of UDP end after a second, so that none of them holds the template.
+  expect(await shop.apply(shopBundle([service], '900 120 1'))).toMatchObject({ exitCode: 0 });
+  const first = await shop.ask(service, 8);
+  expect(new Set(first).size).toBe(1);
+  const templates = (): Promise<boolean> =>
+    shop.node
+      .run(['/usr/sbin/ipvsadm', '-L', '-n', '-c', '--persistent-conn'])
+      .then((text) => text.includes('10.96.0.10'));
+  expect(await templates()).toBe(true);
+  await until('the time-out ends', async () => !(await templates()));
+  const [next] = await shop.ask(service, 1);
+  expect(next).toMatch(/^[ab]$/);
+  expect(next).not.toBe(first[0]);
+});
+
+test('an endpoint drains over restarts; its connection lives until it ends, and no weight stays 0', {
+  timeout: 300_000,
+}, async () => {
+  shop.configure('ipvs: { drainSeconds: 600 }');
+  const [both, one] = [{ a: 1, b: 1 }, { a: 1 }].map((pods) => shopBundle([web('-s rr', pods), talk(pods)]));
+  const file = join(shop.directory, 'talks');
+  const talks = (): readonly Talk[] => JSON.parse(readFileSync(file, 'utf8')) as readonly Talk[];
+  shop.put(both!);
+  let daemon = shop.run();
+  await until('both serve', async () => (await weightOf(talk({}), 'b').catch(() => undefined)) === 1);
+  const client = join(import.meta.dirname, 'talk-client.ts');
+  shop.host('client').start([process.execPath, client, '10.96.0.20', '80', '2', file]);
+  await until('a client talks to both', async () => {
+    const named = await shop.host('client').exec(['/usr/bin/cat', file]);
+    return named.exitCode === 0 && tally(talks().map((each) => each.with))['b'] === 1;
+  });
+  shop.put(one!);
+  await until('the endpoint drains', async () => (await weightOf(talk({}), 'b')) === 0);
+  expect(new Set(await shop.ask(web('', {}), 6))).toEqual(new Set(['a']));
+  await daemon.signal('KILL');
+  await daemon.ended;
+  daemon = shop.run();
+  await sleep(5_000);
+  const heard = talks().find((each) => each.with === 'b')?.answers ?? 0;
+  expect(await weightOf(talk({}), 'b')).toBe(0);
+  await until('it still answers', async () => (talks().find((each) => each.with === 'b')?.answers ?? 0) > heard);
+  await daemon.signal('KILL');
+  await daemon.ended;
+  shop.put(both!);
+  daemon = shop.run();
+  await until(
+    'it is wanted again',
+    async () => (await weightOf(talk({}), 'b')) === 1 && (await weightOf(web('', {}), 'b')) === 1,
+  );
+  shop.put(one!);
+  await until('it drains again', async () => (await weightOf(talk({}), 'b')) === 0);
+  expect(talks().every(({ open }) => open)).toBe(true);
+  writeFileSync(`${file}.end`, '');
+  await until('it leaves with its last connection', async () => (await weightOf(talk({}), 'b')) === undefined);
+  await daemon.stop();
+  shop.configure();
+});
+
+test('a probe that fails brings back the endpoints', { timeout: 300_000 }, async () => {
+  const [before, after] = [{ a: 1, b: 1 }, { c: 1 }].map((pods) => shopBundle([web('-s rr', pods)]));
+  expect(await shop.apply(before!)).toMatchObject({ exitCode: 0 });
+  const good = await shop.servers();
+  const check = `ipvsadm -S -n | grep -q -e "-r ${podAddresses.b}:8080 -m -w 1"`;
+  shop.configure('probes:', `  - { name: web, attempts: 1, exec: [/bin/sh, -c, '${check}'] }`);
+  expect(await shop.apply(after!)).toMatchObject({ exitCode: 4 });
+  // What came with the release drains as any other that goes: it may have been given connections meanwhile.
+  expect((await shop.servers()).filter((line) => !line.endsWith('-w 0'))).toEqual(good);
+  expect(tally(await shop.ask(web('', {}), 8))).toEqual({ a: 4, b: 4 });
+  shop.configure();
+});
+
+test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 300_000 }, async () => {
+  const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
+  const keys = 'net.ipv4.vs.conntrack net.ipv4.vs.expire_nodest_conn net.ipv4.ip_forward';
+  expect(await shop.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+  await sh('ipvsadm -A -t 192.0.2.200:443 -s wlc && ipvsadm -a -t 192.0.2.200:443 -r 192.0.2.12:443 -g');
+  await sh('ipset create OTHERS hash:ip && ip addr add 192.0.2.200/32 dev lo');
+  const state = (): Promise<string> =>
+    sh(`ipvsadm -S -n; ipset save; ip -br addr; sysctl ${keys}; iptables-nft-save | grep -E 'KUBE|SLUICE' || true`);
+  const before = await state();
+  expect(await shop.apply(shopBundle([web('-s rr', { a: 1 })]))).toMatchObject({ exitCode: 0 });
+  expect(await shop.servers()).toContain('-A -t 192.0.2.200:443 -s wlc');
+  expect(await shop.ask(web('', {}), 2)).toEqual(['a', 'a']);
+  expect(await shop.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+  expect(await state()).toEqual(before);
+});

@@ -1,0 +1,135 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { podAddresses, Shop, type ShopService, shopBundle } from './shop.ts';
+
+/** `kill -9` of the real `sluiced` in mode ipvs, at each of its steps: traffic never stops, and the next run ends on the new release. */
+
+let shop: Shop;
+beforeAll(async () => {
+  shop = await Shop.open();
+  await shop.node.run(['sh', '-c', setTraps(join(shop.directory, 'real'))]);
+});
+afterAll(() => shop[Symbol.asyncDispose]());
+
+const web = (...pods: readonly (keyof typeof podAddresses)[]): ShopService => ({
+  name: 'web',
+  address: '10.96.0.10',
+  port: 80,
+  protocol: 'tcp',
+  attributes: '-s rr',
+  real: Object.fromEntries(pods.map((pod) => [`${podAddresses[pod]}:8080`, 1])),
+});
+const cart: ShopService = { ...web('c'), name: 'cart', address: '10.96.0.30', protocol: 'udp' };
+const outRule =
+  '*filter\n-A KUBE-IPVS-OUT-FILTER -s 10.96.0.30 -m ipvs --vaddr 10.96.0.30 --vproto udp --vport 80 -j DROP\nCOMMIT\n';
+
+/** From one to the other, every kind of step is needed, both to add and to remove; endpoint b serves in both. */
+const releases = {
+  one: shopBundle([web('a', 'b')]),
+  two: new Map([
+    ...shopBundle([web('b', 'c'), cart]),
+    ['profiles/default/services/shop/cart.iptables', outRule] as const,
+  ]),
+};
+
+/**
+ * In place of each tool stands a script that counts the calls that change something, in the node's own /run: a rehearsal, which has another
+ * one, is none of them. When its number is up it kills who called it, before the tool runs or after.
+ */
+const trap = (real: string): string => `#!/bin/sh
+name=\${0##*/}
+case "$name $*" in
+  *tables-nft-restore*|"ipset restore"*|"ipvsadm -R"*|"ip -batch"*) ;;
+  *) exec "${real}/$name" "$@" ;;
+esac
+[ -e /run/trap-at ] || exec "${real}/$name" "$@"
+n=$(($(cat /run/trap-count) + 1))
+echo $n > /run/trap-count
+read -r at when < /run/trap-at
+[ $n = "$at" ] || exec "${real}/$name" "$@"
+[ "$when" = before ] || "${real}/$name" "$@"
+kill -9 $PPID
+`;
+const setTraps = (real: string): string => `
+set -e
+mkdir ${real}
+cat > /run/trap <<'END'
+${trap(real)}END
+chmod 755 /run/trap
+for name in ipset ipvsadm ip xtables-nft-multi; do
+  file=$(readlink -f "$(command -v $name)")
+  cp "$file" ${real}/$name
+  mount --bind /run/trap "$file"
+done
+for tool in iptables ip6tables; do
+  for verb in '' -save -restore; do ln -s xtables-nft-multi ${real}/$tool-nft$verb; done
+done`;
+
+type Release = keyof typeof releases;
+type Moment = readonly [at: number, when: 'before' | 'after'];
+const never: Moment = [0, 'before'];
+const done = { exitCode: 0, stderr: '' };
+/** What `Host.exec` says of a program that a signal ended. */
+const killed = -1;
+
+interface Applied {
+  readonly exitCode: number;
+  readonly stderr: string;
+  readonly calls: number;
+}
+
+/** Applies a release with a trap set. @returns how it ended, what it complained of, and how many calls changed something */
+async function apply(to: Release, [at, when]: Moment): Promise<Applied> {
+  await shop.node.run(['sh', '-c', `echo 0 > /run/trap-count; echo ${at} ${when} > /run/trap-at`]);
+  const { exitCode, stderr } = await shop.apply(releases[to]);
+  return { exitCode, stderr, calls: Number(await shop.node.run(['cat', '/run/trap-count'])) };
+}
+
+/** What the kernel holds, but for real servers that drain. */
+async function state(): Promise<readonly string[]> {
+  const asked = 'ipvsadm -S -n; ipset save | sort; ip -br addr; iptables-nft-save | sed -n "s/^-A/-A/p"';
+  return (await shop.node.run(['sh', '-c', asked])).split('\n').filter((line) => !line.endsWith('-w 0'));
+}
+
+test('killed at each step on the way there and back, it goes on serving and ends where it should', {
+  timeout: process.env['SLUICE_SOAK'] ? 1_800_000 : 400_000,
+}, async () => {
+  expect(await apply('one', never)).toMatchObject(done);
+  const there = await apply('two', never);
+  expect(there).toMatchObject(done);
+  const two = await state();
+  const back = await apply('one', never);
+  expect(back).toMatchObject(done);
+  const good = { one: await state(), two };
+  expect(good.one).not.toEqual(good.two);
+  const steps = { two: there.calls, one: back.calls };
+  let standing: Release = 'one';
+  let fired = 0;
+  const kills = killsOf(steps);
+  for (const [to, [at, when]] of kills) {
+    if (standing === to) await apply(to === 'one' ? 'two' : 'one', never);
+    const ended = await apply(to, [at, when]);
+    // What still drains makes the ways differ by a step, so that the last one may not come.
+    const died = ended.calls >= at;
+    expect(ended.exitCode, `${to} ${at} ${when}`).toBe(died ? killed : 0);
+    fired += Number(died);
+    for (const answer of await shop.ask(web(), 4)) expect(['a', 'b', 'c'], `${to} ${at} ${when}`).toContain(answer);
+    expect(await apply(to, never)).toMatchObject(done);
+    expect(await state(), `${to} ${at} ${when}`).toEqual(good[to]);
+    standing = to;
+  }
+  expect(fired).toBeGreaterThanOrEqual(kills.length * 0.7);
+  process.stdout.write(`guest: killed ${fired} times, at ${steps.two} steps there and ${steps.one} back\n`);
+});
+
+/** In a soak before and after each step of both ways; otherwise after every fourth, now there and now back. */
+function killsOf(steps: Readonly<Record<Release, number>>): readonly (readonly [Release, Moment])[] {
+  const all = Array.from({ length: Math.max(steps.one, steps.two) }, (_, step) =>
+    (['before', 'after'] as const).flatMap((when) =>
+      (['two', 'one'] as const).map((to) => [to, [step + 1, when]] as const),
+    ),
+  ).flat();
+  const there = all.filter(([to, [at]]) => at <= steps[to]);
+  if (process.env['SLUICE_SOAK']) return there;
+  return there.filter(([to, [at, when]]) => when === 'after' && at % 4 === (to === 'two' ? 1 : 3));
+}
