@@ -54,12 +54,14 @@ export class LinuxKernel implements Kernel {
   ): Promise<ReadonlyMap<string, readonly string[]>> {
     const { iptables } = this.#toolsOf(family);
     const found = new Map<string, readonly string[]>();
-    for (const chain of chains) {
+    const read = async (chain: string): Promise<void> => {
       const command = { file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-t', table, '-S', chain] };
       const ran = await this.#patiently(command);
       if (ran.exitCode === 0) found.set(chain, readList(ran.stdout));
       else if (!absent.test(ran.stderr)) throw new KernelError(`${iptables} -t ${table} -S ${chain}`, ran.why);
-    }
+    };
+    for (let at = 0; at < chains.length; at += limits.readersMax)
+      await Promise.all(chains.slice(at, at + limits.readersMax).map(read));
     return found;
   }
 
