@@ -8,8 +8,13 @@ import { type GuestResult, runInGuest } from './suite.ts';
  * on a second kernel. Each test of the guest counts as one here.
  */
 
-const suites = ['test/netns/kernel.test.ts', 'test/vm/inside'];
-const suitesMsMax = 8 * 60_000;
+const soak = process.env['SLUICE_SOAK'] === '1';
+/** Schedulers, drains, kills and changes of mode take as long again as everything else: they are for the soak. */
+const suites = soak
+  ? ['test/netns/kernel.test.ts', 'test/vm/inside']
+  : ['test/netns/kernel.test.ts', ...['guest', 'ipvs', 'traffic'].map((name) => `test/vm/inside/${name}.test.ts`)];
+/** A soak kills at every step. */
+const suitesMsMax = (soak ? 60 : 15) * 60_000;
 
 const reason = whyNoGuest();
 const found = reason === undefined ? await results() : [];

@@ -25,7 +25,6 @@ const web = (attributes: string, weights: Partial<Record<PodName, number>>): Sho
   attributes,
   real: at(8080, weights),
 });
-const dns = (attributes: string): ShopService => ({ ...web(attributes, { a: 1, b: 1 }), name: 'dns', protocol: 'udp' });
 const talk = (weights: Partial<Record<PodName, number>>): ShopService => ({
   ...web('-s rr', weights),
   name: 'talk',
@@ -38,12 +37,21 @@ const weightOf = async (service: ShopService, pod: PodName): Promise<number | un
   return line === undefined ? undefined : Number(/-w (\d+)/.exec(line)?.[1]);
 };
 
+const turns = web('-s rr', { a: 1, b: 1, c: 1 });
+const weighted = { ...web('-s wrr', { a: 3, b: 1, c: 0 }), name: 'weighted', address: '10.96.0.11' };
+const hashed = { ...web('-s sh', { a: 1, b: 1, c: 1 }), name: 'hashed', address: '10.96.0.12' };
+const dns = { ...web('-s rr -p 4', { a: 1, b: 1 }), name: 'dns', protocol: 'udp', address: '10.96.0.13' } as const;
+
+test('a release with a Service for each way to choose goes in', { timeout: 300_000 }, async () => {
+  // Flows of UDP end after a second, so that none of them holds the template of persistence.
+  const files = shopBundle([turns, weighted, hashed, dns], '900 120 1');
+  expect(await shop.apply(files)).toMatchObject({ exitCode: 0, stderr: '' });
+});
+
 test.each([
-  ['rr gives each its turn', '-s rr', { a: 1, b: 1, c: 1 }, { a: 40, b: 40, c: 40 }],
-  ['wrr gives as the weights say, and nothing to weight 0', '-s wrr', { a: 3, b: 1, c: 0 }, { a: 90, b: 30 }],
-] as const)('%s', { timeout: 300_000 }, async (_title, attributes, weights, expected) => {
-  const service = web(attributes, weights);
-  expect(await shop.apply(shopBundle([service]))).toMatchObject({ exitCode: 0, stderr: '' });
+  ['rr gives each its turn', turns, { a: 40, b: 40, c: 40 }],
+  ['wrr gives as the weights say, and nothing to weight 0', weighted, { a: 90, b: 30 }],
+] as const)('%s', { timeout: 300_000 }, async (_title, service, expected) => {
   const seen = tally(await shop.ask(service, 120));
   expect(Object.keys(seen)).toEqual(Object.keys(expected));
   // Both count exactly; a round that another connection began shifts it by at most one turn.
@@ -51,27 +59,20 @@ test.each([
     expect(Math.abs((seen[pod] ?? 0) - count)).toBeLessThanOrEqual(1);
 });
 
-test('sh keeps a client with one endpoint, whatever its port', { timeout: 300_000 }, async () => {
-  const service = web('-s sh', { a: 1, b: 1, c: 1 });
-  expect(await shop.apply(shopBundle([service]))).toMatchObject({ exitCode: 0 });
-  expect(new Set(await shop.ask(service, 12)).size).toBe(1);
+test('sh keeps a client with one endpoint, whatever its port', async () => {
+  expect(new Set(await shop.ask(hashed, 12)).size).toBe(1);
 });
 
 test('persistence keeps a client with its endpoint, and not longer than its time-out', {
   timeout: 300_000,
 }, async () => {
-  const service = dns('-s rr -p 4');
-  // Flows of UDP end after a second, so that none of them holds the template.
-  expect(await shop.apply(shopBundle([service], '900 120 1'))).toMatchObject({ exitCode: 0 });
-  const first = await shop.ask(service, 8);
+  const first = await shop.ask(dns, 8);
   expect(new Set(first).size).toBe(1);
-  const templates = (): Promise<boolean> =>
-    shop.node
-      .run(['/usr/sbin/ipvsadm', '-L', '-n', '-c', '--persistent-conn'])
-      .then((text) => text.includes('10.96.0.10'));
+  const listed = ['/usr/sbin/ipvsadm', '-L', '-n', '-c', '--persistent-conn'];
+  const templates = async (): Promise<boolean> => (await shop.node.run(listed)).includes(dns.address);
   expect(await templates()).toBe(true);
   await until('the time-out ends', async () => !(await templates()));
-  const [next] = await shop.ask(service, 1);
+  const [next] = await shop.ask(dns, 1);
   expect(next).toMatch(/^[ab]$/);
   expect(next).not.toBe(first[0]);
 });
