@@ -37,6 +37,9 @@ const weightOf = async (service: ShopService, pod: PodName): Promise<number | un
   return line === undefined ? undefined : Number(/-w (\d+)/.exec(line)?.[1]);
 };
 
+/** The virtual servers with those real ones that do not drain. */
+const serving = async (): Promise<readonly string[]> => (await shop.servers()).filter((line) => !line.endsWith('-w 0'));
+
 const turns = web('-s rr', { a: 1, b: 1, c: 1 });
 const weighted = { ...web('-s wrr', { a: 3, b: 1, c: 0 }), name: 'weighted', address: '10.96.0.11' };
 const hashed = { ...web('-s sh', { a: 1, b: 1, c: 1 }), name: 'hashed', address: '10.96.0.12' };
@@ -123,12 +126,12 @@ test('an endpoint drains over restarts; its connection lives until it ends, and 
 test('a probe that fails brings back the endpoints', { timeout: 300_000 }, async () => {
   const [before, after] = [{ a: 1, b: 1 }, { c: 1 }].map((pods) => shopBundle([web('-s rr', pods)]));
   expect(await shop.apply(before!)).toMatchObject({ exitCode: 0 });
-  const good = await shop.servers();
+  const good = await serving();
   const check = `ipvsadm -S -n | grep -q -e "-r ${podAddresses.b}:8080 -m -w 1"`;
   shop.configure('probes:', `  - { name: web, attempts: 1, exec: [/bin/sh, -c, '${check}'] }`);
   expect(await shop.apply(after!)).toMatchObject({ exitCode: 4 });
   // What came with the release drains as any other that goes: it may have been given connections meanwhile.
-  expect((await shop.servers()).filter((line) => !line.endsWith('-w 0'))).toEqual(good);
+  expect(await serving()).toEqual(good);
   expect(tally(await shop.ask(web('', {}), 8))).toEqual({ a: 4, b: 4 });
   shop.configure();
 });
