@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { messageOf } from './message.ts';
+
+const services = (count: number): readonly string[] =>
+  Array.from({ length: count }, (_, index) => `Service shop/s${String(index).padStart(3, '0')}`);
+
+test.each([
+  [[], 'watch: the cluster as it is'],
+  [['Service shop/web'], 'watch: Service shop/web'],
+  [['Service shop/web', 'Node a', 'Service shop/api'], 'watch: Node a, Service shop/api, Service shop/web'],
+])('what changed stands in one line: %j', (about, message) => {
+  expect(messageOf(about)).toBe(message);
+});
+
+test('of more than three, three are in the first line and all of them below', () => {
+  const [head, empty, ...rest] = messageOf(services(5)).split('\n');
+  expect(head).toBe('watch: Service shop/s000, Service shop/s001, Service shop/s002 and 2 more');
+  expect(empty).toBe('');
+  expect(rest).toEqual(services(5));
+});
+
+test('a message has an end, and says that it was cut', () => {
+  const lines = messageOf(services(1000)).split('\n');
+  expect(lines[0]).toMatch(/ and 997 more$/);
+  expect(lines).toHaveLength(203);
+  expect(lines.at(-1)).toBe('…');
+});
