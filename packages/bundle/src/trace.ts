@@ -2,9 +2,8 @@ import type { FamilyProgram } from './link/program.ts';
 import { compareText } from './problem.ts';
 import type { Family, TableName } from './rulefile.ts';
 import { type Address, parseAddress } from './rules/address.ts';
-import { cidrContains } from './rules/cidr.ts';
 import { printEndpoint } from './rules/rule.ts';
-import type { Flow, HookName } from './trace/flow.ts';
+import { type Flow, type HookName, pathOf } from './trace/flow.ts';
 import { type Outcome, type Packet, TraceError, type World } from './trace/packet.ts';
 import { schedule } from './trace/ipvs.ts';
 import { walkHook } from './trace/walk.ts';
@@ -21,23 +20,13 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const isLocal = localTest(world);
   const switches = new Set(world.switches);
   const sets = world.ipvs?.sets;
-  const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] =>
-    flows.flatMap((flow) => {
-      if (ended(flow)) return [flow];
-      const { verdict: _ended, ...fresh } = flow;
-      const { family, protocol, remembers } = packet;
-      return walkHook(program[table], [fresh], {
-        table,
-        name,
-        family,
-        protocol,
-        remembers,
-        isLocal,
-        sets,
-        switches,
-        in: incoming,
-      });
-    });
+  const { family, protocol, remembers } = packet;
+  const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] => {
+    const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
+    return flows.flatMap((flow) =>
+      ended(flow) ? [flow] : walkHook(program[table], [{ ...flow, verdict: undefined }], hook),
+    );
+  };
   const ends = [firstFlow(packet)];
   const handOn = (flow: Flow): readonly Flow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
   const at: At = { pass, isLocal, handOn };
@@ -90,9 +79,11 @@ function firstFlow(packet: Packet): Flow {
     mark: 0,
     translated: false,
     masquerade: false,
+    by: undefined,
+    verdict: undefined,
     accepted: false,
     probability: 1,
-    path: [],
+    trail: undefined,
   };
 }
 
@@ -105,11 +96,16 @@ function addressOf(text: string, family: Family): Address {
 function localTest(world: World): (address: Address) => boolean {
   const bound = world.ipvs ? [...world.ipvs.addresses.ipv4, ...world.ipvs.addresses.ipv6] : [];
   const own = new Set([...world.localAddresses, ...bound].map((text) => parseAddress(text)?.text));
-  return ({ text }) => own.has(text) || text === '::1' || cidrContains('127.0.0.0/8', text);
+  return (address) => own.has(address.text) || isLoopback(address);
 }
 
+/** `127.0.0.0/8` and `::1`. Asked for every flow, so it is not read anew from a text. */
+const isLoopback = ({ family, words, text }: Address): boolean =>
+  family === 'ipv4' ? (words[0] ?? 0) >> 8 === 127 : text === '::1';
+
 function outcomeOf(flow: Flow): Outcome {
-  const { probability, path, masquerade } = flow;
+  const { probability, masquerade } = flow;
+  const path = pathOf(flow.trail);
   if (flow.verdict === 'drop' || flow.verdict === 'reject') {
     return { verdict: flow.verdict, masquerade: false, probability, path };
   }

@@ -4,7 +4,10 @@ import type { IpvsState, VirtualServer } from '../virtual/values.ts';
 import type { TransportProtocol } from '../rules/rule.ts';
 import type { RuleHit } from './packet.ts';
 
-/** A packet on one of its ways. */
+/**
+ * A packet on one of its ways. Every field is always there: flows are copied at each rule, and copies of one form are made
+ * several times faster.
+ */
 export interface Flow {
   readonly source: Address;
   readonly destination: Address;
@@ -14,13 +17,26 @@ export interface Flow {
   readonly translated: boolean;
   readonly masquerade: boolean;
   /** The virtual server that handed it on. */
-  readonly by?: Pick<VirtualServer, 'address' | 'protocol' | 'port'>;
-  /** How the walk through the current built-in chain ended; absent: it goes on. */
-  readonly verdict?: 'accept' | 'reject' | 'drop';
+  readonly by: Pick<VirtualServer, 'address' | 'protocol' | 'port'> | undefined;
+  /** How the walk through the current built-in chain ended; undefined: it goes on. */
+  readonly verdict: 'accept' | 'reject' | 'drop' | undefined;
   /** Some filter rule accepted it. */
   readonly accepted: boolean;
   readonly probability: number;
-  readonly path: readonly RuleHit[];
+  readonly trail: Trail | undefined;
+}
+
+/** The rules that matched, the last one first: flows that part share the way up to there. */
+export interface Trail {
+  readonly hit: RuleHit;
+  readonly before: Trail | undefined;
+}
+
+/** The rules of a trail in the order in which they matched. */
+export function pathOf(trail: Trail | undefined): readonly RuleHit[] {
+  const path: RuleHit[] = [];
+  for (let at = trail; at; at = at.before) path.push(at.hit);
+  return path.toReversed();
 }
 
 export type HookName = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';

@@ -2,7 +2,7 @@ import { parseAddress } from '../rules/address.ts';
 import { printEndpoint } from '../rules/rule.ts';
 import { type RealServer, type Scheduler, type VirtualServer, virtualKey } from '../virtual/values.ts';
 import type { Flow } from './flow.ts';
-import { type Packet, type World } from './packet.ts';
+import type { Packet, RuleHit, World } from './packet.ts';
 
 /** Schedulers that give each real server its share by weight; the others take every one with a weight alike. */
 const byWeight: ReadonlySet<Scheduler> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 'sed', 'nq', 'sh', 'mh']);
@@ -22,7 +22,7 @@ export function schedule(flow: Flow, packet: Packet, world: World): readonly Flo
   if (!server) return [flow];
   const kept = server.persistence === undefined ? undefined : server.real.get(remembers ?? '');
   const open = kept ? [kept] : [...server.real.values()].filter(({ weight }) => weight > 0);
-  if (open.length === 0) return [{ ...flow, verdict: 'reject', path: [...flow.path, hit(key, server)] }];
+  if (open.length === 0) return [{ ...flow, verdict: 'reject', trail: { hit: hit(key, server), before: flow.trail } }];
   const shares = open.map(({ weight }) => (byWeight.has(server.scheduler) ? weight : 1));
   const sum = shares.reduce((all, share) => all + share, 0);
   return open.flatMap((real, index) => {
@@ -36,13 +36,13 @@ export function schedule(flow: Flow, packet: Packet, world: World): readonly Flo
         translated: true,
         by: { address: server.address, protocol, port: server.port },
         probability: (flow.probability * (shares[index] ?? 0)) / sum,
-        path: [...flow.path, hit(key, server, real)],
+        trail: { hit: hit(key, server, real), before: flow.trail },
       },
     ];
   });
 }
 
-function hit(key: string, server: VirtualServer, real?: RealServer): Flow['path'][number] {
+function hit(key: string, server: VirtualServer, real?: RealServer): RuleHit {
   const rule = real ? `${printEndpoint(real.address, real.port)} weight ${real.weight}` : 'no real server';
   return { table: 'ipvs', chain: key, rule: `${server.scheduler}: ${rule}` };
 }

@@ -1,9 +1,11 @@
+import type { TableName } from '../rulefile.ts';
+import { type Address, parseAddress } from '../rules/address.ts';
 import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
 import { isSwitch } from '../rules/parts.ts';
 import { readRule } from '../rules/read.ts';
 import { certain, isRuleError, type Match, type Rule, type Test, type TransportProtocol } from '../rules/rule.ts';
 import type { Flow, Hook } from './flow.ts';
-import { TraceError } from './packet.ts';
+import { type RuleHit, TraceError } from './packet.ts';
 import { isInSet } from './set.ts';
 
 /** A rule made ready for many packets. */
@@ -12,6 +14,10 @@ export interface ReadyRule {
   readonly rule: Rule;
   readonly source: Cidr | undefined;
   readonly destination: Cidr | undefined;
+  /** Where DNAT leads to. */
+  readonly translation: Address | undefined;
+  /** What a path has of it, in either table. */
+  readonly hits: Readonly<Record<TableName, RuleHit>>;
 }
 
 /** Programs are values, so the lines of a chain that was read once never change. */
@@ -21,15 +27,17 @@ const known = new WeakMap<readonly string[], readonly ReadyRule[]>();
 export function readyRules(lines: readonly string[], hook: Hook): readonly ReadyRule[] {
   const done = known.get(lines);
   if (done) return done;
-  const ready = lines.map((text) => {
+  const ready = lines.map((text): ReadyRule => {
     const rule = readRule(text, hook.family, 'program');
     if (isRuleError(rule)) throw new TraceError(`Cannot trace rule "${text}": ${rule.error}`);
-    const { source, destination } = rule;
+    const { chain, source, destination, target } = rule;
     return {
       text,
       rule,
       source: source && parseCidr(source.value),
       destination: destination && parseCidr(destination.value),
+      translation: target?.kind === 'dnat' ? parseAddress(target.address) : undefined,
+      hits: { filter: { table: 'filter', chain, rule: text }, nat: { table: 'nat', chain, rule: text } },
     };
   });
   known.set(lines, ready);

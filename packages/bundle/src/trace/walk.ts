@@ -1,5 +1,4 @@
 import type { TableProgram } from '../link/program.ts';
-import { parseAddress } from '../rules/address.ts';
 import type { Rule } from '../rules/rule.ts';
 import type { Flow, Hook, HookName } from './flow.ts';
 import { chanceOf, type ReadyRule, readyRules } from './match.ts';
@@ -114,9 +113,9 @@ function end(at: Walk, ready: ReadyRule, target: Ending, flow: Flow): Flow {
     if (table !== 'nat' || name !== 'POSTROUTING') throw misplaced();
     return { ...flow, verdict: 'accept', masquerade: true };
   }
-  const destination = parseAddress(target.address);
-  if (table !== 'nat' || (name !== 'PREROUTING' && name !== 'OUTPUT') || !destination) throw misplaced();
-  return { ...flow, verdict: 'accept', destination, port: target.port, translated: true };
+  const { translation } = ready;
+  if (table !== 'nat' || (name !== 'PREROUTING' && name !== 'OUTPUT') || !translation) throw misplaced();
+  return { ...flow, verdict: 'accept', destination: translation, port: target.port, translated: true };
 }
 
 function linesOf(at: Walk, chain: string, ready: ReadyRule): readonly string[] {
@@ -125,7 +124,7 @@ function linesOf(at: Walk, chain: string, ready: ReadyRule): readonly string[] {
   return lines;
 }
 
-function hit(flow: Flow, chance: number, { rule, text }: ReadyRule, hook: Hook): Flow {
-  const path = [...flow.path, { table: hook.table, chain: rule.chain, rule: text }];
-  return { ...flow, path, probability: flow.probability * chance };
+function hit(flow: Flow, chance: number, ready: ReadyRule, hook: Hook): Flow {
+  const trail = { hit: ready.hits[hook.table], before: flow.trail };
+  return { ...flow, trail, probability: flow.probability * chance };
 }

@@ -36,6 +36,8 @@ export function groupNodes(
   slices: readonly Slice[],
   apart?: Apart,
 ): readonly NodeGroup[] {
+  // Nothing to part; what is wrong with the files shows when they are linked.
+  if (names.length === 1) return [{ profile, nodes: names }];
   const questions = slices.map((slice) => questionsOf(slice));
   const groups = Map.groupBy(names, (name) =>
     [

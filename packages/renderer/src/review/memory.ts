@@ -73,11 +73,6 @@ export class Memory {
     return known;
   }
 
-  /** Keeps what the lines of base files say: every slice has them. */
-  learn(lines: readonly string[], family: Family): void {
-    for (const text of lines) this.#lines[family].set(text, this.line(text, family));
-  }
-
   /**
    * The program with one and the same list for lists that are equal, where that saves the tracer from reading their rules again: jumps, and chains
    * that all Services share.
@@ -99,7 +94,13 @@ export class Memory {
     return known;
   }
 
+  /** One rule. The whole of a profile's rules is linked once, and then again in slices. */
   line(text: string, family: Family): LinkRule | RuleError {
-    return this.#lines[family].get(text) ?? readLine(text, family);
+    const lines = this.#lines[family];
+    const known = lines.get(text);
+    if (known) return known;
+    const line = readLine(text, family);
+    lines.set(text, line);
+    return line;
   }
 }

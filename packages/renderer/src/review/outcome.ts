@@ -25,7 +25,7 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
     });
   const outcomes = ask(undefined);
   const branches = branchesOf(outcomes);
-  const affinity = affinityOf(ask, outcomes, program.ipvs);
+  const affinity = isRemembering(program) ? affinityOf(ask, outcomes, program.ipvs) : undefined;
   const scheduler = schedulerOf(outcomes, program.ipvs);
   const clauses = [
     keyOf(branches),
@@ -38,6 +38,19 @@ export function outcomeOf(program: NodeProgram, packet: Packet, localAddresses: 
     ...(affinity === undefined ? {} : { affinity }),
     ...(scheduler === undefined ? {} : { scheduler }),
   };
+}
+
+const remembering = new WeakMap<NodeProgram, boolean>();
+
+/** Whether any rule or virtual server of a program remembers clients: without one there is no affinity to look for. */
+function isRemembering(program: NodeProgram): boolean {
+  const known = remembering.get(program);
+  if (known !== undefined) return known;
+  const { rules, ipvs } = program;
+  const chains = [rules.nat, rules.filter].flatMap((table) => [...table.chains.values(), table.jumps]);
+  const isAny = ipvs !== undefined || chains.some((lines) => lines.some((line) => line.includes(' -m recent ')));
+  remembering.set(program, isAny);
+  return isAny;
 }
 
 /** What becomes of a packet. @param remembers what affinity knows the client by; undefined: a new one */

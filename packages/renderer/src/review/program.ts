@@ -105,12 +105,10 @@ function resolved(view: View, node: NodeOf, family: Family, path: string): reado
   const problems = reachProblems(path, kind, file, sections, node.profile.mode);
   if (problems.length > 0) throw new ReviewStopped(problems);
   const host = hostOf(node, family);
-  const filled = sections.map((section) => ({
+  return sections.map((section) => ({
     ...section,
     rules: section.rules.flatMap((rule) => fillHost(rule, host)),
   }));
-  if (kind === 'base') for (const { rules } of filled) view.memory.learn(rules, family);
-  return filled;
 }
 
 /** Away from the machine, the Node's own address stands for those of its interfaces. */

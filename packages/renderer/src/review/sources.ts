@@ -35,19 +35,20 @@ export function sourcesOf(
   const networks = new Map(
     [...own, ...asked.networks, ...declared.map(parseCidr)].flatMap(known).map((cidr) => [cidr.text, cidr]),
   );
-  const outside = representative(anywhere[family], [...networks.values()], usual[family]);
-  const sources = [...networks.values()].flatMap((network) => {
-    const address = representative(network, [...networks.values()]);
+  const all = [...networks.values()];
+  const outside = representative(anywhere[family], all, usual[family]);
+  const sources = all.flatMap((network) => {
+    const address = representative(network, all);
     return address === undefined ? [] : [classify(address, network, place, asked)];
   });
-  const all = [
+  const classes = [
     ...(place.address === undefined ? [] : [{ class: 'node', address: place.address } as const]),
     ...(place.podCIDR === undefined ? podsWithoutNetwork(place, networks, family) : []),
     ...sources,
     ...(outside === undefined ? [] : [classify(outside, undefined, place, asked)]),
   ];
   const others = [...asked.interfaces].filter((name) => name !== place.podInterface).toSorted(compareText);
-  return [...unique(all), ...others.flatMap((name) => (outside === undefined ? [] : [strange(outside, name)]))];
+  return [...unique(classes), ...others.flatMap((name) => (outside === undefined ? [] : [strange(outside, name)]))];
 }
 
 /** A packet that comes in by an interface which some rule asks for, though no pod is behind it. */
@@ -227,6 +228,7 @@ function hostCidr(text: string): Cidr | undefined {
  * first: so few have to be tried.
  */
 function representative(network: Cidr, all: readonly Cidr[], preferred: readonly string[] = []): string | undefined {
+  if (network.prefix === network.words.length * 16) return network.text.slice(0, network.text.indexOf('/'));
   const narrower = all.filter((cidr) => cidr.prefix > network.prefix && isInCidr(firstOf(cidr), network));
   const free = (address: Address | undefined): boolean =>
     address !== undefined && isInCidr(address, network) && !narrower.some((cidr) => isInCidr(address, cidr));
