@@ -20,6 +20,7 @@ async function watch(
   looks: readonly Arrival[],
   answers: readonly (Outcome | Error)[],
   machines: readonly string[] = ['a'],
+  opinion: 'same' | 'ready' | { readonly problems: readonly Problem[] } = 'ready',
 ) {
   const asked: string[] = [];
   const said: string[] = [];
@@ -35,6 +36,7 @@ async function watch(
         return undefined;
       },
       settle: async () => (asked.push('settle'), 0),
+      rehearse: async () => (asked.push('rehearse'), opinion),
       put: async (files) => {
         asked.push(
           `put ${[...looks].flatMap((one) => (one.kind === 'bundle' && one.tree.files === files ? [one.tree.digest] : []))[0]}`,
@@ -116,6 +118,7 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
       recover: async () => undefined,
       settle: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
       put: async () => confirmed,
+      rehearse: async () => 'ready',
     },
     journal: { standing: generation, held: undefined },
     inbox: {
@@ -140,4 +143,34 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
   expect(healthy[4]).toBe(true);
   expect(healthy[5]).toBe(false);
   expect(healthy.at(-1)).toBe(true);
+});
+
+const shut: Arrival = {
+  kind: 'bundle',
+  tree: b,
+  waits: {
+    wave: 2,
+    name: 'rest',
+    problem: { code: 'RELEASE_WAITS', level: 'note', message: 'Cannot apply the release yet: wave 2', hint: 'open it' },
+  },
+};
+
+test('a release whose wave is shut is rehearsed once, said once, and put in when the wave opens', async () => {
+  const { asked, said, report } = await watch([bundle(a), shut, shut], [confirmed]);
+  expect(asked).toEqual(['recover', 'settle', 'ready', 'put a', 'rehearse']);
+  expect(said).toEqual(['info confirmed', 'info Cannot apply the release yet']);
+  expect(report).toMatchObject({ healthy: true, waits: { wave: 2, name: 'rest' }, alarms: {} });
+  const later = await watch([bundle(a), shut, bundle(b)], [confirmed]);
+  expect(later.asked.at(-1)).toBe('put b');
+  expect(later.report.waits).toBeNull();
+});
+
+test('a release that waits and that the node could not run is an alarm before its wave opens', async () => {
+  const { asked, report } = await watch([shut, shut], [confirmed], ['a'], { problems: [problem] });
+  expect(asked.filter((one) => one === 'rehearse')).toHaveLength(2);
+  expect(report).toMatchObject({ waits: { wave: 2 }, alarms: { NODE_CHAINS_NOT_OURS: 'not ours' } });
+});
+
+test('a release that leaves the rules of this node as they are needs no wave', async () => {
+  expect((await watch([shut], [confirmed], ['a'], 'same')).asked.at(-1)).toBe('put b');
 });

@@ -1,6 +1,7 @@
 import { printProblem } from '@sluice/bundle';
 import type { Inbox } from './inbox/inbox.ts';
 import type { Tree } from './inbox/files.ts';
+import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
 import type { Journal } from './rollout/ports.ts';
 import type { Keeper } from './transaction/keeper.ts';
@@ -16,7 +17,7 @@ export interface Log {
 }
 
 export interface DaemonParts {
-  readonly keeper: Pick<Keeper, 'recover' | 'settle' | 'put'>;
+  readonly keeper: Pick<Keeper, 'recover' | 'settle' | 'put' | 'rehearse'>;
   readonly journal: Pick<Journal, 'standing' | 'held'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
@@ -44,6 +45,8 @@ export class Daemon {
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
+  /** The tree that was rehearsed last while its wave was shut. */
+  #rehearsed: Tree | undefined;
   /** When the rules were repaired, within the window of `limits.repairsWindowMs`. */
   #repairsMs: readonly number[] = [];
 
@@ -152,11 +155,39 @@ export class Daemon {
     status.accepted(arrival.release, arrival.alarms ?? []);
     const machine = this.#parts.machine();
     if (journal.held !== undefined || (arrival.tree === this.#done?.tree && machine === this.#done.machine)) return;
+    if (arrival.waits && (await this.#waits(arrival.tree, arrival.waits))) return;
+    status.waits(undefined);
     const outcome = await this.#put(arrival.tree);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
     if (isIn) await this.#parts.taken?.(arrival.tree.files);
+  }
+
+  /**
+   * A release whose wave is shut is only rehearsed, once when it goes well, so that no wave finds out what could be known before.
+   * @returns false when it leaves the rules of this node as they are: then there is nothing to wait for
+   */
+  async #waits(tree: Tree, waiting: Waiting): Promise<boolean> {
+    const { keeper, status, log } = this.#parts;
+    if (tree === this.#rehearsed) return true;
+    try {
+      const opinion = await keeper.rehearse(tree.files);
+      if (opinion === 'same') return false;
+      status.waits(waiting);
+      if (opinion !== 'ready') {
+        this.#say({ kind: 'refused', refusal: opinion });
+        return true;
+      }
+      this.#rehearsed = tree;
+      status.clearBundle();
+      this.#sayOnce('info', { wave: waiting.wave, name: waiting.name }, waiting.problem.message);
+    } catch (error) {
+      status.waits(waiting);
+      status.raise('KERNEL', messageOf(error));
+      log.error({ because: messageOf(error) }, 'cannot rehearse the release that waits; trying again');
+    }
+    return true;
   }
 
   async #put(tree: Tree): Promise<Outcome | undefined> {

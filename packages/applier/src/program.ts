@@ -92,6 +92,7 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
       ]),
     )
     .option('--allow-partial', 'take a bundle whose input did not name every Service')
+    .option('--ignore-waves', "apply a release though this node's wave is not open")
     .option('-v, --verbose', 'say what is done on the way')
     .action((dir: string, options) =>
       finish(async () => (await import('./commands/apply.ts')).apply(dir, options, terminal)),

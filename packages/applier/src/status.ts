@@ -15,8 +15,16 @@ export interface StatusReport {
   readonly signatures: 'required' | 'none' | null;
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
+  /** The wave that this node waits for with a release that is ready; null on most days. */
+  readonly waits: AwaitedWave | null;
   /** What is not as it should be, by code; empty when all is well. */
   readonly alarms: Readonly<Record<string, string>>;
+}
+
+/** A wave that is not open yet: its number, from 1, and its name. */
+export interface AwaitedWave {
+  readonly wave: number;
+  readonly name: string;
 }
 
 /** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
@@ -53,8 +61,10 @@ export class Status {
   readonly #required: Gauge;
   readonly #serial: Gauge;
   readonly #expires: Gauge;
+  readonly #waitingWave: Gauge;
   #signatures: 'required' | 'none' | null = null;
   #release: Accepted | null = null;
+  #waits: AwaitedWave | null = null;
   #standing: Generation | undefined;
   #beatMs: number;
 
@@ -96,6 +106,7 @@ export class Status {
       'The serial of the release that was accepted last; 0 before the first',
     );
     this.#expires = gauge('sluice_release_expires_timestamp_seconds', 'When that release expires; 0 for never');
+    this.#waitingWave = gauge('sluice_waiting_wave', 'The wave that this node waits for with a release; 0 for none');
     this.#duration = new Histogram({
       name: 'sluice_apply_duration_seconds',
       help: 'From a complete bundle to its outcome',
@@ -141,6 +152,12 @@ export class Status {
     for (const { code, message } of alarms) this.raise(code, message);
   }
 
+  /** A release is ready and waits for its wave, or nothing waits. */
+  waits(awaited: AwaitedWave | undefined): void {
+    this.#waits = awaited === undefined ? null : { wave: awaited.wave, name: awaited.name };
+    this.#waitingWave.set(this.#waits?.wave ?? 0);
+  }
+
   raise(code: AlarmCode, why: string): void {
     this.#alarms.set(code, why);
     this.#alarmGauge.set({ code }, 1);
@@ -179,6 +196,7 @@ export class Status {
       version: this.#standing?.version ?? null,
       signatures: this.#signatures,
       release: this.#release,
+      waits: this.#waits,
       alarms,
     };
   }

@@ -17,6 +17,7 @@ export * from './release/armour.ts';
 export * from './release/signers.ts';
 export * from './release/signed.ts';
 export * from './release/accept.ts';
+export * from './release/waves.ts';
 export * from './rules/address.ts';
 export * from './rules/cidr.ts';
 export * from './rules/sysctl.ts';

@@ -1,9 +1,10 @@
+import type { Problem } from '@sluice/bundle';
 import { Inbox } from '../inbox/inbox.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
 import { type Change, describeFlip } from '../transaction/transaction.ts';
 import { stepsOf } from '../transaction/way.ts';
-import { gateOf } from './gate.ts';
+import { gateOf, wavesOf } from './gate.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
@@ -11,24 +12,22 @@ export interface ApplyOptions extends CommonOptions {
   readonly dryRun?: boolean;
   readonly allowPartial?: boolean;
   readonly verbose?: boolean;
+  readonly ignoreWaves?: boolean;
 }
 
 /** `sluiced apply DIR`: puts one bundle in and ends. A person asked for it, so a version that failed before is tried again. */
 export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
-  const arrival = await new Inbox(directory, config.node, Date.now, undefined, gateOf(config, !options.dryRun)).look();
+  const remember = !options.dryRun;
+  const waves = options.ignoreWaves ? undefined : wavesOf(config, remember);
+  const inbox = new Inbox(directory, config.node, Date.now, undefined, gateOf(config, remember), waves);
+  const arrival = await inbox.look();
   if (arrival.kind === 'refused') throw new CommandError(arrival.problems);
-  if (arrival.kind === 'absent') {
-    const problem = {
-      code: 'INPUT_UNREADABLE',
-      level: 'error',
-      message: `Cannot read ${directory}: it is not there`,
-      hint: 'Name a bundle directory',
-    } as const;
-    throw new CommandError([problem]);
-  }
-  tellProblems(arrival.alarms ?? [], terminal);
+  if (arrival.kind === 'absent') throw new CommandError([notThere(directory)]);
+  if (arrival.waits && !options.dryRun)
+    throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
+  tellProblems([...(arrival.alarms ?? []), ...(arrival.waits ? [arrival.waits.problem] : [])], terminal);
   const report = (event: string, details: object): void => {
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
   };
@@ -50,6 +49,11 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   } finally {
     session.close();
   }
+}
+
+function notThere(directory: string): Problem {
+  const message = `Cannot read ${directory}: it is not there`;
+  return { code: 'INPUT_UNREADABLE', level: 'error', message, hint: 'Name a bundle directory' };
 }
 
 function showPlan({ way }: Change, deadmanSeconds: number, terminal: Terminal): number {

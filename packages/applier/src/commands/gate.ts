@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
 import { ReleaseGate } from '../inbox/release-gate.ts';
 import { trustOf } from '../inbox/trust.ts';
+import { WaveGate } from '../inbox/wave-gate.ts';
 import { runChildren } from '../kernel/run.ts';
 
 /**
@@ -16,5 +17,14 @@ export function gateOf(config: Config, remember: boolean): ReleaseGate | undefin
     { node, cluster, state, allowedSigners, threshold, floor },
     // The user who may own bundles may not say who signs them.
     { run: runChildren(), nowMs: Date.now, trust: trustOf(undefined), remember },
+  );
+}
+
+/** Says whether the wave of this node is open. @param remember as for `gateOf` */
+export function wavesOf({ node, state, signatures }: Config, remember: boolean): WaveGate {
+  const { policy, allowedSigners } = signatures;
+  return new WaveGate(
+    { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },
+    { run: runChildren(), trust: trustOf(undefined), remember },
   );
 }

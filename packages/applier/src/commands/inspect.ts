@@ -2,10 +2,11 @@ import { get } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import { ReleaseFloor } from '../inbox/release-floor.ts';
-import { peek } from '../journal/journal.ts';
+import { peek } from '../journal/peek.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
+import type { AwaitedWave } from '../status.ts';
 import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface InspectOptions extends CommonOptions {
@@ -65,7 +66,11 @@ function acceptedOf(state: string): Accepted | null {
 
 function printStatus(summary: Summary): string {
   const generation = summary.generation === null ? 'none yet' : `${summary.generation}, version ${summary.version}`;
-  const daemon = summary.daemon as { healthy?: boolean; alarms?: Record<string, string> } | null;
+  const daemon = summary.daemon as {
+    healthy?: boolean;
+    waits?: AwaitedWave | null;
+    alarms?: Record<string, string>;
+  } | null;
   const lines = [
     `node        ${summary.node}`,
     `generation  ${generation}`,
@@ -75,6 +80,7 @@ function printStatus(summary: Summary): string {
   lines.push(`signatures  ${summary.signatures === 'none' ? 'NONE: any bundle is taken' : 'required'}`);
   if (summary.release)
     lines.push(`release     serial ${summary.release.serial}, signed by ${summary.release.signers.join(', ')}`);
+  if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
   if (summary.open !== null)
     lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);

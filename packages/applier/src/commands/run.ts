@@ -10,7 +10,7 @@ import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
-import { gateOf } from './gate.ts';
+import { gateOf, wavesOf } from './gate.ts';
 import { openSession } from './session.ts';
 import { type CommonOptions, loadConfig } from './terminal.ts';
 
@@ -59,7 +59,14 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const daemon = new Daemon({
     keeper: session.keeper,
     journal: session.journal,
-    inbox: new Inbox(config.bundle, config.node, Date.now, trustOf(config.bundleOwner), gateOf(config, true)),
+    inbox: new Inbox(
+      config.bundle,
+      config.node,
+      Date.now,
+      trustOf(config.bundleOwner),
+      gateOf(config, true),
+      wavesOf(config, true),
+    ),
     status,
     log,
     machine: () => JSON.stringify(interfaceAddresses()),

@@ -4,11 +4,14 @@ import {
   fileDigest,
   isReleaseFile,
   isSignatureFile,
+  openingFile,
+  openingSignatureFile,
   readPath,
   releaseFile,
   sumsFile,
   sumsMisfit,
   treeDigest,
+  wavesFile,
 } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import type { OpenDirectory } from './descend.ts';
@@ -29,6 +32,11 @@ export interface Seal {
   readonly release: string | undefined;
   /** File → text. */
   readonly signatures: ReadonlyMap<string, string>;
+  /** `waves.yaml`, where the release goes out in waves. */
+  readonly waves?: string | undefined;
+  /** `waves-open.yaml`, which is not among the sums, and its signature. */
+  readonly opening?: string | undefined;
+  readonly openingSignature?: string | undefined;
 }
 
 /** A tree that is complete, by its own word. */
@@ -117,7 +125,14 @@ export function sealOf(paths: readonly string[], text: (path: string) => string 
   const sums = text(sumsFile);
   if (sums === undefined) return undefined;
   const signatures = paths.filter(isSignatureFile).map((path) => [path, text(path) ?? ''] as const);
-  return { sums, release: text(releaseFile), signatures: new Map(signatures) };
+  return {
+    sums,
+    release: text(releaseFile),
+    signatures: new Map(signatures),
+    waves: text(wavesFile),
+    opening: text(openingFile),
+    openingSignature: text(openingSignatureFile),
+  };
 }
 
 export function stranger(path: string): InboxError {

@@ -6,6 +6,7 @@ import { GitTree } from './git.ts';
 import { hasEntry } from './read.ts';
 import type { ReleaseGate } from './release-gate.ts';
 import { InboxError, type Trust } from './trust.ts';
+import type { WaveGate, Waiting } from './wave-gate.ts';
 
 /** What a look at the bundle directory found. */
 export type Arrival =
@@ -16,6 +17,8 @@ export type Arrival =
       readonly release?: Accepted;
       /** What a person should know of a release that is taken all the same. */
       readonly alarms?: readonly Problem[];
+      /** The wave of this node is not open yet: the bundle is to be rehearsed and not applied. */
+      readonly waits?: Waiting;
     }
   /** The directory is not there. That changes nothing: removal is not a command. */
   | { readonly kind: 'absent' }
@@ -33,17 +36,27 @@ export class Inbox {
   readonly #git: GitTree;
   readonly #trust: Trust | undefined;
   readonly #gate: ReleaseGate | undefined;
+  readonly #waves: WaveGate | undefined;
   #wasRendered = false;
 
   /**
    * @param nowMs the time of day
    * @param trust whose files are taken; left out where a person names the directory and so vouches for it
    * @param gate which releases are taken; left out where signatures are not required
+   * @param waves when releases are applied; left out where nothing is
    */
-  constructor(directory: string, node: string, nowMs: () => number, trust?: Trust, gate?: ReleaseGate) {
+  constructor(
+    directory: string,
+    node: string,
+    nowMs: () => number,
+    trust?: Trust,
+    gate?: ReleaseGate,
+    waves?: WaveGate,
+  ) {
     this.#directory = directory;
     this.#trust = trust;
     this.#gate = gate;
+    this.#waves = waves;
     this.#plain = new PlainFiles(node, nowMs, trust);
     this.#git = new GitTree(node);
   }
@@ -75,7 +88,14 @@ export class Inbox {
   async #admit(tree: Tree): Promise<Arrival> {
     const verdict = await this.#gate?.check(tree);
     if (verdict?.kind === 'refused') return verdict;
-    return { kind: 'bundle', tree, ...(verdict ? { release: verdict.release, alarms: verdict.alarms } : {}) };
+    const waits = await this.#waves?.check(tree.seal);
+    if (waits && 'problems' in waits) return { kind: 'refused', problems: waits.problems };
+    return {
+      kind: 'bundle',
+      tree,
+      ...(verdict ? { release: verdict.release, alarms: verdict.alarms } : {}),
+      ...(waits ? { waits } : {}),
+    };
   }
 
   async #read(top: OpenDirectory): Promise<Tree> {

@@ -7,8 +7,10 @@ import {
   type Problem,
   readSigners,
   releaseLimits,
+  releaseNamespace,
   type Signed,
   type SignatureCheck,
+  type SignatureNamespace,
   type SignatureRun,
   type Signer,
   verifyArguments,
@@ -66,8 +68,9 @@ export async function whoSigned(
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
   run: Run,
+  namespace: SignatureNamespace = releaseNamespace,
 ): Promise<Signed | { readonly problems: readonly Problem[] }> {
-  const plan = planSignatures(signatures, signers);
+  const plan = planSignatures(signatures, signers, namespace);
   if ('problems' in plan) return plan;
   const tool = findTool('ssh-keygen');
   if (tool === undefined) return { problems: [noTool] };

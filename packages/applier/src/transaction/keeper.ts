@@ -19,7 +19,7 @@ import { isTree } from './entries.ts';
 import { type Ground, knowsGround, readGround } from './ground.ts';
 import type { ProbationRules } from './probation.ts';
 import { resume } from './resume.ts';
-import { type Change, type Ending, transaction } from './transaction.ts';
+import { type Change, type Ending, rehearse, transaction } from './transaction.ts';
 import { stepsOf } from './way.ts';
 
 /** What the node's config says about taking part. */
@@ -203,6 +203,22 @@ export class Keeper {
   async #decide(bundle: AdmittedBundle, dryRun: boolean): Promise<Change | Refusal> {
     const ground = await this.#ground(bundle, dryRun);
     return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports);
+  }
+
+  /**
+   * Says whether the kernel would take a bundle, and changes nothing that packets meet.
+   * @returns `same` when it is the version that stands
+   */
+  async rehearse(files: BundleFiles): Promise<'same' | 'ready' | Refusal> {
+    const { journal } = this.#ports;
+    const bundle = await this.#admit(files);
+    if (isRefusal(bundle)) return bundle;
+    if (bundle.version === journal.standing?.version) return 'same';
+    const bad = journal.quarantined(bundle.version);
+    if (bad !== undefined) return quarantined(bundle.version, bad);
+    const change = await this.#decide(bundle, true);
+    if ('problems' in change) return change;
+    return (await rehearse(bundle, change.way, this.#ports)) ?? 'ready';
   }
 
   /** What `put` would do, without doing it. */

@@ -147,8 +147,12 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
   return isStale ? { ...ending, stale: true } : ending;
 }
 
-/** The kernel's own opinion, before anything is touched. */
-async function rehearse(bundle: AdmittedBundle, way: Way, { rehearsal }: Ports): Promise<Refusal | undefined> {
+/** The kernel's own opinion, before anything is touched. Returns why it does not take the rules, or undefined. */
+export async function rehearse(
+  bundle: AdmittedBundle,
+  way: Way,
+  { rehearsal }: Pick<Ports, 'rehearsal'>,
+): Promise<Refusal | undefined> {
   try {
     const touched = [way.stage, way.turn, way.defaults].flatMap((part) => part.touched);
     await rehearsal.ensure(bundle.state, { steps: [], touched });

@@ -1,4 +1,4 @@
-import { releaseLimits, releaseNamespace } from './names.ts';
+import { releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
 import { WireReader } from './wire.ts';
 
 /** What a signature file says of itself. Only `ssh-keygen` says whether it is good. */
@@ -16,7 +16,7 @@ const end = '-----END SSH SIGNATURE-----\n';
  * over whatever follows it, so that there is exactly one is seen to here.
  * @returns which key it claims, or what is wrong with it, in words
  */
-export function readSignature(text: string): SignatureClaim | string {
+export function readSignature(text: string, namespace: SignatureNamespace = releaseNamespace): SignatureClaim | string {
   if (text.length > releaseLimits.signatureBytesMax)
     return `it is larger than ${releaseLimits.signatureBytesMax} bytes`;
   if (!text.startsWith(begin) || !text.endsWith(end)) return 'it is not one SSH signature and nothing else';
@@ -25,18 +25,18 @@ export function readSignature(text: string): SignatureClaim | string {
     return 'its armour holds something else than base64';
   const blob = Buffer.from(body.replaceAll('\n', ''), 'base64');
   if (blob.toString('base64') !== body.replaceAll('\n', '')) return 'its base64 is not in canonical form';
-  return readBlob(blob);
+  return readBlob(blob, namespace);
 }
 
 /** `MAGIC_PREAMBLE`, version, public key, namespace, reserved, hash, signature: section 3 of `PROTOCOL.sshsig`. */
-function readBlob(blob: Buffer): SignatureClaim | string {
+function readBlob(blob: Buffer, wanted: SignatureNamespace): SignatureClaim | string {
   const reader = new WireReader(blob);
   if (reader.take(6)?.toString('latin1') !== 'SSHSIG') return 'it does not begin as SSH signatures do';
   if (reader.number() !== 1) return 'it is of a version that is not known';
   const [key, namespace, reserved, hash, signature] = Array.from({ length: 5 }, () => reader.text());
   if (key === undefined || signature === undefined || !reader.atEnd) return 'it is cut, or has something behind it';
-  if (namespace?.toString('latin1') !== releaseNamespace)
-    return `it is for namespace ${JSON.stringify(namespace?.toString('latin1'))}, not ${releaseNamespace}`;
+  if (namespace?.toString('latin1') !== wanted)
+    return `it is for namespace ${JSON.stringify(namespace?.toString('latin1'))}, not ${wanted}`;
   if (reserved?.length !== 0) return 'its reserved field is not empty';
   if (!['sha256', 'sha512'].includes(hash?.toString('latin1') ?? '')) return 'its hash is neither sha256 nor sha512';
   const keyType = new WireReader(key).text()?.toString('latin1');

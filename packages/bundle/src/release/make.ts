@@ -4,8 +4,8 @@ import { compareText, type Problem } from '../problem.ts';
 import { fileDigest } from '../seal.ts';
 import { readCluster } from '../documents.ts';
 import { clusterFile, readPath } from '../tree.ts';
-import { releaseFile } from './names.ts';
-import type { Release, ReleaseProfile } from './release.ts';
+import { releaseFile, wavesFile } from './names.ts';
+import type { Release, ReleaseFeature, ReleaseProfile } from './release.ts';
 import { releaseSums } from './sums.ts';
 
 /** What a release says that its files do not. */
@@ -13,6 +13,8 @@ export interface ReleaseTerms {
   readonly serial: number;
   readonly source: string;
   readonly expires?: string;
+  /** Whether it goes out in waves: it has `waves.yaml`. */
+  readonly hasWaves?: boolean;
 }
 
 /**
@@ -26,10 +28,11 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   const { nodes, problems } = versionsOf(files);
   problems.push(...profiles.problems);
   if (problems.length > 0) return problems;
-  const modes = new Set(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
+  const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
+  if (terms.hasWaves) features.add('waves');
   return {
     format: 1,
-    requires: [...modes].toSorted(compareText),
+    requires: [...features].toSorted(compareText),
     cluster: cluster.name,
     serial: terms.serial,
     source: terms.source,
@@ -68,8 +71,10 @@ export function versionsOf(files: BundleFiles): {
   return { nodes, problems: [] };
 }
 
-/** The text of `SHA256SUMS` for a bundle and its `release.yaml`. */
-export function sumsOf(files: BundleFiles, releaseText: string): string {
+/** The text of `SHA256SUMS` for a bundle, its `release.yaml` and, where it has them, its waves. */
+export function sumsOf(files: BundleFiles, releaseText: string, wavesText?: string): string {
   const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
-  return releaseSums(digests.set(releaseFile, fileDigest(releaseText)));
+  digests.set(releaseFile, fileDigest(releaseText));
+  if (wavesText !== undefined) digests.set(wavesFile, fileDigest(wavesText));
+  return releaseSums(digests);
 }

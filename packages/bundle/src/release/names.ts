@@ -2,7 +2,18 @@
 export const releaseFile = 'release.yaml';
 export const sumsFile = 'SHA256SUMS';
 /** Of signatures, in the sense of `PROTOCOL.sshsig`: a signature for Git commits is none for releases. */
-export const releaseNamespace = 'sluice-release';
+export const releaseNamespace = 'sluice-release' as const satisfies SignatureNamespace;
+
+/** Of the signature over `waves-open.yaml`: who may open waves need not be one who may sign releases. */
+export const waveNamespace = 'sluice-wave' as const satisfies SignatureNamespace;
+/** The ordered waves of nodes; covered by `SHA256SUMS`. */
+export const wavesFile = 'waves.yaml';
+/** How many of the waves are open: one line of it changes while a release goes out, so no digest covers it. */
+export const openingFile = 'waves-open.yaml';
+export const openingSignatureFile = `${openingFile}.sig`;
+
+/** What can be signed here; the namespace keeps a signature for one from being one for another. */
+export type SignatureNamespace = 'sluice-release' | 'sluice-wave' | 'sluice-receipt';
 
 const signatureForm = /^SHA256SUMS\.(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)?sig$/;
 
@@ -15,9 +26,19 @@ export function isSignatureFile(path: string): boolean {
   return signatureForm.test(path);
 }
 
+/** True for how many waves are open, and for the signature over it: they change while the release stays what it is. */
+export function isOpeningFile(path: string): boolean {
+  return path === openingFile || path === openingSignatureFile;
+}
+
+/** True for what a release adds to the files of a bundle and `SHA256SUMS` covers. */
+export function isSealedFile(path: string): boolean {
+  return path === releaseFile || path === wavesFile;
+}
+
 /** True for what only a release has. */
 export function isReleaseFile(path: string): boolean {
-  return path === releaseFile || path === sumsFile || isSignatureFile(path);
+  return isSealedFile(path) || path === sumsFile || isSignatureFile(path) || isOpeningFile(path);
 }
 
 /** README.md, "Releases". */
@@ -29,4 +50,5 @@ export const releaseLimits = {
   signaturesMax: 16,
   /** Of `allowed_signers`. */
   signersBytesMax: 256 * 1024,
+  wavesMax: 64,
 } as const;

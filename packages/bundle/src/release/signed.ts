@@ -1,6 +1,6 @@
 import { compareText, type Problem } from '../problem.ts';
 import { readSignature } from './armour.ts';
-import { releaseLimits, releaseNamespace } from './names.ts';
+import { releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
 import type { Signer } from './signers.ts';
 
 /** One question for `ssh-keygen -Y verify`: is this a good signature of this signer? */
@@ -9,6 +9,7 @@ export interface SignatureCheck {
   readonly file: string;
   readonly signature: string;
   readonly signer: Signer;
+  readonly namespace: SignatureNamespace;
 }
 
 /** What a run of `ssh-keygen` gave. */
@@ -35,6 +36,7 @@ export interface Signed {
 export function planSignatures(
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
+  namespace: SignatureNamespace = releaseNamespace,
 ):
   | { readonly checks: readonly SignatureCheck[]; readonly passedOver: readonly string[] }
   | { problems: readonly Problem[] } {
@@ -44,23 +46,23 @@ export function planSignatures(
   if (signatures.size > releaseLimits.signaturesMax)
     return { problems: [malformed('the signatures', `there are more than ${releaseLimits.signaturesMax}`)] };
   for (const [file, signature] of [...signatures].toSorted(([a], [b]) => compareText(a, b))) {
-    const claim = readSignature(signature);
+    const claim = readSignature(signature, namespace);
     if (typeof claim === 'string') {
       problems.push(malformed(file, claim));
       continue;
     }
     const signer = signers.find(({ key }) => key === claim.key);
     if (signer === undefined) passedOver.push(`${file}: its key is not in allowed_signers`);
-    else if (!signer.namespaces.includes(releaseNamespace))
-      passedOver.push(`${file}: the key of ${signer.principal} is not allowed for namespace ${releaseNamespace}`);
-    else checks.push({ file, signature, signer });
+    else if (!signer.namespaces.includes(namespace))
+      passedOver.push(`${file}: the key of ${signer.principal} is not allowed for namespace ${namespace}`);
+    else checks.push({ file, signature, signer, namespace });
   }
   return problems.length > 0 ? { problems } : { checks, passedOver };
 }
 
 /** The arguments of `ssh-keygen` for one question; the signed bytes are its standard input. */
 export function verifyArguments(check: SignatureCheck, signersPath: string, signaturePath: string): readonly string[] {
-  return ['-Y', 'verify', '-f', signersPath, '-I', check.signer.principal, '-n', releaseNamespace, '-s', signaturePath];
+  return ['-Y', 'verify', '-f', signersPath, '-I', check.signer.principal, '-n', check.namespace, '-s', signaturePath];
 }
 
 /**
@@ -73,8 +75,8 @@ export function judgeSignatures(
 ): Signed {
   const principals = new Set<string>();
   const refused = [...passedOver];
-  for (const [{ file, signer }, run] of runs) {
-    const said = `Good "${releaseNamespace}" signature for ${signer.principal} with `;
+  for (const [{ file, signer, namespace }, run] of runs) {
+    const said = `Good "${namespace}" signature for ${signer.principal} with `;
     const isGood =
       run.exitCode === 0 && run.stderr === '' && run.stdout.startsWith(said) && /^[^\n]*\n$/.test(run.stdout);
     if (isGood) principals.add(signer.principal);

@@ -1,17 +1,15 @@
 import { compareText } from '../problem.ts';
 import { sumsText } from '../seal.ts';
 import { clusterFile, readPath } from '../tree.ts';
-import { releaseFile } from './names.ts';
+import { isSealedFile } from './names.ts';
 
 /**
  * The text of a release's `SHA256SUMS`.
- * @param digests path → file digest; of what no tree has, only `release.yaml` counts
+ * @param digests path → file digest; of what no tree has, only `release.yaml` and `waves.yaml` count
  */
 export function releaseSums(digests: ReadonlyMap<string, string>): string {
-  const own = digests.get(releaseFile);
-  const lines = sumsText(digests).split('\n').slice(0, -1);
-  if (own !== undefined) lines.push(`${own}  ${releaseFile}`);
-  return lines
+  const own = [...digests].flatMap(([path, digest]) => (isSealedFile(path) ? [`${digest}  ${path}`] : []));
+  return [...sumsText(digests).split('\n').slice(0, -1), ...own]
     .toSorted((a, b) => compareText(pathOf(a), pathOf(b)))
     .map((line) => `${line}\n`)
     .join('');
@@ -31,8 +29,7 @@ export function readSums(text: string): ReadonlyMap<string, string> | string {
   for (const [index, line] of text.slice(0, -1).split('\n').entries()) {
     const path = pathOf(line);
     if (!/^[0-9a-f]{64} {2}/.test(line)) return `line ${index + 1} is not of the form "<digest>  <path>"`;
-    if (path !== releaseFile && readPath(path) === undefined)
-      return `line ${index + 1} names a path that no bundle has`;
+    if (!isSealedFile(path) && readPath(path) === undefined) return `line ${index + 1} names a path that no bundle has`;
     if (compareText(before, path) >= 0) return `line ${index + 1} is not in order, or names a path again`;
     before = path;
     digests.set(path, line.slice(0, digestLength));
@@ -48,7 +45,7 @@ export function readSums(text: string): ReadonlyMap<string, string> | string {
 export function sumsMisfit(text: string, digests: ReadonlyMap<string, string>): string | undefined {
   const named = readSums(text);
   if (typeof named === 'string') return named;
-  const there = new Map([...digests].filter(([path]) => path === releaseFile || readPath(path) !== undefined));
+  const there = new Map([...digests].filter(([path]) => isSealedFile(path) || readPath(path) !== undefined));
   for (const [path, digest] of there) {
     if (!named.has(path)) return `it does not name ${path}`;
     if (named.get(path) !== digest) return `${path} has another digest`;

@@ -5,6 +5,7 @@ import { examples, notEmpty, run } from './options.ts';
 export function releaseCommands(program: Command): void {
   examples(program.command('release'), [
     'sluice release rendered --serial auto --source $(git rev-parse HEAD) -o /srv/release',
+    'sluice release rendered --serial auto --source $(git rev-parse HEAD) --wave waves.yaml -o /srv/release',
     'sluice release main:rendered --serial 42 --source $(git rev-parse main) --expires 2027-01-31T00:00:00Z -o release',
   ])
     .summary('make a release of a bundle, to be signed')
@@ -19,6 +20,7 @@ export function releaseCommands(program: Command): void {
     )
     .requiredOption('--source <COMMIT>', 'the commit that the bundle is from', commit)
     .option('--expires <TIME>', 'after this time nodes raise an alarm, such as 2027-01-31T00:00:00Z', instant)
+    .option('--wave <FILE>', 'waves of nodes that `sluice promote` opens one by one', notEmpty)
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
     .action(run(async (options, dir) => (await import('../commands/release.ts')).releaseCommand(dir, options)));
 

@@ -9,6 +9,7 @@ import {
   releaseFile,
   sumsFile,
   sumsMisfit,
+  wavesFile,
 } from '@sluice/bundle';
 import { readText } from '../load/tree.ts';
 import { reading } from './failure.ts';
@@ -23,8 +24,10 @@ export function incomplete(dir: string, files: BundleFiles): readonly Problem[] 
   const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
-    const release = reading(dir, () => readText(dir, releaseFile));
-    if (release !== undefined) digests.set(releaseFile, fileDigest(release));
+    for (const file of [releaseFile, wavesFile]) {
+      const text = reading(dir, () => readText(dir, file));
+      if (text !== undefined) digests.set(file, fileDigest(text));
+    }
     const misfit = sumsMisfit(sums, digests);
     return misfit === undefined ? [] : [warning(dir, `its files are not those of ${sumsFile}: ${misfit}`)];
   }

@@ -106,6 +106,35 @@ describe('sluice release', async () => {
     });
   });
 
+  const waves = join(scratch, 'waves.yaml');
+  const write = (text: string): void => writeFileSync(waves, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\n${text}`);
+
+  test('puts every node in a wave, under the signature; other waves are another release', async () => {
+    write('waves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n');
+    expect(await make('--wave', waves)).toMatchObject({ status: 0, stdout: '1\n' });
+    expect(readFileSync(join(release, 'waves.yaml'), 'utf8')).toContain(
+      '- name: "others"\n    nodes:\n      - "node-2"\n',
+    );
+    await sign('alice');
+    expect(await verify()).toMatchObject({ status: 0 });
+    expect((await make('--wave', waves)).stdout).toBe('1\n');
+    expect((await make()).stdout).toBe('2\n');
+    expect(readdirSync(release)).not.toContain('waves.yaml');
+  });
+
+  test('refuses waves that leave a node out, and a changed file of waves is seen', async () => {
+    write('waves: [{name: canary, nodes: [node-1]}]\n');
+    expect(await make('--wave', waves)).toMatchObject({ status: 2, stderr: expect.stringContaining('is in no wave') });
+    write('waves: [{name: all, nodes: rest}]\n');
+    await make('--wave', waves);
+    await sign('alice');
+    appendFileSync(join(release, 'waves.yaml'), '# x\n');
+    expect(await verify()).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('waves.yaml has another digest'),
+    });
+  });
+
   test('a render that was interrupted is not released', async () => {
     writeFileSync(join(bundle, '.sluice-complete'), 'sha256:0\n');
     expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('BUNDLE_INCOMPLETE') });

@@ -1,18 +1,23 @@
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import {
   bundleLimits,
+  compareText,
   isProblem,
   makeRelease,
+  makeWaves,
   printRelease,
+  printWaves,
   type Problem,
   readRelease,
+  readWishes,
   type Release,
   releaseFile,
   type ReleaseTerms,
   sumsOf,
+  type WaveWish,
 } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
-import { writeRelease } from '../emit/release.ts';
+import { type ReleaseTexts, writeRelease } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readText } from '../load/tree.ts';
 import { bundleAt } from './bundle-at.ts';
@@ -24,6 +29,8 @@ export interface ReleaseOptions {
   readonly serial: number | 'auto';
   readonly source: string;
   readonly expires?: string;
+  /** A file with the waves. */
+  readonly wave?: string;
   readonly output: string;
 }
 
@@ -44,9 +51,11 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     say(printProblems(release));
     throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: a node could not read it` });
   };
-  const texts = (release: Release): { release: string; sums: string } => {
+  const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);
+  const texts = (release: Release): ReleaseTexts => {
     const text = printRelease(release);
-    return { release: text, sums: sumsOf(files, text) };
+    const waves = wishes && wavesText(options.wave ?? '', wishes, release);
+    return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
   const release = decideSerial(
     options.serial,
@@ -55,7 +64,8 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     (one) => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS')),
   );
   const written = texts(release);
-  if (Object.values(written).some((text) => text.length > bundleLimits.fileBytesMax)) throw new Stopped(tooLarge(spec));
+  if (Object.values(written).some((text = '') => text.length > bundleLimits.fileBytesMax))
+    throw new Stopped(tooLarge(spec));
   const done = writing(output, () => writeRelease(output, files, written));
   if (typeof done !== 'string') throw new Stopped(done);
   say(
@@ -90,8 +100,23 @@ function decideSerial(
   });
 }
 
-function termsOf({ source, expires }: ReleaseOptions, serial: number): ReleaseTerms {
-  return { serial, source, ...(expires === undefined ? {} : { expires }) };
+function termsOf({ source, expires, wave }: ReleaseOptions, serial: number): ReleaseTerms {
+  return { serial, source, hasWaves: wave !== undefined, ...(expires === undefined ? {} : { expires }) };
+}
+
+function wishesOf(file: string): readonly WaveWish[] {
+  const wishes = readWishes(
+    file,
+    reading(file, () => readFileSync(file, 'utf8')),
+  );
+  if (isProblem(wishes)) throw new Stopped(wishes);
+  return wishes;
+}
+
+function wavesText(file: string, wishes: readonly WaveWish[], { nodes }: Release): string {
+  const waves = makeWaves(file, wishes, Object.keys(nodes).toSorted(compareText));
+  if (isProblem(waves)) throw new Stopped(waves);
+  return printWaves(waves);
 }
 
 /** The release that the output directory holds, of which only the serial and the cluster count. */

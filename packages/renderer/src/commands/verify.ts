@@ -7,11 +7,14 @@ import {
   type Problem,
   readRelease,
   readSigners,
+  readWaves,
   type Release,
   type Signed,
   sumsMisfit,
   unreachable,
+  unlikeWaves,
   unsigned,
+  wavesFile,
 } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
@@ -38,7 +41,7 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   const release = readRelease(directory.release);
   if (isProblem(release)) return refuse([release]);
   progress('resolving nodes');
-  const wrong = wrongContent(release, directory);
+  const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
   if (wrong.length > 0) return refuse(wrong);
   for (const why of signed.passedOver) say(`passed over: ${why}\n`);
   print(options.output === 'json' ? json(release, signed) : text(dir, release, signed));
@@ -72,7 +75,8 @@ function verifySignatures(
 /** Whether release.yaml says of the files what they are. A directory may lack other nodes and profiles; what is there must be right. */
 function wrongContent(release: Release, { files }: ReleaseDirectory): readonly Problem[] {
   const { serial, source, expires } = release;
-  const made = makeRelease(files, { serial, source, ...(expires === undefined ? {} : { expires }) });
+  const hasWaves = release.requires.includes('waves');
+  const made = makeRelease(files, { serial, source, hasWaves, ...(expires === undefined ? {} : { expires }) });
   if (!('serial' in made)) return made;
   if (made.cluster !== release.cluster)
     return [invalid(`release.yaml is for cluster ${release.cluster}, the files for ${made.cluster}`)];
@@ -85,6 +89,17 @@ function wrongContent(release: Release, { files }: ReleaseDirectory): readonly P
   return isWhole && printRelease(made) !== printRelease({ ...release, profiles: made.profiles })
     ? [invalid('release.yaml does not say of the files what they are')]
     : [];
+}
+
+/** Whether the waves are those of the release: every node in exactly one. */
+function wrongWaves(release: Release, { waves: written }: ReleaseDirectory): readonly Problem[] {
+  if (release.requires.includes('waves') !== (written !== undefined))
+    return [invalid(`release.yaml and ${wavesFile} do not agree whether there are waves`)];
+  const waves = written === undefined ? undefined : readWaves(written);
+  if (waves === undefined) return [];
+  if (isProblem(waves)) return [waves];
+  const wrong = unlikeWaves(waves, Object.keys(release.nodes));
+  return wrong === undefined ? [] : [invalid(wrong)];
 }
 
 function differing(

@@ -1,6 +1,14 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { completeFile, isReleaseFile, isSignatureFile, type Problem, releaseFile, sumsFile } from '@sluice/bundle';
+import {
+  completeFile,
+  isReleaseFile,
+  isSignatureFile,
+  type Problem,
+  releaseFile,
+  sumsFile,
+  wavesFile,
+} from '@sluice/bundle';
 import { readText } from '../load/tree.ts';
 import { makeFolder } from './folder.ts';
 import { planTree } from './tree.ts';
@@ -9,23 +17,26 @@ import { planTree } from './tree.ts';
 export interface ReleaseTexts {
   readonly release: string;
   readonly sums: string;
+  /** `waves.yaml`; undefined where all nodes take the release at once. */
+  readonly waves: string | undefined;
 }
 
 /**
- * Writes a release. `SHA256SUMS` goes first and comes last: a directory without it is no release. Signatures of another release go;
- * those of this very one stay.
+ * Writes a release. `SHA256SUMS` goes first and comes last: a directory without it is no release. Signatures and open waves of another
+ * release go; those of this very one stay.
  * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`)
  * @throws what the file system throws
  */
 export function writeRelease(
   dir: string,
   files: ReadonlyMap<string, string>,
-  { release, sums }: ReleaseTexts,
+  { release, sums, waves }: ReleaseTexts,
 ): 'same' | 'written' | Problem {
   const plan = planTree(dir, files);
   if ('code' in plan) return plan;
   const isSame = plan.write.length === 0 && plan.remove.length === 0;
-  if (isSame && readText(dir, sumsFile) === sums && readText(dir, releaseFile) === release) return 'same';
+  const texts = { [releaseFile]: release, [wavesFile]: waves, [sumsFile]: sums };
+  if (isSame && Object.entries(texts).every(([file, text]) => readText(dir, file) === text)) return 'same';
   makeFolder(dir);
   for (const name of [sumsFile, ...readdirSync(dir).filter((there) => isReleaseFile(there) || there === completeFile)])
     rmSync(join(dir, name), { force: true });
@@ -35,6 +46,7 @@ export function writeRelease(
     writeFileSync(join(dir, path), files.get(path) as string);
   }
   writeFileSync(join(dir, releaseFile), release);
+  if (waves !== undefined) writeFileSync(join(dir, wavesFile), waves);
   writeFileSync(join(dir, sumsFile), sums, { flush: true });
   return 'written';
 }

@@ -7,6 +7,7 @@ import {
   readPath,
   releaseFile,
   sumsFile,
+  wavesFile,
 } from '@sluice/bundle';
 import { listTree } from './tree.ts';
 
@@ -14,11 +15,13 @@ import { listTree } from './tree.ts';
 export interface ReleaseDirectory {
   readonly sums: string;
   readonly release: string;
+  /** `waves.yaml`, where the release goes out in waves. */
+  readonly waves: string | undefined;
   /** File → text. */
   readonly signatures: ReadonlyMap<string, string>;
   /** Path → text of the bundle's files. */
   readonly files: ReadonlyMap<string, string>;
-  /** Path → digest of the bytes of the bundle's files and of release.yaml. */
+  /** Path → digest of the bytes of the bundle's files, of release.yaml and of waves.yaml. */
   readonly digests: ReadonlyMap<string, string>;
 }
 
@@ -39,13 +42,22 @@ export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
   if (sums === undefined) return noRelease(dir, `it has no ${sumsFile}`);
   if (release === undefined) return noRelease(dir, `it has no ${releaseFile}`);
   digests.set(releaseFile, fileDigest(release));
+  const waves = readBytes(dir, wavesFile);
+  if (waves !== undefined) digests.set(wavesFile, fileDigest(waves));
   const signatures = new Map<string, string>();
   for (const name of readdirSync(dir).filter(isSignatureFile)) {
     const bytes = readBytes(dir, name);
     if (bytes === undefined) return noRelease(dir, `${name} is no signature file`);
     signatures.set(name, bytes.toString('latin1'));
   }
-  return { sums: sums.toString('latin1'), release: release.toString('utf8'), signatures, files, digests };
+  return {
+    sums: sums.toString('latin1'),
+    release: release.toString('utf8'),
+    waves: waves?.toString('utf8'),
+    signatures,
+    files,
+    digests,
+  };
 }
 
 /** The bytes of a regular file; links lead elsewhere. */

@@ -1,0 +1,111 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileDigest, printOpening, printWaves, waveNamespace } from '@sluice/bundle';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { runChildren } from '../kernel/run.ts';
+import type { Seal } from './files.ts';
+import { ReleaseFloor } from './release-floor.ts';
+import { trustOf } from './trust.ts';
+import { WaveGate } from './wave-gate.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluiced-waves-'));
+const state = join(scratch, 'state');
+const allowedSigners = join(scratch, 'allowed_signers');
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+for (const name of ['alice', 'mallory'])
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
+const sign = (text: string, name = 'alice', namespace: string = waveNamespace): string =>
+  execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', namespace, '-f', join(scratch, name)], {
+    input: text,
+    encoding: 'utf8',
+  });
+const allow = (namespaces: string): void =>
+  writeFileSync(
+    allowedSigners,
+    `alice namespaces="${namespaces}" ${readFileSync(join(scratch, 'alice.pub'), 'utf8')
+      .split(' ')
+      .slice(0, 2)
+      .join(' ')}\n`,
+  );
+
+const sums = 'the sums of release 7\n';
+const digest = fileDigest(sums);
+const waves = printWaves([
+  { name: 'canary', nodes: ['node-a'] },
+  { name: 'rest', nodes: ['node-b', 'node-c'] },
+]);
+const opened = (open: number, release = digest): string => printOpening({ release, open });
+const seal = (part: Partial<Seal> = {}): Seal => ({ sums, release: '', signatures: new Map(), waves, ...part });
+const signed = (text: string, ...by: readonly string[]): Partial<Seal> => ({
+  opening: text,
+  openingSignature: sign(text, ...by),
+});
+/** What the node says in one line; each asks a new process, so only the disk remembers. */
+async function said(part: Partial<Seal>, node = 'node-b', policy: 'required' | 'none' = 'required'): Promise<string> {
+  const gate = new WaveGate(
+    { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },
+    { run: runChildren(), trust: trustOf(undefined), remember: true },
+  );
+  const answer = await gate.check(seal(part));
+  if (answer === undefined) return 'open';
+  return 'problems' in answer
+    ? `refused ${answer.problems[0]?.message}`
+    : `waits ${answer.wave} ${answer.problem.message}`;
+}
+
+beforeEach(() => {
+  rmSync(state, { recursive: true, force: true });
+  new ReleaseFloor(state).write({ cluster: 'test', serial: 7, digest, signers: ['alice'] });
+  allow('sluice-release,sluice-wave');
+});
+
+describe('a wave', () => {
+  test.each([
+    ['is shut until somebody opens it', {}, 'none is open'],
+    ['is shut while only those before it are open', signed(opened(1)), '1 of 2 are open'],
+    ['stays shut without a signature', { opening: opened(2) }, 'it has no signature'],
+    ['stays shut when a stranger opens it', signed(opened(2), 'mallory'), 'not in allowed_signers'],
+    ['stays shut for a signature over a release', signed(opened(2), 'alice', 'sluice-release'), 'not sluice-wave'],
+    ['stays shut when the line was changed and not signed', { ...signed(opened(1)), opening: opened(2) }, 'refuses it'],
+    ['stays shut for the opening of another release', signed(opened(2, 'b'.repeat(64))), 'for another release'],
+    ['stays shut for an opening that cannot be read', signed('open: 2\n'), 'apiVersion'],
+  ] as const)('%s', async (_title, part, expected) => {
+    const line = await said(part);
+    expect(line).toContain('waits 2 ');
+    expect(line).toContain(expected);
+  });
+
+  test('is open for its nodes when it is, and shut for the next', async () => {
+    expect(await said(signed(opened(1)), 'node-b')).toContain('waits 2 ');
+    expect(await said(signed(opened(1)), 'node-a')).toBe('open');
+    // Each node has a state directory of its own.
+    rmSync(state, { recursive: true, force: true });
+    expect(await said(signed(opened(2)), 'node-b')).toBe('open');
+  });
+
+  test('does not open for a key that may only sign releases', async () => {
+    allow('sluice-release');
+    expect(await said(signed(opened(2)))).toContain('not allowed for namespace sluice-wave');
+  });
+
+  test('that was open stays open for this release, whatever becomes of keys and files', async () => {
+    expect(await said(signed(opened(2)))).toBe('open');
+    allow('sluice-release');
+    expect(await said({})).toBe('open');
+    new ReleaseFloor(state).write({ cluster: 'test', serial: 8, digest: 'c'.repeat(64), signers: ['alice'] });
+    expect(await said({})).toContain('waits');
+  });
+
+  test('needs no signature where releases need none', async () => {
+    expect(await said({ opening: opened(2) }, 'node-b', 'none')).toBe('open');
+    expect(await said({ opening: opened(1) }, 'node-b', 'none')).toContain('waits');
+  });
+});
+
+test('a release without waves waits for nothing; one whose waves leave this node out is refused', async () => {
+  expect(await said({ waves: undefined })).toBe('open');
+  expect(await said({}, 'node-x')).toContain('refused Cannot take the release: node node-x is in none');
+  expect(await said({ waves: 'waves: 7\n' })).toContain('refused Cannot read waves.yaml');
+});

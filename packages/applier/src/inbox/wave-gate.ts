@@ -1,0 +1,132 @@
+import {
+  fileDigest,
+  isProblem,
+  openingSignatureFile,
+  type Problem,
+  readOpening,
+  readWaves,
+  type Wave,
+  waveNamespace,
+} from '@sluice/bundle';
+import type { Run } from '../kernel/run.ts';
+import { StateError } from '../store/state-error.ts';
+import type { Seal } from './files.ts';
+import { ReleaseFloor } from './release-floor.ts';
+import { loadSigners, whoSigned } from './release-signatures.ts';
+import type { Trust } from './trust.ts';
+
+/** A release that this node may not apply yet. */
+export interface Waiting {
+  /** Of this node, from 1. */
+  readonly wave: number;
+  readonly name: string;
+  /** `RELEASE_WAITS`, with why. */
+  readonly problem: Problem;
+}
+
+export interface WaveRules {
+  readonly node: string;
+  /** The state directory. */
+  readonly state: string;
+  /** Who may open waves; undefined where signatures are not required. */
+  readonly allowedSigners: string | undefined;
+}
+
+export interface WaveParts {
+  readonly run: Run;
+  /** Who may write `allowedSigners`. */
+  readonly trust: Trust;
+  /** False where nothing may be changed. */
+  readonly remember: boolean;
+}
+
+/**
+ * Says whether the wave of this node is open: packages/bundle/README.md, "Waves". Whatever is wrong with the opening keeps the wave
+ * shut; it never refuses the release, which has its own signatures. What was open once stays so for that release: a key that is
+ * withdrawn later must not keep a node from putting its own rules right.
+ */
+export class WaveGate {
+  readonly #rules: WaveRules;
+  readonly #parts: WaveParts;
+  readonly #floor: ReleaseFloor;
+
+  constructor(rules: WaveRules, parts: WaveParts) {
+    this.#rules = rules;
+    this.#parts = parts;
+    this.#floor = new ReleaseFloor(rules.state);
+  }
+
+  /**
+   * @param seal of a release that was let in, so that `waves.yaml` is what was signed
+   * @returns undefined when the release may be applied, or why it waits; problems where the waves make no sense for this node
+   */
+  async check(seal: Seal | undefined): Promise<Waiting | { readonly problems: readonly Problem[] } | undefined> {
+    if (seal?.waves === undefined) return undefined;
+    const waves = readWaves(seal.waves);
+    if (isProblem(waves)) return { problems: [waves] };
+    const index = waves.findIndex(({ nodes }) => nodes.includes(this.#rules.node));
+    const wave = waves[index];
+    if (wave === undefined) return { problems: [inNoWave(this.#rules.node)] };
+    const digest = fileDigest(seal.sums);
+    if (this.#rules.allowedSigners !== undefined && this.#floor.isOpened(digest)) return undefined;
+    const open = await this.#openWaves(seal, digest);
+    if (typeof open === 'number' && open > index) return this.#remember(digest);
+    const why = typeof open === 'string' ? open : open === 0 ? 'none is open' : `${open} of ${waves.length} are open`;
+    return waiting(wave, index + 1, why);
+  }
+
+  /** How many waves are open for the release of this digest, or why none counts as open, in words. */
+  async #openWaves(seal: Seal, digest: string): Promise<number | string> {
+    if (seal.opening === undefined) return 0;
+    const unsigned = await this.#unsigned(seal);
+    if (unsigned !== undefined) return `waves-open.yaml does not count: ${unsigned}`;
+    const opening = readOpening(seal.opening);
+    if (isProblem(opening)) return opening.message;
+    return opening.release === digest ? opening.open : 'waves-open.yaml is for another release';
+  }
+
+  async #unsigned({ opening = '', openingSignature }: Seal): Promise<string | undefined> {
+    const { allowedSigners } = this.#rules;
+    if (allowedSigners === undefined) return undefined;
+    if (openingSignature === undefined) return 'it has no signature';
+    const signers = loadSigners(allowedSigners, this.#parts.trust);
+    if ('problems' in signers) return signers.problems[0]?.message ?? 'allowed_signers cannot be used';
+    const signatures = new Map([[openingSignatureFile, openingSignature]]);
+    const signed = await whoSigned(opening, signatures, signers, this.#parts.run, waveNamespace);
+    if ('problems' in signed) return signed.problems[0]?.message ?? 'its signature cannot be read';
+    return signed.principals.length > 0 ? undefined : signed.passedOver.join('; ');
+  }
+
+  #remember(digest: string): undefined | { readonly problems: readonly Problem[] } {
+    try {
+      if (this.#parts.remember && this.#rules.allowedSigners !== undefined) this.#floor.open(digest);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof StateError)) throw error;
+      const message = `Cannot take the release: ${error.message}`;
+      return { problems: [{ code: error.code, level: 'error', message, hint: error.hint }] };
+    }
+  }
+}
+
+function waiting({ name }: Wave, wave: number, why: string): Waiting {
+  return {
+    wave,
+    name,
+    problem: {
+      code: 'RELEASE_WAITS',
+      level: 'note',
+      message: `Cannot apply the release yet: this node is in wave ${wave} (${name}), and ${why}`,
+      hint: 'Open the wave with `sluice promote`. On this node alone: `sluiced apply DIR --ignore-waves`',
+    },
+  };
+}
+
+function inNoWave(node: string): Problem {
+  return {
+    code: 'WAVES_INVALID',
+    level: 'error',
+    message: `Cannot take the release: node ${node} is in none of its waves`,
+    hint: 'Make the release again with `sluice release --wave FILE`, which names every node',
+  };
+}

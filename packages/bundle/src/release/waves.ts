@@ -1,0 +1,152 @@
+import { type Check, isProblem, readDocument } from '../documents.ts';
+import { compareText, type Problem } from '../problem.ts';
+import { openingFile, releaseLimits, wavesFile } from './names.ts';
+
+/** Nodes that take a release at the same time. */
+export interface Wave {
+  readonly name: string;
+  /** Sorted. */
+  readonly nodes: readonly string[];
+}
+
+/** What a person writes: one wave may hold all nodes that no other names. */
+export interface WaveWish {
+  readonly name: string;
+  readonly nodes: readonly string[] | 'rest';
+}
+
+/** How far a release has gone out. */
+export interface Opening {
+  /** The digest of the release's `SHA256SUMS`: an opening of another release opens nothing. */
+  readonly release: string;
+  /** How many waves are open, from the first. */
+  readonly open: number;
+}
+
+const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
+
+const isWish = (value: unknown): boolean => {
+  if (typeof value !== 'object' || value === null || Object.keys(value).toSorted(compareText).join() !== 'name,nodes')
+    return false;
+  const { name, nodes } = value as Record<string, unknown>;
+  return typeof name === 'string' && label.test(name) && (nodes === 'rest' || areNames(nodes));
+};
+const areNames = (value: unknown): boolean =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  value.every((node) => typeof node === 'string' && node.length <= 253 && subdomain.test(node));
+
+const wavesChecks: Check<{ waves: readonly WaveWish[] }> = {
+  waves: (value) =>
+    Array.isArray(value) && value.length > 0 && value.length <= releaseLimits.wavesMax && value.every(isWish),
+};
+const openingChecks: Check<Opening> = {
+  release: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
+  open: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= releaseLimits.wavesMax,
+};
+
+/**
+ * Reads waves as a person writes them.
+ * @param file named in problems
+ * @returns the wishes, or `WAVES_INVALID`
+ */
+export function readWishes(file: string, text: string): readonly WaveWish[] | Problem {
+  const read = readDocument<{ waves: readonly WaveWish[] }>(file, text, 'Waves', wavesChecks);
+  return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint: waveHint } : read.waves;
+}
+
+/**
+ * Reads `waves.yaml` of a release: every wave names its nodes.
+ * @returns the waves in order, or `WAVES_INVALID`
+ */
+export function readWaves(text: string): readonly Wave[] | Problem {
+  const wishes = readWishes(wavesFile, text);
+  if (isProblem(wishes)) return wishes;
+  const waves = wishes.filter((one): one is Wave => one.nodes !== 'rest');
+  if (waves.length < wishes.length) return invalid(wavesFile, 'a wave of a release names its nodes one by one');
+  const wrong = doubled(waves);
+  return wrong === undefined ? waves : invalid(wavesFile, wrong);
+}
+
+/**
+ * The waves of a release: what a person wished, with every node named.
+ * @param file named in problems
+ * @param nodes all nodes of the release
+ * @returns the waves in order, each node in exactly one; or `WAVES_INVALID`
+ */
+export function makeWaves(
+  file: string,
+  wishes: readonly WaveWish[],
+  nodes: readonly string[],
+): readonly Wave[] | Problem {
+  const listed = wishes.flatMap((wish) => (wish.nodes === 'rest' ? [] : wish.nodes));
+  const rest = nodes.filter((node) => !listed.includes(node));
+  const waves = wishes.map((wish) => ({
+    name: wish.name,
+    nodes: (wish.nodes === 'rest' ? rest : wish.nodes).toSorted(compareText),
+  }));
+  if (wishes.filter((wish) => wish.nodes === 'rest').length > 1) return invalid(file, 'two waves hold the rest');
+  const wrong = doubled(waves) ?? unlikeWaves(waves, nodes);
+  return wrong === undefined ? waves : invalid(file, wrong);
+}
+
+/** Whether the waves are for exactly these nodes, in words when not. */
+export function unlikeWaves(waves: readonly Wave[], nodes: readonly string[]): string | undefined {
+  const known = new Set(nodes);
+  const named = new Set(waves.flatMap((wave) => wave.nodes));
+  const empty = waves.find((wave) => wave.nodes.length === 0);
+  if (empty) return `wave ${empty.name} has no node`;
+  const strange = [...named].find((node) => !known.has(node));
+  if (strange !== undefined) return `the release has no node ${strange}`;
+  const missing = nodes.find((node) => !named.has(node));
+  return missing === undefined ? undefined : `node ${missing} is in no wave`;
+}
+
+function doubled(waves: readonly Wave[]): string | undefined {
+  const seen = new Map<string, string>();
+  for (const { name, nodes } of waves) {
+    if (waves.filter((wave) => wave.name === name).length > 1) return `two waves are called ${name}`;
+    for (const node of nodes) {
+      if (seen.has(node)) return `node ${node} is in wave ${seen.get(node)} and ${name}, or twice in one`;
+      seen.set(node, name);
+    }
+  }
+  return undefined;
+}
+
+/** The text of `waves.yaml`: waves in their order, nodes sorted. */
+export function printWaves(waves: readonly Wave[]): string {
+  const lines = waves.map(({ name, nodes }) => {
+    const quoted = nodes.toSorted(compareText).map((node) => JSON.stringify(node));
+    return `  - name: ${JSON.stringify(name)}\n    nodes:\n${quoted.map((node) => `      - ${node}\n`).join('')}`;
+  });
+  return `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves:\n${lines.join('')}`;
+}
+
+/**
+ * Reads `waves-open.yaml`. Where signatures are required, to be called on bytes whose signature is good.
+ * @returns how far the release is open, or `WAVES_INVALID`
+ */
+export function readOpening(text: string): Opening | Problem {
+  const read = readDocument<Opening>(openingFile, text, 'WavesOpen', openingChecks);
+  const hint = 'It is what `sluice promote` writes; only the number behind `open:` may be changed';
+  return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint } : read;
+}
+
+/** The text of `waves-open.yaml`. Opening a wave changes its last line and no other. */
+export function printOpening({ release, open }: Opening): string {
+  return `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${release}"\nopen: ${open}\n`;
+}
+
+const waveHint = 'A wave is `- { name: canary, nodes: [node-a] }`; the last one may say `nodes: rest`';
+
+function invalid(file: string, why: string): Problem {
+  return {
+    code: 'WAVES_INVALID',
+    level: 'error',
+    at: { file, line: 1, column: 1 },
+    message: `Cannot use the waves: ${why}`,
+    hint: waveHint,
+  };
+}
