@@ -106,6 +106,22 @@ test('a bundle that failed is remembered as bad; one during which the process en
   expect(open().quarantined('unlucky')).toBe('the process ended');
 });
 
+test('a version that was taken after an interruption, as a release or as an update, starts to count anew', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  const update = (version: string): Opening => ({ ...opening(version, two), lane: 'endpoints' });
+  for (let times = 1; times <= 2 * limits.interruptedMax; times++) {
+    await journal.begin(update('unlucky'));
+    await journal.abandon('the process ended', 'process');
+    for (const version of ['unlucky', 'another']) {
+      await journal.begin(update(version));
+      await journal.commit();
+      await journal.settle();
+    }
+  }
+  expect(open().quarantined('unlucky')).toBeUndefined();
+});
+
 test('old generations go from the store, the first and the newest stay', async () => {
   const journal = open();
   const rule = (i: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${i} -j RETURN`);

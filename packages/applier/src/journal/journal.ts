@@ -245,7 +245,8 @@ export class DiskJournal implements Journal {
     const { open, quarantined, failures } = this.#record;
     if (!open) return;
     const history = this.#and({ what: 'rolled-back', generation: open.from.number, version: open.version, because });
-    const since = history.findLastIndex(({ what, version }) => what === 'confirmed' && version === open.version);
+    const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';
+    const since = history.findLastIndex(({ what, version }) => isTaken(what) && version === open.version);
     const tries = history
       .slice(since + 1)
       .filter((one) => one.version === open.version && one.because === because).length;

@@ -9,11 +9,16 @@ export function recent(kept: readonly GenerationRecord[]): GenerationRecord[] {
   return first ? [first, ...others.slice(-limits.generationsKept)] : [];
 }
 
-/** Updates of endpoints come every few seconds: one entry stands for all of a row. */
+/**
+ * Updates of endpoints come every few seconds: one entry stands for all of a row. One whose version failed before stays, as it says
+ * that the version was taken after all.
+ */
 export function updated(history: readonly HistoryEntry[], to: GenerationRecord, at: string): HistoryEntry[] {
   const entry: HistoryEntry = { at, what: 'updated', generation: to.number, version: to.version };
   const last = history.at(-1);
-  return [...(last?.what === 'updated' && last.generation === to.number ? history.slice(0, -1) : history), entry];
+  const isRow = last?.what === 'updated' && last.generation === to.number;
+  const failed = history.some(({ what, version }) => what === 'rolled-back' && version === last?.version);
+  return [...(isRow && !failed ? history.slice(0, -1) : history), entry];
 }
 
 export function remember(
