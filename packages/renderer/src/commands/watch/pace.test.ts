@@ -35,6 +35,7 @@ test('a burst that does not end is published after the greatest delay', () => {
 test('under a change every 10 ms, publications are an interval apart and each change is in one within the delay', () => {
   const pacer = new Pacer({ minIntervalMs: 200, maxDelayMs: 300 });
   const published: number[] = [];
+  const waited: number[] = [];
   let oldest: number | undefined;
   for (let now = 0; now < 10_000; now += 5) {
     if (now % 10 === 0) {
@@ -42,12 +43,13 @@ test('under a change every 10 ms, publications are an interval apart and each ch
       oldest ??= now;
     }
     if (pacer.dueMs !== undefined && pacer.dueMs <= now) {
-      expect(now - (oldest ?? now)).toBeLessThanOrEqual(305);
+      waited.push(now - (oldest ?? now));
       published.push(now);
       pacer.published(now);
       oldest = undefined;
     }
   }
+  expect(Math.max(...waited)).toBeLessThanOrEqual(305);
   const gaps = published.slice(1).map((now, index) => now - (published[index] ?? 0));
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(200);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(315);
