@@ -1,10 +1,13 @@
 import type { Connections } from './drain.ts';
-import type { IpvsSeen, IpvsStep } from './values.ts';
+import type { IpvsKnown, IpvsSeen, IpvsStep } from './values.ts';
 
 /** What mode ipvs needs of the kernel. kernel/ipvs-linux.ts and kernel/ipvs-fake.ts pass the same contract suite. */
 export interface IpvsKernel {
-  /** Everything, whoever made it. */
-  observe(): Promise<IpvsSeen>;
+  /**
+   * Everything, whoever made it.
+   * @param known parts that are taken as given
+   */
+  observe(known?: IpvsKnown): Promise<IpvsSeen>;
   /** The connections that real servers have now. */
   connections(): Promise<Connections>;
   /**

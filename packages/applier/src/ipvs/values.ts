@@ -15,6 +15,14 @@ export interface IpvsSeen {
   readonly timeouts: IpvsTimeouts | undefined;
 }
 
+/** Parts of what a kernel shows that are known and need not be asked for; each is one question to one tool. */
+export interface IpvsKnown {
+  readonly servers?: Pick<IpvsSeen, 'servers' | 'strange'>;
+  readonly timeouts?: Pick<IpvsSeen, 'timeouts'>;
+  readonly sets?: Pick<IpvsSeen, 'sets'>;
+  readonly addresses?: Pick<IpvsSeen, 'bound' | 'elsewhere'>;
+}
+
 /**
  * What of mode ipvs Sluice made, as its state on disk says. Whatever else the kernel shows belongs to keepalived, to another
  * proxy or to a person, whatever its name is.
@@ -110,4 +118,19 @@ export function ownedNames({ servers, sets, addresses }: IpvsNames): IpvsOwned {
 /** What is Sluice's when these states were wanted one after the other. */
 export function ownedBy(...states: readonly (IpvsState | undefined)[]): IpvsOwned {
   return ownedNames(joinIpvsNames(...states.map((state) => state && ipvsNames(state))));
+}
+
+/** What is known of a kernel after some steps: the parts that were seen before and that none of them touches. */
+export function knownAfter(
+  steps: readonly IpvsStep[],
+  { servers, strange, timeouts, sets, bound, elsewhere }: IpvsSeen,
+): IpvsKnown {
+  const touches = (kind: IpvsStep['kind']): boolean => steps.some((step) => step.kind === kind);
+  const setsTimeouts = steps.some(({ kind, text }) => kind === 'ipvsadm' && /^--set /m.test(text));
+  return {
+    ...(touches('ipvsadm') ? {} : { servers: { servers, strange } }),
+    ...(setsTimeouts ? {} : { timeouts: { timeouts } }),
+    ...(touches('ipset') ? {} : { sets: { sets } }),
+    ...(touches('ip') ? {} : { addresses: { bound, elsewhere } }),
+  };
 }

@@ -36,6 +36,12 @@ export function interfaceAddresses(): Record<Family, readonly string[]> {
   return { ipv4: of('IPv4').toSorted(), ipv6: of('IPv6').toSorted() };
 }
 
+/** All interfaces of this network namespace, up or not: `/proc/net/dev` has two lines of heads, then one for each. */
+export function interfaceNames(): ReadonlySet<string> {
+  const lines = readFileSync('/proc/self/net/dev', 'utf8').split('\n').slice(2);
+  return new Set(lines.map((line) => line.slice(0, Math.max(0, line.lastIndexOf(':'))).trim()));
+}
+
 /** Processes whose program has this name, also inside containers of this machine. */
 export function processesNamed(name: string): readonly number[] {
   const found: number[] = [];

@@ -1,7 +1,7 @@
 import { KernelError } from '../rollout/ports.ts';
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
-import type { IpvsSeen, IpvsStep } from '../ipvs/values.ts';
+import type { IpvsKnown, IpvsSeen, IpvsStep } from '../ipvs/values.ts';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
 import type { Ran, Run } from './run.ts';
 import { findTool } from './tools.ts';
@@ -36,13 +36,13 @@ export class LinuxIpvs implements IpvsKernel {
     this.#run = run;
   }
 
-  async observe(): Promise<IpvsSeen> {
+  async observe(known: IpvsKnown = {}): Promise<IpvsSeen> {
     // The first call also loads the module, and with it the time-outs of connections.
-    const servers = readServers(await this.#ask('ipvsadm', ['-S', '-n']));
-    const timeouts = readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout']));
-    const sets = readSets(await this.#ask('ipset', ['save']));
-    const addresses = readAddresses(await this.#ask('ip', ['-json', 'addr', 'show']));
-    return { ...servers, timeouts, sets, ...addresses };
+    const servers = known.servers ?? readServers(await this.#ask('ipvsadm', ['-S', '-n']));
+    const timeouts = known.timeouts ?? { timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'])) };
+    const sets = known.sets ?? { sets: readSets(await this.#ask('ipset', ['save'])) };
+    const addresses = known.addresses ?? readAddresses(await this.#ask('ip', ['-json', 'addr', 'show']));
+    return { ...servers, ...timeouts, ...sets, ...addresses };
   }
 
   async connections(): Promise<Connections> {

@@ -2,7 +2,7 @@ import { type Family, ipvsInterface, type SysctlKey, type TableName } from '@slu
 import { limits } from '../limits.ts';
 import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
-import { interfaceAddresses } from './facts.ts';
+import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
 import { rehearse } from './rehearse.ts';
@@ -107,14 +107,11 @@ export class LinuxKernel implements Kernel {
   }
 
   async proxyTraces(): Promise<{ readonly ipvs: boolean; readonly nftables: boolean }> {
-    const ip = findTool('ip');
     const nft = findTool('nft');
     // Without the tool nobody can say; a node without one has no kube-proxy that started outside of a container.
-    const link =
-      ip === undefined ? undefined : await this.#run({ file: ip, args: ['link', 'show', 'dev', ipvsInterface] });
     const tables = nft === undefined ? undefined : await this.#run({ file: nft, args: ['list', 'tables'] });
     return {
-      ipvs: link !== undefined && link.exitCode === 0,
+      ipvs: interfaceNames().has(ipvsInterface),
       nftables: tables !== undefined && /^table ip6? kube-proxy$/m.test(tables.stdout),
     };
   }

@@ -9,51 +9,62 @@ import { findTool, type Tools } from './tools.ts';
 
 /**
  * Loads the rules of a state for real into a network namespace that ends with the command. It has its own /run, so that the
- * xtables lock is not shared with the node's tools, and no packet.
+ * xtables lock is not shared with the node's tools, and no packet. In mode ipvs one of them takes virtual servers, too.
  */
 export async function rehearse(state: NodeState, tools: Tools, run: Run): Promise<void> {
+  let servers = state.ipvs ? sampleServers(state.ipvs) : '';
   for (const family of familiesOf(state)) {
     const program = state.families[family];
     const restore = tools.families[family]?.restore;
     if (!program || restore === undefined) continue;
     const text = tools.backend === 'nft' ? printStaged(program, limits.chainsPerPayloadMax) : printProgram(program);
     const args = [restore, '--noflush', '-w', String(limits.xtablesLockSeconds)];
-    await inScratchNamespace(`${restore} in a scratch namespace`, await withSets(state, args), text, run);
+    const command = state.ipvs ? behindServers(state.ipvs, servers, args) : args;
+    await inScratchNamespace(`${restore} in a scratch namespace`, command, text, run);
+    servers = '';
   }
-  if (state.ipvs) await rehearseServers(state.ipvs, run);
-}
-
-/** The command behind one that creates the sets that rules ask, empty: a namespace has sets of its own. */
-async function withSets({ ipvs }: NodeState, command: readonly string[]): Promise<readonly string[]> {
-  const ipset = findTool('ipset');
-  if (!ipvs || ipset === undefined) return command;
-  const creates = [...ipvs.sets.values()].map((set) => `${printCreate(set)}\n`).join('');
-  const shell = findTool('sh') ?? 'sh';
-  return [shell, '-c', `printf %s "$1" | ${ipset} restore && shift && exec "$@"`, shell, creates, ...command];
-}
-
-/** One virtual server for each kind that there is: the kernel must have their schedulers and flags. */
-async function rehearseServers({ virtualServers }: NodeIpvs, run: Run): Promise<void> {
-  const ipvsadm = findTool('ipvsadm');
-  if (ipvsadm === undefined) throw new KernelError('ipvsadm in a scratch namespace', 'it is not installed');
-  const kinds = new Set([...virtualServers.values()].map(printAttributes));
-  const text = [...kinds].map((kind, index) => {
-    const isIPv6 = kind.includes('-M 128');
-    return `-A -t ${isIPv6 ? '[2001:db8::1]' : '198.51.100.1'}:${index + 1}${kind}\n`;
-  });
-  await inScratchNamespace('ipvsadm in a scratch namespace', [ipvsadm, '-R'], text.join(''), run, true);
 }
 
 /**
- * Runs one command with a network and a /run of its own. Throws a `KernelError` when it does not end with 0.
- * @param mustBeSilent for ipvsadm, which ends with 0 also when the kernel refused a line, and then says so
+ * Creates the sets that rules ask, empty, for a namespace has sets of its own; and virtual servers. `ipvsadm` ends with 0 also when the
+ * kernel refused a line, and then says so.
  */
+const preparation = `set -e
+printf %s "$1" | "$3" restore
+said=$(printf %s "$2" | "$4" -R 2>&1) || said=\${said:-it failed}
+[ -z "$said" ] || { echo "ipvsadm: $said" >&2; exit 1; }
+shift 4
+exec "$@"`;
+
+/** The command behind one that prepares its namespace for mode ipvs. */
+function behindServers({ sets }: NodeIpvs, servers: string, command: readonly string[]): readonly string[] {
+  const creates = [...sets.values()].map((set) => `${printCreate(set)}\n`).join('');
+  const shell = toolOf('sh');
+  return [shell, '-c', preparation, shell, creates, servers, toolOf('ipset'), toolOf('ipvsadm'), ...command];
+}
+
+function toolOf(name: string): string {
+  const tool = findTool(name);
+  if (tool === undefined) throw new KernelError(`${name} in a scratch namespace`, 'it is not installed');
+  return tool;
+}
+
+/** One virtual server for each kind that there is: the kernel must have their schedulers and flags. It takes any time of persistence. */
+function sampleServers({ virtualServers }: NodeIpvs): string {
+  const kinds = new Set([...virtualServers.values()].map((one) => printAttributes(one).replace(/ -p \d+/, ' -p 360')));
+  const lines = [...kinds].map((kind, index) => {
+    const isIPv6 = kind.includes('-M 128');
+    return `-A -t ${isIPv6 ? '[2001:db8::1]' : '198.51.100.1'}:${index + 1}${kind}\n`;
+  });
+  return lines.join('');
+}
+
+/** Runs one command with a network and a /run of its own. Throws a `KernelError` when it does not end with 0. */
 export async function inScratchNamespace(
   action: string,
   command: readonly string[],
   input: string,
   run: Run,
-  mustBeSilent = false,
 ): Promise<void> {
   const unshare = findTool('unshare');
   const mount = findTool('mount');
@@ -65,5 +76,4 @@ export async function inScratchNamespace(
   const args = ['--net', '--mount', '--', shell, '-c', script, shell, ...command];
   const ran = await run({ file: unshare, args, input });
   if (ran.exitCode !== 0) throw new KernelError(action, ran.why);
-  if (mustBeSilent && ran.stderr !== '') throw new KernelError(action, ran.stderr.trim().split('\n')[0] ?? '');
 }

@@ -1,11 +1,13 @@
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { continueDrains } from '../ipvs/drain.ts';
 import {
+  type IpvsKnown,
   type IpvsPlan,
   ipvsNames,
   type IpvsSeen,
   type IpvsStep,
   joinIpvsNames,
+  knownAfter,
   nothing,
   ownedNames,
 } from '../ipvs/values.ts';
@@ -24,30 +26,45 @@ export interface Virtual {
 /**
  * What is to be done for mode ipvs.
  * @param owned what is ours besides the goal
- * @param known what the kernel was seen to hold; left out: it is asked
+ * @param known what the kernel was seen to hold; for the rest it is asked
  * @returns undefined where neither the goal nor anything of ours is in mode ipvs
  */
 export async function lookVirtual(
   goal: NodeState,
   owned: ChainNames,
   { kernel, clock, journal, drainMs }: VirtualPorts,
-  known?: IpvsSeen,
+  known: IpvsKnown = {},
 ): Promise<Virtual | undefined> {
   if (!goal.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
-  const seen = known ?? (await kernel.ipvs.observe());
+  const seen = await kernel.ipvs.observe({ ...(setsTimeouts(goal) ? {} : noTimeouts), ...known });
   const ours = ownedNames(joinIpvsNames(owned.ipvs, goal.ipvs && ipvsNames(goal.ipvs)));
   const options = { now: clock.now(), drainMs, excludeCIDRs: goal.ipvs?.excludeCIDRs ?? [] };
   return { seen, plan: planIpvs(seen, goal.ipvs ?? nothing, ours, journal.draining, options) };
 }
 
-/** What is left to be done after a plan was carried out, in words; undefined when nothing is. */
+/** Time-outs count only where a goal sets them, or a kube-proxy may have. */
+export const noTimeouts: IpvsKnown = { timeouts: { timeouts: undefined } };
+
+/** Whether a goal asks for time-outs of its own: 0 keeps what the kernel has. */
+function setsTimeouts({ ipvs }: NodeState): boolean {
+  const { tcp = 0, tcpFin = 0, udp = 0 } = ipvs?.timeouts ?? {};
+  return tcp + tcpFin + udp > 0;
+}
+
+/**
+ * What is left to be done after a plan was carried out, in words; undefined when nothing is. Only what the plan touched is read back:
+ * the rest was seen before it, and the next scan compares all of it again.
+ * @param before what was planned; left out: everything is read
+ */
 export async function leftVirtual(
   goal: NodeState,
   owned: ChainNames,
   ports: VirtualPorts,
+  before?: Virtual,
 ): Promise<{ readonly left?: string; readonly virtual: Virtual | undefined }> {
-  const virtual = await lookVirtual(goal, owned, ports);
+  const known = before && knownAfter(ipvsSteps(before.plan), before.seen);
+  const virtual = await lookVirtual(goal, owned, ports, known);
   const steps = virtual ? ipvsSteps(virtual.plan) : [];
   return steps.length === 0 ? { virtual } : { left: steps.map(firstLine).join('; '), virtual };
 }
