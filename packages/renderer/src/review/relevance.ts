@@ -1,7 +1,7 @@
 import { type BundleFiles, type Family, type Mode, ruleFiles } from '@sluice/bundle';
 import type { Memory } from './memory.ts';
 import type { FileReach } from './reach.ts';
-import { rulesMayMeet, virtualMayMeet, type Wanted } from './text-reach.ts';
+import { linesReach, mayMeet, rulesReach, type Wanted } from './text-reach.ts';
 import { toolOf, virtualTools } from './tools.ts';
 
 /** The Service files of one profile and family by what they reach. */
@@ -94,16 +94,15 @@ export function relevantTo(
   family: Family,
   memory: Memory,
 ): readonly string[] {
-  const paths = servicePaths(files, profile, mode, family);
+  const rules = `.${toolOf[family]}`;
+  const all = servicePaths(files, profile, mode, family).map((path) => {
+    const text = files.get(path)!;
+    return { path, text, reach: path.endsWith(rules) ? rulesReach(text) : linesReach(text) };
+  });
   const index = (keys: readonly string[]): ReachIndex => {
     const wanted = wantedBy([exact, ...keys]);
-    const some = new Map<string, string>();
-    for (const path of paths) {
-      const text = files.get(path)!;
-      const mayMeet = path.endsWith(`.${toolOf[family]}`) ? rulesMayMeet : virtualMayMeet;
-      if (mayMeet(text, wanted)) some.set(path, text);
-    }
-    return indexReach(some, profile, mode, family, memory);
+    const some = all.flatMap(({ path, text, reach }) => (mayMeet(reach, wanted) ? [[path, text] as const] : []));
+    return indexReach(new Map(some), profile, mode, family, memory);
   };
   const first = index([]);
   const targets = first.relevant(exact).flatMap((path) => [...first.reach(path).targets].filter(isWhole));

@@ -1,6 +1,6 @@
 import { parseAddress } from '@sluice/bundle';
 
-/** Destinations, as far as a text can be held against them before it is read. */
+/** Destinations, as far as a text can be held against them before it is read whole. */
 export interface Wanted {
   readonly addresses: ReadonlySet<string>;
   /** Of the node itself. */
@@ -15,20 +15,37 @@ const dispatch = new RegExp(
   'gm',
 );
 
-/**
- * Whether rules of a Service's file may meet packets to some destinations, told from its text at a tenth of what reading it costs.
- * Errs towards yes only, so that what it says no to has nothing of `reachOf` for these destinations.
- */
-export function rulesMayMeet(text: string, { addresses, ports }: Wanted): boolean {
+/** What a text asks for, told at a tenth of what reading it costs. Errs towards more only. */
+export interface TextReach {
+  /** Some line is in other words, so that it may meet any packet. */
+  readonly isWide: boolean;
+  readonly addresses: readonly string[];
+  /** Of the node itself. */
+  readonly ports: readonly number[];
+}
+
+/** Whether what has this reach may meet packets to some destinations; no is certain. */
+export function mayMeet({ isWide, addresses, ports }: TextReach, wanted: Wanted): boolean {
+  return (
+    isWide || addresses.some((address) => wanted.addresses.has(address)) || ports.some((port) => wanted.ports.has(port))
+  );
+}
+
+const wide: TextReach = { isWide: true, addresses: [], ports: [] };
+
+/** The reach of a Service's rules: `reachOf` of a file that this says no to has nothing of the destinations. */
+export function rulesReach(text: string): TextReach {
+  const addresses: string[] = [];
+  const ports: number[] = [];
   dispatch.lastIndex = 0;
   for (let found = dispatch.exec(text); found; found = dispatch.exec(text)) {
     const [, nodePorts, local, , host, port] = found;
-    if (port === undefined) return true;
-    if (host === undefined) {
-      if ((nodePorts ?? local) === undefined || ports.has(Number(port))) return true;
-    } else if (addresses.has(canonical(host))) return true;
+    if (port === undefined) return wide;
+    if (host !== undefined) addresses.push(canonical(host));
+    else if ((nodePorts ?? local) === undefined) return wide;
+    else ports.push(Number(port));
   }
-  return false;
+  return { isWide: false, addresses, ports };
 }
 
 /** IPv4 addresses are compared as they are written, as `reachOf` does. */
@@ -39,11 +56,6 @@ const ofNode = /\$\{|^(?:@\S+ )?add \S+ \d+$/m;
 const addressForm = /(?:\d+\.){3}\d+|[0-9a-f]*:[0-9a-f:]+/g;
 
 /** The same of an `.ipset` or `.ipvs` file and `virtualReach`. */
-export function virtualMayMeet(text: string, { addresses }: Wanted): boolean {
-  if (ofNode.test(text)) return true;
-  addressForm.lastIndex = 0;
-  for (let found = addressForm.exec(text); found; found = addressForm.exec(text)) {
-    if (addresses.has(found[0])) return true;
-  }
-  return false;
+export function linesReach(text: string): TextReach {
+  return ofNode.test(text) ? wide : { isWide: false, addresses: text.match(addressForm) ?? [], ports: [] };
 }

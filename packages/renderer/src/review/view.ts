@@ -45,6 +45,8 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
   const profiles = new Map<string, ProfileFile>();
   const nodes: [string, NodeFile][] = [];
   for (const [path, text] of files) {
+    // Nearly all files are rules of Services.
+    if (!path.endsWith('.yaml')) continue;
     const what = readPath(path);
     if (what?.kind === 'profile') {
       const profile = keep(readProfile(path, text));
