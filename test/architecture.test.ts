@@ -77,7 +77,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 
 /** Places whose functions only turn values into values: they see no disk, no process, no clock. */
 const pure: Readonly<Record<string, readonly string[]>> = {
-  bundle: ['node:crypto', 'yaml'],
+  bundle: ['node:crypto', 'node:zlib', 'yaml'],
   'renderer/render': ['node:crypto', 'yaml'],
   'renderer/review': ['diff'],
   'applier/rollout': [],

@@ -18,6 +18,8 @@ export * from './release/signers.ts';
 export * from './release/signed.ts';
 export * from './release/accept.ts';
 export * from './release/waves.ts';
+export * from './archive/archive.ts';
+export * from './archive/contents.ts';
 export * from './rules/address.ts';
 export * from './rules/cidr.ts';
 export * from './rules/sysctl.ts';

@@ -1,0 +1,100 @@
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { bundleLimits } from '../limits.ts';
+import type { Problem } from '../problem.ts';
+import { isReleaseFile } from '../release/names.ts';
+import { readPath } from '../tree.ts';
+import { printTar, readTar } from './tar.ts';
+
+/** What a reader of archives accepts. README.md, "Archives". */
+export const archiveLimits = {
+  /** Packed. */
+  archiveBytesMax: 256 * 1024 * 1024,
+  /** Unpacked: the files of the largest bundle, each with a header and padding. */
+  tarBytesMax: bundleLimits.treeBytesMax + bundleLimits.filesMax * 1024,
+  /** How many bytes one packed byte may become; rule files of ten thousand Services come to 30. */
+  ratioMax: 250,
+  /** What even the smallest archive may become. */
+  ratioFreeBytes: 16 * 1024 * 1024,
+} as const;
+
+/** In an archive of changes: the digest of the `SHA256SUMS` that it is laid over. Never in a bundle directory. */
+export const baseDigestFile = '.sluice-base';
+
+/** The files of a release, or of the part that a node needs, on their way. */
+export interface Archive {
+  /** Path → text. */
+  readonly files: ReadonlyMap<string, string>;
+  /** Of changes: the digest of the base's `SHA256SUMS`. */
+  readonly base?: string;
+}
+
+/** Between size and time: a higher level takes four times as long for the last 8 percent. */
+const compressionLevel = 12;
+
+/** The bytes of an archive: the same for the same files, whatever packs them where and when. */
+export function printArchive({ files, base }: Archive): Uint8Array {
+  const all = new Map([...files].map(([path, text]) => [path, Buffer.from(text)]));
+  if (base !== undefined) all.set(baseDigestFile, Buffer.from(`sha256:${base}\n`));
+  const { ZSTD_c_compressionLevel, ZSTD_c_checksumFlag } = constants;
+  return zstdCompressSync(printTar(all), {
+    params: { [ZSTD_c_compressionLevel]: compressionLevel, [ZSTD_c_checksumFlag]: 1 },
+  });
+}
+
+/**
+ * Reads an archive, whoever made it. Digests and signatures of what is in it are another question.
+ * @param name named in problems
+ * @returns its files, or `ARCHIVE_INVALID`
+ */
+export function readArchive(name: string, packed: Uint8Array): Archive | Problem {
+  const tar = unpack(packed);
+  if (typeof tar === 'string') return invalid(name, tar);
+  const entries = readTar(tar, isArchived);
+  if (typeof entries === 'string') return invalid(name, entries);
+  const files = new Map<string, string>();
+  // A decoder that drops nothing: what is written from the text has the digest of what was read.
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  for (const [path, bytes] of entries) {
+    try {
+      files.set(path, decoder.decode(bytes));
+    } catch {
+      return invalid(name, `${path} is not UTF-8`);
+    }
+  }
+  const mark = files.get(baseDigestFile);
+  if (mark === undefined) return { files };
+  files.delete(baseDigestFile);
+  const [, base] = /^sha256:([0-9a-f]{64})\n$/.exec(mark) ?? [];
+  return base === undefined ? invalid(name, `${baseDigestFile} holds no digest`) : { files, base };
+}
+
+/** The tar inside, or what is wrong. The bound is set before the first byte is unpacked. */
+function unpack(packed: Uint8Array): Buffer | string {
+  const { archiveBytesMax, tarBytesMax, ratioMax, ratioFreeBytes } = archiveLimits;
+  if (packed.length > archiveBytesMax) return `it is larger than ${archiveBytesMax} bytes`;
+  const maxOutputLength = Math.min(tarBytesMax, ratioFreeBytes + ratioMax * packed.length);
+  try {
+    const { buffer, engine } = zstdDecompressSync(packed, { maxOutputLength, info: true }) as unknown as {
+      readonly buffer: Buffer;
+      readonly engine: { readonly bytesWritten: number };
+    };
+    return engine.bytesWritten === packed.length ? buffer : 'it goes on behind its end';
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ERR_BUFFER_TOO_LARGE') return `it would become more than ${maxOutputLength} bytes`;
+    return code === 'Z_BUF_ERROR' ? 'it is cut' : `it is no zstd archive (${message})`;
+  }
+}
+
+function isArchived(path: string): boolean {
+  return readPath(path) !== undefined || isReleaseFile(path) || path === baseDigestFile;
+}
+
+function invalid(name: string, why: string): Problem {
+  return {
+    code: 'ARCHIVE_INVALID',
+    level: 'error',
+    message: `Cannot read the archive ${name}: ${why}`,
+    hint: 'Fetch it again, and compare its digest with that of the original; `sluice pack` makes archives',
+  };
+}
