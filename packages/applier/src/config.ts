@@ -84,6 +84,16 @@ const schema = v.strictObject({
     }),
     {},
   ),
+  receipts: v.optional(
+    v.strictObject({
+      directory: v.optional(absolutePath, '/var/lib/sluice/receipts'),
+      keep: v.optional(
+        v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.receiptsKeptMax)),
+        limits.receiptsKeptDefault,
+      ),
+    }),
+    {},
+  ),
   ipvs: v.optional(
     v.strictObject({
       drainSeconds: v.optional(

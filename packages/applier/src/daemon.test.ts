@@ -24,6 +24,7 @@ async function watch(
 ) {
   const asked: string[] = [];
   const said: string[] = [];
+  const told: string[] = [];
   const status = new Status('node-a', () => 0, 1000);
   let look = 0;
   let put = 0;
@@ -61,9 +62,10 @@ async function watch(
     monotonicMs: () => 0,
     scanIntervalMs: 1000,
     ready: () => void asked.push('ready'),
+    ended: async (ending, of) => void told.push(`${ending.kind} ${of?.digest ?? 'nothing'}`),
   });
   await daemon.run();
-  return { asked, said, report: status.report() };
+  return { asked, said, told, report: status.report() };
 }
 
 const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
@@ -173,4 +175,27 @@ test('a release that waits and that the node could not run is an alarm before it
 
 test('a release that leaves the rules of this node as they are needs no wave', async () => {
   expect((await watch([shut], [confirmed], ['a'], 'same')).asked.at(-1)).toBe('put b');
+});
+
+const untrusted: Problem = { ...problem, code: 'RELEASE_UNSIGNED' };
+const half: Problem = { ...problem, code: 'BUNDLE_INCOMPLETE' };
+test.each([
+  ['each ending', [bundle(a), bundle(a), bundle(b)], ['confirmed a', 'confirmed b']],
+  [
+    'a directory that is not taken',
+    [bundle(a), { kind: 'refused', problems: [untrusted] }],
+    ['confirmed a', 'refused nothing'],
+  ],
+  [
+    'that the directory is again what it was',
+    [bundle(a), { kind: 'refused', problems: [untrusted] }, bundle(a), bundle(a)],
+    ['confirmed a', 'refused nothing', 'same a'],
+  ],
+  [
+    'nothing of a copy that is not complete',
+    [bundle(a), { kind: 'refused', problems: [half] }, bundle(a)],
+    ['confirmed a'],
+  ],
+] as const)('receipts tell %s', async (_title, looks, expected) => {
+  expect((await watch(looks, [confirmed])).told).toEqual(expected);
 });

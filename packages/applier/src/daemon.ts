@@ -1,10 +1,11 @@
-import { printProblem } from '@sluice/bundle';
+import { printProblem, type Problem } from '@sluice/bundle';
 import type { Inbox } from './inbox/inbox.ts';
 import type { Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
 import type { Journal } from './rollout/ports.ts';
 import type { Keeper } from './transaction/keeper.ts';
+import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
@@ -15,6 +16,9 @@ export interface Log {
   error(details: object, message: string): void;
   fatal(details: object, message: string): void;
 }
+
+/** A change that ended, or a directory that was not taken. */
+type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 export interface DaemonParts {
   readonly keeper: Pick<Keeper, 'recover' | 'settle' | 'put' | 'rehearse'>;
@@ -30,6 +34,8 @@ export interface DaemonParts {
   readonly ready: () => void;
   /** Called with the files of a bundle that the kernel now holds. */
   readonly taken?: (files: Tree['files']) => Promise<void>;
+  /** Called with how a change ended, or why a directory was not taken; for receipts. */
+  readonly ended?: (ending: Ending, tree?: Tree) => Promise<void>;
   /** Called once a round, for what is tried again until it succeeds. */
   readonly round?: () => Promise<void>;
 }
@@ -41,12 +47,16 @@ export interface DaemonParts {
 export class Daemon {
   readonly #parts: DaemonParts;
   #wake = Promise.withResolvers<'event' | 'stop'>();
+  /** The same for whoever waits during a trial; it is another one after each look. */
+  #news = Promise.withResolvers<void>();
   #stopping = false;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
   /** The tree that was rehearsed last while its wave was shut. */
   #rehearsed: Tree | undefined;
+  /** Whether the last ending that was told is a directory that was not taken. */
+  #toldRefusal = false;
   /** When the rules were repaired, within the window of `limits.repairsWindowMs`. */
   #repairsMs: readonly number[] = [];
 
@@ -57,6 +67,7 @@ export class Daemon {
   /** Something happened in the bundle directory. */
   poke(): void {
     this.#wake.resolve('event');
+    this.#news.resolve();
   }
 
   /** Ends the loop after the bundle that is being put in. */
@@ -93,7 +104,9 @@ export class Daemon {
     const { keeper, log } = this.#parts;
     try {
       const outcome = await keeper.recover();
-      if (outcome) this.#say(outcome);
+      if (!outcome) return;
+      this.#say(outcome);
+      await this.#ended(outcome);
     } catch (error) {
       log.error({ because: messageOf(error) }, 'cannot finish what was left open');
       this.#parts.status.raise('KERNEL', messageOf(error));
@@ -150,11 +163,16 @@ export class Daemon {
         { problems: arrival.problems.map(printProblem) },
         'the bundle directory holds no complete bundle',
       );
+      // What is half copied says nothing of a release.
+      const isRefused = arrival.problems.some(({ code }) => code !== 'BUNDLE_INCOMPLETE');
+      if (isRefused) await this.#ended({ kind: 'refused', problems: arrival.problems });
+      this.#toldRefusal ||= isRefused;
       return;
     }
     status.accepted(arrival.release, arrival.alarms ?? []);
     const machine = this.#parts.machine();
-    if (journal.held !== undefined || (arrival.tree === this.#done?.tree && machine === this.#done.machine)) return;
+    if (journal.held !== undefined) return;
+    if (arrival.tree === this.#done?.tree && machine === this.#done.machine) return this.#again(arrival.tree);
     if (arrival.waits && (await this.#waits(arrival.tree, arrival.waits))) return;
     status.waits(undefined);
     const outcome = await this.#put(arrival.tree);
@@ -162,6 +180,17 @@ export class Daemon {
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
     if (isIn) await this.#parts.taken?.(arrival.tree.files);
+  }
+
+  /** A directory that was refused in between is what it was: nothing is to be done but to say so. */
+  async #again(tree: Tree): Promise<void> {
+    const { standing } = this.#parts.journal;
+    if (this.#toldRefusal && standing) await this.#ended({ kind: 'same', generation: standing }, tree);
+  }
+
+  async #ended(ending: Ending, tree?: Tree): Promise<void> {
+    this.#toldRefusal = false;
+    await this.#parts.ended?.(ending, tree);
   }
 
   /**
@@ -176,7 +205,9 @@ export class Daemon {
       if (opinion === 'same') return false;
       status.waits(waiting);
       if (opinion !== 'ready') {
-        this.#say({ kind: 'refused', refusal: opinion });
+        const refused: Outcome = { kind: 'refused', refusal: opinion };
+        this.#say(refused);
+        await this.#ended(refused, tree);
         return true;
       }
       this.#rehearsed = tree;
@@ -194,15 +225,38 @@ export class Daemon {
     const { keeper, journal, status, log, monotonicMs } = this.#parts;
     const startMs = monotonicMs();
     try {
-      const outcome = await keeper.put(tree.files, false);
+      const outcome = await this.#withOffers(tree, (offers) => keeper.put(tree.files, false, offers));
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.stands(journal.standing);
       this.#say(outcome);
+      await this.#ended(outcome, tree);
       return outcome;
     } catch (error) {
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
       return undefined;
+    }
+  }
+
+  /** What arrives while a bundle is put in: events of the directory, and a look at it now and then. */
+  async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
+    const { inbox, status, scanIntervalMs } = this.#parts;
+    let last = first;
+    this.#news = Promise.withResolvers();
+    const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
+    const look = async (): Promise<Tree['files'] | undefined> => {
+      this.#news = Promise.withResolvers();
+      status.beat();
+      const arrival = await inbox.look();
+      // A release whose wave is shut brings nothing, endpoints included.
+      if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
+      last = arrival.tree;
+      return last.files;
+    };
+    try {
+      return await work({ arrival: () => this.#news.promise, look });
+    } finally {
+      clearInterval(timer);
     }
   }
 

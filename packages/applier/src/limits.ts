@@ -119,5 +119,8 @@ export const limits = {
   reasonCharactersMax: 400,
   /** The lock may be held by a tool that outlived its parent; it ends or is killed within this time. */
   lockWaitSeconds: 10,
+  /** The newest receipts of this node that stay in their directory. */
+  receiptsKeptDefault: 32,
+  receiptsKeptMax: 10_000,
   statusReadMsMax: 5_000,
 } as const;

@@ -45,6 +45,7 @@ export function buildProgram(surroundings = nowhere): Command {
   inspecting(program, surroundings);
   undoing(program, surroundings);
   deciding(program, surroundings);
+  vouching(program, surroundings);
   return program;
 }
 
@@ -157,6 +158,17 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
       'Takes every rule of Sluice out of the kernel and puts sysctls back. Rules of others stay as they are.',
     )
     .action((options) => finish(async () => (await import('./commands/undo.ts')).cleanup(options, terminal)));
+}
+
+/** What lets others believe what this node says of itself. */
+function vouching(program: Command, { terminal, finish }: Surroundings): void {
+  examples(onNode(program.command('keygen')), ['sluiced keygen', 'sluiced keygen --renew'])
+    .summary('make the key that signs receipts')
+    .description(
+      'Makes the key of this node, which signs its receipts, and prints the line for allowed_receipts. A key that is there stays.',
+    )
+    .option('--renew', 'make a new key in place of the one that is there')
+    .action((options) => finish(async () => (await import('./commands/receipts.ts')).keygen(options, terminal)));
 }
 
 /** What a person says to a release on trial. */

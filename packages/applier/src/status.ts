@@ -33,6 +33,7 @@ const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO
 const lastingAlarms: ReadonlySet<string> = new Set([
   'STRANGERS',
   'HEALTH_PORT',
+  'RECEIPT',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
 ]);
@@ -44,7 +45,8 @@ type AlarmCode =
   | 'ROLLED_BACK'
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
-  | 'HEALTH_PORT';
+  | 'HEALTH_PORT'
+  | 'RECEIPT';
 
 /** Collects what the daemon knows and serves it. Read-only: no request changes anything. */
 export class Status {

@@ -18,6 +18,7 @@ export * from './release/signers.ts';
 export * from './release/signed.ts';
 export * from './release/accept.ts';
 export * from './release/waves.ts';
+export * from './release/receipt.ts';
 export * from './archive/archive.ts';
 export * from './archive/contents.ts';
 export * from './rules/address.ts';

@@ -1,11 +1,14 @@
 import type { Problem } from '@sluice/bundle';
 import { Inbox } from '../inbox/inbox.ts';
+import { accountOf } from '../receipts/account.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
+import type { Report } from '../rollout/ports.ts';
 import { type Change, describeFlip } from '../transaction/transaction.ts';
 import { stepsOf } from '../transaction/way.ts';
 import { gateOf, wavesOf } from './gate.ts';
-import { openSession } from './session.ts';
+import { failedReceipt, witnessOf } from './receipts.ts';
+import { openSession, type Session } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
 export interface ApplyOptions extends CommonOptions {
@@ -28,10 +31,14 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   if (arrival.waits && !options.dryRun)
     throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
   tellProblems([...(arrival.alarms ?? []), ...(arrival.waits ? [arrival.waits.problem] : [])], terminal);
-  const report = (event: string, details: object): void => {
+  let journal: Session['journal'] | undefined;
+  const witness = witnessOf(config, () => journal, failedReceipt(terminal));
+  const report: Report = (event, details) => {
+    witness.hear(event, details);
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
   };
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
+  journal = session.journal;
   try {
     if (options.dryRun) {
       const change = await session.keeper.preview(arrival.tree.files);
@@ -45,7 +52,9 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     if (left) terminal.out(`first: ${describe(left)}\n`);
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
-    return tell(await session.keeper.put(arrival.tree.files, true), terminal);
+    const outcome = await session.keeper.put(arrival.tree.files, true);
+    await witness.tell(accountOf(outcome), arrival.tree.seal);
+    return tell(outcome, terminal);
   } finally {
     session.close();
   }

@@ -10,8 +10,10 @@ import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
+import { accountOf } from '../receipts/account.ts';
 import { gateOf, wavesOf } from './gate.ts';
-import { openSession } from './session.ts';
+import { witnessOf } from './receipts.ts';
+import { openSession, type Session } from './session.ts';
 import { type CommonOptions, loadConfig } from './terminal.ts';
 
 /** What the daemon takes from the process that it is. */
@@ -41,7 +43,14 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   status.signatures(config.signatures.policy);
   if (config.signatures.policy === 'none')
     log.warn({}, 'signatures: {policy: none}: bundles are taken from whoever can write them');
+  let journal: Session['journal'] | undefined;
+  const witness = witnessOf(
+    config,
+    () => journal,
+    (why) => (why === undefined ? status.clear('RECEIPT') : status.raise('RECEIPT', why)),
+  );
   const session = await openSession(config, 'change', (event, details) => {
+    witness.hear(event, details);
     if (event !== 'strangers') return log.info(details, event);
     if (details['chains'] === 0) return status.clear('STRANGERS');
     status.raise(
@@ -49,6 +58,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       `${String(details['chains'])} chains with kube-proxy's names are not ours: does a kube-proxy run?`,
     );
   });
+  journal = session.journal;
   const server = await status.serve(config.listen);
   const notifier = startNotifier(surroundings.environment, () => status.alive);
   const health = new HealthPorts({
@@ -74,6 +84,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     scanIntervalMs,
     ready: notifier.ready,
     taken: (files) => health.follow(declaredHealth(files, config.node)),
+    ended: (ending, tree) => witness.tell(accountOf(ending), tree?.seal),
     round: () => health.refresh(),
   });
   const watcher = await watchBundle(config.bundle, () => daemon.poke());

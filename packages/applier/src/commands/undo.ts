@@ -1,9 +1,12 @@
+import { type Account, accountOf } from '../receipts/account.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
+import { failedReceipt, witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
 import { type CommonOptions, CommandError, loadConfig, tell, type Terminal } from './terminal.ts';
 
 const silent = (): void => undefined;
+const byHand: Account = { outcome: 'chosen', because: 'a person chose the generation' };
 
 /**
  * `sluiced rollback [N]`: puts generation N back, or the one before the one that stands; in a change that was interrupted or held,
@@ -14,10 +17,13 @@ export async function rollback(
   options: CommonOptions,
   terminal: Terminal,
 ): Promise<number> {
-  const session = await openSession(loadConfig(options), 'change', silent);
+  const config = loadConfig(options);
+  const session = await openSession(config, 'change', silent);
+  const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
   try {
     const target = await findTarget(session, wanted);
     const outcome = await session.keeper.backTo(target);
+    await witness.tell(outcome.kind === 'held' ? accountOf(outcome) : byHand, undefined);
     if (outcome.kind === 'held') return tell(outcome, terminal);
     terminal.out(`generation ${target.number} (version ${target.version}) is in place\n`);
     return exitCodes.done;
@@ -48,9 +54,12 @@ function defaultTarget(journal: Session['journal']): number | undefined {
 
 /** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */
 export async function cleanup(options: CommonOptions, terminal: Terminal): Promise<number> {
-  const session = await openSession(loadConfig(options), 'change', silent);
+  const config = loadConfig(options);
+  const session = await openSession(config, 'change', silent);
   try {
     const steps = await session.keeper.cleanup();
+    const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
+    await witness.tell({ outcome: 'removed', because: 'a person cleaned up' }, undefined);
     terminal.out(
       steps === 0
         ? 'nothing of Sluice was in the kernel\n'

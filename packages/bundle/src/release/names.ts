@@ -6,6 +6,8 @@ export const releaseNamespace = 'sluice-release' as const satisfies SignatureNam
 
 /** Of the signature over `waves-open.yaml`: who may open waves need not be one who may sign releases. */
 export const waveNamespace = 'sluice-wave' as const satisfies SignatureNamespace;
+/** Of the signature of a node over what it says of itself. */
+export const receiptNamespace = 'sluice-receipt' as const satisfies SignatureNamespace;
 /** The ordered waves of nodes; covered by `SHA256SUMS`. */
 export const wavesFile = 'waves.yaml';
 /** How many of the waves are open: one line of it changes while a release goes out, so no digest covers it. */

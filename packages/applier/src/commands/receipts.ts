@@ -1,0 +1,47 @@
+import type { Config } from '../config.ts';
+import { runChildren } from '../kernel/run.ts';
+import { makeKey } from '../receipts/key.ts';
+import { Receipts } from '../receipts/receipts.ts';
+import { Witness } from '../receipts/witness.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import type { Journal } from '../rollout/ports.ts';
+import { version } from '../version.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+
+/**
+ * The witness of this node.
+ * @param journal asked when something ended, not before
+ * @param failed called with why a receipt could not be written, or with undefined when it could
+ */
+export function witnessOf(
+  config: Config,
+  journal: () => Pick<Journal, 'standing'> | undefined,
+  failed: (why: string | undefined) => void,
+): Witness {
+  const { node, state, receipts } = config;
+  return new Witness({
+    receipts: new Receipts({ node, state, ...receipts }, runChildren(), Date.now),
+    node,
+    standing: () => journal()?.standing,
+    sluiced: version,
+    failed,
+  });
+}
+
+/** For a command: a receipt that could not be written is said, and changes nothing else. */
+export function failedReceipt(terminal: Terminal): (why: string | undefined) => void {
+  return (why) => {
+    if (why !== undefined) terminal.err(`warning: no receipt was written: ${why}\n`);
+  };
+}
+
+export interface KeygenOptions extends CommonOptions {
+  readonly renew?: boolean;
+}
+
+/** `sluiced keygen`: makes the key that signs receipts, once; prints the line for `allowed_receipts`. */
+export async function keygen(options: KeygenOptions, terminal: Terminal): Promise<number> {
+  const { state, node } = loadConfig(options);
+  terminal.out(`${await makeKey(state, node, options.renew === true, runChildren())}\n`);
+  return exitCodes.done;
+}

@@ -1,0 +1,79 @@
+import {
+  compareText,
+  fileDigest,
+  isProblem,
+  type Problem,
+  readRelease,
+  type Receipt,
+  receiptLimits,
+  type ReceiptOutcome,
+  withoutQuotes,
+} from '@sluice/bundle';
+import type { Seal } from '../inbox/files.ts';
+import type { Outcome } from '../rollout/outcome.ts';
+import type { ProbeResult } from '../rollout/ports.ts';
+
+/** What happened, as far as it is known where it happened. */
+export interface Account {
+  readonly outcome: ReceiptOutcome;
+  readonly codes?: readonly string[];
+  readonly because?: string;
+}
+
+/** How a change ended, or why a directory was not taken. */
+export function accountOf(
+  ending: Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] },
+): Account {
+  switch (ending.kind) {
+    case 'same':
+    case 'confirmed':
+      return { outcome: ending.kind };
+    case 'rolled-back':
+      return { outcome: 'rolled-back', because: ending.because };
+    case 'held':
+      return { outcome: 'held', because: `${ending.because}; the way back failed: ${ending.rollback}` };
+    case 'refused':
+      return refused('problems' in ending ? ending.problems : ending.refusal.problems);
+  }
+}
+
+function refused(problems: readonly Problem[]): Account {
+  const [first] = problems;
+  const codes = [...new Set(problems.map(({ code }) => code))].toSorted(compareText);
+  return { outcome: 'refused', codes, ...(first ? { because: first.message } : {}) };
+}
+
+/**
+ * The release that a seal belongs to, with the version that it has for a node.
+ * @param seal of a tree that was let in: who signed it has been seen to
+ * @returns null for a bundle that is no release, or one without this node
+ */
+export function releaseOf(seal: Seal | undefined, node: string): Receipt['release'] {
+  if (seal?.release === undefined) return null;
+  const release = readRelease(seal.release);
+  if (isProblem(release)) return null;
+  const { cluster, serial, nodes } = release;
+  const version = Object.hasOwn(nodes, node) ? nodes[node]?.version : undefined;
+  return version === undefined ? null : { cluster, serial, digest: fileDigest(seal.sums), version };
+}
+
+/** What of a receipt does not depend on when it is written: two of the same content in a row are one. */
+export type ReceiptContent = Omit<Receipt, 'number' | 'at'>;
+
+/** The content of a receipt. What was printed or answered stays on the node: it may hold anything. */
+export function contentOf(
+  node: string,
+  { outcome, codes = [], because = '' }: Account,
+  known: Pick<Receipt, 'release' | 'standing' | 'sluiced'>,
+  probes: readonly ProbeResult[],
+): ReceiptContent {
+  const answers = probes.map(({ name, healthy }) => ({ name, healthy }));
+  return {
+    node,
+    outcome,
+    ...known,
+    codes: codes.slice(0, receiptLimits.codesMax),
+    because: withoutQuotes(because),
+    probes: answers.toSorted((a, b) => compareText(a.name, b.name)).slice(0, receiptLimits.probesMax),
+  };
+}

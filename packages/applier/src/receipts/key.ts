@@ -1,0 +1,95 @@
+import { chmodSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { receiptNamespace } from '@sluice/bundle';
+import type { Run } from '../kernel/run.ts';
+import { findTool } from '../kernel/tools.ts';
+import { limits } from '../limits.ts';
+import { syncDirectory, writing } from '../store/files.ts';
+import { StateError } from '../store/state-error.ts';
+
+/** The key of a node is made there and never leaves it; the state directory is root's alone. */
+export const keyFile = (state: string): string => join(state, 'receipt_key');
+
+/** Whether the node has a key, so that it signs receipts. */
+export function hasKey(state: string): boolean {
+  return lstatSync(keyFile(state), { throwIfNoEntry: false }) !== undefined;
+}
+
+/**
+ * Makes the key of this node.
+ * @param renew replaces a key that is there; without it such a key stays
+ * @returns the line for `allowed_receipts`
+ * @throws StateError when it cannot be made or written
+ */
+export async function makeKey(state: string, node: string, renew: boolean, run: Run): Promise<string> {
+  if (!hasKey(state) || renew) await generate(state, node, run);
+  checkKey(state);
+  return lineOf(state, node);
+}
+
+/** Written where nobody looks and moved into place: a node never has half a key. The old one works until the new one is whole. */
+async function generate(state: string, node: string, run: Run): Promise<void> {
+  const tool = sshKeygen();
+  writing(state, () => mkdirSync(state, { recursive: true, mode: 0o700 }));
+  const scratch = writing(state, () => mkdtempSync(join(state, '.keygen-')));
+  try {
+    const made = join(scratch, 'key');
+    const args = ['-q', '-t', 'ed25519', '-N', '', '-C', node, '-f', made];
+    const { exitCode, why } = await run({ file: tool, args, timeoutMs: limits.verifyTimeoutMs });
+    if (exitCode !== 0) throw broken(`ssh-keygen made no key: ${why}`, 'See that the disk has room');
+    writing(keyFile(state), () => {
+      chmodSync(made, 0o600);
+      renameSync(`${made}.pub`, `${keyFile(state)}.pub`);
+      renameSync(made, keyFile(state));
+      syncDirectory(state);
+    });
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+function lineOf(state: string, node: string): string {
+  const [type, key] = readFileSync(`${keyFile(state)}.pub`, 'latin1').split(' ');
+  if (type === undefined || key === undefined) throw broken('receipt_key.pub is no public key', renewHint);
+  return `${node} namespaces="${receiptNamespace}" ${type} ${key.trim()}`;
+}
+
+/**
+ * Signs a receipt.
+ * @returns the armoured signature
+ * @throws StateError when the key cannot be used
+ */
+export async function signReceipt(state: string, text: string, run: Run): Promise<string> {
+  checkKey(state);
+  const args = ['-Y', 'sign', '-q', '-n', receiptNamespace, '-f', keyFile(state)];
+  const { exitCode, stdout, why } = await run({
+    file: sshKeygen(),
+    args,
+    input: text,
+    timeoutMs: limits.verifyTimeoutMs,
+    outputBytesMax: limits.probeOutputBytesMax,
+  });
+  if (exitCode !== 0) throw broken(`ssh-keygen did not sign: ${why}`, renewHint);
+  return stdout;
+}
+
+/** A key that others can read proves nothing. */
+function checkKey(state: string): void {
+  const stats = lstatSync(keyFile(state), { throwIfNoEntry: false });
+  const owner = process.geteuid?.();
+  if (stats?.isFile() && (stats.mode & 0o077) === 0 && stats.uid === owner) return;
+  throw broken('receipt_key is not a file that only its owner can read', renewHint);
+}
+
+function sshKeygen(): string {
+  const tool = findTool('ssh-keygen');
+  if (tool === undefined)
+    throw broken('ssh-keygen is not on the node', 'Install the OpenSSH client (Debian: openssh-client)');
+  return tool;
+}
+
+const renewHint = 'Make a new key with `sluiced keygen --renew`, and put its line into allowed_receipts';
+
+function broken(why: string, hint: string): StateError {
+  return new StateError('NODE_STATE_INVALID', why, hint);
+}

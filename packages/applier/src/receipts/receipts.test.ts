@@ -1,0 +1,190 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { makeRelease, printRelease, type Problem, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Seal } from '../inbox/files.ts';
+import { runChildren } from '../kernel/run.ts';
+import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
+import { accountOf } from './account.ts';
+import { makeKey } from './key.ts';
+import { Receipts } from './receipts.ts';
+import { Witness } from './witness.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluiced-receipts-'));
+const state = join(scratch, 'state');
+const directory = join(scratch, 'receipts');
+const run = runChildren();
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const noon = Date.parse('2026-12-01T12:00:00Z');
+
+const files = sampleBundle();
+const release = makeRelease(files, { serial: 42, source: 'c'.repeat(40) });
+if (!('serial' in release)) throw new Error(JSON.stringify(release));
+const seal: Seal = {
+  sums: sumsOf(files, printRelease(release)),
+  release: printRelease(release),
+  signatures: new Map(),
+};
+const generation = { number: 3, revision: 0, version: '7'.repeat(16), state: { families: {}, sysctls: new Map() } };
+
+const failures: (string | undefined)[] = [];
+/** A new process each time: only the disk remembers. */
+function witness({ nowMs = noon, keep = 32 } = {}): Witness {
+  return new Witness({
+    receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
+    node: sampleNode,
+    standing: () => generation,
+    sluiced: '0.1.0',
+    failed: (why) => void failures.push(why),
+  });
+}
+const names = (): readonly string[] =>
+  readdirSync(directory)
+    .filter((name) => name.endsWith('.json'))
+    .toSorted();
+function newest(): Receipt {
+  const read = readReceipt(readFileSync(join(directory, names().at(-1) as string), 'utf8'));
+  if (typeof read === 'string') throw new Error(read);
+  return read;
+}
+/** What ssh-keygen says of the newest receipt, as anybody would ask it. */
+function verified(line: string): string {
+  writeFileSync(join(scratch, 'allowed_receipts'), `${line}\n`);
+  const file = join(directory, names().at(-1) as string);
+  const args = ['-Y', 'verify', '-f', join(scratch, 'allowed_receipts'), '-I', sampleNode, '-n', 'sluice-receipt'];
+  return execFileSync('/usr/bin/ssh-keygen', [...args, '-s', `${file}.sig`], {
+    input: readFileSync(file),
+    encoding: 'utf8',
+  });
+}
+
+beforeEach(() => {
+  for (const one of [state, directory]) rmSync(one, { recursive: true, force: true });
+  failures.length = 0;
+});
+
+describe('the key', () => {
+  test('is its owner’s alone, stays when it is there, and is another one when it is renewed', async () => {
+    const line = await makeKey(state, sampleNode, false, run);
+    expect(line).toMatch(/^node-a namespaces="sluice-receipt" ssh-ed25519 \S+$/);
+    expect(statSync(join(state, 'receipt_key')).mode & 0o777).toBe(0o600);
+    expect(await makeKey(state, sampleNode, false, run)).toBe(line);
+    expect(await makeKey(state, sampleNode, true, run)).not.toBe(line);
+    expect(readdirSync(state).toSorted()).toEqual(['receipt_key', 'receipt_key.pub']);
+  });
+
+  test('signs nothing when others can read it', async () => {
+    await makeKey(state, sampleNode, false, run);
+    chmodSync(join(state, 'receipt_key'), 0o640);
+    await expect(makeKey(state, sampleNode, false, run)).rejects.toThrow('only its owner can read');
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    expect(failures).toEqual([expect.stringContaining('only its owner can read')]);
+  });
+});
+
+describe('a receipt', () => {
+  let line: string;
+  beforeEach(async () => {
+    line = await makeKey(state, sampleNode, false, run);
+  });
+
+  test('says which release ended how, with the probes, under the key of the node', async () => {
+    const one = witness();
+    one.hear('probation', { probes: [{ name: 'web', healthy: true, seen: 'status 200' }] });
+    await one.tell(accountOf({ kind: 'confirmed', generation, steps: 4 }), seal);
+    expect(newest()).toEqual({
+      node: sampleNode,
+      number: noon / 1000,
+      at: '2026-12-01T12:00:00Z',
+      outcome: 'confirmed',
+      release: {
+        cluster: 'test',
+        serial: 42,
+        digest: expect.stringMatching(/^[0-9a-f]{64}$/),
+        version: release.nodes[sampleNode]?.version,
+      },
+      standing: { generation: 3, version: '7777777777777777' },
+      codes: [],
+      because: null,
+      probes: [{ name: 'web', healthy: true }],
+      sluiced: '0.1.0',
+    });
+    expect(verified(line)).toContain('Good "sluice-receipt" signature for node-a');
+  });
+
+  test('keeps to itself what a probe was answered', async () => {
+    await witness().tell(
+      accountOf({ kind: 'rolled-back', because: 'health failed: web (status 500: "password=hunter2")' }),
+      seal,
+    );
+    expect(newest().because).toBe('health failed: web (status 500: )');
+  });
+
+  const problem: Problem = { code: 'RELEASE_SERIAL', level: 'error', message: 'Cannot take it: too old', hint: 'x' };
+  test.each([
+    [
+      'a directory that was refused',
+      accountOf({ kind: 'refused', problems: [problem, problem] }),
+      { outcome: 'refused', codes: ['RELEASE_SERIAL'], because: problem.message },
+    ],
+    [
+      'a bundle that was refused',
+      accountOf({ kind: 'refused', refusal: { problems: [problem] } }),
+      { outcome: 'refused', codes: ['RELEASE_SERIAL'] },
+    ],
+    [
+      'a node that is held',
+      accountOf({ kind: 'held', because: 'a', rollback: 'b' }),
+      { outcome: 'held', because: 'a; the way back failed: b' },
+    ],
+    ['rules that were there already', accountOf({ kind: 'same', generation }), { outcome: 'same', because: null }],
+  ])('tells of %s', async (_title, account, expected) => {
+    await witness().tell(account, undefined);
+    expect(newest()).toMatchObject({ ...expected, release: null });
+  });
+
+  test('is written once for one state, and again when it changes', async () => {
+    for (const outcome of ['confirmed', 'confirmed', 'rolled-back', 'confirmed'] as const)
+      await witness().tell({ outcome }, seal);
+    expect(names()).toHaveLength(3);
+  });
+
+  test('has a greater number than the one before, also when the clock goes back, and after the state was lost', async () => {
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    await witness({ nowMs: 0 }).tell({ outcome: 'same' }, seal);
+    expect(newest().number).toBe(noon / 1000 + 1);
+    rmSync(join(state, 'receipt.json'));
+    await witness({ nowMs: noon + 60_000 }).tell({ outcome: 'held' }, seal);
+    expect(newest()).toMatchObject({ number: noon / 1000 + 60, outcome: 'held' });
+  });
+
+  test('pushes the oldest out, and leaves what others put there', async () => {
+    mkdirSync(directory);
+    writeFileSync(join(directory, 'node-b.0000000000000001.json'), '');
+    for (let turn = 0; turn < 5; turn++)
+      await witness({ keep: 2 }).tell({ outcome: turn % 2 === 0 ? 'confirmed' : 'same' }, seal);
+    expect(readdirSync(directory)).toHaveLength(5);
+    expect(names().at(-1)).toBe('node-b.0000000000000001.json');
+    rmSync(join(directory, 'node-b.0000000000000001.json'));
+    expect(newest().outcome).toBe('confirmed');
+  });
+
+  test('is not put where others may write, and why is told', async () => {
+    mkdirSync(directory);
+    chmodSync(directory, 0o777);
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    expect(failures).toEqual([expect.stringContaining('can be written by others')]);
+    chmodSync(directory, 0o755);
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    expect(failures.at(-1)).toBeUndefined();
+    expect(names()).toHaveLength(1);
+  });
+});
+
+test('a node without a key writes nothing: what is not signed is no evidence', async () => {
+  await witness().tell({ outcome: 'confirmed' }, seal);
+  expect(failures).toEqual([undefined]);
+  expect(() => readdirSync(directory)).toThrow('ENOENT');
+});

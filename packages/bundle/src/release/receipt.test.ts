@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { printReceipt, readReceipt, readReceiptName, type Receipt, receiptFile, withoutQuotes } from './receipt.ts';
+
+const receipt: Receipt = {
+  node: 'node-a',
+  number: 17,
+  at: '2026-12-01T12:00:00Z',
+  outcome: 'rolled-back',
+  release: { cluster: 'shop', serial: 42, digest: 'a'.repeat(64), version: '8'.repeat(16) },
+  standing: { generation: 3, version: '7'.repeat(16) },
+  codes: ['NODE_REFUSES_RULES'],
+  because: 'health failed: web',
+  probes: [{ name: 'web', healthy: false }],
+  sluiced: '0.1.0',
+};
+const text = printReceipt(receipt);
+
+describe('a receipt', () => {
+  test('is read as it was printed, whatever order its keys were given in', () => {
+    expect(readReceipt(text)).toEqual(receipt);
+    const turned = Object.fromEntries(Object.entries(receipt).toReversed()) as unknown as Receipt;
+    expect(printReceipt(turned)).toBe(text);
+    expect(readReceipt(printReceipt({ ...receipt, release: null, standing: null, because: null }))).toMatchObject({
+      release: null,
+    });
+  });
+
+  test.each([
+    ['an outcome that is none', '"rolled-back"', '"fine"'],
+    ['a key that is not known', '"number": 17', '"number": 17, "run": "x"'],
+    ['a key twice', '"number": 17,', '"number": 18,\n  "number": 17,'],
+    [
+      'another order of keys',
+      '  "number": 17,\n  "at": "2026-12-01T12:00:00Z",',
+      '  "at": "2026-12-01T12:00:00Z",\n  "number": 17,',
+    ],
+    ['number 0', '"number": 17', '"number": 0'],
+    ['number 2^53', '"number": 17', '"number": 9007199254740992'],
+    ['another spelling of a number', '"number": 17', '"number": 1.7e1'],
+    ['a node that leads out of its folder', '"node-a"', '"../../etc"'],
+    ['a node of two lines', '"node-a"', '"node-a\\nnode-b"'],
+    ['a reason that colours the terminal', 'health failed: web', '\\u001b[31mred'],
+    ['a reason without an end', 'health failed: web', 'x'.repeat(5000)],
+    ['a code that is none', 'NODE_REFUSES_RULES', 'constructor'],
+    ['a probe that is none', '"healthy": false', '"healthy": "no"'],
+    ['local time', '12:00:00Z', '12:00:00'],
+    ['no end of line', '}\n', '}'],
+    ['something behind it', '}\n', '}\n\n'],
+    ['a serial of 0', '"serial": 42', '"serial": 0'],
+    ['17 KiB', '"node-a"', `"${'a'.repeat(17 * 1024)}"`],
+  ])('is refused with %s', (_title, from, to) => {
+    const at = text.lastIndexOf(from);
+    const changed = `${text.slice(0, at)}${to}${text.slice(at + from.length)}`;
+    expect(at).toBeGreaterThanOrEqual(0);
+    expect(readReceipt(changed)).toBeTypeOf('string');
+  });
+
+  test('no text makes the reader throw, and what it takes prints as it was', () => {
+    const holds = fc.property(fc.json(), (json) => {
+      const read = readReceipt(json);
+      return typeof read === 'string' || printReceipt(read) === json;
+    });
+    expect(fc.check(holds, { numRuns: 500 })).toMatchObject({ failed: false });
+  });
+
+  test('its file sorts by number and says whose it is', () => {
+    expect(readReceiptName(receiptFile(receipt))).toEqual({ node: 'node-a', number: 17 });
+    expect(readReceiptName('node-a.17.json')).toBeUndefined();
+    expect(readReceiptName(`../x.${'0'.repeat(15)}1.json`)).toBeUndefined();
+  });
+});
+
+test.each([
+  [
+    'health failed: web (failed 3 of 5 times, the last: status 500: "token=abc "quoted" x")',
+    'health failed: web (failed 3 of 5 times, the last: status 500: )',
+  ],
+  ['a person cancelled it', 'a person cancelled it'],
+  ['"all of it"', null],
+  ['line\n\u001b[31mbreaks', 'line [31mbreaks'],
+])('of %j only %j leaves the node', (words, expected) => {
+  expect(withoutQuotes(words)).toBe(expected);
+});
