@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { BundleFiles } from '@sluice/bundle';
+import { type BundleFiles, compareText } from '@sluice/bundle';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
@@ -20,28 +20,49 @@ interface Config {
   apiVersion: string;
   kind: string;
   clusterName: string;
-  profiles?: Record<string, unknown>[];
+  profiles?: (Record<string, unknown> & { readonly name?: string })[];
   nodes?: Record<string, unknown>[];
 }
 
-/** Both modes in one bundle: the first profile of the example again, in mode ipvs, for a node without endpoints. */
-function renderBoth(example: Example): { readonly files: BundleFiles; readonly original: unknown } {
+interface Both {
+  readonly files: BundleFiles;
+  /** The profile of mode iptables that is also there in mode ipvs, as `virtual`. */
+  readonly original: string;
+  /** What the renderer says that mode ipvs does otherwise, as `shop/web DIFFERS_…`, or `* DIFFERS_…` where it concerns all traffic. */
+  readonly reported: readonly string[];
+}
+
+/**
+ * Both modes in one bundle: the first profile of the example is there in mode ipvs, too.
+ * @param virtual who has that one: the nodes of the example, or one more node, which has no endpoints
+ */
+function renderBoth(example: Example, virtual: 'all' | 'added'): Both {
   const plain: Config = { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluiceConfig', clusterName: example.name };
   const config = example.config === undefined ? plain : (parse(readFileSync(example.config, 'utf8')) as Config);
-  const [first = { name: 'default' }, ...others] = config.profiles ?? [];
+  const [first = {}, ...others] = config.profiles ?? [];
   const { iptables: _iptables, ...common } = first;
-  const labels = { 'example.com/pool': 'virtual' };
-  const profiles = [
-    { ...common, name: 'virtual', mode: 'ipvs', nodeSelector: { matchLabels: labels } },
-    first,
-    ...others,
-  ];
+  const name = first.name ?? 'default';
+  const labels = { 'example.com/pool': 'added' };
+  const added = { nodeSelector: { matchLabels: labels } };
+  const inIpvs = { ...common, name: 'virtual', mode: 'ipvs' };
+  const profiles =
+    virtual === 'added'
+      ? [{ ...inIpvs, ...added }, { ...first, name }, ...others]
+      : [{ ...first, name, ...added }, inIpvs, ...others];
   const node = { name: 'node-9', labels, addresses: ['192.0.2.99', '2001:db8:2::99'], podCIDRs: ['10.244.9.0/24'] };
-  const file = join(scratch, `${example.name}.yaml`);
+  const file = join(scratch, `${example.name}-${virtual}.yaml`);
   writeFileSync(file, stringify({ ...config, profiles, nodes: [...(config.nodes ?? []), node] }));
-  const output = join(scratch, example.name);
-  execFileSync(sluice, renderArguments({ ...example, config: file }, output), { stdio: 'ignore' });
-  return { files: readTree(output) as BundleFiles, original: first['name'] };
+  const output = join(scratch, `${example.name}-${virtual}`);
+  const { status, stderr } = spawnSync(sluice, renderArguments({ ...example, config: file }, output), {
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(stderr);
+  const reported = [...stderr.matchAll(/differs: (?:Profile|Service) (\S+): .* \[(\w+)\]$/gm)];
+  return {
+    files: readTree(output) as BundleFiles,
+    original: name,
+    reported: reported.map(([, of = '', code = '']) => `${of === 'virtual' ? '*' : of} ${code}`).toSorted(compareText),
+  };
 }
 
 /** Examples of mode iptables, with all they need in their folder of manifests. */
@@ -51,7 +72,7 @@ describe.each(examples)('$name', (example) => {
   test(
     'both modes and both layouts serve it alike, up to the published differences',
     () => {
-      const { files, original } = renderBoth(example);
+      const { files, original } = renderBoth(example, 'added');
       const compared = compareWays(files) as readonly Comparison[];
       const layouts = compared.filter(({ kind }) => kind === 'layouts');
       // Other profiles may be configured otherwise.
@@ -62,4 +83,27 @@ describe.each(examples)('$name', (example) => {
     },
     startsProgramsMs,
   );
+
+  test.each(['all', 'added'] as const)(
+    'what packets meet otherwise in mode ipvs is what the renderer reports, and nothing else: nodes in it: %s',
+    (virtual) => {
+      const { files, original, reported } = renderBoth(example, virtual);
+      const met = (compareWays(files) as readonly Comparison[])
+        .filter(({ kind, profile, between }) => kind === 'profiles' && profile === 'virtual' && between[0] === original)
+        .flatMap(({ differences }) => differences)
+        .filter(({ code }) => code.startsWith('DIFFERS_'))
+        .flatMap(({ code, services }) => (isOfAll(code) ? ['*'] : services).map((of) => `${of} ${code}`));
+      const seen = reported.filter((line) => met.includes(line) || !notByFlows.some((code) => line.endsWith(code)));
+      expect([...new Set(met)].toSorted(compareText)).toEqual(seen);
+    },
+    startsProgramsMs,
+  );
 });
+
+/** What concerns all traffic is reported once for a profile. */
+const isOfAll = (code: string): boolean => code === 'DIFFERS_OTHER_PORTS';
+/**
+ * What the first packet of a client need not show: which endpoint the next one meets at another address, what is made of one that is
+ * INVALID, and whether it is a rule or the kernel that refuses it where nobody serves.
+ */
+const notByFlows = ['DIFFERS_AFFINITY', 'DIFFERS_INVALID', 'DIFFERS_NO_ENDPOINT'];

@@ -1,4 +1,4 @@
-import { type BundleFiles, type Family, type Problem, TraceError } from '@sluice/bundle';
+import { type BundleFiles, compareText, type Family, type Problem, TraceError } from '@sluice/bundle';
 import { type Claim, claimsOf, declaredIn } from './declared.ts';
 import { commonDestinations, destinationsOf } from './destinations.ts';
 import type { Branch, Destination, FlowOutcome } from './flow.ts';
@@ -31,6 +31,8 @@ export interface Comparison {
 export interface FoundDifference {
   readonly code: Difference;
   readonly flows: number;
+  /** Those that speak of the destinations of these flows, in byte order; none where nobody does. */
+  readonly services: readonly string[];
   readonly example: FlowRow;
 }
 
@@ -108,7 +110,7 @@ function comparison(view: View, between: readonly [string, string], family: Fami
   const nodes = someNodes(view, profile);
   const views = between.map((other) => withProfile(view, nodes, other));
   const claims = claimsIn(view, between[0], family);
-  const found = new Map<Difference, { flows: number; example: FlowRow }>();
+  const found = new Map<Difference, { flows: number; services: ReadonlySet<string>; example: FlowRow }>();
   const unexplained: FlowRow[] = [];
   let flows = 0;
   const destinations = allDestinations([view, view], between, family);
@@ -118,23 +120,29 @@ function comparison(view: View, between: readonly [string, string], family: Fami
     if (isSameOutcome(first, second) || isUnseen(row, views[0]!, claims)) continue;
     const claim = claims.get(placeOf(row.destination));
     const code = differenceOf({ row, claim, node: nodeOf(views[0]!, row.nodes.nodes[0]!), first, second });
-    const known = code && (found.get(code) ?? { flows: 0, example: row });
+    const known = code && (found.get(code) ?? { flows: 0, services: new Set<string>(), example: row });
     if (!code || !known) unexplained.push(row);
-    else found.set(code, { ...known, flows: known.flows + 1 });
+    else {
+      const services = new Set([...known.services, ...row.destination.services]);
+      found.set(code, { ...known, flows: known.flows + 1, services });
+    }
   }
-  const differences = [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([code, rest]) => ({ code, ...rest }));
+  const differences = [...found]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([code, { services, ...rest }]) => ({ code, ...rest, services: [...services].toSorted(compareText) }));
   return { kind: 'profiles', between, profile, family, nodes, flows, differences, unexplained };
 }
 
 /**
  * Only an endpoint's own node sees its packets start, so only there it matters whether it is masqueraded when it meets itself; mode
- * iptables does so everywhere.
+ * iptables does so everywhere. And what a node itself sends has an address of the node, masqueraded or not.
  */
 function isUnseen({ source, nodes, outcomes, destination }: FlowRow, view: View, claims: Claims): boolean {
-  if (source.class !== 'endpoint') return false;
   const claim = claims.get(placeOf(destination));
-  const home = claim?.declared.notes.endpoints.find(({ text }) => hostOf(text) === source.address)?.node;
   const [first, second] = outcomes as readonly [FlowOutcome, FlowOutcome];
+  if (source.class === 'node') return claim?.role !== 'cluster' && isSameBut(first, second, () => true);
+  if (source.class !== 'endpoint') return false;
+  const home = claim?.declared.notes.endpoints.find(({ text }) => hostOf(text) === source.address)?.node;
   return home !== nodes.nodes[0] && isSameBut(first, second, (host) => host === source.address);
 }
 

@@ -117,8 +117,9 @@ export function isSameBut(first: FlowOutcome, second: FlowOutcome, may: (endpoin
     first.branches.length === second.branches.length &&
     first.branches.every((branch, at) => {
       const other = second.branches[at]!;
-      const isAlike = branch.to === other.to && Math.abs(branch.share - other.share) < 1e-6;
-      return isAlike && (branch.masquerade === other.masquerade || may(hostOf(branch.to ?? '')));
+      const isAlike = branch.verdict === other.verdict && branch.to === other.to;
+      const sameShare = Math.abs(branch.share - other.share) < 1e-6;
+      return isAlike && sameShare && (branch.masquerade === other.masquerade || may(hostOf(branch.to ?? '')));
     })
   );
 }
