@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
-import { peek } from '../../packages/applier/src/journal/journal.ts';
+import { peek } from '../../packages/applier/src/journal/peek.ts';
 import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
 import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 

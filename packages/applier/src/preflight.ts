@@ -17,7 +17,7 @@ import { inScratchNamespace } from './kernel/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
 import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
-import { peek } from './journal/journal.ts';
+import { peek } from './journal/peek.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, otherSluice, strangers } from './rollout/own.ts';
 import type { NodeFacts } from './rollout/ports.ts';

@@ -50,6 +50,7 @@ export * from './link/tree/entries.ts';
 export * from './link/tree/flatten.ts';
 export * from './link/tree/limits.ts';
 export * from './link/tree/read-back.ts';
+export { replaceChains, type Replacement } from './link/tree/replace.ts';
 export { targetOf } from './rules/words.ts';
 export * from './trace.ts';
 export * from './trace/packet.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import * as v from 'valibot';
 import { readIfThere, writeDurably } from '../store/files.ts';
-import { peek } from '../journal/journal.ts';
+import { peek } from '../journal/peek.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Decision, Person } from '../rollout/ports.ts';
 import { type CommonOptions, CommandError, loadConfig, type Terminal } from './terminal.ts';

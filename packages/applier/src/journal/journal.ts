@@ -1,14 +1,24 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import type { SysctlKey } from '@sluice/bundle';
 import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
-import type { Fault, FlowChange, Generation, Journal, Opening, OpenTransaction } from '../rollout/ports.ts';
+import type {
+  EndpointUpdate,
+  Fault,
+  FlowChange,
+  Generation,
+  Journal,
+  Opening,
+  OpenTransaction,
+} from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
 import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
 import { publishDirectory, writing } from '../store/files.ts';
+import { peek } from './peek.ts';
 import { recent, remember, shortened, updated, without } from './keep.ts';
+import { accepted, endsTooOften, generationsOf, quarantinedWith } from './update.ts';
 import { nativeFiles } from './native.ts';
 import {
   freshRecord,
@@ -16,35 +26,9 @@ import {
   type HistoryEntry,
   type NodeRecord,
   openFrom,
-  readRecord,
   sysctlMap,
 } from './record.ts';
 import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
-
-/**
- * The newest record, for commands that only look; undefined before the first.
- * @throws StateError when it cannot be read
- */
-export function peek(directory: string): NodeRecord | undefined {
-  const path = `${directory}/journal`;
-  const read = readSlots(path);
-  if (read.kind === 'record') return readRecord(read.text, path);
-  if (read.kind === 'damaged') throw damaged(path);
-  if (existsSync(`${directory}/state.json`)) throw oldForm(directory);
-  return undefined;
-}
-
-function damaged(path: string): StateError {
-  const hint =
-    'The kernel was not touched and keeps its rules. Restore the file from a backup, or move the directory away and take the rules over by hand';
-  return new StateError('NODE_STATE_INVALID', `both slots of ${path} are damaged`, hint);
-}
-
-function oldForm(directory: string): StateError {
-  const hint =
-    'Run `sluiced cleanup` of the release that wrote it, or move the directory away if none of its rules are in the kernel';
-  return new StateError('NODE_STATE_INVALID', `${directory}/state.json is of an older sluiced`, hint);
-}
 
 /**
  * The journal on disk. Every method that changes something returns when it is durable; one write of one slot is the moment at which
@@ -62,6 +46,7 @@ export class DiskJournal implements Journal {
   /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
   #next: Generation | undefined;
   #flows: FlowChange | undefined;
+  #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowChange } | undefined;
 
   private constructor(directory: string, record: NodeRecord, sequence: number, now: () => Date) {
     this.#directory = directory;
@@ -140,9 +125,9 @@ export class DiskJournal implements Journal {
   }
 
   async generation(number: number, revision?: number): Promise<Generation | undefined> {
-    const { open, kept, current } = this.#record;
-    const all = [...kept, ...(current ? [current] : []), ...(open ? [open.from, open.to] : [])];
-    const found = all.findLast((one) => one.number === number && (revision ?? one.revision) === one.revision);
+    const found = generationsOf(this.#record).findLast(
+      (one) => one.number === number && (revision ?? one.revision) === one.revision,
+    );
     return found && this.#read(found);
   }
 
@@ -157,6 +142,8 @@ export class DiskJournal implements Journal {
       one?.number === record.number && one.revision === record.revision && one.version === record.version;
     if (same(this.#standing)) return this.#standing;
     if (same(this.#next)) return this.#next;
+    if (same(this.#offered?.from)) return this.#offered?.from;
+    if (same(this.#offered?.to)) return this.#offered?.to;
     const state = getState(record.manifest, this.#store);
     const { number, revision, version } = record;
     return state && { number, revision, version, state };
@@ -208,6 +195,31 @@ export class DiskJournal implements Journal {
     this.#flows = flows;
   }
 
+  async offer({ from, to, version, flows }: EndpointUpdate): Promise<void> {
+    const { open } = this.#record;
+    const [standing, next] = [this.#standing, open && this.#read(open.to)];
+    if (!open || !standing || !next) throw new Error('no transaction is open');
+    const old = from === standing.state ? standing : { ...standing, revision: standing.revision + 1, state: from };
+    const fresh = { ...next, revision: next.revision + 1, version, state: to };
+    const [digest] = this.#store.put([JSON.stringify(flows)]);
+    const stored = old === standing ? open.from : this.#stored(old);
+    const update = { from: stored, to: this.#stored(fresh), version, flows: digest as string };
+    this.#save({ ...this.#record, open: { ...open, update } });
+    this.#offered = { from: old, to: fresh, flows };
+  }
+
+  async accept(): Promise<Generation> {
+    if (!this.#offered) throw new Error('nothing was offered');
+    this.#save(accepted(this.#record, this.#time()));
+    const { from, to, flows } = this.#offered;
+    this.#standing = from;
+    this.#next = to;
+    this.#flows = flows;
+    this.#offered = undefined;
+    this.#sweep();
+    return from;
+  }
+
   async commit(): Promise<void> {
     const { open, kept, history } = this.#record;
     if (!open) throw new Error('no transaction is open');
@@ -242,17 +254,18 @@ export class DiskJournal implements Journal {
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
-    const { open, quarantined, failures } = this.#record;
+    const { open, failures } = this.#record;
     if (!open) return;
     const history = this.#and({ what: 'rolled-back', generation: open.from.number, version: open.version, because });
-    const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';
-    const since = history.findLastIndex(({ what, version }) => isTaken(what) && version === open.version);
-    const tries = history
-      .slice(since + 1)
-      .filter((one) => one.version === open.version && one.because === because).length;
-    const isBad = fault === 'bundle' || tries >= limits.interruptedMax;
-    const bad = isBad ? remember(quarantined, open.version, because) : quarantined;
-    this.#save({ ...this.#record, open: null, quarantined: bad, failures: failures + (isBad ? 1 : 0), history });
+    const isBad = fault === 'bundle' || endsTooOften(history, open.version, because);
+    const quarantined = isBad ? quarantinedWith(this.#record, open, because) : this.#record.quarantined;
+    this.#save({
+      ...this.#record,
+      open: null,
+      quarantined,
+      failures: failures + (isBad && open.lane === 'release' ? 1 : 0),
+      history,
+    });
     this.#forgetTransaction();
     this.#sweep();
   }
@@ -329,6 +342,7 @@ export class DiskJournal implements Journal {
   #forgetTransaction(): void {
     this.#next = undefined;
     this.#flows = undefined;
+    this.#offered = undefined;
   }
 
   /** A record that has grown too large for its slot loses the oldest of its history. */
@@ -365,10 +379,10 @@ export class DiskJournal implements Journal {
 
   /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */
   #sweep(): void {
-    const { kept, current, open } = this.#record;
-    const all = [...kept, ...(current ? [current] : []), ...(open ? [open.from, open.to] : [])];
-    const needed = new Set(all.flatMap(({ manifest }) => objectsOf(manifest, this.#store)));
+    const { open } = this.#record;
+    const needed = new Set(generationsOf(this.#record).flatMap(({ manifest }) => objectsOf(manifest, this.#store)));
     if (open) needed.add(open.flows);
+    if (open?.update) needed.add(open.update.flows);
     try {
       this.#store.sweep(needed);
     } catch {

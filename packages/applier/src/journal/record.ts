@@ -23,6 +23,10 @@ const open = v.strictObject({
   sysctls,
   /** The digest of the flows that change, in the store. */
   flows: v.string(),
+  /** Both generations with newer endpoints, which the kernel does not hold yet for sure. */
+  update: v.optional(v.strictObject({ from: generation, to: generation, version: v.string(), flows: v.string() })),
+  /** The version that it began with, where updates of endpoints made it another one. */
+  began: v.optional(v.string()),
   at: v.string(),
   /** How many processes have tried to finish it. */
   recoveries: v.number(),
@@ -105,8 +109,17 @@ export function readRecord(text: string, path: string): NodeRecord {
 }
 
 /** The transaction of a record as the state machine sees it. */
-export function openFrom({ phase, lane, flip, version, from, to, sysctls: values }: OpenRecord): OpenTransaction {
-  return { phase, lane, flip, version, from, to, sysctls: sysctlMap(values) };
+export function openFrom({
+  phase,
+  lane,
+  flip,
+  version,
+  from,
+  to,
+  sysctls: values,
+  update,
+}: OpenRecord): OpenTransaction {
+  return { phase, lane, flip, version, from, to, sysctls: sysctlMap(values), ...(update ? { update } : {}) };
 }
 
 export function sysctlMap(values: Readonly<Partial<Record<SysctlKey, number>>>): ReadonlyMap<SysctlKey, number> {

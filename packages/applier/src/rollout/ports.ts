@@ -152,6 +152,18 @@ export interface OpenTransaction {
   readonly from: GenerationId;
   readonly to: GenerationId;
   readonly sysctls: ReadonlyMap<SysctlKey, number>;
+  /** Both with newer endpoints, on their way into the kernel: it may hold chains of these, too. */
+  readonly update?: { readonly from: GenerationId; readonly to: GenerationId } | undefined;
+}
+
+/** Both programs of an open transaction with newer endpoints. */
+export interface EndpointUpdate {
+  /** What the way back leads to. */
+  readonly from: NodeState;
+  readonly to: NodeState;
+  /** The version that `to` is. */
+  readonly version: string;
+  readonly flows: FlowChange;
 }
 
 export type GenerationId = Pick<Generation, 'number' | 'revision'>;
@@ -179,6 +191,13 @@ export interface Journal {
   /** Stores what stood before Sluice as generation 0. */
   adopt(state: NodeState): Promise<Generation>;
   begin(opening: Opening): Promise<void>;
+  /** Endpoints that come while a release is on trial are to go into both programs: written before the first step. */
+  offer(update: EndpointUpdate): Promise<void>;
+  /**
+   * The kernel holds what was offered: both generations have a further revision, and the older of them is what the node boots.
+   * @returns the one to go back to
+   */
+  accept(): Promise<Generation>;
   /** The commit token: from here on the new generation is what the node boots. The only decision of a transaction. */
   commit(): Promise<void>;
   /** Closes a committed transaction: nothing is left to do for it. */

@@ -152,7 +152,10 @@ test('health that fails brings the weight back that was taken', async () => {
   await keeper.put(bundle(), true);
   let asked = 0;
   self.health = () => asked++ === 0;
-  expect(await keeper.put(withoutSecond, true)).toMatchObject({ kind: 'rolled-back' });
+  const rescheduled = bundle((text) =>
+    text.replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '').replaceAll(' -s rr', ' -s wrr'),
+  );
+  expect(await keeper.put(rescheduled, true)).toMatchObject({ kind: 'rolled-back' });
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 

@@ -82,6 +82,8 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     quarantined: (version) => journal.quarantined(version),
     generation: (number, revision) => journal.generation(number, revision),
     adopt: (state) => countdown.through(() => journal.adopt(state)),
+    offer: (update) => countdown.through(() => journal.offer(update)),
+    accept: () => countdown.through(() => journal.accept()),
     begin: (intent) => countdown.through(() => journal.begin(intent)),
     commit: () => countdown.through(() => journal.commit()),
     settle: () => countdown.through(() => journal.settle()),

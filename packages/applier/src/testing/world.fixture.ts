@@ -4,7 +4,7 @@ import { type Family, switches, sysctlKeys, type TableName } from '@sluice/bundl
 import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel } from '../kernel/fake.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
-import type { Journal, Kernel, NodeFacts, Opening, Ports } from '../rollout/ports.ts';
+import type { EndpointUpdate, Journal, Kernel, NodeFacts, Opening, Ports } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { rootsOf } from '../transaction/entries.ts';
 import { Keeper, type KeeperOptions } from '../transaction/keeper.ts';
@@ -88,12 +88,16 @@ export class World {
   }
 
   #noting(journal: Journal): Journal {
-    const begin = journal.begin.bind(journal);
+    const [begin, offer] = [journal.begin.bind(journal), journal.offer.bind(journal)];
     // In place: a copy would lose its getters.
     return Object.assign(journal, {
       begin: async (opening: Opening) => {
         this.programs.push(opening.state);
         await begin(opening);
+      },
+      offer: async (update: EndpointUpdate) => {
+        this.programs.push(update.from, update.to);
+        await offer(update);
       },
     });
   }

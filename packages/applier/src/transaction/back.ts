@@ -56,9 +56,12 @@ export async function switchOff({ kernel, clock }: Pick<Ports, 'kernel' | 'clock
 /** The chains that the open transaction may have made, and those of the generation that stood. */
 export async function ownedNames(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<ChainNames> {
   const { open } = journal;
-  const to = open && (await journal.generation(open.to.number, open.to.revision));
-  const own = chainNames(from.state);
-  return to ? joinNames(joinNames(own, chainNames(to.state)), fixtureParts(from.state, to.state)) : own;
+  let own = chainNames(from.state);
+  for (const id of open ? [open.to, ...(open.update ? [open.update.from, open.update.to] : [])] : []) {
+    const made = await journal.generation(id.number, id.revision);
+    if (made) own = joinNames(joinNames(own, chainNames(made.state)), fixtureParts(from.state, made.state));
+  }
+  return own;
 }
 
 /** The state to go back to: the generation, and sysctls that it does not set as they were. */

@@ -1,6 +1,5 @@
 import { ipvsConflicts } from '../ipvs/conflicts.ts';
-import { joinIpvsNames, ownedNames } from '../ipvs/values.ts';
-import type { AdmittedBundle } from '../rollout/admit.ts';
+import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
 import { flowChange } from '../rollout/flows.ts';
 import { adaptGoal } from '../rollout/own.ts';
 import type { Flip, Ports, Refusal } from '../rollout/ports.ts';
@@ -10,31 +9,35 @@ import { lookVirtual, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { Ground } from './ground.ts';
 import { laneOf } from './lane.ts';
-import type { Change } from './transaction.ts';
+import type { Change, Target } from './transaction.ts';
 import { wayTo } from './way.ts';
 
 /** Everything that putting a bundle in will do, decided before the first step; or why it must not be done. */
-export async function decideChange(bundle: AdmittedBundle, ground: Ground, ports: Ports): Promise<Change | Refusal> {
+export async function decideChange(bundle: Target, ground: Ground, ports: Ports): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = ground;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
   const owned = chainNames(from.state);
   const goal = adaptGoal(wanted, observed ?? {}, owned);
   // First: the look loads the module of mode ipvs, and with it come its sysctls.
-  const virtual = await lookVirtual(goal, owned, ports, ground.ipvs);
+  const virtual = await lookVirtual(goal, owned, ports, ground.ipvs && knownAfter([], ground.ipvs));
   const conflicts = conflictsOf(goal, owned, virtual);
   if (conflicts) return conflicts;
   const now = await withSysctls(ground.now, goal, ports);
   const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
+  const isUpdate = from.number > 0 && bundle.state !== from.state && laneOf(from.state, bundle.state) === 'endpoints';
+  const lane = isUpdate ? 'endpoints' : 'release';
   return {
-    lane: from.number > 0 && bundle.version !== from.version ? laneOf(from.state, bundle.state) : 'release',
+    lane,
     bundle,
     from,
     owned,
-    way: wayTo(now, goal, flip, kernel, virtual?.plan),
+    now,
+    way: wayTo(now, goal, { lane, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
     sysctls: foreignSysctls(from.state, goal, now),
     ...(observed ? { observed } : {}),
+    ...(virtual ? { virtual } : {}),
   };
 }
 

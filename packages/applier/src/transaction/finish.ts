@@ -35,7 +35,7 @@ async function asPlanned(change: Change, ports: Ports): Promise<void> {
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
   if (way.flip === 'switch') await switchOff(ports);
   await carryOut(way.collect, ports);
-  const left = owned.ipvs && !way.goal.ipvs ? await virtualLeft(change, ports) : undefined;
+  const { left } = owned.ipvs && !way.goal.ipvs ? await virtualLeft(change, ports) : {};
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
   if (way.flip === 'switch') await kernel.switch?.remove();
 }

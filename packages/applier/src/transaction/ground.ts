@@ -26,23 +26,33 @@ export interface Ground {
   readonly ipvs?: IpvsSeen;
 }
 
+/** What was read of the kernel for the bundle at hand, before it was known how it is put in. */
+export interface Looked {
+  readonly tables?: Observed;
+  readonly ipvs?: IpvsSeen;
+}
+
 /** What a look at the whole kernel may do. */
 export interface GroundOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
   /** A dry run: nothing is written down. */
   readonly dryRun: boolean;
+  /** It is not read again. */
+  readonly looked: Looked;
 }
 
 /** Reads what stands before a change; on the first run it becomes generation 0. Or says why this node's rules are not ours to change. */
 export async function readGround(
   goal: NodeState,
   facts: NodeFacts,
-  { takeOver, dryRun }: GroundOptions,
+  { takeOver, dryRun, looked }: GroundOptions,
   { kernel, journal, report }: Ports,
 ): Promise<Ground | Refusal> {
   const { standing } = journal;
-  const observed = await kernel.observe(familyNames.filter((family) => facts.tools[family] !== undefined));
+  const families = familyNames.filter((family) => facts.tools[family] !== undefined);
+  const observed = looked.tables ?? (await kernel.observe(families));
+  const seen = looked.ipvs ? { ipvs: looked.ipvs } : {};
   const owned = standing ? chainNames(standing.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, behind ours, as the way back by hand.
   const others = isTree(goal) && !takeOver ? otherSluice(observed, owned) : strangers(observed, owned);
@@ -50,13 +60,13 @@ export async function readGround(
   if (refusal) return refusal;
   const names = joinNames(owned, takeOver ? others : {});
   const now: NodeState = { families: ownState(observed, names, goal), sysctls: new Map() };
-  if (standing) return { from: standing, now, observed };
+  if (standing) return { from: standing, now, observed, ...seen };
   const proxy = await lookForProxy(kernel, takeOver, facts.kubeProxies(), goal.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
   const from = dryRun ? { number: 0, revision: 0, version: 'before', state } : await journal.adopt(state);
-  return { from, now, observed };
+  return { from, now, observed, ...seen };
 }
 
 /** Whether what was known from before is enough for a goal: then nothing has to be read. */

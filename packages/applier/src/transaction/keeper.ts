@@ -1,6 +1,5 @@
-import type { BundleFiles, Family, Problem } from '@sluice/bundle';
+import type { BundleFiles, Family } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
-import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
@@ -12,14 +11,18 @@ import { type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, familyNames, joinNames, type NodeState } from '../rollout/state.ts';
-import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
+import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { ownedNames, switchOff, wayBack } from './back.ts';
 import { decideChange } from './change.ts';
 import { isTree } from './entries.ts';
-import { type Ground, knowsGround, readGround } from './ground.ts';
+import { graft } from './graft.ts';
+import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
+import { laneOf } from './lane.ts';
+import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
+import { lacksModule, quarantined, tooEarly, withoutIpvs } from './refusals.ts';
 import { resume } from './resume.ts';
-import { type Change, type Ending, rehearse, transaction } from './transaction.ts';
+import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
 import { stepsOf } from './way.ts';
 
 /** What the node's config says about taking part. */
@@ -42,6 +45,10 @@ export class Keeper {
   #settled: NodeState | undefined;
   /** The same for mode ipvs. */
   #seen: IpvsSeen | undefined;
+  /** What was read to admit the bundle at hand; used once. */
+  #looked: Looked = {};
+  /** The version whose endpoints the kernel did not take. */
+  #declined: string | undefined;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: KeeperOptions) {
     this.#ports = ports;
@@ -129,25 +136,60 @@ export class Keeper {
   /**
    * Puts a bundle into the kernel, or says why not.
    * @param byHand a person asked for it: a version that failed before is tried again
+   * @param offers what comes while it is on trial
    */
-  async put(files: BundleFiles, byHand: boolean): Promise<Outcome> {
+  async put(files: BundleFiles, byHand: boolean, offers = noOffers): Promise<Outcome> {
     const { journal } = this.#ports;
     const left = await this.recover();
     if (left?.kind === 'held') return left;
     const bundle = await this.#admit(files);
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const bad = byHand ? undefined : journal.quarantined(bundle.version);
-    if (bad !== undefined) return { kind: 'refused', refusal: quarantined(bundle.version, bad) };
-    const ending = await this.#change(bundle, byHand);
+    if (bad !== undefined) {
+      const brought = await this.#bringEndpoints(bundle);
+      return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
+    }
+    const ending = await this.#change(bundle, byHand, offers);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
     this.#remember({ outcome: ending.outcome });
-    return (await this.#change(bundle, byHand)).outcome;
+    return (await this.#change(bundle, byHand, offers)).outcome;
+  }
+
+  /** What arrives during a trial, checked like every bundle. */
+  #forTrial(offers: Offers): TrialOffers {
+    return {
+      arrival: () => offers.arrival(),
+      take: async () => {
+        const files = await offers.look();
+        const bundle = files && (await this.#admit(files));
+        return bundle && !isRefusal(bundle) ? bundle : undefined;
+      },
+    };
+  }
+
+  /**
+   * Brings the newest endpoints of a release to what stands, before the release is tried and also when it must wait: if it is taken
+   * back, they stay.
+   * @returns how that ended; undefined when it brings none
+   */
+  async #bringEndpoints(bundle: Target): Promise<Outcome | undefined> {
+    const { standing } = this.#ports.journal;
+    if (!standing || standing.number === 0 || this.#declined === bundle.version) return undefined;
+    const state = graft(standing.state, bundle.state);
+    if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
+    const change = await this.#decide({ version: standing.version, state }, false);
+    if ('problems' in change || change.lane !== 'endpoints') return undefined;
+    const ending = await transaction(change, this.#options.probation, this.#ports);
+    this.#remember(ending);
+    if (ending.outcome.kind !== 'confirmed' && !ending.stale) this.#declined = bundle.version;
+    return ending.outcome;
   }
 
   /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
   async #admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
     const { kernel, journal } = this.#ports;
+    this.#looked = {};
     const ground = { standing: journal.standing?.state, provideKubeChains: await this.#provides() };
     const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, ground);
     const admitted = read();
@@ -156,7 +198,7 @@ export class Keeper {
       : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
     if (!comesToIpvs || !kernel.ipvs) return admitted;
     try {
-      await kernel.ipvs.observe();
+      this.#looked = { ...this.#looked, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
     } catch (error) {
       return { problems: [withoutIpvs(messageOf(error))] };
     }
@@ -177,11 +219,16 @@ export class Keeper {
       return !isTree(standing.state) || natOf(standing.state).some((chains) => chains?.has('KUBE-MARK-MASQ'));
     }
     const observed = await kernel.observe(this.#families());
+    this.#looked = { tables: observed };
     return !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
   }
 
-  async #change(bundle: AdmittedBundle, byHand: boolean): Promise<Ending> {
-    const change = await this.#decide(bundle, false);
+  async #change(bundle: AdmittedBundle, byHand: boolean, offers: Offers): Promise<Ending> {
+    let change = await this.#decide(bundle, false);
+    if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
+    const brought = change.lane === 'release' ? await this.#bringEndpoints(bundle) : undefined;
+    if (brought?.kind === 'held') return { outcome: brought };
+    if (brought) change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
@@ -189,7 +236,7 @@ export class Keeper {
       return { outcome: { kind: 'same', generation: from } };
     }
     if (!byHand && this.#mustWait(change)) return { outcome: { kind: 'refused', refusal: tooEarly(bundle.version) } };
-    const ending = await transaction(change, this.#options.probation, this.#ports);
+    const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
     this.#remember(ending);
     return ending;
   }
@@ -200,7 +247,7 @@ export class Keeper {
     return lane === 'release' && clock.now() < journal.notBeforeMs;
   }
 
-  async #decide(bundle: AdmittedBundle, dryRun: boolean): Promise<Change | Refusal> {
+  async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {
     const ground = await this.#ground(bundle, dryRun);
     return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports);
   }
@@ -228,12 +275,14 @@ export class Keeper {
   }
 
   /** What stands before the change: known from before, or read. */
-  async #ground({ state }: AdmittedBundle, dryRun: boolean): Promise<Ground | Refusal> {
+  async #ground({ state }: Target, dryRun: boolean): Promise<Ground | Refusal> {
     const { standing } = this.#ports.journal;
     if (standing && this.#settled && knowsGround(state, standing)) {
       return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
-    return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, dryRun }, this.#ports);
+    const looked = this.#looked;
+    this.#looked = {};
+    return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, dryRun, looked }, this.#ports);
   }
 
   /**
@@ -285,39 +334,4 @@ export class Keeper {
     if (standing) await forgetAfter(flowChange(standing.state, old).old, this.#ports);
     return { kind: 'confirmed', generation: await journal.choose(target), steps: 0 };
   }
-}
-
-/** Whether a problem may be gone when the module of mode ipvs is loaded. */
-function lacksModule({ code, message }: Problem): boolean {
-  return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
-}
-
-function withoutIpvs(because: string): Problem {
-  return {
-    code: 'NODE_LACKS_NEED',
-    level: 'error',
-    message: `Cannot apply a profile in mode ipvs: the kernel of the node does not have it: ${because}`,
-    hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
-  };
-}
-
-function quarantined(version: string, because: string): Refusal {
-  const problem: Problem = {
-    code: 'BUNDLE_QUARANTINED',
-    level: 'error',
-    message: `Cannot apply version ${version} again: ${because}`,
-    hint: 'Ship another version, or run `sluiced apply DIR --node NAME` by hand to try this one again',
-  };
-  return { problems: [problem] };
-}
-
-function tooEarly(version: string): Refusal {
-  const minutes = (ms: number): number => ms / 60_000;
-  const problem: Problem = {
-    code: 'BUNDLE_QUARANTINED',
-    level: 'error',
-    message: `Cannot apply version ${version} yet: the release before it failed, and the node waits at least ${minutes(limits.holdDownMs)} minutes, at most ${minutes(limits.holdDownMsMax)}`,
-    hint: 'Updates of endpoints do not wait. To try it now, run `sluiced apply DIR --node NAME` by hand',
-  };
-  return { problems: [problem] };
 }

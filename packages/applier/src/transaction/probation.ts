@@ -5,7 +5,9 @@ import type { Kernel, Ports, ProbePolicy, ProbeResult } from '../rollout/ports.t
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import type { Deadman } from './deadman.ts';
 import { entryNames } from './entries.ts';
-import type { Failure } from './transaction.ts';
+import { meanwhile, type TrialOffers } from './offers.ts';
+import type { Change, Failure } from './transaction.ts';
+import { takeUpdate, updateOf } from './update.ts';
 import type { Way } from './way.ts';
 
 /** What the node's config says about a trial. */
@@ -22,34 +24,22 @@ export interface ProbationRules {
   readonly sources: readonly string[];
 }
 
-/**
- * Watches a program on trial: the kernel is what was meant, no probe that was good is bad, nobody cancels. Each good round renews the
- * dead-man. Returns why the trial failed, or undefined when it passed.
- */
-export async function onProbation(
-  way: Way,
-  baseline: readonly ProbeResult[],
-  rules: ProbationRules,
-  deadman: Deadman,
-  ports: Ports,
-): Promise<Failure | undefined> {
-  const trial = new Trial(way, baseline, rules, ports);
-  try {
-    for (;;) {
-      const ending = await trial.round();
-      if (ending === 'passed') return undefined;
-      if (ending) return ending;
-      await deadman.renew();
-      await ports.clock.sleep(Math.min(ports.probes.intervalMs, deadman.restMs));
-      await deadman.renew();
-    }
-  } catch (error) {
-    return { kind: 'process', because: messageOf(error) };
-  }
+/** What a trial goes by. */
+export interface TrialRules {
+  readonly rules: ProbationRules;
+  readonly deadman: Deadman;
+  /** Left out: nothing comes meanwhile. */
+  readonly offers?: TrialOffers | undefined;
 }
 
-class Trial {
-  readonly #way: Way;
+/**
+ * Watches a program on trial: the kernel is what was meant, no probe that was good is bad, nobody cancels. Each good round renews the
+ * dead-man. Newer endpoints do not wait for the end.
+ */
+export class Trial {
+  #change: Change;
+  readonly #deadman: Deadman;
+  readonly #offers: TrialOffers | undefined;
   readonly #rules: ProbationRules;
   readonly #ports: Ports;
   readonly #judge: ProbeJudge;
@@ -58,8 +48,10 @@ class Trial {
   #confirmed: boolean;
   #lookedMs = -Infinity;
 
-  constructor(way: Way, baseline: readonly ProbeResult[], rules: ProbationRules, ports: Ports) {
-    this.#way = way;
+  constructor(change: Change, baseline: readonly ProbeResult[], { rules, deadman, offers }: TrialRules, ports: Ports) {
+    this.#change = change;
+    this.#deadman = deadman;
+    this.#offers = offers;
     this.#rules = rules;
     this.#ports = ports;
     this.#judge = new ProbeJudge(ports.probes.policies, baseline);
@@ -68,18 +60,57 @@ class Trial {
     this.#confirmed = rules.mode === 'auto';
   }
 
-  async round(): Promise<'passed' | Failure | undefined> {
+  /** The change with the endpoints that were taken so far. */
+  get change(): Change {
+    return this.#change;
+  }
+
+  /** Returns why the trial failed, or undefined when it passed. */
+  async run(): Promise<Failure | undefined> {
+    const { clock, probes } = this.#ports;
+    try {
+      for (;;) {
+        const ending = await this.#round();
+        if (ending === 'passed') return undefined;
+        if (ending) return ending;
+        await this.#deadman.renew();
+        await this.#meanwhile(clock.sleep(Math.min(probes.intervalMs, this.#deadman.restMs)));
+        await this.#deadman.renew();
+      }
+    } catch (error) {
+      return { kind: 'process', because: messageOf(error) };
+    }
+  }
+
+  async #meanwhile<T>(work: Promise<T>): Promise<T> {
+    const offers = this.#offers;
+    if (!offers) return work;
+    return meanwhile(
+      work,
+      () => offers.arrival(),
+      () => this.#take(offers),
+    );
+  }
+
+  async #take(offers: TrialOffers): Promise<void> {
+    const offered = await offers.take();
+    const update = offered && (await updateOf(this.#change, offered, this.#ports));
+    if (update) this.#change = await takeUpdate(this.#change, update, this.#ports);
+    await this.#deadman.renew();
+  }
+
+  async #round(): Promise<'passed' | Failure | undefined> {
     const { probes, clock, report } = this.#ports;
     const said = await this.#hear();
     if (said) return said;
-    const answers = await probes.once();
+    const answers = await this.#meanwhile(probes.once());
     this.#judge.hear(answers);
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
     const regression = this.#judge.regression;
     if (regression !== undefined) return { kind: 'health', because: `health failed: ${regression}` };
     const isDue = this.#elapsedMs >= this.#seconds * 1000 && this.#judge.isGood && this.#confirmed;
     if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
-      const difference = await invariant(this.#way, this.#ports.kernel);
+      const difference = await invariant(this.#change.way, this.#ports.kernel);
       if (difference !== undefined)
         return { kind: 'process', because: `somebody else changed the kernel: ${difference}` };
       this.#lookedMs = clock.bootMs();

@@ -8,7 +8,7 @@ export type Default = 'old' | 'new' | 'missing' | 'foreign';
 
 /** What is seen of a transaction that another process left. */
 export interface Left {
-  readonly open: Pick<OpenTransaction, 'phase' | 'flip'> | undefined;
+  readonly open: Pick<OpenTransaction, 'phase' | 'flip' | 'update'> | undefined;
   readonly defaults: readonly Default[];
   /** undefined: there are no sets. */
   readonly lamps: Readonly<Record<TableName, Lamp>> | undefined;
@@ -33,14 +33,15 @@ export type Recovery =
  * |---|---|---|
  * | nothing open | any | settled, drifted, or lost in a reboot |
  * | open | all defaults old, or lost | a trial that did not end, expired or not |
- * | open, flip by the switch | a default is new | not ours: the token comes before any default |
+ * | open, flip by the switch | a default is new | not ours: the token comes before any default; but see `open.update` |
  * | open, flip in order | any | the tables were being changed in turn |
  * | committed | any | the change was not finished, or was lost in a reboot |
  */
 export function decide({ open, defaults }: Left): Recovery {
   if (!open) return { do: 'check' };
   if (open.phase === 'committed') return { do: 'finish' };
-  if (open.flip === 'switch' && defaults.includes('new')) {
+  // Newer endpoints that were on their way may have made the old program what the new one was.
+  if (open.flip === 'switch' && !open.update && defaults.includes('new')) {
     const because =
       'the kernel falls back to rules that no journal entry confirms: somebody else changed them, or the journal is old';
     return { do: 'hold', because };

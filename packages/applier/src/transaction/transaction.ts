@@ -6,20 +6,26 @@ import { forgetAfter } from '../rollout/flows.ts';
 import type { Flip, FlowChange, Generation, Lane, Ports, Refusal } from '../rollout/ports.ts';
 import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
 import { unlike } from '../rollout/verify.ts';
-import { leftVirtual } from '../rollout/virtual.ts';
+import { leftVirtual, type Virtual } from '../rollout/virtual.ts';
 import { messageOf } from '../rollout/message.ts';
 import { goBack } from './back.ts';
 import { Deadman } from './deadman.ts';
 import { finish } from './finish.ts';
-import { onProbation, type ProbationRules } from './probation.ts';
+import type { TrialOffers } from './offers.ts';
+import { type ProbationRules, Trial } from './probation.ts';
 import type { Way } from './way.ts';
+
+/** What the kernel is to hold: an admitted bundle, or an admitted state with the endpoints of another one. */
+export type Target = Pick<AdmittedBundle, 'version' | 'state'>;
 
 /** What one transaction is to do, decided before the first step. */
 export interface Change {
   readonly lane: Lane;
-  readonly bundle: AdmittedBundle;
+  readonly bundle: Target;
   /** The generation that stands: the way back. */
   readonly from: Generation;
+  /** What the kernel holds of ours before it. */
+  readonly now: NodeState;
   readonly way: Way;
   /** What is ours before the change. */
   readonly owned: ChainNames;
@@ -28,6 +34,8 @@ export interface Change {
   readonly sysctls: NodeState['sysctls'];
   /** The tables as they were read for this change; left out when they were known from before. */
   readonly observed?: Observed;
+  /** What is to be done in mode ipvs, and what the kernel held of it before. */
+  readonly virtual?: Virtual;
 }
 
 /** The outcome, and what the kernel holds now where that is known without looking. */
@@ -49,7 +57,7 @@ export interface Ending {
  * begin       the journal knows what is to be done                            crash from here on: the old program
  * stage       new chains beside the old ones; no packet meets them
  * flip        filter's switch, then nat's, each with a time-out               no process left: the kernel goes back by itself
- * probation   invariants and probes; each good round renews the switch
+ * probation   invariants and probes; each good round renews the switch; newer endpoints go into both programs
  * commit      one write and fsync: the only decision                          crash from here on: the new program
  * finish      pin, new defaults, unpin, collect, settle
  * ```
@@ -63,22 +71,30 @@ export interface Ending {
  * somebody at the terminal decided. A process may end at any call of any of them: `recover` goes on from what the journal and the
  * kernel show.
  */
-export async function transaction(change: Change, rules: ProbationRules, ports: Ports): Promise<Ending> {
+export async function transaction(
+  decided: Change,
+  rules: ProbationRules,
+  ports: Ports,
+  offers?: TrialOffers,
+): Promise<Ending> {
   const { journal, probes, report } = ports;
-  const { bundle, way, lane } = change;
+  const { bundle, way, lane } = decided;
   const refusal = await rehearse(bundle, way, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   // By the same rule as afterwards: a probe that flaps is judged alike.
   const baseline = lane === 'release' ? await probes.patiently() : [];
   try {
-    await journal.begin({ ...change, flip: way.flip, version: bundle.version, state: bundle.state });
+    await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {
     return { outcome: { kind: 'refused', refusal: notWritten(error) } };
   }
   const deadman = new Deadman(rules.deadmanSeconds, ports);
-  const failure =
-    (await put(change, rules, deadman, ports)) ??
-    (lane === 'release' ? await onProbation(way, baseline, rules, deadman, ports) : undefined);
+  const { failed, ipvs } = await put(decided, rules, deadman, ports);
+  if (failed) return takenBack(failed, decided, ports);
+  const trial = new Trial(decided, baseline, { rules, deadman, offers }, ports);
+  const failure = lane === 'release' ? await trial.run() : undefined;
+  // With the endpoints that came meanwhile.
+  const { change } = trial;
   if (failure) return takenBack(failure, change, ports);
   try {
     await deadman.renewLate();
@@ -91,7 +107,9 @@ export async function transaction(change: Change, rules: ProbationRules, ports: 
       ports,
     );
   }
-  return finish(change, ports);
+  const ending = await finish(change, ports);
+  const isKnown = ipvs && change === decided && ending.outcome.kind === 'confirmed';
+  return isKnown ? { ...ending, ipvs } : ending;
 }
 
 /** Why a change must be taken back. */
@@ -101,39 +119,47 @@ export interface Failure {
   readonly because: string;
 }
 
-/** From the first step to the flip. Returns why it must be taken back, or undefined. */
-async function put(
-  change: Change,
-  rules: ProbationRules,
-  deadman: Deadman,
-  ports: Ports,
-): Promise<Failure | undefined> {
+/** How the way to the flip ended. */
+interface Put {
+  /** Why it must be taken back. */
+  readonly failed?: Failure;
+  /** What mode ipvs holds now. */
+  readonly ipvs?: IpvsSeen;
+}
+
+/** From the first step to the flip. */
+async function put(change: Change, rules: ProbationRules, deadman: Deadman, ports: Ports): Promise<Put> {
   const { way } = change;
   const { kernel, report } = ports;
   try {
     if (way.flip === 'switch') await kernel.switch?.make(rules.sources);
     await carryOut(way.stage, ports);
     const staged = await unlike(way.staged, way.stage, kernel);
-    if (staged !== undefined) return differs(staged);
+    if (staged !== undefined) return { failed: differs(staged) };
     if (way.flip === 'switch') await deadman.start();
     await carryOut(way.turn, ports);
     const turned = await unlike(way.turned, way.turn, kernel);
-    if (turned !== undefined) return differs(turned);
-    const left = way.goal.ipvs ? await virtualLeft(change, ports) : undefined;
-    if (left !== undefined) return differs(left);
+    if (turned !== undefined) return { failed: differs(turned) };
+    const virtual = way.goal.ipvs ? await virtualLeft(change, ports) : {};
+    if (virtual.left !== undefined) return { failed: differs(virtual.left) };
     report('in-kernel', { steps: way.stage.steps.length + way.turn.steps.length, flip: way.flip });
     if (way.flip === 'ordered') await forgetAfter(change.flows.old, ports);
-    return undefined;
+    return virtual.ipvs ? { ipvs: virtual.ipvs } : {};
   } catch (error) {
-    return { kind: 'kernel', because: messageOf(error) };
+    return { failed: { kind: 'kernel', because: messageOf(error) } };
   }
 }
 
-/** What mode ipvs lacks after the steps, in words; real servers that drain are written down. */
-export async function virtualLeft({ way, owned }: Change, ports: Ports): Promise<string | undefined> {
-  const { left, virtual } = await leftVirtual(way.goal, owned, ports);
-  if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
-  return left;
+/** What mode ipvs holds after the steps and what it lacks, in words; real servers that drain are written down. */
+export async function virtualLeft(
+  { way, owned, virtual: before }: Change,
+  ports: Ports,
+): Promise<{ readonly left?: string; readonly ipvs?: IpvsSeen }> {
+  if (!before) return {};
+  const { left, virtual } = await leftVirtual(way.goal, owned, ports, before);
+  if (!virtual) return {};
+  await ports.journal.keepDraining(virtual.plan.draining);
+  return { ipvs: virtual.seen, ...(left === undefined ? {} : { left }) };
 }
 
 function differs(difference: string): Failure {
@@ -149,7 +175,7 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
 
 /** The kernel's own opinion, before anything is touched. Returns why it does not take the rules, or undefined. */
 export async function rehearse(
-  bundle: AdmittedBundle,
+  bundle: Target,
   way: Way,
   { rehearsal }: Pick<Ports, 'rehearsal'>,
 ): Promise<Refusal | undefined> {

@@ -3,7 +3,7 @@ import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
 import type { IpvsPlan } from '../ipvs/values.ts';
 import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from '../rollout/plan.ts';
-import type { Flip, Step } from '../rollout/ports.ts';
+import type { Flip, Lane, Step } from '../rollout/ports.ts';
 import { familyNames, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
 import { beside, differInFixtures, type Lead } from './beside.ts';
 import { isTree } from './entries.ts';
@@ -36,15 +36,28 @@ export interface Way {
  *   removed before the token. Ordered: filter asks both programs, then nat goes to the new one.
  * - The goal in layout `flat`: filter allows what both need, nat changes, filter narrows, and with that the old program is gone.
  *
+ * - An update of endpoints changes nat alone, in one commit of each family: nothing has to be held beside it.
+ *
  * Sets, virtual servers and addresses of mode ipvs know no switch either: they come and change in the order of `plan`; where they
  * go because the goal is in layout `tree`, that is after everything that led to them.
  * @param flip `switch` only where the kernel has one; a change that needs none does without
  * @param virtual what changes in mode ipvs
  */
-export function wayTo(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions, virtual?: IpvsPlan): Way {
-  if (!isTree(goal)) return flatWay(now, goal, options, virtual);
-  const way =
-    flip === 'switch' && tablesDiffer(now, goal) ? switchWay(now, goal, options) : orderedWay(now, goal, options);
+export function wayTo(
+  now: NodeState,
+  goal: NodeState,
+  { lane, flip }: { readonly lane: Lane; readonly flip: Flip },
+  options: PlanOptions,
+  virtual?: IpvsPlan,
+): Way {
+  if (lane === 'endpoints') return directWay(now, goal, options, virtual);
+  return trialWay(now, goal, flip === 'switch' && tablesDiffer(now, goal) ? flip : 'ordered', options, virtual);
+}
+
+/** The same for a flip that is known: that of a trial whose programs get newer endpoints. */
+export function trialWay(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions, virtual?: IpvsPlan): Way {
+  if (!isTree(goal)) return directWay(now, goal, options, virtual);
+  const way = flip === 'switch' ? switchWay(now, goal, options) : orderedWay(now, goal, options);
   if (!virtual) return way;
   const { steps, touched } = way.collect;
   return { ...way, collect: { steps: [...steps, ...ipvsSteps(virtual)], touched } };
@@ -61,7 +74,8 @@ export function stepsOf({ stage, turn, defaults, collect }: Way): readonly Step[
   return [stage, turn, defaults, collect].flatMap(({ steps }) => steps);
 }
 
-function flatWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
+/** In place: what the goal lacks is gone when it is there. */
+function directWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
   const states = { staged: now, turned: goal, settling: goal, goal };
   return {
     flip: 'ordered',

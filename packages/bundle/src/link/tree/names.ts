@@ -35,6 +35,11 @@ export function naturalName(stem: string, digest: string): string {
   return nameAt(stem, digest, 0);
 }
 
+/** Every name that a content may have, in the order in which they are tried. */
+export function* namesFor(stem: string, digest: string): Generator<string> {
+  for (let step = 0; step < tags; step++) yield nameAt(stem, digest, step);
+}
+
 function nameAt(stem: string, digest: string, step: number): string {
   const tag = (Number.parseInt(digest.slice(0, 8), 16) + step) % tags;
   const body = isNameless(stem) ? `${stem}-${hash16(digest)}` : stem;
@@ -107,10 +112,7 @@ export class Shelf {
   #nameOf(stem: string, digest: string): string {
     const stray = this.#strays.get(digest);
     if (stray !== undefined) return stray;
-    for (let step = 0; step < tags; step++) {
-      const name = nameAt(stem, digest, step);
-      if (this.#isFree(name, digest)) return name;
-    }
+    for (const name of namesFor(stem, digest)) if (this.#isFree(name, digest)) return name;
     throw new NamesExhausted(`${stem} has no tag left`);
   }
 

@@ -1,0 +1,49 @@
+import { limits } from '../limits.ts';
+import { recent, remember, updated } from './keep.ts';
+import type { GenerationRecord, HistoryEntry, NodeRecord, OpenRecord } from './record.ts';
+
+/** What becomes of the record while a transaction is open. */
+
+/** Every generation that a record names. */
+export function generationsOf({ kept, current, open }: NodeRecord): readonly GenerationRecord[] {
+  const ofOpen = open ? [open.from, open.to, ...(open.update ? [open.update.from, open.update.to] : [])] : [];
+  return [...kept, ...(current ? [current] : []), ...ofOpen];
+}
+
+/** The record once the kernel holds what `open.update` says, in both programs. */
+export function accepted(record: NodeRecord, at: string): NodeRecord {
+  const { open, kept, history } = record;
+  if (!open?.update) throw new Error('nothing was offered');
+  const { update, began = open.version, ...rest } = open;
+  const { from, to, version, flows } = update;
+  return {
+    ...record,
+    current: from,
+    kept: recent([...kept.filter(({ number }) => number !== from.number), from]),
+    open: { ...rest, from, to, version, flows, began },
+    history: from.revision === open.from.revision ? history : updated(history, from, at),
+  };
+}
+
+/**
+ * The versions that must not be applied again by themselves: that of the transaction, and the one that it began with. An update of
+ * endpoints that was made for the generation that stands has its version, which stays good.
+ */
+export function quarantinedWith(
+  { quarantined }: NodeRecord,
+  { version, began = version, from }: OpenRecord,
+  because: string,
+): Record<string, string> {
+  const versions = [...new Set([began, version])].filter((one) => one !== from.version);
+  return versions.reduce((all, one) => remember(all, one, because), { ...quarantined });
+}
+
+/** Whether a version ended so, for the same reason, as often since it was last taken that it counts as bad itself. */
+export function endsTooOften(history: readonly HistoryEntry[], bad: string, because: string): boolean {
+  const since = history.findLastIndex(({ what, version }) => isTaken(what) && version === bad);
+  const tries = history.slice(since + 1).filter((one) => one.version === bad && one.because === because).length;
+  return tries >= limits.interruptedMax;
+}
+
+/** A release is confirmed; what only brings other endpoints is an update. */
+const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';

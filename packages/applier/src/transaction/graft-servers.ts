@@ -1,0 +1,52 @@
+import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/bundle';
+import type { NodeIpvs } from '../ipvs/values.ts';
+import { limits } from '../limits.ts';
+import { familyNames } from '../rollout/state.ts';
+
+/**
+ * Mode ipvs with the real servers of another state, for each virtual server that both have alike, within the bounds of
+ * `onlyEndpointsDiffer`; and the set that masquerades connections of an endpoint to itself.
+ * @returns `base` itself when it takes nothing
+ */
+export function graftServers(base: NodeIpvs, offered: NodeIpvs): NodeIpvs {
+  const virtualServers = new Map(base.virtualServers);
+  for (const [key, server] of base.virtualServers) {
+    const other = offered.virtualServers.get(key);
+    if (other && other !== server && onlyRealDiffer(server, other)) virtualServers.set(key, other);
+  }
+  if ([...virtualServers].every(([key, server]) => server === base.virtualServers.get(key))) return base;
+  const sets = new Map(base.sets);
+  for (const family of familyNames) {
+    const name = setName('KUBE-LOOP-BACK', family);
+    const [own, other] = [base.sets.get(name), offered.sets.get(name)];
+    if (own && other) sets.set(name, loopBack(family, own, other, virtualServers));
+  }
+  return { ...base, virtualServers, sets };
+}
+
+function onlyRealDiffer(before: VirtualServer, after: VirtualServer): boolean {
+  const { real: had, ...own } = before;
+  const { real: has, ...other } = after;
+  if (JSON.stringify(own) !== JSON.stringify(other) || sameReal(before, after)) return false;
+  const ports = new Set([...had.values()].map(({ port }) => port));
+  if ([...has.values()].some(({ port }) => !ports.has(port))) return false;
+  const lost = [...had.keys()].filter((endpoint) => !has.has(endpoint)).length;
+  return has.size > 0 && lost <= Math.max(1, had.size * limits.endpointsLostShareMax);
+}
+
+function sameReal({ real: a }: VirtualServer, { real: b }: VirtualServer): boolean {
+  return a.size === b.size && [...a].every(([endpoint, { weight }]) => b.get(endpoint)?.weight === weight);
+}
+
+/** The entries of endpoints that are there, whichever of the two has them: `10.244.1.5,tcp:8080,10.244.1.5`. */
+function loopBack(family: Family, own: IpSet, other: IpSet, servers: ReadonlyMap<string, VirtualServer>): IpSet {
+  const served = new Set(
+    [...servers.values()]
+      .filter((server) => server.family === family)
+      .flatMap(({ protocol, real }) =>
+        [...real.values()].map(({ address, port }) => `${address},${protocol}:${port},${address}`),
+      ),
+  );
+  const entries = new Set([...own.entries, ...other.entries].filter((entry) => served.has(entry)));
+  return { ...own, entries };
+}

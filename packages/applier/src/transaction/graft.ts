@@ -1,0 +1,109 @@
+import { compareText, type Family, type FamilyProgram, replaceChains, type TableProgram } from '@sluice/bundle';
+import { familiesOf, type NodeState } from '../rollout/state.ts';
+import { isTagged, isTree } from './entries.ts';
+import { graftServers } from './graft-servers.ts';
+import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
+
+/**
+ * A state with the newest endpoints: for each Service that it has, those of another state, where that is an update of endpoints
+ * within bounds (`onlyEndpointsDiffer`). Everything else stays: Services that come, go or change are a matter of releases.
+ *
+ * Both must be in one layout and one mode; otherwise nothing is taken.
+ * @returns `base` itself when it takes nothing. A table that differs from that of `offered` by such endpoints alone is that table
+ */
+export function graft(base: NodeState, offered: NodeState): NodeState {
+  if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
+  if (base.ipvs && offered.ipvs) {
+    const ipvs = graftServers(base.ipvs, offered.ipvs);
+    return ipvs === base.ipvs ? base : { ...base, ipvs };
+  }
+  const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
+  for (const family of familiesOf(base)) {
+    const [own, other] = [base.families[family] as FamilyProgram, offered.families[family]];
+    const nat = other ? graftTable(own.nat, other.nat) : own.nat;
+    if (nat !== own.nat) families[family] = { filter: own.filter, nat };
+  }
+  const isSame = familiesOf(base).every((family) => families[family] === base.families[family]);
+  return isSame ? base : { ...base, families };
+}
+
+/** The same for the nat table of one family. */
+export function graftTable(base: TableProgram, offered: TableProgram): TableProgram {
+  const { services, others } = differences(base, offered);
+  const taken = services.filter(({ before, after }) =>
+    onlyEndpointsDiffer(readService(before, base), readService(after, offered)),
+  );
+  if (taken.length === 0) return base;
+  if (taken.length === services.length && sameOthers(base, offered, others)) return offered;
+  const comes = new Map<string, readonly string[]>();
+  for (const { after } of taken) {
+    for (const name of [...readService(after, offered).chains, after]) comes.set(name, offered.chains.get(name) ?? []);
+  }
+  const renamed = new Map(taken.map(({ before, after }) => [before, after] as const));
+  if (taken.some(({ before }) => !isTagged(before))) return replaced(base, comes);
+  const isTaken = (name: string, rules: readonly string[]): boolean => {
+    const held = offered.chains.get(name);
+    return held !== undefined && held.join('\n') !== rules.join('\n');
+  };
+  return replaceChains(base, { renamed, chains: comes }, isTaken);
+}
+
+interface Differences {
+  /** Services that both have, with different rules. */
+  readonly services: readonly { readonly before: string; readonly after: string }[];
+  /** The chains that only one of the two has or that differ, but for endpoints and for those Services. */
+  readonly others: { readonly gone: readonly string[]; readonly come: readonly string[] };
+}
+
+function differences(base: TableProgram, offered: TableProgram): Differences {
+  const [gone, come] = [onlyIn(base, offered), onlyIn(offered, base)];
+  const after = new Map(come.filter(isService).map((name) => [withoutTag(name), name] as const));
+  const services = gone.filter(isService).flatMap((before) => {
+    const found = after.get(withoutTag(before));
+    return found === undefined ? [] : [{ before, after: found }];
+  });
+  const met = new Set(services.flatMap((one) => [one.before, one.after]));
+  const rest = (names: readonly string[]): readonly string[] =>
+    names.filter((name) => !met.has(name) && !isEndpoint(name));
+  return { services, others: { gone: rest(gone), come: rest(come) } };
+}
+
+/** Chains that the other one lacks or has with other rules. */
+function onlyIn(one: TableProgram, other: TableProgram): readonly string[] {
+  const found: string[] = [];
+  for (const [name, rules] of one.chains) if (!sameRules(rules, other.chains.get(name))) found.push(name);
+  return found;
+}
+
+function sameRules(a: readonly string[], b: readonly string[] | undefined): boolean {
+  return a === b || (a.length === b?.length && a.every((rule, index) => rule === b[index]));
+}
+
+/**
+ * Whether two tables lead to the same Services by the same rules. Every rule is looked at by itself: in layout `tree` its place
+ * follows from all of them.
+ */
+function sameOthers(base: TableProgram, offered: TableProgram, { gone, come }: Differences['others']): boolean {
+  const rules = (table: TableProgram, names: readonly string[]): string =>
+    names
+      .flatMap((name) =>
+        (table.chains.get(name) ?? []).map((rule) => `${plainName(name)}${plain(rule.slice(3 + name.length))}`),
+      )
+      .toSorted(compareText)
+      .join('\n');
+  return base.jumps.join('\n') === offered.jumps.join('\n') && rules(base, gone) === rules(offered, come);
+}
+
+const plainName = (name: string): string =>
+  /^SLUICE-[RT]-/.test(name) && isTagged(name) ? name.slice(0, 8) : isTagged(name) ? withoutTag(name) : name;
+const plain = (rule: string): string =>
+  rule.replace(/ -([jg]) (SLU(?:ICE)?-\S+)$/, (_all, go: string, name: string) => ` -${go} ${plainName(name)}`);
+
+/** A table in layout `flat` with some chains in the place of their namesakes; endpoints that nothing leads to any more are left out. */
+function replaced(base: TableProgram, comes: TableProgram['chains']): TableProgram {
+  const chains = new Map([...base.chains, ...comes]);
+  const needed = new Set<string>();
+  for (const rules of chains.values())
+    for (const rule of rules) needed.add(/ -j (KUBE-SEP-\S+)$/.exec(rule)?.[1] ?? '');
+  return { chains: new Map([...chains].filter(([name]) => !isEndpoint(name) || needed.has(name))), jumps: base.jumps };
+}

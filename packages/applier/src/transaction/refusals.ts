@@ -1,0 +1,38 @@
+import type { Problem } from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import type { Refusal } from '../rollout/ports.ts';
+
+/** Whether a problem may be gone when the module of mode ipvs is loaded. */
+export function lacksModule({ code, message }: Problem): boolean {
+  return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
+}
+
+export function withoutIpvs(because: string): Problem {
+  return {
+    code: 'NODE_LACKS_NEED',
+    level: 'error',
+    message: `Cannot apply a profile in mode ipvs: the kernel of the node does not have it: ${because}`,
+    hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
+  };
+}
+
+export function quarantined(version: string, because: string): Refusal {
+  const problem: Problem = {
+    code: 'BUNDLE_QUARANTINED',
+    level: 'error',
+    message: `Cannot apply version ${version} again: ${because}`,
+    hint: 'Ship another version, or run `sluiced apply DIR --node NAME` by hand to try this one again',
+  };
+  return { problems: [problem] };
+}
+
+export function tooEarly(version: string): Refusal {
+  const minutes = (ms: number): number => ms / 60_000;
+  const problem: Problem = {
+    code: 'BUNDLE_QUARANTINED',
+    level: 'error',
+    message: `Cannot apply version ${version} yet: the release before it failed, and the node waits at least ${minutes(limits.holdDownMs)} minutes, at most ${minutes(limits.holdDownMsMax)}`,
+    hint: 'Updates of endpoints do not wait. To try it now, run `sluiced apply DIR --node NAME` by hand',
+  };
+  return { problems: [problem] };
+}

@@ -1,0 +1,82 @@
+import { carryOut } from '../rollout/carry-out.ts';
+import { flowChange, forgetAfter } from '../rollout/flows.ts';
+import { messageOf } from '../rollout/message.ts';
+import { type Plan, plan, tablePlan } from '../rollout/plan.ts';
+import type { Ports } from '../rollout/ports.ts';
+import { unlike } from '../rollout/verify.ts';
+import { lookVirtual } from '../rollout/virtual.ts';
+import { isTree } from './entries.ts';
+import { graft } from './graft.ts';
+import { laneOf } from './lane.ts';
+import { type Change, type Target, virtualLeft } from './transaction.ts';
+import { trialWay } from './way.ts';
+
+/** Newer endpoints for a trial: the change as it is from then on, and what leads there. */
+export interface TrialUpdate {
+  readonly change: Change;
+  readonly steps: Plan;
+}
+
+/**
+ * What newer endpoints mean for a release on trial: they go into both programs, each within the bounds of its own release, so the
+ * way back leads to the old release with the newest endpoints. Where the kernel holds one program alone (layout `flat`, mode ipvs),
+ * they go into that one, and the way back carries them.
+ * @param offered what arrived; of a newer release only its endpoints are taken
+ * @returns undefined when neither of the two takes anything
+ */
+export async function updateOf(change: Change, offered: Target, ports: Ports): Promise<TrialUpdate | undefined> {
+  const { from, bundle, way, owned } = change;
+  // What stood before Sluice comes back as it was.
+  const isOurs = from.number > 0;
+  const state = graft(bundle.state, offered.state);
+  const old = isOurs ? graft(from.state, offered.state) : from.state;
+  if (state === bundle.state && old === from.state) return undefined;
+  const now = isOurs ? graft(change.now, offered.state) : change.now;
+  const goal = graft(way.goal, offered.state);
+  const virtual = await lookVirtual(goal, owned, ports);
+  const next = trialWay(now, goal, way.flip, ports.kernel, virtual?.plan);
+  const because = 'newer endpoints';
+  const steps = isTree(goal)
+    ? tablePlan(next.turned, { from: way.turned, tables: ['nat', 'filter'], because }, ports.kernel)
+    : plan(way.turned, next.turned, ports.kernel, virtual?.plan);
+  const isWhole = laneOf(bundle.state, offered.state) === 'endpoints';
+  const version = isWhole ? offered.version : bundle.version;
+  const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, goal);
+  return {
+    change: {
+      ...change,
+      from: { ...from, state: old },
+      bundle: { version, state },
+      now,
+      way: next,
+      flows,
+      ...(virtual ? { virtual } : {}),
+    },
+    steps,
+  };
+}
+
+/**
+ * Puts newer endpoints into both programs of a trial. They need no trial of their own: it is made sure that the kernel holds them.
+ * @returns the change as it is from then on; the same one when they could not be written down, and nothing was touched then
+ * @throws when the kernel does not take them: what it holds is not known then
+ */
+export async function takeUpdate(before: Change, { change, steps }: TrialUpdate, ports: Ports): Promise<Change> {
+  const { journal, kernel, rehearsal, report } = ports;
+  const { from, bundle, way, flows } = change;
+  try {
+    await rehearsal.ensure(bundle.state, steps);
+    await journal.offer({ from: from.state, to: bundle.state, version: bundle.version, flows });
+  } catch (error) {
+    report('endpoints-not-taken', { because: messageOf(error) });
+    return before;
+  }
+  await carryOut(steps, ports);
+  const difference =
+    (await unlike(way.turned, steps, kernel)) ?? (way.goal.ipvs && (await virtualLeft(change, ports)).left);
+  if (difference !== undefined) throw new Error(`the kernel does not hold the newest endpoints: ${difference}`);
+  const standing = await journal.accept();
+  report('endpoints-updated', { version: bundle.version, steps: steps.steps.length });
+  await forgetAfter(flowChange(before.way.goal, way.goal).old, ports);
+  return { ...change, from: standing };
+}
