@@ -65,6 +65,7 @@ const rows: readonly Row[] = [
   },
   { verb: 'sign', args: 'rendered --key nowhere', exit: 2, stderr: /\[RELEASE_INVALID\]/ },
   { verb: 'verify', args: 'rendered --allowed-signers nowhere', exit: 2, stderr: /\[RELEASE_INVALID\]/ },
+  { verb: 'pack', args: 'rendered --all -o x.tar.zst', exit: 2, stderr: /\[RELEASE_INVALID\]/, progress: true },
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },

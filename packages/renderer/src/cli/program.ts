@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { version } from '../version.ts';
 import { allocationsCommands } from './allocations.ts';
+import { carryCommands } from './carry.ts';
 import { clusterCommands } from './cluster.ts';
 import { inspectCommands } from './inspect.ts';
 import { gateCommands } from './gates.ts';
@@ -37,6 +38,7 @@ export function buildProgram(): Command {
   reviewCommands(program);
   gateCommands(program);
   releaseCommands(program);
+  carryCommands(program);
   allocationsCommands(program);
   shellCommands(program);
   return program;

@@ -1,0 +1,159 @@
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type Archive,
+  fileDigest,
+  isProblem,
+  layOver,
+  makeRelease,
+  printRelease,
+  readArchive,
+  readRelease,
+  sumsMisfit,
+  sumsOf,
+} from '@sluice/bundle';
+import { CommanderError } from 'commander';
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { buildProgram } from '../cli/program.ts';
+import { writeRelease } from '../emit/release.ts';
+import { readTree } from '../load/tree.ts';
+import { tellFailure } from './failure.ts';
+
+const example = join(import.meta.dirname, '../../../../examples/11-mixed/out');
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
+const at = (name: string): string => join(scratch, name);
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const bundle = readTree(example);
+if (isProblem(bundle)) throw new Error(bundle.message);
+const nodes = readdirSync(join(example, 'nodes'));
+const profileOf = (node: string): string =>
+  /^profile: (.*)$/m.exec(bundle.get(`nodes/${node}/node.yaml`) as string)?.[1] as string;
+const [first, other] = [nodes[0], nodes.find((node) => profileOf(node) !== profileOf(nodes[0] as string))] as [
+  string,
+  string,
+];
+
+/** A signed release, as far as a packer looks: it carries signatures and believes none. */
+function release(name: string, serial: number, files: ReadonlyMap<string, string>): void {
+  const made = makeRelease(files, { serial, source: 'c'.repeat(40) });
+  if (!('serial' in made)) throw new Error(JSON.stringify(made));
+  const text = printRelease(made);
+  writeRelease(at(name), files, { release: text, sums: sumsOf(files, text), waves: undefined });
+  writeFileSync(at(`${name}/SHA256SUMS.sig`), `signature ${serial}\n`);
+}
+
+beforeEach(() => {
+  rmSync(scratch, { recursive: true, force: true });
+  release('old', 1, bundle);
+  const changed = new Map(bundle);
+  const path = [...bundle.keys()].find((one) => one.startsWith(`profiles/${profileOf(first)}/services/`)) as string;
+  changed.set(path, `# changed\n${bundle.get(path)}`);
+  release('new', 2, changed);
+});
+
+/** The command in this process: a start of Node for each would take most of the time. */
+async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
+  const said = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
+  );
+  const before = process.exitCode;
+  try {
+    await buildProgram().parseAsync(['pack', ...args, '-o', at('a.tar.zst')], { from: 'user' });
+    return { status: Number(process.exitCode), ...said };
+  } catch (error) {
+    return { status: error instanceof CommanderError ? 2 : tellFailure(error), ...said };
+  } finally {
+    process.exitCode = before;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+function packed(): Archive {
+  const archive = readArchive('a', readFileSync(at('a.tar.zst')));
+  if (isProblem(archive)) throw new Error(archive.message);
+  return archive;
+}
+const misfitOf = (files: ReadonlyMap<string, string>): string | undefined =>
+  sumsMisfit(files.get('SHA256SUMS') as string, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
+
+describe('sluice pack', () => {
+  test('prints the digest of the file, the same for the same release wherever it lies', async () => {
+    const { status, stdout } = await sluice(at('new'), '--all');
+    expect(status).toBe(0);
+    const bytes = readFileSync(at('a.tar.zst'));
+    expect(stdout).toBe(`sha256:${fileDigest(bytes)}\n`);
+    cpSync(at('new'), at('copy'), { recursive: true });
+    await sluice(at('copy'), '--all');
+    expect(readFileSync(at('a.tar.zst'))).toEqual(bytes);
+    expect(readdirSync(scratch).toSorted()).toEqual(['a.tar.zst', 'copy', 'new', 'old']);
+  });
+
+  test('--all has every file of the release', async () => {
+    await sluice(at('new'), '--all');
+    const { files } = packed();
+    const there = readdirSync(at('new'), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    expect([...files.keys()].toSorted()).toEqual(
+      there.map((entry) => join(entry.parentPath, entry.name).slice(at('new/').length)).toSorted(),
+    );
+    for (const [path, text] of files) expect(text).toBe(readFileSync(at(`new/${path}`), 'utf8'));
+  });
+
+  test('--node has the node, its profile and what all share, and is still what SHA256SUMS says', async () => {
+    await sluice(at('new'), '--node', first);
+    const { files } = packed();
+    expect(misfitOf(files)).toBeUndefined();
+    expect([...files.keys()].filter((path) => path.startsWith('nodes/'))).toEqual([`nodes/${first}/node.yaml`]);
+    expect([...files.keys()].filter((path) => path.startsWith(`profiles/${profileOf(other)}/`))).toEqual([]);
+    expect(files.get('SHA256SUMS.sig')).toBe('signature 2\n');
+    expect(isProblem(readRelease(files.get('release.yaml') as string))).toBe(false);
+  });
+
+  test('--base leaves out what the base has; laid over it, the whole comes out', async () => {
+    await sluice(at('new'), '--node', first);
+    const whole = packed().files;
+    await sluice(at('old'), '--node', first);
+    const old = packed().files;
+    const { stderr } = await sluice(at('new'), '--node', first, '--base', at('old'));
+    expect(stderr).toContain('changes to release 2');
+    const archive = packed();
+    expect([...archive.files.keys()].filter((path) => path.startsWith('profiles/'))).toHaveLength(1);
+    expect(layOver(archive, old)).toEqual(whole);
+    expect(layOver(archive, undefined)).toMatchObject({ code: 'ARCHIVE_BASE' });
+    expect(layOver(archive, whole)).toMatchObject({ code: 'ARCHIVE_BASE' });
+  });
+
+  test('changes for one node fit a base that holds all nodes: what they leave half new is left out', async () => {
+    await sluice(at('old'), '--all');
+    const base = packed().files;
+    await sluice(at('new'), '--node', other, '--base', at('old'));
+    const laid = layOver(packed(), base) as ReadonlyMap<string, string>;
+    expect(misfitOf(laid)).toBeUndefined();
+    expect(laid.has(`profiles/${profileOf(other)}/profile.yaml`)).toBe(true);
+    expect(laid.has(`profiles/${profileOf(first)}/profile.yaml`)).toBe(false);
+  });
+
+  test('a release that nobody signed is packed with a warning', async () => {
+    rmSync(at('new/SHA256SUMS.sig'));
+    expect(await sluice(at('new'), '--all')).toMatchObject({
+      status: 0,
+      stderr: expect.stringContaining('[RELEASE_UNSIGNED]'),
+    });
+  });
+
+  test.each([
+    ['a directory that is no release', () => [example, '--all'], 'RELEASE_INVALID'],
+    ['neither a node nor all', () => [at('new')], 'INPUT_EMPTY'],
+    ['a node that the release does not have', () => [at('new'), '--node', 'nobody'], 'BUNDLE_UNKNOWN_NODE'],
+    ['a node with a name that every object has', () => [at('new'), '--node', 'constructor'], 'BUNDLE_UNKNOWN_NODE'],
+    ['a base that is not there', () => [at('new'), '--all', '--base', at('none')], 'INPUT_UNREADABLE'],
+    ['a file that was changed', () => (writeFileSync(at('new/cluster.yaml'), 'x\n'), [at('new'), '--all']), 'digest'],
+  ] as const)('%s is refused, and no archive is left', async (_title, args, says) => {
+    const { status, stderr } = await sluice(...args());
+    expect(status).toBe(2);
+    expect(stderr).toContain(says);
+    expect(readdirSync(scratch).toSorted()).toEqual(['new', 'old']);
+  });
+});

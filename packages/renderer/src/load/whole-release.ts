@@ -1,0 +1,68 @@
+import { readFileSync } from 'node:fs';
+import {
+  fileDigest,
+  isProblem,
+  openingFile,
+  openingSignatureFile,
+  type Problem,
+  readRelease,
+  type Release,
+  releaseFile,
+  sumsFile,
+  sumsMisfit,
+  wavesFile,
+} from '@sluice/bundle';
+import { readReleaseDirectory } from './release.ts';
+
+/** A release whose files are those that its `SHA256SUMS` names. Who signed it was not asked. */
+export interface WholeRelease {
+  readonly release: Release;
+  /** Path → text of every file, also those that only a release has. */
+  readonly files: ReadonlyMap<string, string>;
+}
+
+/**
+ * Reads a release with everything that travels with it.
+ * @returns the release, or `RELEASE_INVALID`
+ * @throws what the file system throws
+ */
+export function readWholeRelease(dir: string): WholeRelease | Problem {
+  const directory = readReleaseDirectory(dir);
+  if ('code' in directory) return directory;
+  const { sums, release: text, waves, signatures } = directory;
+  const misfit = sumsMisfit(sums, directory.digests) ?? notText(directory.files, directory.digests);
+  if (misfit !== undefined) return invalid(dir, `its files are not those of SHA256SUMS: ${misfit}`);
+  const release = readRelease(text);
+  if (isProblem(release)) return release;
+  const files = new Map([...directory.files, ...signatures, [releaseFile, text], [sumsFile, sums]]);
+  if (waves !== undefined) files.set(wavesFile, waves);
+  for (const name of [openingFile, openingSignatureFile]) {
+    const opening = readIfThere(`${dir}/${name}`);
+    if (opening !== undefined) files.set(name, opening);
+  }
+  return { release, files };
+}
+
+/** Bytes that are no UTF-8 would travel as others. */
+function notText(files: ReadonlyMap<string, string>, digests: ReadonlyMap<string, string>): string | undefined {
+  const odd = [...files].find(([path, text]) => fileDigest(text) !== digests.get(path));
+  return odd && `${odd[0]} is not UTF-8`;
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function invalid(dir: string, why: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot read ${dir} as a release: ${why}`,
+    hint: 'Fetch it again; if that does not help, make it again with `sluice release`',
+  };
+}
