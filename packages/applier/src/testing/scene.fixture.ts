@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { sysctlKeys } from '@sluice/bundle';
 import { DiskJournal } from '../journal/journal.ts';
@@ -27,7 +27,7 @@ export interface Scene {
 /** A node as `start` says, before Sluice. */
 export function scene(start: FakeStart = {}): Scene {
   const kernel = new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])), ...start });
-  const directory = mkdtempSync(`${tmpdir()}/sluiced-test-`);
+  const directory = mkdtempSync(`${existsSync('/dev/shm') ? '/dev/shm' : tmpdir()}/sluiced-test-`);
   const self: Scene = {
     kernel,
     layout: 'flat',

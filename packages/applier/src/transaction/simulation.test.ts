@@ -1,24 +1,38 @@
-import { deepEqual, doesNotMatch, equal, match } from 'node:assert/strict';
+import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict';
+import type { FamilyProgram } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { DiskJournal } from '../journal/journal.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { NodeState } from '../rollout/state.ts';
-import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Troubles, World } from '../testing/world.fixture.ts';
+import type { Offers } from './offers.ts';
+import { isService, readService } from './service.ts';
 
 /**
  * Histories of a machine by chance: releases, processes that end at any call, tools that fail, calls that take long, boots, hours that
- * pass, somebody who empties a chain. A seed says all of it: `SLUICE_SEED=7 vitest run --project unit simulation` plays one again.
+ * pass, somebody who empties a chain, endpoints that come during a trial. A seed says all of it: `SLUICE_SEED=7 vitest run --project unit simulation` plays one again.
  */
 const only = process.env['SLUICE_SEED'];
-const count = process.env['SLUICE_SOAK'] ? 5_000 : 150;
+const count = process.env['SLUICE_SOAK'] ? 5_000 : 80;
 const first = only === undefined ? Math.floor(Math.random() * 1e9) : Number(only);
 const seeds = Array.from({ length: only === undefined ? count : 1 }, (_, n) => first + n);
 
 const foreign = '*nat\n:CNI-X - [0:0]\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\n-A CNI-X -j RETURN\nCOMMIT\n';
-const services = (web: readonly number[], cart: readonly number[]): Map<string, string> =>
-  sampleBundle({ services: { 'shop/web': web, 'shop/cart': cart }, families: ['ipv4', 'ipv6'] });
-const bundles = [services([1], [2]), services([3, 4], [2]), services([1], []), services([5], [6, 7])];
+/** The last part of an endpoint's address by the name of its Service: two stay, the third one differs. */
+type Pods = Readonly<Record<string, number>>;
+const firstPods: Pods = { 'shop/web': 10, 'shop/cart': 20, 'shop/new': 30 };
+const shapes: readonly (readonly string[])[] = [
+  ['shop/web'],
+  ['shop/web', 'shop/cart'],
+  ['shop/web', 'shop/cart', 'shop/new'],
+  ['shop/cart', 'shop/web'],
+];
+const bundleOf = (pods: Pods): Map<string, string> => {
+  const services = Object.entries(pods).map(([name, pod]) => [name, [...own(name), pod]] as const);
+  return sampleBundle({ services: Object.fromEntries(services), families: ['ipv4', 'ipv6'] });
+};
+const own = (name: string): readonly number[] => [firstPods[name] ?? 0, (firstPods[name] ?? 0) + 1];
 
 /** Mulberry32. */
 function chances(seed: number): () => number {
@@ -44,6 +58,10 @@ class History {
   readonly #world: World;
   /** Whether somebody else, or a boot, changed the kernel since it was last as it should be. */
   #disturbed = false;
+  /** Whether the process at hand meets no troubles but those of health and of time. */
+  #isCalm = true;
+  /** The endpoints that each Service may have now. */
+  readonly #pods = new Map<string, readonly number[]>();
   readonly #layout: 'tree' | 'flat';
   /** Moments at which packets met two programs. Not thrown where they are seen: the transaction would take it for a refusal. */
   readonly #seen: string[] = [];
@@ -73,8 +91,10 @@ class History {
     const refusing = this.#chance() < 0.3 ? this.#chance() * 0.3 : 0;
     const sick = this.#chance() < 0.3 ? this.#chance() : 0;
     const slow = this.#chance() < 0.2 ? 0.1 : 0;
+    const diesAt = this.#chance() < 0.6 ? this.#below(60) : undefined;
+    this.#isCalm = diesAt === undefined && refusing === 0;
     return {
-      diesAt: this.#chance() < 0.6 ? this.#below(45) : undefined,
+      diesAt,
       fault: this.#chance() < 0.5 ? 'before' : 'after',
       refuses: () => this.#chance() < refusing,
       healthy: () => this.#chance() >= sick,
@@ -96,16 +116,63 @@ class History {
     await this.#put();
   }
 
-  /** One process tries a release. */
+  /** One process tries a release, and endpoints come meanwhile. */
   async #put(): Promise<void> {
     const { keeper, journal } = this.#world.start(this.#troubles(), (seen) => this.#moment(seen));
     const before = journal.standing?.version;
-    const files = bundles[this.#below(bundles.length)] as Map<string, string>;
-    const outcome: Outcome | undefined = await keeper.put(files, true).catch(() => undefined);
+    const offered = [this.#somePods()];
+    const outcome: Outcome | undefined = await keeper
+      .put(bundleOf(offered[0] as Pods), true, this.#offers(offered))
+      .catch(() => undefined);
     deepEqual(this.#seen, []);
     // What it says is what the journal says.
     if (outcome?.kind === 'confirmed') equal(journal.standing?.version, outcome.generation.version);
     if (outcome?.kind === 'rolled-back' && before !== undefined) equal(journal.standing?.version, before);
+    this.#remember(offered);
+  }
+
+  /** Where nothing went wrong but health, the newest endpoints count; else also older ones: they were those before. */
+  #remember(offered: readonly Pods[]): void {
+    const newest = new Map(offered.flatMap((pods) => Object.entries(pods)));
+    const all = Map.groupBy(
+      offered.flatMap((pods) => Object.entries(pods)),
+      ([name]) => name,
+    );
+    for (const [name, pod] of newest) {
+      const others = [...(this.#pods.get(name) ?? []), ...(all.get(name) ?? []).map(([, one]) => one)];
+      this.#pods.set(name, this.#isCalm ? [pod] : others);
+    }
+  }
+
+  #holdsNewest({ families }: NodeState): void {
+    for (const [name, pods] of this.#pods) {
+      for (const [chain] of families.ipv4?.nat.chains ?? []) {
+        if (!isService(chain) || !chain.includes(hash16(name))) continue;
+        const { endpoints } = readService(chain, (families.ipv4 as FamilyProgram).nat);
+        const [pod] = [...endpoints].flatMap((one) => pods.find((known) => one === `10.244.0.${known + 1}:8080`) ?? []);
+        ok(pod !== undefined, `${name} has ${[...endpoints].join()}, not the newest of ${pods.join()}`);
+      }
+    }
+  }
+
+  /** One endpoint of each Service is another one, as far as chance says. */
+  #somePods(): Pods {
+    const names = shapes[this.#below(shapes.length)] as readonly string[];
+    return Object.fromEntries(names.map((name) => [name, 100 + this.#below(100)]));
+  }
+
+  /** @param offered gets what was looked at */
+  #offers(offered: Pods[]): Offers {
+    let left = this.#below(4);
+    return {
+      arrival: () => (left > 0 && this.#chance() < 0.7 ? Promise.resolve() : new Promise(() => undefined)),
+      look: async () => {
+        left--;
+        const pods = this.#somePods();
+        offered.push(pods);
+        return bundleOf(pods);
+      },
+    };
   }
 
   /** After every change: packets meet one program, and never another nat than filter. */
@@ -133,6 +200,7 @@ class History {
     match(save, /^-A POSTROUTING -s 10\.244\.0\.0\/16 -j CNI-X$/m);
     doesNotMatch(save, /--match-set/);
     if (journal.standing) deepEqual(ownChains(save), namesOf(journal.standing.state));
+    if (journal.standing && journal.standing.number > 0) this.#holdsNewest(journal.standing.state);
   }
 }
 

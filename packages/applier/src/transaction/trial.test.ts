@@ -1,0 +1,135 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { afterEach, describe, expect, test } from 'vitest';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+import type { Offers } from './offers.ts';
+
+let node: Scene = scene();
+afterEach(() => node.end());
+
+type Services = Readonly<Record<string, readonly number[]>>;
+const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
+const old: Services = { 'shop/web': [1, 2], 'shop/cart': [3] };
+/** A release: it brings a Service. */
+const release: Services = { ...old, 'shop/new': [6] };
+
+/** Bundles that arrive during a trial, one after the other. */
+function arriving(...bundles: readonly BundleFiles[]): Offers {
+  const left = [...bundles];
+  return {
+    arrival: () => (left.length > 0 ? Promise.resolve() : new Promise(() => undefined)),
+    look: async () => left.shift(),
+  };
+}
+
+/** The last parts of the addresses that nat leads to, each once. */
+const endpoints = (): readonly number[] =>
+  [
+    ...new Set(
+      node.kernel
+        .save('ipv4')
+        .match(/(?<=--to-destination 10\.244\.0\.)\d+/g)
+        ?.map((n) => Number(n) - 1),
+    ),
+  ].toSorted((a, b) => a - b);
+
+/** A clock that goes on with every sleep, so that a trial lasts some rounds. */
+function clock() {
+  let now = 0;
+  const sleep = async (ms: number): Promise<void> => {
+    now += ms;
+    for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+  };
+  return { now: () => now, bootMs: () => now, sleep };
+}
+const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
+
+describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
+  const start = async () => {
+    node = scene();
+    node.layout = layout;
+    const first = await node.start({}, { clock: clock() });
+    await first.keeper.put(bundle(old), false);
+    return node.start({ probation }, { clock: clock() });
+  };
+
+  test('an update during a trial is in the kernel before the trial ends, and confirmed with it', async () => {
+    const { keeper, journal } = await start();
+    const seen: (readonly number[])[] = [];
+    node.health = () => (seen.push(endpoints()), true);
+    const newer = bundle({ ...release, 'shop/web': [1, 7] });
+    const outcome = await keeper.put(bundle(release), false, arriving(newer));
+    expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 2, revision: 1 } });
+    expect(seen).toContainEqual([1, 3, 6, 7]);
+    expect(endpoints()).toEqual([1, 3, 6, 7]);
+    expect(await keeper.settle()).toBe(0);
+    expect((await keeper.put(newer, false)).kind).toBe('same');
+    expect(journal.open).toBeUndefined();
+  });
+
+  test.each([
+    ['an update of the release', { ...release, 'shop/web': [1, 7] }, [1, 3, 7]],
+    ['two Services', { ...release, 'shop/web': [1, 2, 7], 'shop/cart': [8] }, [1, 2, 7, 8]],
+    ['a newer release, which waits', { ...old, 'shop/web': [1, 7], 'shop/other': [5] }, [1, 3, 7]],
+    ['more than may change at once', { ...release, 'shop/web': [7, 8], 'shop/cart': [9] }, [1, 2, 9]],
+  ])('a release that fails leaves the old one with the newest endpoints: %s', async (_title, services, expected) => {
+    const { keeper, journal } = await start();
+    let asked = 0;
+    node.health = () => asked++ < 3;
+    expect((await keeper.put(bundle(release), false, arriving(bundle(services)))).kind).toBe('rolled-back');
+    expect(endpoints()).toEqual(expected);
+    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(await keeper.settle()).toBe(0);
+    // The next process finds the same.
+    expect(await (await node.start()).keeper.settle()).toBe(0);
+    expect(endpoints()).toEqual(expected);
+  });
+
+  test('the endpoints that a release brings stay when it is taken back, and go in while it is not tried', async () => {
+    const { keeper, journal } = await start();
+    let asked = 0;
+    node.health = () => asked++ < 1;
+    expect((await keeper.put(bundle({ ...release, 'shop/web': [1, 7] }), false)).kind).toBe('rolled-back');
+    expect(endpoints()).toEqual([1, 3, 7]);
+    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect((await keeper.put(bundle({ ...release, 'shop/web': [7, 8] }), false)).kind).toBe('refused');
+    expect(endpoints()).toEqual([3, 7, 8]);
+    expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
+  });
+
+  test.each(['before', 'after'] as const)(
+    'whenever the process ends %s a call, the next one ends on a program that was meant, with endpoints that were offered',
+    async (fault) => {
+      const newer = bundle({ ...release, 'shop/web': [1, 7] });
+      const meant = [
+        [1, 2, 3],
+        [1, 3, 7],
+        [1, 2, 3, 6],
+        [1, 3, 6, 7],
+      ];
+      const met = new Set<string>();
+      for (let at = 0; ; at++) {
+        await start();
+        const countdown = new Countdown(at, fault);
+        const plain = await node.start();
+        const ports = {
+          kernel: mortalKernel(node.kernel, countdown),
+          journal: mortalJournal(plain.journal, countdown),
+          clock: clock(),
+        };
+        const mortal = await node.start({ probation }, ports);
+        await mortal.keeper.put(bundle(release), true, arriving(newer)).catch(() => undefined);
+        if (countdown.calls <= at) break;
+        const next = await node.start();
+        await next.keeper.recover();
+        expect(await next.keeper.settle()).toBe(0);
+        expect(meant).toContainEqual(endpoints());
+        met.add(endpoints().join());
+        node.end();
+      }
+      // The old release with its own endpoints, the same with the newest, and the new one.
+      expect([...met]).toEqual(expect.arrayContaining(['1,2,3', '1,3,7', '1,3,6,7']));
+    },
+  );
+});
