@@ -33,6 +33,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/program': ['applier/commands', 'applier/rollout', 'applier/version'],
   'applier/version': [],
   'applier/commands': [
+    'applier/archive',
     'applier/config',
     'applier/daemon',
     'applier/health',
@@ -65,6 +66,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/store': ['applier/ipvs', 'applier/rollout', 'bundle'],
   'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
+  'applier/archive': ['applier/inbox', 'applier/kernel', 'applier/store', 'bundle'],
   'applier/health': ['applier/limits', 'bundle'],
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],

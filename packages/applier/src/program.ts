@@ -98,6 +98,17 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .action((dir: string, options) =>
       finish(async () => (await import('./commands/apply.ts')).apply(dir, options, terminal)),
     );
+  examples(onNode(program.command('import').argument('<FILE>', 'an archive that `sluice pack` wrote')), [
+    'sluiced import /media/stick/node-a.tar.zst',
+    'sluiced import node-a.tar.zst && sluiced apply /etc/sluice/rendered      # where no daemon runs',
+  ])
+    .summary('place a release that came as an archive where the daemon looks')
+    .description(
+      'Checks an archive as the daemon checks releases, and makes it what the bundle directory of the config is, at once.',
+    )
+    .action((file: string, options) =>
+      finish(async () => (await import('./commands/import.ts')).importArchive(file, options, terminal)),
+    );
   examples(onNode(program.command('boot')), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
     .summary('put the confirmed rules back after a boot')
     .description(

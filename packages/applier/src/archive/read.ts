@@ -1,0 +1,69 @@
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { type Archive, archiveLimits, type Problem, readArchive } from '@sluice/bundle';
+import { descend } from '../inbox/descend.ts';
+import { walk } from '../inbox/read.ts';
+import { InboxError } from '../inbox/trust.ts';
+
+/**
+ * Reads an archive from a file. Nothing in it is believed yet.
+ * @returns the archive, `ARCHIVE_INVALID`, or `INPUT_UNREADABLE`
+ */
+export function readArchiveFile(path: string): Archive | Problem {
+  try {
+    // A pipe in its place must not make anybody wait.
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    try {
+      const stats = fstatSync(fd);
+      if (!stats.isFile()) return unreadable(path, 'it is no regular file');
+      if (stats.size > archiveLimits.archiveBytesMax)
+        return unreadable(path, `it is larger than ${archiveLimits.archiveBytesMax} bytes`);
+      return readArchive(path, readUpTo(fd, stats.size));
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    return unreadable(path, (error as Error).message);
+  }
+}
+
+/** A file that grows while it is read is read as far as it was long. */
+function readUpTo(fd: number, size: number): Buffer {
+  const bytes = Buffer.allocUnsafe(size);
+  let length = 0;
+  while (length < size) {
+    const read = readSync(fd, bytes, length, size - length, length);
+    if (read === 0) break;
+    length += read;
+  }
+  return bytes.subarray(0, length);
+}
+
+/**
+ * The files of a directory that may hold a release. Who may write there is not asked: of a base only those files are used whose
+ * digests the new release names.
+ * @returns path → text, or undefined when there is no such directory, or it holds what nobody reads
+ */
+export function readPlaced(path: string): ReadonlyMap<string, string> | undefined {
+  try {
+    const top = descend(path, undefined);
+    try {
+      const files = new Map<string, string>();
+      walk(top, undefined, (file) => void files.set(file.path, file.read().bytes.toString('utf8')));
+      return files;
+    } finally {
+      top.close();
+    }
+  } catch (error) {
+    if (error instanceof InboxError || (error as NodeJS.ErrnoException).code !== undefined) return undefined;
+    throw error;
+  }
+}
+
+function unreadable(path: string, why: string): Problem {
+  return {
+    code: 'INPUT_UNREADABLE',
+    level: 'error',
+    message: `Cannot read the archive ${path}: ${why}`,
+    hint: 'Name a file that `sluice pack` wrote',
+  };
+}

@@ -1,0 +1,254 @@
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  changesSince,
+  makeRelease,
+  printArchive,
+  printRelease,
+  type Release,
+  signatureFile,
+  sumsOf,
+} from '@sluice/bundle';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { Inbox } from '../inbox/inbox.ts';
+import { trustOf } from '../inbox/trust.ts';
+import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { gateOf } from './gate.ts';
+import { importArchive } from './import.ts';
+import { loadConfig, tellError } from './terminal.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluiced-import-'));
+const at = (name: string): string => join(scratch, name);
+const bundle = at('node/rendered');
+const store = `${bundle}.releases`;
+const archive = at('a.tar.zst');
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+for (const name of ['alice', 'mallory'])
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', at(name)]);
+const key = readFileSync(at('alice.pub'), 'utf8').split(' ').slice(0, 2).join(' ');
+writeFileSync(at('allowed_signers'), `alice namespaces="sluice-release" ${key}\n`, { mode: 0o644 });
+const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n';
+writeFileSync(
+  at('sluiced.yaml'),
+  `${head}node: ${sampleNode}\nbundle: ${bundle}\nstate: ${at('state')}\nsignatures: { allowedSigners: ${at('allowed_signers')} }\n`,
+);
+
+beforeEach(() => {
+  for (const name of ['node', 'state', 'a.tar.zst']) rmSync(at(name), { recursive: true, force: true });
+  mkdirSync(at('node'));
+});
+
+/** All files of a signed release. */
+function release(serial: number, endpoints: readonly number[] = [1], by = 'alice'): Map<string, string> {
+  const files = sampleBundle({ services: { 'shop/web': endpoints, 'shop/api': [7] } });
+  return signed(files, serial, by);
+}
+
+function signed(
+  files: Map<string, string>,
+  serial: number,
+  by: string,
+  change: (made: Release) => Release = (made) => made,
+): Map<string, string> {
+  const made = makeRelease(files, { serial, source: 'c'.repeat(40) });
+  if (!('serial' in made)) throw new Error(JSON.stringify(made));
+  const text = printRelease(change(made));
+  const sums = sumsOf(files, text);
+  const args = ['-Y', 'sign', '-q', '-n', 'sluice-release', '-f', at(by)];
+  const signature = execFileSync('/usr/bin/ssh-keygen', args, { input: sums, encoding: 'utf8' });
+  return new Map([...files, ['release.yaml', text], ['SHA256SUMS', sums], [signatureFile(), signature]]);
+}
+
+function write(files: ReadonlyMap<string, string>, base?: ReadonlyMap<string, string>): void {
+  const made = base === undefined ? { files } : changesSince(files, base.get('SHA256SUMS') as string);
+  if (typeof made === 'string') throw new Error(made);
+  writeFileSync(archive, printArchive(made));
+}
+
+async function bring(...more: readonly ReadonlyMap<string, string>[]): Promise<{ status: number; said: string }> {
+  if (more[0]) write(more[0], more[1]);
+  let said = '';
+  const terminal = { out: (text: string) => void (said += text), err: (text: string) => void (said += text) };
+  try {
+    return { status: await importArchive(archive, { config: at('sluiced.yaml') }, terminal), said };
+  } catch (error) {
+    return { status: tellError(error, terminal), said };
+  }
+}
+
+/** What the daemon says of the directory. */
+async function seen(): Promise<string> {
+  const config = loadConfig({ config: at('sluiced.yaml') });
+  const arrival = await new Inbox(bundle, sampleNode, Date.now, trustOf(undefined), gateOf(config, true)).look();
+  if (arrival.kind === 'refused') return arrival.problems.map(({ code }) => code).join();
+  return arrival.kind === 'absent' ? 'absent' : `serial ${arrival.release?.serial}`;
+}
+const inStore = (): readonly string[] =>
+  readdirSync(store)
+    .filter((name) => name !== 'lock')
+    .map((name) => name.replace(/-[0-9a-f]{12}/, ''))
+    .toSorted();
+
+describe('sluiced import', () => {
+  test('places a release where the daemon takes it, with links that lead to it', async () => {
+    expect(await bring(release(5))).toMatchObject({
+      status: 0,
+      said: expect.stringContaining(`${bundle}: release 5 of test, signed by alice\n`),
+    });
+    expect(await seen()).toBe('serial 5');
+    expect(readlinkSync(bundle)).toMatch(/^rendered\.releases\/5-[0-9a-f]{12}$/);
+    expect(readdirSync(at('node')).toSorted()).toEqual(['rendered', 'rendered.releases']);
+  });
+
+  test('places the next one in its stead, keeps the former and removes older ones', async () => {
+    for (const serial of [5, 6, 7]) await bring(release(serial, [serial]));
+    expect(await seen()).toBe('serial 7');
+    expect(inStore()).toEqual(['6', '7']);
+  });
+
+  test('lays changes over the release that is there', async () => {
+    const [old, fresh] = [release(5), release(6, [1, 2])];
+    await bring(old);
+    expect(await bring(fresh, old)).toMatchObject({ status: 0 });
+    expect(await seen()).toBe('serial 6');
+    for (const [path, text] of fresh) expect(readFileSync(join(bundle, path), 'utf8')).toBe(text);
+  });
+
+  test('says so when it was there, and mends what was damaged since', async () => {
+    await bring(release(5));
+    expect(await bring()).toMatchObject({ status: 0, said: expect.stringContaining('as it was') });
+    expect(inStore()).toEqual(['5']);
+    truncateSync(join(bundle, 'cluster.yaml'));
+    expect(await seen()).toBe('BUNDLE_INCOMPLETE');
+    expect(await bring()).toMatchObject({ status: 0 });
+    expect(await seen()).toBe('serial 5');
+  });
+
+  test('replaces a release that lay there as a plain directory, and keeps that', async () => {
+    for (const [path, text] of release(4)) {
+      mkdirSync(join(bundle, path, '..'), { recursive: true });
+      writeFileSync(join(bundle, path), text);
+    }
+    expect(await seen()).toBe('serial 4');
+    expect(await bring(release(5))).toMatchObject({ status: 0 });
+    expect(await seen()).toBe('serial 5');
+    expect(inStore()).toEqual(['5', 'before-import.1']);
+  });
+
+  test('follows a link of somebody else by replacing the link alone', async () => {
+    mkdirSync(at('elsewhere/kept'), { recursive: true });
+    symlinkSync(at('elsewhere'), bundle);
+    expect(await bring(release(5))).toMatchObject({ status: 0 });
+    expect(existsSync(at('elsewhere/kept'))).toBe(true);
+    rmSync(at('elsewhere'), { recursive: true });
+  });
+
+  test('makes files that only their owner may write, whatever the umask', async () => {
+    const before = process.umask(0);
+    try {
+      await bring(release(5));
+    } finally {
+      process.umask(before);
+    }
+    expect(await seen()).toBe('serial 5');
+    expect(lstatSync(join(bundle, 'cluster.yaml')).mode & 0o777).toBe(0o644);
+  });
+});
+
+const foreign = (): Map<string, string> => {
+  const files = sampleBundle();
+  const text = files.get(`nodes/${sampleNode}/node.yaml`) as string;
+  files.delete(`nodes/${sampleNode}/node.yaml`);
+  return signed(files.set('nodes/node-z/node.yaml', text), 5, 'alice');
+};
+const without = (path: string): Map<string, string> => {
+  const files = release(5);
+  files.delete(path);
+  return files;
+};
+/** What a signer says of the node's rules is wrong, by mistake or not. */
+const lying = (): Map<string, string> =>
+  signed(sampleBundle(), 5, 'alice', (made) => ({
+    ...made,
+    nodes: { [sampleNode]: { profile: 'default', version: '0'.repeat(16) } },
+  }));
+
+const refused: readonly [title: string, prepare: () => void, says: string][] = [
+  ['something that is no archive', () => writeFileSync(archive, 'x'), 'ARCHIVE_INVALID'],
+  ['a file that is not there', () => {}, 'INPUT_UNREADABLE'],
+  ['a directory', () => mkdirSync(archive), 'INPUT_UNREADABLE'],
+  ['a pipe, which would wait for ever', () => execFileSync('mkfifo', [archive]), 'INPUT_UNREADABLE'],
+  ['a huge file without content', () => (writeFileSync(archive, ''), truncateSync(archive, 2 ** 31)), 'larger than'],
+  ['an archive without a release', () => write(sampleBundle()), 'SHA256SUMS is missing'],
+  ['a release that nobody signed', () => write(without('SHA256SUMS.sig')), 'RELEASE_UNSIGNED'],
+  ['a release of somebody else', () => write(release(5, [1], 'mallory')), 'RELEASE_UNSIGNED'],
+  ['a changed byte', () => write(release(5).set('cluster.yaml', 'x\n')), 'cluster.yaml has another digest'],
+  ['a file that is missing', () => write(without('profiles/default/profile.yaml')), 'is named and not there'],
+  ['a file too many', () => write(release(5).set('nodes/node-b/node.yaml', 'x\n')), 'does not name'],
+  ['an archive for another node', () => write(foreign()), 'RELEASE_ELSEWHERE'],
+  ['an archive without the file of the node', () => write(without(`nodes/${sampleNode}/node.yaml`)), 'is not for'],
+  ['rules that are not those that release.yaml names', () => write(lying()), 'release.yaml says 0000'],
+  ['changes without their base', () => write(release(6), release(5)), 'ARCHIVE_BASE'],
+];
+
+describe('sluiced import refuses, and leaves everything as it was:', () => {
+  test.each(refused)('%s', async (_title, prepare, says) => {
+    prepare();
+    const { status, said } = await bring();
+    expect(status).toBeGreaterThan(1);
+    expect(said).toContain(says);
+    expect(await seen()).toBe('absent');
+    expect(existsSync(at('state/release.json'))).toBe(false);
+    expect(existsSync(store) ? inStore() : []).toEqual([]);
+  });
+
+  test('changes that are for another release than the one that is there', async () => {
+    await bring(release(5));
+    expect(await bring(release(7, [7]), release(6, [6]))).toMatchObject({
+      status: 3,
+      said: expect.stringContaining('ARCHIVE_BASE'),
+    });
+    expect(await seen()).toBe('serial 5');
+  });
+
+  test('changes of which the base was damaged on the node', async () => {
+    const [old, fresh] = [release(5), release(6, [1, 2])];
+    await bring(old);
+    truncateSync(join(bundle, 'cluster.yaml'));
+    expect(await bring(fresh, old)).toMatchObject({ status: 3, said: expect.stringContaining('cluster.yaml') });
+    expect(inStore()).toEqual(['5']);
+  });
+
+  test('an older release than the node has accepted', async () => {
+    await bring(release(5));
+    await seen();
+    expect(await bring(release(4))).toMatchObject({ status: 3, said: expect.stringContaining('RELEASE_SERIAL') });
+    expect(await seen()).toBe('serial 5');
+  });
+
+  test.each([
+    ['a Git work tree', () => mkdirSync(join(bundle, '.git'), { recursive: true })],
+    ['a link to a Git work tree', () => (mkdirSync(at('node/w/.git'), { recursive: true }), symlinkSync('w', bundle))],
+    ['what sluice render wrote', () => writeBundle(bundle, sampleBundle())],
+    ['a file', () => writeFileSync(bundle, 'x')],
+  ])('to put a release in the place of %s', async (_title, prepare) => {
+    prepare();
+    const before = lstatSync(bundle).ino;
+    expect(await bring(release(5))).toMatchObject({ status: 3, said: expect.stringContaining('OUTPUT_NOT_A_BUNDLE') });
+    expect(lstatSync(bundle).ino).toBe(before);
+  });
+});

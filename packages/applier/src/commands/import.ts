@@ -1,0 +1,84 @@
+import { isProblem, layOver, type Problem } from '@sluice/bundle';
+import { type Checked, checkRelease } from '../archive/check.ts';
+import { makeStore, mayPlace, place, type Placed, storeOf } from '../archive/place.ts';
+import { readArchiveFile, readPlaced } from '../archive/read.ts';
+import type { Config } from '../config.ts';
+import { type Lock, takeLock } from '../journal/lock.ts';
+import { runChildren } from '../kernel/run.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { StateError } from '../store/state-error.ts';
+import { gateOf } from './gate.ts';
+import { CommandError, type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
+
+/**
+ * `sluiced import FILE`: checks a release that came as an archive and makes it what the bundle directory is. Nothing is accepted by
+ * that: the daemon, or `sluiced apply`, checks it again and does the rest.
+ */
+export async function importArchive(file: string, options: CommonOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const archive = readArchiveFile(file);
+  if (isProblem(archive)) throw new CommandError([archive]);
+  const occupied = mayPlace(config.bundle);
+  if (occupied) throw new CommandError([occupied], exitCodes.refused);
+  await writing(config.bundle, async () => makeStore(config.bundle));
+  const lock = lockStore(config.bundle);
+  try {
+    const files = layOver(archive, archive.base === undefined ? undefined : readPlaced(config.bundle));
+    if (isProblem(files)) throw new CommandError([files], exitCodes.refused);
+    const checked = await checkRelease(files, config.node, gateOf(config, false));
+    if ('problems' in checked) throw new CommandError(checked.problems, exitCodes.refused);
+    tellProblems(checked.alarms, terminal);
+    terminal.out(describe(checked, await placeRelease(config, checked, files), config));
+    return exitCodes.done;
+  } finally {
+    lock.release();
+  }
+}
+
+async function placeRelease(
+  { bundle }: Config,
+  { release, digest }: Checked,
+  files: ReadonlyMap<string, string>,
+): Promise<Placed> {
+  const name = `${release.serial}-${digest.slice(0, 12)}`;
+  const placed = await writing(bundle, () => place(bundle, name, files, runChildren()));
+  if (isProblem(placed)) throw new CommandError([placed], exitCodes.refused);
+  return placed;
+}
+
+/** Two imports at once would remove each other's files. */
+function lockStore(bundle: string): Lock {
+  try {
+    return takeLock(storeOf(bundle));
+  } catch (error) {
+    if (!(error instanceof StateError)) throw error;
+    const locked = error.code === 'NODE_LOCKED';
+    const hint = locked ? 'Wait until the other `sluiced import` has ended' : error.hint;
+    const message = locked ? `Cannot import: another import works on ${bundle}` : error.message;
+    throw new CommandError([{ code: error.code, level: 'error', message, hint }], exitCodes.refused);
+  }
+}
+
+async function writing<T>(bundle: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new CommandError([unwritable(bundle, message)], exitCodes.refused);
+  }
+}
+
+function unwritable(bundle: string, why: string): Problem {
+  return {
+    code: 'OUTPUT_UNWRITABLE',
+    level: 'error',
+    message: `Cannot place the release at ${bundle}: ${why}`,
+    hint: 'See who may write there and how much room is left; what was there still is. Then run it again',
+  };
+}
+
+function describe({ release, accepted }: Checked, { directory, same }: Placed, { bundle }: Config): string {
+  const by = accepted ? `signed by ${accepted.signers.join(', ')}` : 'signatures are not required';
+  return `${bundle}: release ${release.serial} of ${release.cluster}, ${by}${same ? ', as it was' : ''}\n  in ${directory}\n`;
+}
