@@ -111,3 +111,40 @@ test.each(['old', 'new'] as const)(
     expect(flows.map(({ destination }) => destination.address)).toContain('192.168.3.0');
   },
 );
+
+/** The port http of shop/web under another name, as a manifest and its EndpointSlices would have it after a rename. */
+const renamed = (text: string): string =>
+  text.replaceAll('shop/web:http', 'shop/web:web').replaceAll(/^(# .*)\bhttp\b/gm, '$1web');
+
+test('a port that is only called otherwise is one change, and no traffic changes', () => {
+  const diff = diffOf(balancer, edited(balancer, web, renamed));
+  expect(diff.services.map(({ changes }) => changes)).toEqual([
+    [{ what: 'port', old: 'shop/web:http 80/TCP', new: 'shop/web:web 80/TCP' }],
+  ]);
+  expect(diff.flows).toEqual([]);
+  expect(verdictText(diff)).toBe('1 Service changes, nothing loses its last endpoint');
+});
+
+test('a port that loses its endpoints under another name is said to', () => {
+  const empty = `# shop/web LoadBalancer
+# 10.96.0.30: web 80/TCP node port 30090
+# load-balancer address 203.0.113.9
+# load-balancer source range 198.51.100.0/25
+*filter
+-A KUBE-SERVICES -m comment --comment "shop/web:web has no endpoints" -m tcp -p tcp -d 10.96.0.30 --dport 80 -j REJECT
+-A KUBE-EXTERNAL-SERVICES -m comment --comment "shop/web:web has no endpoints" -m tcp -p tcp -d 203.0.113.9 --dport 80 -j REJECT
+-A KUBE-EXTERNAL-SERVICES -m comment --comment "shop/web:web has no endpoints" -m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30090 -j REJECT
+COMMIT
+`;
+  const diff = diffOf(
+    balancer,
+    edited(balancer, web, () => empty),
+  );
+  expect(verdictText(diff)).toBe('1 Service changes, shop/web:web loses its last endpoint');
+  // Neither what its address is nor who may come has changed: the rules without endpoints just do not say so.
+  const said = diff.services.flatMap(({ changes }) =>
+    changes.map(({ what, new: fresh }) => `${what} ${fresh ?? 'gone'}`),
+  );
+  expect(said).not.toContain('address external 203.0.113.9:80');
+  expect(said.filter((text) => text.startsWith('source-range'))).toEqual([]);
+});

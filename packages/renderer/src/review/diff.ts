@@ -14,6 +14,7 @@ import { factsOf, type ServiceFacts } from './facts.ts';
 import { nodesOfProfile } from './flows.ts';
 import { Memory } from './memory.ts';
 import { ReviewStopped } from './node.ts';
+import { portPairs } from './port-pairs.ts';
 import { type ProfileChange, profileChanges } from './profile-changes.ts';
 import { type View, viewOf } from './view.ts';
 import { toolOf, tools } from './tools.ts';
@@ -153,11 +154,9 @@ function factsAt(view: View, { profile, namespace, name, service, family }: Serv
 }
 
 function emptiedPorts(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly string[] {
-  const served = (facts: ServiceFacts | undefined): readonly string[] =>
-    (facts?.ports ?? []).flatMap(({ key, endpoints }) => (endpoints.length > 0 ? [key] : []));
-  if (!fresh) return [];
-  const now = served(fresh);
-  return served(old).filter((key) => !now.includes(key) && fresh.ports.some((port) => port.key === key));
+  return portPairs(old, fresh).flatMap(({ old: was, new: is }) =>
+    was && is && was.endpoints.length > 0 && is.endpoints.length === 0 ? [is.key] : [],
+  );
 }
 
 /** Lines that only one of two files has, whatever their order; nodes with the same changes are one. */

@@ -1,4 +1,5 @@
 import type { AddressFacts, EndpointFacts, PortFacts, ServiceFacts } from './facts.ts';
+import { portPairs } from './port-pairs.ts';
 
 /** One thing about a Service that two bundles say differently. */
 export interface FactChange {
@@ -25,20 +26,17 @@ export interface FactChange {
 
 /** What changes about a Service; nothing when both say the same. @param old absent: the Service is new */
 export function factChanges(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly FactChange[] {
-  const keys = [...new Set([...(old?.ports ?? []), ...(fresh?.ports ?? [])].map(({ key }) => key))].toSorted();
-  const find = (facts: ServiceFacts | undefined, key: string): PortFacts | undefined =>
-    facts?.ports.find((port) => port.key === key);
   return [
     ...(old && fresh ? scalar('type', undefined, old.type, fresh.type) : []),
-    ...keys.flatMap((key) => portChanges(key, find(old, key), find(fresh, key))),
+    ...portPairs(old, fresh).flatMap((pair) => portChanges(pair.old, pair.new)),
   ];
 }
 
-function portChanges(key: string, old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] {
-  const whole = old && fresh ? [] : [change('port', undefined, old?.key, fresh?.key)];
+function portChanges(old: PortFacts | undefined, fresh: PortFacts | undefined): readonly FactChange[] {
+  const key = (fresh ?? old)!.key;
   const both = old !== undefined && fresh !== undefined;
   return [
-    ...whole,
+    ...scalar('port', undefined, old?.key, fresh?.key),
     ...lists('address', key, old?.addresses.map(addressText), fresh?.addresses.map(addressText)),
     ...scalar('node-port', key, portText(old?.nodePort), portText(fresh?.nodePort)),
     ...endpointChanges(key, old?.endpoints ?? [], fresh?.endpoints ?? []),

@@ -1,10 +1,11 @@
 import { compareText, type Family, type RuleFile, type TransportProtocol } from '@sluice/bundle';
-import { type HeaderNote, notesOf } from './header.ts';
+import { type HeaderNote, type HeaderNotes, notesOf } from './header.ts';
 import { portsOf } from './rules.ts';
 
 /**
  * What a bundle says of one Service in one family, on all nodes together. Rules are the truth; the comment block above them
- * gives only what no rule can hold: the type, and where endpoints are.
+ * gives only what no rule holds: the type, where endpoints are, and what a load balancer would do if it had an address and
+ * endpoints.
  */
 export interface ServiceFacts {
   /** `shop/web` */
@@ -61,15 +62,28 @@ export type Policy = 'Cluster' | 'Local';
  */
 export function factsOf(service: string, family: Family, file: RuleFile): ServiceFacts {
   const notes = notesOf(file.header);
-  const ports = portsOf(file, family).map(
-    ({ targets, ...port }): PortFacts => ({
+  const ports = portsOf(file, family).map(({ targets, ...port }): PortFacts => {
+    const addresses = port.addresses.map(({ kind, text }) => ({
+      kind: kind === 'unnamed' ? kindOf(text, notes) : kind,
+      text,
+    }));
+    const isRestricting = targets.length > 0 && addresses.some(({ kind }) => kind === 'load-balancer');
+    return {
       ...port,
+      addresses,
+      sourceRanges: isRestricting ? port.sourceRanges : notes.sourceRanges,
       internalPolicy: port.internalPolicy ?? notes.internalPolicy,
       externalPolicy: port.externalPolicy ?? notes.externalPolicy,
       endpoints: targets.toSorted(compareText).map((text) => endpointOf(text, notes.endpoints)),
-    }),
-  );
+    };
+  });
   return { service, family, ...(notes.type === undefined ? {} : { type: notes.type }), ports };
+}
+
+/** What an address outside of the cluster is to its Service. */
+function kindOf(text: string, { loadBalancerAddresses }: HeaderNotes): AddressFacts['kind'] {
+  const host = text.slice(0, text.lastIndexOf(':')).replaceAll(/[[\]]/g, '');
+  return loadBalancerAddresses.includes(host) ? 'load-balancer' : 'external';
 }
 
 function endpointOf(text: string, notes: readonly HeaderNote[]): EndpointFacts {

@@ -15,7 +15,8 @@ import { hostOf, portOf } from './reach.ts';
 export interface RulePort {
   readonly key: string;
   readonly protocol: TransportProtocol;
-  readonly addresses: readonly AddressFacts[];
+  /** `unnamed`: without endpoints rules do not say what an address outside of the cluster is. */
+  readonly addresses: readonly (Omit<AddressFacts, 'kind'> & { readonly kind: Kind })[];
   readonly nodePort: number;
   readonly healthCheckPort: number;
   readonly targets: readonly string[];
@@ -25,12 +26,14 @@ export interface RulePort {
   readonly sourceRanges: readonly string[];
 }
 
+type Kind = AddressFacts['kind'] | 'unnamed';
+
 /** What kube-proxy's comments call the kinds of addresses. */
 const kinds = { 'cluster IP': 'cluster', 'external IP': 'external', 'loadbalancer IP': 'load-balancer' } as const;
 
 interface Reading {
   readonly protocol: TransportProtocol;
-  readonly addresses: Map<string, AddressFacts['kind']>;
+  readonly addresses: Map<string, Kind>;
   readonly chains: Set<string>;
   nodePort: number;
   healthCheckPort: number;
@@ -95,7 +98,7 @@ function readDispatch(table: string, rule: Rule, family: Family, readings: Map<s
 
 function addAddress(reading: Reading, text: string, says: string, rule: Rule): void {
   const named = kinds[says as keyof typeof kinds];
-  const guessed = rule.chain === 'KUBE-SERVICES' ? 'cluster' : 'external';
+  const guessed = rule.chain === 'KUBE-SERVICES' ? 'cluster' : 'unnamed';
   if (named !== undefined || !reading.addresses.has(text)) reading.addresses.set(text, named ?? guessed);
   if (rule.chain === 'KUBE-PROXY-FIREWALL') reading.addresses.set(text, 'load-balancer');
 }

@@ -77,7 +77,7 @@ export function takenAddresses(question: Question): readonly Found[] {
   return eachService(question, ({ path, facts }) =>
     (['cluster', 'external', 'load-balancer'] as const).flatMap((kind) =>
       hostsOf(facts.ports, [kind]).flatMap((host) => {
-        const owner = ownerOf(host, facts.service, kind);
+        const owner = ownerOf(host, facts.service);
         if (owner === undefined) return [];
         return [
           {
@@ -101,8 +101,8 @@ export function rangesOfOneFamily(question: Question): readonly Found[] {
     const other = others.flatMap((held) => held.facts.ports);
     const isOpen =
       hostsOf(facts.ports, ['load-balancer']).length > 0 && facts.ports.every((port) => port.sourceRanges.length === 0);
-    const isClosed =
-      hostsOf(other, ['load-balancer']).length > 0 && other.some(({ sourceRanges }) => sourceRanges.length > 0);
+    // Whether or not the load balancer has an address of the other family: somebody meant to keep others out.
+    const isClosed = other.some(({ sourceRanges }) => sourceRanges.length > 0);
     if (!isOpen || !isClosed) return [];
     return [
       {

@@ -23,6 +23,7 @@ const nodes = ['a', 'b']
   - name: node-${name}
     addresses: [192.0.2.1${at + 1}, "2001:db8:2::1${at + 1}"]
     podCIDRs: [10.244.${at + 1}.0/24, "fd00:10:244:${at + 1}::/64"]
+    cores: 4
     labels: { topology.kubernetes.io/zone: z${at + 1} }`,
   )
   .join('');

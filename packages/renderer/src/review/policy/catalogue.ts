@@ -64,7 +64,11 @@ export const policyRules = {
   SINGLE_NODE: state('note', 'all endpoints of a port are on one node', 'The port is gone when that node is'),
   SINGLE_ZONE: state('note', 'all endpoints of a port are in one zone', 'The port is gone when that zone is'),
   LAST_ENDPOINT: change('error', 'a port of a Service loses its last endpoint', 'Its traffic is refused from then on'),
-  SERVICE_REMOVED: change('warning', 'a Service with endpoints goes away', 'Clients that still use it fail'),
+  SERVICE_REMOVED: change(
+    'warning',
+    'a Service with endpoints, or a port of one, goes away',
+    'Clients that still use it fail',
+  ),
   ENDPOINTS_CHANGED: change(
     'warning',
     'more than `policy.endpointsChangedPercent` of all endpoints change',
@@ -77,7 +81,7 @@ export const policyRules = {
   ),
   NODE_PORT_OPENED: change(
     'warning',
-    'a node port opens',
+    'a node port opens, or all of them on more addresses',
     'It is open on the addresses of every node of the profile, to everybody who can reach one',
   ),
   AFFINITY_CHANGED: change('warning', 'session affinity changes', 'Clients lose the endpoint that knows them'),

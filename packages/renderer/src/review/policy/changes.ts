@@ -5,6 +5,7 @@ import type { Found } from './finding.ts';
 import { type Held, hostsOf, lineOf } from './held.ts';
 import type { ChangeQuestion } from './question.ts';
 import { nodesOfProfile } from '../flows.ts';
+import { portPairs } from '../port-pairs.ts';
 
 /** A Service in one family, before and after. */
 interface Pair {
@@ -29,30 +30,35 @@ export function pairsOf({ services, base }: ChangeQuestion): readonly Pair[] {
 /** LAST_ENDPOINT and SERVICE_REMOVED */
 export function lostServices(question: ChangeQuestion): readonly Found[] {
   return pairsOf(question).flatMap(({ old, new: fresh }) => {
-    const served = (old?.facts.ports ?? []).filter(({ endpoints }) => endpoints.length > 0);
-    if (old === undefined || served.length === 0) return [];
-    if (fresh === undefined) return [removed(old)];
-    const emptied = served.filter(({ key }) =>
-      fresh.facts.ports.some((port) => port.key === key && port.endpoints.length === 0),
-    );
-    return emptied.map(({ key }) => ({
-      code: 'LAST_ENDPOINT',
-      subject: fresh.facts.service,
-      message: `Cannot take the last endpoint from ${key} (${fresh.facts.family}): its traffic would be refused`,
-      hint: 'Keep an endpoint until nobody uses the port, or remove the Service instead',
-      path: fresh.path,
-      line: 1,
-    }));
+    if (old === undefined) return [];
+    const served = portPairs(old.facts, fresh?.facts).filter((pair) => (pair.old?.endpoints.length ?? 0) > 0);
+    if (fresh === undefined) return served.length === 0 ? [] : [removed(old, old.facts.service)];
+    return served.flatMap(({ old: was, new: is }): readonly Found[] => {
+      if (is === undefined) return [removed(old, was!.key)];
+      return is.endpoints.length > 0 ? [] : [emptied(fresh, is.key)];
+    });
   });
 }
 
-function removed({ facts, profile }: Held): Found {
+function emptied({ facts, path }: Held, port: string): Found {
+  return {
+    code: 'LAST_ENDPOINT',
+    subject: facts.service,
+    message: `Cannot take the last endpoint from ${port} (${facts.family}): its traffic would be refused`,
+    hint: 'Keep an endpoint until nobody uses the port, or remove the Service instead',
+    path,
+    line: 1,
+  };
+}
+
+/** @param what the Service, or one of its ports */
+function removed({ facts, profile }: Held, what: string): Found {
   return {
     code: 'SERVICE_REMOVED',
     subject: facts.service,
-    message: `Cannot tell whether ${facts.service} (${facts.family}) is still used: it goes away with its endpoints`,
+    message: `Cannot tell whether ${what} (${facts.family}) is still used: it goes away with its endpoints`,
     hint: 'Take its endpoints away first and see who complains, or waive it',
-    // The Service has no file any more; what is left of it is its profile.
+    // The Service may have no file any more; what is left of it is its profile.
     path: `profiles/${profile}/profile.yaml`,
     line: 1,
   };
@@ -105,9 +111,10 @@ function messageOf({ what, port, old, new: fresh }: FactChange, nodes: number): 
 export function widenedRanges(question: ChangeQuestion): readonly Found[] {
   return pairsOf(question).flatMap(({ old, new: fresh }) => {
     if (!old || !fresh) return [];
-    return fresh.facts.ports.flatMap((port) => {
-      const before = old.facts.ports.find(({ key }) => key === port.key)?.sourceRanges ?? [];
-      if (before.length === 0 || hostsOf([port], ['load-balancer']).length === 0) return [];
+    return portPairs(old.facts, fresh.facts).flatMap(({ old: was, new: port }) => {
+      // The ranges of a Service are those of all its ports, also of one that it gets now.
+      const before = (was ?? old.facts.ports[0])?.sourceRanges ?? [];
+      if (port === undefined || before.length === 0 || hostsOf([port], ['load-balancer']).length === 0) return [];
       const wider = port.sourceRanges.filter((range) => !before.some((known) => covers(known, range)));
       const isDropped = port.sourceRanges.length === 0;
       if (!isDropped && wider.length === 0) return [];

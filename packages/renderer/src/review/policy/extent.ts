@@ -4,14 +4,12 @@ import {
   nodeFile,
   profileFile,
   readPath,
-  readSysctls,
   resolvedDigest,
   resolveFile,
-  sysctlFile,
 } from '@sluice/bundle';
 import { nodeOf, scopeOf } from '../program.ts';
+import { portalOf } from '../port-pairs.ts';
 import type { Found } from './finding.ts';
-import { lineOf } from './held.ts';
 import type { ChangeQuestion, Question } from './question.ts';
 import { policyDefaults } from './settings.ts';
 
@@ -25,7 +23,9 @@ export function endpointsChanged({ services, base, settings }: ChangeQuestion): 
       [...held].flatMap(([key, list]) =>
         others.has(key)
           ? list.flatMap(({ facts }) =>
-              facts.ports.flatMap((port) => port.endpoints.map(({ text, node }) => `${port.key} ${text} ${node}`)),
+              facts.ports.flatMap((port) =>
+                port.endpoints.map(({ text, node }) => `${facts.service} ${portalOf(port)} ${text} ${node}`),
+              ),
             )
           : [],
       ),
@@ -138,44 +138,4 @@ function rulesByProfile(files: BundleFiles): ReadonlyMap<string, number> {
     counts.set(what.profile, (counts.get(what.profile) ?? 0) + rules);
   }
   return counts;
-}
-
-/** SYSCTL_CHANGED: by key, for each profile that both bundles have. */
-export function sysctlsChanged({ view, base }: ChangeQuestion): readonly Found[] {
-  return [...view.profiles.keys()].flatMap((name) => {
-    const path = sysctlFile(name);
-    if (!base.view.profiles.has(name)) return [];
-    const [old, fresh] = [sysctlsIn(base.view.files, path), sysctlsIn(view.files, path)];
-    const keys = [...new Set([...old.keys(), ...fresh.keys()])].filter((key) => old.get(key) !== fresh.get(key));
-    return keys.toSorted().map((key) => ({
-      code: 'SYSCTL_CHANGED',
-      subject: `profile ${name}`,
-      message: `Cannot change sysctl ${key} without a look: ${old.get(key) ?? 'not set'} becomes ${fresh.get(key) ?? 'not set'}`,
-      hint: 'It holds for everything on the nodes of the profile; what is no longer set keeps its last value',
-      path: fresh.has(key) ? path : profileFile(name),
-      line: fresh.has(key) ? lineOf(view, path, key) : 1,
-    }));
-  });
-}
-
-/** ROUTE_LOCALNET */
-export function routeLocalnet({ view }: Question): readonly Found[] {
-  return [...view.profiles.keys()].flatMap((name) => {
-    const path = sysctlFile(name);
-    return [...sysctlsIn(view.files, path)]
-      .filter(([key, value]) => key.endsWith('.route_localnet') && value === '1')
-      .map(([key]) => ({
-        code: 'ROUTE_LOCALNET',
-        subject: `profile ${name}`,
-        message: `Cannot keep loopback addresses to the node itself: ${key} is 1`,
-        hint: 'Set `iptables.localhostNodePorts: false` where nobody uses node ports on 127.0.0.1',
-        path,
-        line: lineOf(view, path, key),
-      }));
-  });
-}
-
-function sysctlsIn(files: BundleFiles, path: string): ReadonlyMap<string, string> {
-  const read = readSysctls(path, files.get(path) ?? '');
-  return new Map<string, string>('problems' in read ? [] : read.map(({ key, value }) => [key, String(value)]));
 }

@@ -2,7 +2,7 @@ import { compareText, type Family, readPath } from '@sluice/bundle';
 import { type AddressFacts, factsOf, type PortFacts, type ServiceFacts } from '../facts.ts';
 import { ReviewStopped } from '../program.ts';
 import type { View } from '../view.ts';
-import { virtualFacts } from './virtual-facts.ts';
+import { virtualFacts } from '../virtual/facts.ts';
 
 /** One Service in one family, as a bundle holds it, with the file that says so. */
 export interface Held {
@@ -41,7 +41,10 @@ export function heldServices(view: View): HeldServices {
 
 function factsAt(view: View, path: string, service: string, tool: string): readonly ServiceFacts[] {
   const text = view.files.get(path) ?? '';
-  if (tool === 'ipvs') return families.map((family) => virtualFacts(service, family, text));
+  if (tool === 'ipvs') {
+    const ipset = view.files.get(path.replace(/ipvs$/, 'ipset'));
+    return families.map((family) => virtualFacts(service, family, { ipvs: text, ipset }));
+  }
   if (tool === 'ipset') return [];
   const file = view.memory.file(path, text);
   if (!('sections' in file)) throw new ReviewStopped(file);

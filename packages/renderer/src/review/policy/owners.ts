@@ -1,10 +1,9 @@
 import { type Family, parseAddress, parseCidr, printWords, valueOf } from '@sluice/bundle';
-import type { AddressFacts } from '../facts.ts';
 import { hostsOf } from './held.ts';
 import type { Question } from './question.ts';
 
-/** Whose an address is, if a Service must not have it as an address of this kind. */
-export type OwnerOf = (host: string, service: string, kind: AddressFacts['kind']) => string | undefined;
+/** Whose an address is, if a Service must not have it, of whatever kind. */
+export type OwnerOf = (host: string, service: string) => string | undefined;
 
 /** The Service whose address is the API's: the first of the service network, by the API server's own rule. */
 const apiService = 'default/kubernetes';
@@ -22,17 +21,18 @@ export function ownersOf({ view, services, settings }: Question): OwnerOf {
   }
   for (const address of settings.protected ?? []) owners.set(canonical(address), 'policy.protected');
   const api = new Set(view.cluster.serviceCIDRs.map(firstOf));
-  const clusterIPs = new Map<string, string>();
+  const clusterIPs = new Map<string, Set<string>>();
   for (const held of services.values()) {
     for (const { facts } of held) {
-      for (const host of hostsOf(facts.ports, ['cluster'])) clusterIPs.set(host, facts.service);
+      for (const host of hostsOf(facts.ports, ['cluster'])) {
+        clusterIPs.set(host, (clusterIPs.get(host) ?? new Set<string>()).add(facts.service));
+      }
     }
   }
-  return (host, service, kind) => {
+  return (host, service) => {
     if (api.has(host) && service !== apiService) return 'the API, which takes the first address of the service network';
-    const holder = kind === 'cluster' ? undefined : clusterIPs.get(host);
-    if (holder !== undefined && holder !== service) return `Service ${holder}`;
-    return owners.get(host);
+    const holder = [...(clusterIPs.get(host) ?? [])].find((other) => other !== service);
+    return holder === undefined ? owners.get(host) : `Service ${holder}`;
   };
 }
 

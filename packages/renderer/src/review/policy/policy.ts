@@ -5,12 +5,14 @@ import { viewOf } from '../view.ts';
 import { endpointRanges, externalIPs, localAddresses, rangesOfOneFamily, takenAddresses } from './addresses.ts';
 import { type FindingLevel, policyRules } from './catalogue.ts';
 import { changedFacts, lostServices, widenedRanges } from './changes.ts';
-import { endpointsChanged, nodesChanged, profilesChanged, routeLocalnet, sysctlsChanged } from './extent.ts';
+import { endpointsChanged, nodesChanged, profilesChanged } from './extent.ts';
 import type { Finding, Found } from './finding.ts';
 import { heldServices } from './held.ts';
 import { type Loss, lossesOf, singlePlaces } from './losses.ts';
+import { nodePortsWidened } from './node-ports.ts';
 import type { ChangeQuestion, Question, Side } from './question.ts';
 import { levelOf, type PolicySettings } from './settings.ts';
+import { routeLocalnet, sysctlsChanged } from './sysctls.ts';
 import { waive } from './waivers.ts';
 
 /** What a bundle is held against the policy for. */
@@ -49,6 +51,7 @@ const changeRules = [
   lostServices,
   changedFacts,
   widenedRanges,
+  nodePortsWidened,
   endpointsChanged,
   nodesChanged,
   profilesChanged,

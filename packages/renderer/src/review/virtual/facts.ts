@@ -128,20 +128,22 @@ function portFacts(
   const protocol = servers[0]?.protocol ?? note?.protocol ?? 'tcp';
   const open = texts.flatMap((text) => ranges.get(`${text}/${protocol}`) ?? []);
   const affinity = servers.flatMap(({ persistence }) => persistence ?? []);
+  const addresses = texts
+    .map((text) => ({ kind: kinds.get(`${text}/${protocol}`) ?? 'external', text }))
+    .toSorted((a, b) => compareText(a.text, b.text));
+  const isRestricting = addresses.some(({ kind }) => kind === 'load-balancer');
   const schedulers = [...new Set(servers.flatMap(({ scheduler }) => scheduler ?? []))].toSorted(compareText);
   return {
     key,
     protocol,
-    addresses: texts
-      .map((text) => ({ kind: kinds.get(`${text}/${protocol}`) ?? 'external', text }))
-      .toSorted((a, b) => compareText(a.text, b.text)),
+    addresses,
     nodePort: servers.find(({ onNode }) => onNode)?.port ?? 0,
     endpoints: endpointsOf(servers, notes),
     internalPolicy: notes.internalPolicy,
     externalPolicy: notes.externalPolicy,
     ...(affinity.length === 0 ? {} : { affinity: [...new Set(affinity)].toSorted((a, b) => a - b) }),
     ...(schedulers.length === 0 ? {} : { scheduler: schedulers.join(', ') }),
-    sourceRanges: [...new Set(open)].toSorted(compareText),
+    sourceRanges: isRestricting ? [...new Set(open)].toSorted(compareText) : notes.sourceRanges,
     healthCheckPort,
   };
 }

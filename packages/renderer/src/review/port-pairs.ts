@@ -1,0 +1,30 @@
+import { compareText } from '@sluice/bundle';
+import type { PortFacts, ServiceFacts } from './facts.ts';
+
+/** A port before and after; one side may be missing. */
+export interface PortPair {
+  readonly old?: PortFacts;
+  readonly new?: PortFacts;
+}
+
+/**
+ * The ports that a Service has in either bundle, by key. What clients know a port by is its number and protocol, so a port that is only
+ * called otherwise is the same port: whoever took it for another one would not see what it loses under its new name.
+ */
+export function portPairs(old: ServiceFacts | undefined, fresh: ServiceFacts | undefined): readonly PortPair[] {
+  const before = new Map((old?.ports ?? []).map((port) => [portalOf(port), port]));
+  const after = new Map((fresh?.ports ?? []).map((port) => [portalOf(port), port]));
+  return [...new Set([...before.keys(), ...after.keys()])]
+    .map((portal): PortPair => {
+      const [was, is] = [before.get(portal), after.get(portal)];
+      return { ...(was === undefined ? {} : { old: was }), ...(is === undefined ? {} : { new: is }) };
+    })
+    .toSorted((a, b) => compareText(keyOf(a), keyOf(b)));
+}
+
+/** `80/TCP` of `shop/web:http 80/TCP`: a Service has it once. */
+export function portalOf({ key }: Pick<PortFacts, 'key'>): string {
+  return key.slice(key.lastIndexOf(' ') + 1);
+}
+
+const keyOf = (pair: PortPair): string => (pair.new ?? pair.old)!.key;
