@@ -3,6 +3,7 @@ import { version } from '../version.ts';
 import { allocationsCommands } from './allocations.ts';
 import { carryCommands } from './carry.ts';
 import { clusterCommands } from './cluster.ts';
+import { fleetCommands } from './fleet.ts';
 import { inspectCommands } from './inspect.ts';
 import { gateCommands } from './gates.ts';
 import { examples } from './options.ts';
@@ -39,6 +40,7 @@ export function buildProgram(): Command {
   gateCommands(program);
   releaseCommands(program);
   carryCommands(program);
+  fleetCommands(program);
   allocationsCommands(program);
   shellCommands(program);
   return program;

@@ -6,7 +6,9 @@ import {
   judgeSignatures,
   planSignatures,
   type Problem,
+  releaseNamespace,
   type SignatureCheck,
+  type SignatureNamespace,
   type SignatureRun,
   type Signed,
   type Signer,
@@ -25,8 +27,9 @@ export function whoSigned(
   sums: string,
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
+  namespace: SignatureNamespace = releaseNamespace,
 ): Signed | { readonly problems: readonly Problem[] } {
-  const plan = planSignatures(signatures, signers);
+  const plan = planSignatures(signatures, signers, namespace);
   if ('problems' in plan) return plan;
   const runs = plan.checks.map((check) => [check, verifyOne(check, sums)] as const);
   return judgeSignatures(runs, plan.passedOver);

@@ -1,9 +1,11 @@
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import {
   completeFile,
   isReleaseFile,
   isSignatureFile,
+  openingFile,
+  openingSignatureFile,
   type Problem,
   releaseFile,
   sumsFile,
@@ -59,4 +61,22 @@ export function writeRelease(
 export function writeSignature(dir: string, file: string, signature: string): void {
   if (!isSignatureFile(file)) throw new RangeError(`${file} is no name of a signature file`);
   writeFileSync(join(dir, file), signature, { flag: 'wx', flush: true });
+}
+
+/**
+ * Writes how many waves are open. Each file is whole at every instant; between the two the signature does not fit, which opens nothing.
+ * @param signature undefined: the one that is there goes, because it is of another text
+ * @throws what the file system throws
+ */
+export function writeOpening(dir: string, text: string, signature: string | undefined): void {
+  replace(join(dir, openingFile), text);
+  if (signature === undefined) rmSync(join(dir, openingSignatureFile), { force: true });
+  else replace(join(dir, openingSignatureFile), signature);
+}
+
+/** The name beside it is one that no reader of a release takes for a part of it. */
+function replace(path: string, text: string): void {
+  const beside = join(dirname(path), '.sluice-opening');
+  writeFileSync(beside, text, { flush: true });
+  renameSync(beside, path);
 }

@@ -3,6 +3,7 @@ import {
   bundleLimits,
   fileDigest,
   isSignatureFile,
+  openingFile,
   type Problem,
   readPath,
   releaseFile,
@@ -17,6 +18,8 @@ export interface ReleaseDirectory {
   readonly release: string;
   /** `waves.yaml`, where the release goes out in waves. */
   readonly waves: string | undefined;
+  /** `waves-open.yaml`, which `SHA256SUMS` does not cover. */
+  readonly opening: string | undefined;
   /** File → text. */
   readonly signatures: ReadonlyMap<string, string>;
   /** Path → text of the bundle's files. */
@@ -54,6 +57,7 @@ export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
     sums: sums.toString('latin1'),
     release: release.toString('utf8'),
     waves: waves?.toString('utf8'),
+    opening: readBytes(dir, openingFile)?.toString('utf8'),
     signatures,
     files,
     digests,

@@ -1,0 +1,49 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { examples, notEmpty, run } from './options.ts';
+
+/** How a release goes out wave by wave, and what the nodes say of it. */
+export function fleetCommands(program: Command): void {
+  examples(program.command('promote'), [
+    'sluice promote release --key ~/.ssh/waves                     # the first wave',
+    'sluice promote release --receipts receipts --allowed-receipts allowed_receipts --key ~/.ssh/waves',
+  ])
+    .summary('open the next wave of a release')
+    .description(
+      'Changes the one line that says how many waves are open, when the nodes of the open ones have said that they are well. Ends with 1 when they have not, and says which.',
+    )
+    .argument('<DIR>', 'a release directory')
+    .option('--receipts <DIR>', 'a folder of receipts; the first wave needs none', notEmpty)
+    .option('--allowed-receipts <FILE>', 'which key each node has: lines of `sluiced keygen`', notEmpty)
+    .option(
+      '--quorum <PERCENT>',
+      'how many nodes of open waves must have said yes; one that says no always stops',
+      percent,
+      100,
+    )
+    .option('--key <FILE>', 'signs the line, with namespace sluice-wave', notEmpty)
+    .option('--dry-run', 'only say whether it may be opened')
+    .action(run(async (options, dir) => (await import('../commands/promote.ts')).promoteCommand(dir, options)));
+
+  examples(program.command('fleet'), [
+    'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
+    'sluice fleet receipts --allowed-receipts allowed_receipts -o html > fleet.html',
+  ])
+    .summary('say who runs what, who rolled back, who is silent')
+    .description(
+      'Reads a folder of receipts, believes those that their nodes have signed, and holds them against a release. Ends with 1 when a node is not where it should be.',
+    )
+    .argument('<DIR>', 'a folder of receipts')
+    .requiredOption('--allowed-receipts <FILE>', 'which key each node has: lines of `sluiced keygen`', notEmpty)
+    .option(
+      '--release <DIR>',
+      'the release to hold them against; without it the newest that a receipt speaks of',
+      notEmpty,
+    )
+    .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json', 'html']).default('text'))
+    .action(run(async (options, dir) => (await import('../commands/fleet.ts')).fleetCommand(dir, options)));
+}
+
+function percent(text: string): number {
+  if (!/^(?:100|[1-9]\d?)$/.test(text)) throw new InvalidArgumentError('Write a whole number from 1 to 100.');
+  return Number(text);
+}

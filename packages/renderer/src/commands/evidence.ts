@@ -1,0 +1,69 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { type Problem, readReceipt, receiptNamespace, readSigners, type Signer } from '@sluice/bundle';
+import type { Evidence } from '../fleet/fleet.ts';
+import { findReceipts, readReceiptTexts, type ReceiptPath } from '../load/receipts.ts';
+import { reading, Stopped } from './failure.ts';
+import { sshKeygen, whoSigned } from './ssh-keygen.ts';
+
+/** So many of the newest files of a node are looked at: who puts more bad ones there makes the node silent, which opens nothing. */
+const triesMax = 4;
+
+export interface Gathered {
+  /** For every node that `allowed_receipts` names. */
+  readonly evidence: ReadonlyMap<string, Evidence>;
+  /** Nodes that it does not name. */
+  readonly strangers: readonly string[];
+}
+
+/**
+ * What the nodes of a folder of receipts said, as far as it can be believed.
+ * @throws Stopped when the folder or `allowed_receipts` cannot be used
+ */
+export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
+  if (!existsSync(sshKeygen))
+    throw new Stopped(unusable(dir, `${sshKeygen} is not there`, 'Install the OpenSSH client'));
+  const signers = readSigners(
+    allowedReceipts,
+    reading(allowedReceipts, () => readFileSync(allowedReceipts, 'latin1')),
+  );
+  if ('problems' in signers) throw new Stopped(signers.problems[0] as Problem);
+  const found = reading(dir, () => findReceipts(dir));
+  if (typeof found === 'string')
+    throw new Stopped(unusable(dir, found, 'Remove what is old: only the newest receipt of a node counts'));
+  const nodes = [...new Set(signers.map(({ principal }) => principal))];
+  return {
+    evidence: new Map(nodes.map((node) => [node, evidenceOf(found.get(node) ?? [], keysOf(node, signers))])),
+    strangers: [...found.keys()].filter((node) => !nodes.includes(node)),
+  };
+}
+
+function keysOf(node: string, signers: readonly Signer[]): readonly Signer[] {
+  return signers.filter(({ principal }) => principal === node);
+}
+
+function evidenceOf(paths: readonly ReceiptPath[], keys: readonly Signer[]): Evidence {
+  const passedOver: string[] = [];
+  for (const path of paths.slice(0, triesMax)) {
+    const receipt = believe(path, keys);
+    if (typeof receipt !== 'string') return { receipt, passedOver };
+    passedOver.push(`number ${path.number}: ${receipt}`);
+  }
+  return { receipt: undefined, passedOver };
+}
+
+/** A receipt that its node has signed, or why it is none. The signature is looked at before the text is read. */
+function believe(path: ReceiptPath, keys: readonly Signer[]): ReturnType<typeof readReceipt> {
+  const { text, signature } = readReceiptTexts(path);
+  if (text === undefined) return 'it cannot be read';
+  if (signature === undefined) return 'it has no signature';
+  const signed = whoSigned(text, new Map([['its signature', signature]]), keys, receiptNamespace);
+  if ('problems' in signed) return 'its signature is not well-formed';
+  if (signed.principals.length === 0) return 'its signature is none of this node';
+  const receipt = readReceipt(text);
+  if (typeof receipt === 'string') return receipt;
+  return receipt.node === path.node && receipt.number === path.number ? receipt : 'it is not what its name says';
+}
+
+function unusable(dir: string, why: string, hint: string): Problem {
+  return { code: 'RECEIPT_INVALID', level: 'error', message: `Cannot use the receipts in ${dir}: ${why}`, hint };
+}

@@ -1,0 +1,61 @@
+import {
+  fileDigest,
+  isProblem,
+  type Opening,
+  type Problem,
+  readOpening,
+  readRelease,
+  readWaves,
+  type Release,
+  sumsMisfit,
+  type Wave,
+} from '@sluice/bundle';
+import type { Target } from '../fleet/fleet.ts';
+import { readReleaseDirectory } from '../load/release.ts';
+import { reading, Stopped } from './failure.ts';
+
+/** A release, with how far it has gone out. */
+export interface Staged {
+  readonly release: Release;
+  readonly digest: string;
+  /** None where all nodes take it at once. */
+  readonly waves: readonly Wave[];
+  readonly opening: Opening;
+}
+
+/**
+ * Reads a release whose files are what its `SHA256SUMS` says. Who signed it is not asked: nodes do.
+ * @throws Stopped when the directory is none
+ */
+export function stagedRelease(dir: string): Staged {
+  const directory = reading(dir, () => readReleaseDirectory(dir));
+  if (isProblem(directory)) throw new Stopped(directory);
+  const misfit = sumsMisfit(directory.sums, directory.digests);
+  if (misfit !== undefined) throw new Stopped(notWhole(dir, misfit));
+  const release = orStop(readRelease(directory.release));
+  const waves = directory.waves === undefined ? [] : orStop(readWaves(directory.waves));
+  const digest = fileDigest(directory.sums);
+  const opening = directory.opening === undefined ? undefined : orStop(readOpening(directory.opening));
+  // The opening of another release opens nothing of this one.
+  return { release, digest, waves, opening: opening?.release === digest ? opening : { release: digest, open: 0 } };
+}
+
+function orStop<T extends object>(read: T | Problem): T {
+  if (isProblem(read)) throw new Stopped(read);
+  return read;
+}
+
+/** What a fleet is held against. */
+export function targetOf({ release, digest, waves, opening }: Staged): Target {
+  const { cluster, serial, nodes } = release;
+  return { cluster, serial, digest, nodes: Object.keys(nodes), waves, open: opening.open };
+}
+
+function notWhole(dir: string, why: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot use ${dir}: its files are not those of SHA256SUMS: ${why}`,
+    hint: 'Fetch the release again, or make it again',
+  };
+}

@@ -1,0 +1,49 @@
+import type { Receipt, ReceiptOutcome } from '@sluice/bundle';
+import type { Evidence, Target } from './fleet.ts';
+
+export const digest = 'd'.repeat(64);
+
+/** For tests only: what a node said of release 42, or of another one, or of none. */
+export function said(
+  node: string,
+  outcome: ReceiptOutcome,
+  about: 'this' | 'older' | 'nothing' = 'this',
+  because: string | null = null,
+): readonly [string, Evidence] {
+  const release = { cluster: 'shop', serial: 42, digest, version: '8'.repeat(16) };
+  const receipt: Receipt = {
+    node,
+    number: 7,
+    at: '2026-12-01T12:00:00Z',
+    outcome,
+    release: { this: release, older: { ...release, serial: 41, digest: 'e'.repeat(64) }, nothing: null }[about],
+    standing: { generation: 3, version: '8'.repeat(16) },
+    codes: [],
+    because,
+    probes: [],
+    sluiced: '0.1.0',
+  };
+  return [node, { receipt, passedOver: [] }];
+}
+
+/** For tests only: a node of which nothing is known. */
+export const silent = (node: string, ...passedOver: readonly string[]): readonly [string, Evidence] => [
+  node,
+  { receipt: undefined, passedOver },
+];
+
+export const waves = [
+  { name: 'canary', nodes: ['a'] },
+  { name: 'rack', nodes: ['b', 'c'] },
+  { name: 'others', nodes: ['d', 'e'] },
+] as const;
+
+/** For tests only: release 42 of five nodes in three waves. */
+export const target = (open: number): Target => ({
+  cluster: 'shop',
+  serial: 42,
+  digest,
+  nodes: ['a', 'b', 'c', 'd', 'e'],
+  waves,
+  open,
+});

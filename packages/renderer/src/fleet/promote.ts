@@ -1,0 +1,59 @@
+import type { Problem, Wave } from '@sluice/bundle';
+import type { Fleet, FleetRow } from './fleet.ts';
+
+/** What is to be done with the waves of a release. */
+export type Promotion =
+  | { readonly kind: 'open'; readonly wave: Wave /** How many are open then. */; readonly open: number }
+  | { readonly kind: 'all-open' }
+  | { readonly kind: 'not-ready'; readonly problems: readonly Problem[] };
+
+/** A rollout that stops says which nodes it waits for, not a thousand of them. */
+const namedMax = 20;
+
+/**
+ * Whether the next wave may open: every node of the open ones has said that it runs the release. A node that says no always stops it;
+ * of those that say nothing, so many may be missing as the quorum leaves.
+ * @param quorum share of the nodes of open waves that must have said yes, above 0 and at most 1
+ */
+export function promote(waves: readonly Wave[], open: number, fleet: Fleet, quorum: number): Promotion {
+  const wave = waves[open];
+  if (wave === undefined) return { kind: 'all-open' };
+  const asked = new Set(waves.slice(0, open).flatMap(({ nodes }) => nodes));
+  const rows = fleet.rows.filter(({ node }) => asked.has(node));
+  const yes = rows.filter(({ state }) => state === 'runs');
+  const no = rows.filter(saysNo);
+  const missing = rows.filter((row) => row.state !== 'runs' && !saysNo(row));
+  const isEnough = yes.length >= Math.ceil(asked.size * quorum);
+  if (no.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1 };
+  return { kind: 'not-ready', problems: [...tell(no), ...(isEnough ? [] : tell(missing))] };
+}
+
+function saysNo({ state }: FleetRow): boolean {
+  return state === 'held' || state === 'rolled-back' || state === 'refused' || state === 'by-hand';
+}
+
+function tell(rows: readonly FleetRow[]): readonly Problem[] {
+  const named = rows.slice(0, namedMax).map((row) => notReady(`${row.node} is ${words[row.state]}: ${row.why ?? ''}`));
+  const rest = rows.length - named.length;
+  return rest === 0 ? named : [...named, notReady(`${rest} more nodes are not ready`)];
+}
+
+const words = {
+  held: 'held',
+  'rolled-back': 'rolled back',
+  refused: 'refusing',
+  'by-hand': 'on what a person chose',
+  silent: 'silent',
+  behind: 'behind',
+  waits: 'waiting, though its wave is open',
+  runs: 'well',
+} as const satisfies Record<FleetRow['state'], string>;
+
+function notReady(why: string): Problem {
+  return {
+    code: 'WAVE_NOT_READY',
+    level: 'error',
+    message: `Cannot open the next wave: ${why}`,
+    hint: 'Mend the node, or make a release that does not break it; `sluice fleet` shows all. Receipts that are missing may be on their way',
+  };
+}

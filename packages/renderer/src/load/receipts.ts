@@ -1,0 +1,71 @@
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { readReceiptName, receiptLimits, releaseLimits } from '@sluice/bundle';
+
+/** The files of one receipt, unread. */
+export interface ReceiptPath {
+  readonly path: string;
+  readonly node: string;
+  readonly number: number;
+}
+
+/** What a folder of receipts may be: it was carried by strangers. */
+const folderLimits = { depthMax: 4, entriesMax: 1_000_000 } as const;
+
+/**
+ * Finds receipts below a folder by their names; nothing is opened. Links are not followed, other files are passed over.
+ * @returns node → its receipts, the newest first; or why the folder is beyond the limits
+ */
+export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptPath[]> | string {
+  const found = new Map<string, ReceiptPath[]>();
+  let entries = 0;
+  const walk = (folder: string, depth: number): string | undefined => {
+    if (depth > folderLimits.depthMax) return `it is nested more than ${folderLimits.depthMax} deep`;
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      if (++entries > folderLimits.entriesMax) return `it has more than ${folderLimits.entriesMax} files`;
+      const path = join(folder, entry.name);
+      const beyond = entry.isDirectory() ? walk(path, depth + 1) : undefined;
+      if (beyond !== undefined) return beyond;
+      const name = entry.isFile() ? readReceiptName(entry.name) : undefined;
+      if (name) found.set(name.node, [...(found.get(name.node) ?? []), { path, ...name }]);
+    }
+    return undefined;
+  };
+  const beyond = walk(dir, 0);
+  if (beyond !== undefined) return beyond;
+  for (const [node, paths] of found)
+    found.set(
+      node,
+      paths.toSorted((a, b) => b.number - a.number),
+    );
+  return found;
+}
+
+/** The texts of a receipt and its signature; undefined for one that is not there or is no regular file of usual size. */
+export function readReceiptTexts({ path }: ReceiptPath): {
+  readonly text: string | undefined;
+  readonly signature: string | undefined;
+} {
+  return {
+    text: readSmall(path, receiptLimits.bytesMax),
+    signature: readSmall(`${path}.sig`, releaseLimits.signatureBytesMax),
+  };
+}
+
+/** A link, a pipe or a giant in the place of a file neither leads elsewhere nor keeps us waiting. */
+function readSmall(path: string, bytesMax: number): string | undefined {
+  let fd: number;
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch {
+    return undefined;
+  }
+  try {
+    if (!fstatSync(fd).isFile()) return undefined;
+    const bytes = Buffer.alloc(bytesMax + 1);
+    const length = readSync(fd, bytes, 0, bytes.length, 0);
+    return length > bytesMax ? undefined : bytes.toString('latin1', 0, length);
+  } finally {
+    closeSync(fd);
+  }
+}
