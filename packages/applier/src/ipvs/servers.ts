@@ -106,3 +106,12 @@ function drains({ protocol, scheduler, flags }: VirtualServer): boolean {
   if (protocol !== 'tcp' || scheduler === 'dh') return false;
   return scheduler !== 'sh' || flags.includes('sh-fallback');
 }
+
+/**
+ * The kinds of virtual servers that a state has: by their attributes, whose schedulers and flags the kernel must have. It takes any
+ * time of persistence.
+ */
+export function kindsOf(state: Pick<IpvsState, 'virtualServers'> | undefined): ReadonlySet<string> {
+  const servers = [...(state?.virtualServers.values() ?? [])];
+  return new Set(servers.map((server) => printAttributes(server).replace(/ -p \d+/, ' -p 360')));
+}

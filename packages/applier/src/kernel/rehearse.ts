@@ -1,4 +1,5 @@
-import { printAttributes, printCreate, printProgram } from '@sluice/bundle';
+import { printCreate, printProgram } from '@sluice/bundle';
+import { kindsOf } from '../ipvs/servers.ts';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { printStaged } from '../rollout/stages.ts';
 import { KernelError } from '../rollout/ports.ts';
@@ -49,10 +50,9 @@ function toolOf(name: string): string {
   return tool;
 }
 
-/** One virtual server for each kind that there is: the kernel must have their schedulers and flags. It takes any time of persistence. */
-function sampleServers({ virtualServers }: NodeIpvs): string {
-  const kinds = new Set([...virtualServers.values()].map((one) => printAttributes(one).replace(/ -p \d+/, ' -p 360')));
-  const lines = [...kinds].map((kind, index) => {
+/** One virtual server for each kind that there is. */
+function sampleServers(ipvs: NodeIpvs): string {
+  const lines = [...kindsOf(ipvs)].map((kind, index) => {
     const isIPv6 = kind.includes('-M 128');
     return `-A -t ${isIPv6 ? '[2001:db8::1]' : '198.51.100.1'}:${index + 1}${kind}\n`;
   });

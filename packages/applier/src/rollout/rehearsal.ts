@@ -1,4 +1,5 @@
 import { changedChains, type Family, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
+import { kindsOf } from '../ipvs/servers.ts';
 import type { Plan } from './plan.ts';
 import type { Kernel } from './ports.ts';
 import { familiesOf, type NodeState, tableOf } from './state.ts';
@@ -9,7 +10,8 @@ import { familiesOf, type NodeState, tableOf } from './state.ts';
  * `iptables-restore --test` accepts what the kernel then refuses; only a real load tells. Whether a kernel takes a rule depends on
  * its form: the options and extensions, the table, the kind of chain it stands in and the kind of chain it leads to (which decides
  * from which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has
- * checked. So a change whose forms were all loaded once by this process is not loaded again; any new form loads the whole program.
+ * checked. So a change whose forms were all loaded once by this process is not loaded again; any new form loads the whole program, and
+ * so does a new kind of virtual server.
  */
 export class Rehearsal {
   readonly #kernel: Kernel;
@@ -29,9 +31,11 @@ export class Rehearsal {
       for (const table of tableNames)
         for (const form of formsOfTable(family, table, tableOf(goal, family, table))) this.#taken.add(form);
     }
+    for (const kind of kindsOf(goal.ipvs)) this.#taken.add(kind);
   }
 
   #knows(goal: NodeState, change: Plan): boolean {
+    if ([...kindsOf(goal.ipvs)].some((kind) => !this.#taken.has(kind))) return false;
     return change.touched.every(({ family, table, change: part }) => {
       const program = tableOf(goal, family, table);
       const rules = changedChains(part).flatMap((name) => program.chains.get(name) ?? []);

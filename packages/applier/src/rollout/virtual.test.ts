@@ -146,6 +146,20 @@ test('a kernel without mode ipvs refuses the bundle, and nothing is touched', as
   expect(self.kernel.taken).toEqual([]);
 });
 
+test('a scheduler that the kernel lacks is refused before anything is touched; known ones are not tried again', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  await keeper.put(bundle(), true);
+  self.kernel.rehearse = () => Promise.reject(new KernelError('ipvsadm', 'No such file or directory'));
+  const { length } = self.kernel.taken;
+  const other = bundle((text) => text.replace('-A -t 10.96.0.10:80 -s rr', '-A -t 10.96.0.10:80 -s mh'));
+  expect(await keeper.put(other, true)).toMatchObject({
+    refusal: { problems: [{ code: 'NODE_REFUSES_RULES', message: expect.stringContaining('No such file') }] },
+  });
+  expect(self.kernel.taken).toHaveLength(length);
+  expect(await keeper.put(withoutSecond, true)).toMatchObject({ kind: 'confirmed' });
+});
+
 test('health that fails brings the weight back that was taken', async () => {
   self = scene();
   const { keeper } = await self.start();
