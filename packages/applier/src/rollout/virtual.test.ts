@@ -146,6 +146,23 @@ test('a kernel without mode ipvs refuses the bundle, and nothing is touched', as
   expect(self.kernel.taken).toEqual([]);
 });
 
+test('a change asks the kernel for nothing that the process has seen, and reads back what it touched', async () => {
+  self = scene();
+  const { keeper } = await self.start();
+  await keeper.put(bundle(), true);
+  const given: (readonly string[])[] = [];
+  const observe = self.kernel.ipvs.observe.bind(self.kernel.ipvs);
+  self.kernel.ipvs.observe = (known = {}) => {
+    given.push(Object.keys(known).toSorted());
+    return observe(known);
+  };
+  await keeper.put(withoutSecond, true);
+  expect(given).toEqual([
+    ['addresses', 'servers', 'sets', 'timeouts'],
+    ['addresses', 'sets', 'timeouts'],
+  ]);
+});
+
 test('a scheduler that the kernel lacks is refused before anything is touched; known ones are not tried again', async () => {
   self = scene();
   const { keeper } = await self.start();
