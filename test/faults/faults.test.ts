@@ -1,0 +1,115 @@
+import { availableParallelism } from 'node:os';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { wrongAfterFault, wrongAfterRecovery } from './judge.ts';
+import { FaultPlace, type Kind } from './place.ts';
+import { countStarts, errorPoints, type Point, printPoint, programPoints, readPoint, spread, toolPoints } from './points.ts';
+import { makeScenarios, type Scenario } from './scenarios.ts';
+
+/**
+ * The program ends, or a call fails, at every place where it changes something; then the next process has to end on the old rules or the
+ * new ones. A soak takes every point; otherwise some of each scenario, by a seed. `SLUICE_FAULT='nft tree apply: …'` takes one.
+ */
+const soak = process.env['SLUICE_SOAK'] !== undefined;
+const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
+const wanted = process.env['SLUICE_FAULT'];
+const kinds: readonly Kind[] = [
+  { backend: 'nft', layout: 'tree' },
+  { backend: 'legacy', layout: 'tree' },
+  ...(soak || wanted?.includes('flat')
+    ? ([
+        { backend: 'nft', layout: 'flat' },
+        { backend: 'legacy', layout: 'flat' },
+      ] as const)
+    : []),
+];
+/** For each kind; a soak takes all that there are. */
+const kills = soak ? Infinity : Number(process.env["K"] ?? 150);
+const errors = soak ? Infinity : Number(process.env["E"] ?? 40);
+const recoverySecondsMax = 10;
+
+interface Attempt {
+  readonly scenario: Scenario;
+  readonly point: Point;
+}
+
+beforeEach(needKernel);
+
+describe.each(kinds)('sluiced on $backend in layout $layout', { timeout: soak ? 14_400_000 : 600_000 }, (kind) => {
+  let place: FaultPlace;
+  let killed: ReadonlyMap<string, readonly Attempt[]>;
+  let failed: ReadonlyMap<string, readonly Attempt[]>;
+  beforeEach((context) => needBackend(context, kind.backend));
+  beforeAll(async () => {
+    place = await FaultPlace.make(kind);
+    const scenarios = await makeScenarios(place, kind);
+    const found = await Promise.all(scenarios.map(async (scenario) => [scenario, await pointsOf(place, scenario)] as const));
+    const attempts = (choose: 'kills' | 'errors'): ReadonlyMap<string, readonly Attempt[]> =>
+      new Map(found.map(([scenario, points]) => [scenario.name, points[choose].map((point) => ({ scenario, point }))]));
+    killed = attempts('kills');
+    failed = attempts('errors');
+  }, 300_000);
+  afterAll(() => place.remove());
+
+  test.each([
+    ['the program or a tool is killed', () => killed, kills],
+    ['a call fails', () => failed, errors],
+  ] as const)('%s at any point: the old rules or the new ones', async (_title, groups, count) => {
+    const all = [...groups().values()].flat().length;
+    const chosen = wanted === undefined ? spread(groups(), count, seed) : [...groups().values()].flat().filter((one) => nameOf(kind, one) === wanted);
+    console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all} points, SLUICE_SEED=${seed}`);
+    expect(await failures(place, kind, chosen)).toEqual([]);
+  });
+});
+
+const nameOf = ({ backend, layout }: Kind, { scenario, point }: Attempt): string =>
+  `${backend} ${layout} ${scenario.name}: ${printPoint(point)}`;
+
+async function pointsOf(
+  place: FaultPlace,
+  { from, config, args }: Scenario,
+): Promise<{ readonly kills: readonly Point[]; readonly errors: readonly Point[] }> {
+  const { program, tools } = await place.record(from, config, args);
+  const own = programPoints(program, place.state);
+  const ofTools = tools.flatMap(([name, trace], index) => toolPoints(index + 1, name, trace));
+  return { kills: [...own, ...ofTools], errors: errorPoints(own, countStarts(program)) };
+}
+
+/** Tries points, as many at a time as there are processors. @returns what was wrong, each with the command that shows it again */
+async function failures(place: FaultPlace, kind: Kind, attempts: readonly Attempt[]): Promise<readonly string[]> {
+  const queue = [...attempts];
+  const found: string[] = [];
+  const worker = async (): Promise<void> => {
+    for (let attempt = queue.shift(); attempt; attempt = queue.shift()) {
+      const wrong = await tryPoint(place, attempt);
+      if (wrong.length === 0) continue;
+      const again = `SLUICE_FAULT='${nameOf(kind, attempt)}' ./dev test --project kernel test/faults`;
+      found.push([...wrong, again].join('\n  '));
+      console.log(found.at(-1));
+    }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+  return found;
+}
+
+async function tryPoint(place: FaultPlace, { scenario, point }: Attempt): Promise<readonly string[]> {
+  const ran = await place.run(scenario.from, scenario.config, scenario.args, point);
+  const isKill = point.at === 'tool' || point.fault === 'kill';
+  const wrong = [
+    ...(isKill ? wrongAfterFault(ran.after, scenario) : []),
+    ...wrongAfterRecovery(ran.recovered, scenario),
+  ];
+  if (ran.recoverySeconds > recoverySecondsMax) wrong.push(`I5: the next process took ${ran.recoverySeconds} s`);
+  if (ran.recoveryExitCode !== 0) wrong.push(`I5: the next process ended with ${ran.recoveryExitCode}: ${ran.recoverySaid}`);
+  if (/^ +at .+:\d+:\d+\)?$/m.test(ran.said)) wrong.push(`it fell: ${ran.said}`);
+  return wrong.length === 0 ? [] : [...wrong, `it ended with ${ran.exitCode}: ${ran.said}`];
+}
+
+test('a point is read back as it was printed', () => {
+  const points: readonly Point[] = [
+    { at: 'program', call: 'openat', path: '/state/journal', nth: 3, fault: 'ENOSPC+' },
+    { at: 'program', call: 'fsync', path: undefined, nth: 1, fault: 'kill' },
+    { at: 'tool', tool: 7, call: 'sendmsg', nth: 2, fault: 'orphan' },
+  ];
+  expect(points.map(printPoint).map(readPoint)).toEqual(points);
+});

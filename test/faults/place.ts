@@ -1,0 +1,293 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { execa } from 'execa';
+import { bundleProgram } from '../../tools/bundle.ts';
+import { peek } from '../../packages/applier/src/journal/peek.ts';
+import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import type { Seen } from './judge.ts';
+import type { Point } from './points.ts';
+
+/** A rule store and a layout. */
+export interface Kind {
+  readonly backend: 'nft' | 'legacy';
+  readonly layout: 'tree' | 'flat';
+}
+
+/** How one run of `sluiced` ended, and what the node showed right after it and after the process that came next. */
+export interface Ran {
+  readonly exitCode: number;
+  readonly said: string;
+  readonly after: Seen;
+  readonly recoveryExitCode: number;
+  readonly recoverySaid: string;
+  readonly recoverySeconds: number;
+  readonly recovered: Seen;
+}
+
+/** What a run begins with. */
+export interface Template {
+  /** The state directory as it was left; absent on a new node. */
+  readonly directory: string;
+}
+
+/** Tools that change the kernel are started through a shell script that counts them. */
+const counted = (backend: string): readonly string[] => [
+  `iptables-${backend}-restore`,
+  `ip6tables-${backend}-restore`,
+  'ipset',
+  'conntrack',
+];
+
+/** The real tool behind a script: it was copied under another name, or is one of the many names of a program. */
+const realTool = (directory: string, name: string): string =>
+  /^ip6?tables-/.test(name) ? `/usr/sbin/xtables-${name.includes('nft') ? 'nft' : 'legacy'}-multi ${name}` : `${directory}/real/${name}`;
+
+/**
+ * Counts the tools of a run and lets one of them, or the program, end as `plan` says. Shell, because the program clears the environment
+ * of its tools and starts them by absolute path.
+ */
+const wrapper = (directory: string, name: string): string => `#!/bin/sh
+W=${directory}/work
+case "$1" in save|list|-L) exec ${realTool(directory, name)} "$@";; esac
+n=1
+while ! mkdir "$W/tool-$n" 2>/dev/null; do n=$((n + 1)); done
+fault= tool= call= nth=
+[ ! -f "$W/plan" ] || . "$W/plan"
+if [ "$fault" = record ]; then
+  echo ${name} >"$W/tool-$n/name"
+  exec strace -qq -o "$W/tool-$n/trace" -e trace=sendto,sendmsg,setsockopt ${realTool(directory, name)} "$@"
+fi
+[ "$n" = "$tool" ] || exec ${realTool(directory, name)} "$@"
+if [ "$fault" = orphan ]; then
+  kill -9 "$(cat "$W/pid")"
+  exec ${realTool(directory, name)} "$@"
+fi
+strace -qq -o /dev/null -e trace="$call" -e inject="$call:signal=KILL:when=$nth" ${realTool(directory, name)} "$@"
+code=$?
+[ "$fault" = tool ] || kill -9 "$(cat "$W/pid")"
+exit "$code"
+`;
+
+/**
+ * A node that can be made again and again in the same state: namespaces of its own with a state directory in memory, whose paths are the
+ * same in every run. Nothing of it is left when the command ends.
+ */
+export class FaultPlace {
+  readonly directory = mkdtempSync(`${tmpdir()}/slf-`);
+  readonly state = `${this.directory}/work/state`;
+  readonly #kind: Kind;
+  #runs = 0;
+
+  private constructor(kind: Kind) {
+    this.#kind = kind;
+  }
+
+  static async make(kind: Kind): Promise<FaultPlace> {
+    const place = new FaultPlace(kind);
+    const { directory } = place;
+    for (const name of ['work', 'tools', 'real', 'bundles']) mkdirSync(`${directory}/${name}`);
+    for (const name of counted(kind.backend)) {
+      writeFileSync(`${directory}/tools/${name}`, wrapper(directory, name), { mode: 0o755 });
+      if (!/^ip6?tables-/.test(name)) cpSync(`/usr/sbin/${name}`, `${directory}/real/${name}`);
+    }
+    await bundleProgram(fileURLToPath(new URL('../..', import.meta.url)), 'sluiced', `${directory}/sluiced.mjs`, true);
+    return place;
+  }
+
+  remove(): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** Writes a config. @returns its path */
+  config(name: string, more = ''): string {
+    const path = `${this.directory}/${name}.yaml`;
+    const { backend, layout } = this.#kind;
+    const fields = [
+      'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig',
+      `node: ${sampleNode}`,
+      `bundle: ${this.directory}/bundles/none`,
+      `state: ${this.state}`,
+      `backend: ${backend}`,
+      `layout: ${layout}`,
+      'signatures: {policy: none}',
+      'probation: {seconds: 0}',
+      more,
+    ];
+    writeFileSync(path, fields.join('\n'));
+    return path;
+  }
+
+  /** Runs `sluiced`, with a fault, from a template on; then `sluiced boot` as the process that comes next. */
+  async run(from: Template | undefined, config: string, args: readonly string[], point?: Point): Promise<Ran> {
+    const out = this.#out();
+    await this.#inside(out, from, config, [this.#sluiced(config, args, point, out), this.#see('after'), this.#boot(config)]);
+    const read = (name: string): string => readFileSync(`${out}/${name}`, 'utf8').trim();
+    const ran = {
+      exitCode: Number(read('code')),
+      said: read('said'),
+      after: this.#seen(`${out}/after`),
+      recoveryExitCode: Number(read('boot-code')),
+      recoverySaid: read('boot-said'),
+      recoverySeconds: Number(read('boot-ms')) / 1000,
+      recovered: this.#seen(`${out}/recovered`),
+    };
+    rmSync(out, { recursive: true });
+    return ran;
+  }
+
+  /** Runs without a fault and writes down what was called. @returns the trace of the program, and name and trace of every tool */
+  async record(
+    from: Template | undefined,
+    config: string,
+    args: readonly string[],
+  ): Promise<{ readonly program: string; readonly tools: readonly (readonly [string, string])[] }> {
+    const out = this.#out();
+    const program = `exec strace -qq -y -s 1 -o ${out}/program -e trace=openat,write,pwrite64,fsync,rename,unlink,unlinkat,mkdir,rmdir,clone`;
+    const plan = `echo fault=record >${this.directory}/work/plan`;
+    await this.#inside(out, from, config, [plan, this.#start(program, config, args), `cp -r ${this.directory}/work/tool-* ${out}/`]);
+    const tools: (readonly [string, string])[] = [];
+    for (let n = 1; existsSync(`${out}/tool-${n}`); n++) {
+      const of = (name: string): string => readFileSync(`${out}/tool-${n}/${name}`, 'utf8');
+      tools.push([of('name').trim(), of('trace')]);
+    }
+    const trace = readFileSync(`${out}/program`, 'utf8');
+    rmSync(out, { recursive: true });
+    return { program: trace, tools };
+  }
+
+  /** Runs, and keeps what is left as a template, together with what the node then shows. */
+  async keep(
+    from: Template | undefined,
+    config: string,
+    args: readonly string[],
+    point?: Point,
+    exitCode = '0',
+  ): Promise<{ readonly template: Template; readonly seen: Seen }> {
+    const out = this.#out();
+    await this.#inside(out, from, config, [this.#sluiced(config, args, point, out), this.#see('after'), `cp -a ${this.state} ${out}/state`]);
+    const [code, said] = ['code', 'said'].map((name) => readFileSync(`${out}/${name}`, 'utf8').trim());
+    if (!point && code !== exitCode) throw new Error(`sluiced ${args.join(' ')} ended with ${code}: ${said}`);
+    return { template: { directory: out }, seen: this.#seen(`${out}/after`) };
+  }
+
+  /** What a node shows before anything was done. */
+  async bare(): Promise<Seen> {
+    const out = this.#out();
+    await this.#inside(out, undefined, '', [this.#see('after')]);
+    return this.#seen(`${out}/after`);
+  }
+
+  #out(): string {
+    const out = `${this.directory}/out-${this.#runs++}`;
+    mkdirSync(out);
+    return out;
+  }
+
+  #sluiced(config: string, args: readonly string[], point: Point | undefined, out: string): string {
+    const plan = `${this.directory}/work/plan`;
+    if (point?.at === 'tool') {
+      const { fault, tool, call, nth } = point;
+      return `echo 'fault=${fault} tool=${tool} call=${call} nth=${nth}' >${plan}\n${this.#start('exec', config, args)}`;
+    }
+    if (!point) return this.#start('exec', config, args);
+    const { call, path, nth, fault } = point;
+    const what = fault === 'kill' ? 'signal=KILL' : `error=${fault.replace('+', '')}`;
+    const when = `${nth}${fault.endsWith('+') ? '+' : ''}`;
+    const of = path === undefined ? '' : ` -P ${path}`;
+    return this.#start(`exec strace -qq -o ${out}/trace${of} -e trace=${call} -e inject=${call}:${what}:when=${when}`, config, args);
+  }
+
+  /** The tools that outlived the program end first: they share its lock. */
+  #start(before: string, config: string, args: readonly string[]): string {
+    const { directory } = this;
+    const command = `${before} ${process.execPath} ${directory}/sluiced.mjs ${args.join(' ')} -c ${config}`;
+    return [
+      'code=0',
+      `sh -c 'echo $$ >${directory}/work/pid; ${command}' >$OUT/said 2>&1 || code=$?`,
+      'echo $code >$OUT/code',
+      `[ ! -e ${this.state}/lock ] || flock -w 20 ${this.state}/lock true`,
+    ].join('\n');
+  }
+
+  #boot(config: string): string {
+    const { directory } = this;
+    return [
+      `rm -f ${directory}/work/plan`,
+      'code=0',
+      'begin=$(date +%s%N)',
+      `${process.execPath} ${directory}/sluiced.mjs boot -c ${config} >$OUT/boot-said 2>&1 || code=$?`,
+      'echo $(( ($(date +%s%N) - begin) / 1000000 )) >$OUT/boot-ms',
+      'echo $code >$OUT/boot-code',
+      this.#see('recovered'),
+    ].join('\n');
+  }
+
+  #see(name: string): string {
+    const { backend } = this.#kind;
+    const to = `$OUT/${name}`;
+    return [
+      `mkdir -p ${to}`,
+      `iptables-${backend}-save >${to}/save4`,
+      `ip6tables-${backend}-save >${to}/save6`,
+      `ipset save >${to}/sets`,
+      `! [ -e ${this.state}/journal ] || cp ${this.state}/journal ${to}/journal`,
+      `! [ -d ${this.state} ] || find ${this.state} >${to}/files`,
+    ].join('\n');
+  }
+
+  #seen(directory: string): Seen {
+    const read = (name: string): string => {
+      const path = `${directory}/${name}`;
+      return existsSync(path) ? readFileSync(path, 'utf8').trim() : '';
+    };
+    return { saves: [read('save4'), read('save6')], sets: read('sets'), journal: peek(directory), files: read('files') };
+  }
+
+  /** Runs lines of shell in a new node that shows what the template showed. */
+  async #inside(out: string, from: Template | undefined, config: string, lines: readonly string[]): Promise<void> {
+    const { directory } = this;
+    const { backend } = this.#kind;
+    const restore = (version: string, save: string): string =>
+      `/usr/sbin/xtables-${backend}-multi ip${version}tables-${backend}-restore <${save}`;
+    const load = from
+      ? [
+          `cp -a ${from.directory}/state ${this.state}`,
+          `${directory}/real/ipset restore <${from.directory}/after/sets`,
+          restore('', `${from.directory}/after/save4`),
+          restore('6', `${from.directory}/after/save6`),
+        ]
+      : [restore('', `${directory}/others`), restore('6', `${directory}/others`)];
+    writeFileSync(`${directory}/others`, others);
+    const script = [
+      'set -e',
+      `OUT=${out}`,
+      'ip link set lo up',
+      'mount -t tmpfs tmpfs /run',
+      `mount -t overlay overlay -o lowerdir=${directory}/tools:/usr/sbin /usr/sbin`,
+      `mount -t tmpfs tmpfs ${directory}/work`,
+      ...load,
+      ...lines,
+    ].join('\n');
+    const unshare = ['--net', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child'];
+    const { exitCode, stderr } = await execa('unshare', [...unshare, 'sh', '-c', script], {
+      reject: false,
+      timeout: runTimeoutMs,
+      stdin: 'ignore',
+    });
+    if (exitCode !== 0) throw new Error(`the node for ${config} could not be made: ${stderr}`);
+  }
+}
+
+/** What somebody else has in the kernel: it must come through everything. */
+const others = `*nat
+:CNI-X - [0:0]
+-A CNI-X -j RETURN
+-A POSTROUTING -o cni0 -j CNI-X
+COMMIT
+*filter
+-A FORWARD -i cni0 -j DROP
+COMMIT
+`;
+
+const runTimeoutMs = 120_000;
