@@ -25,6 +25,7 @@ test.each([
   ['a real server of ipvsadm -Ln', '  -> 10.244.2.5:8080              Masq    2      0          0', 'shop/web'],
   ['an entry of ipset list', '10.96.0.10,tcp:80', 'shop/web'],
   ['an entry of ipset save', 'add KUBE-CLUSTER-IP 10.96.0.10,tcp:80', 'shop/web'],
+  ['a network of one address, as the kernel prints it', '203.0.113.20,tcp:80,192.0.2.11', 'shop/cart'],
 ] as const)('%s is the Service that has it', (_title, asked, service) => {
   expect(explain(virtual, asked)).toMatchObject({ service });
 });
@@ -43,4 +44,20 @@ test('what all Services share names none', () => {
 test('what nothing has is not there, and what is no rule is a problem', () => {
   expect(explain(balancer, 'KUBE-SVC-AAAAAAAAAAAAAAAA')).toBeUndefined();
   expect(explain(balancer, '-A KUBE-SERVICES -j LOG')).toMatchObject({ code: 'RULE_REFUSED' });
+});
+
+test.each([
+  '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+  '-A OUTPUT -j SLUICE-SERVICES',
+])('a rule of a built-in chain is what it leads to: %s', (asked) => {
+  const found = explain(balancer, asked);
+  expect(found).toMatchObject({ places: [{ text: ':KUBE-SERVICES - [0:0]' }, {}, {}, {}] });
+  expect(found).toHaveProperty(
+    'meaning',
+    expect.stringMatching(/^leads packets of \w+ to KUBE-SERVICES, which is where/),
+  );
+});
+
+test('a rule of a built-in chain that leads to none of ours is nobody known', () => {
+  expect(explain(balancer, '-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT')).toBeUndefined();
 });

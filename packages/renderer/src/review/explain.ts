@@ -74,8 +74,17 @@ export function explain(files: BundleFiles, asked: string): Explanation | Proble
   const target = rule.target && 'chain' in rule.target ? logical(rule.target.chain) : undefined;
   // Layout tree parts the rules of shared chains otherwise; the Service is the one that such a rule leads to.
   if (rule.chain.startsWith('SLU')) return ofChain(files, chain.startsWith('KUBE-') ? chain : (target ?? chain));
+  if (builtIn.has(rule.chain)) return target === undefined ? undefined : ofJump(files, rule.chain, target);
   const key = shapeOf(rule);
   return found(files, chain, (line, family) => isLikeRule(line, family, chain, key));
+}
+
+const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** A rule of a built-in chain stands in no file: the linker writes it for each chain that packets start in. */
+function ofJump(files: BundleFiles, from: string, chain: string): Explanation | undefined {
+  const to = ofChain(files, chain);
+  return to && { ...to, meaning: `leads packets of ${from} to ${chain}, which is ${to.meaning}` };
 }
 
 const chainForm = /^[A-Za-z0-9-]{1,28}(?:\.[0-9a-z]{2})?$/;

@@ -80,11 +80,11 @@ function setWanted(words: readonly string[]): Wanted | undefined {
     };
   }
   if (first === 'add') return entryWanted(second, third);
-  const isEntry = /^\d+$|^[0-9a-f.:]+$|^[0-9a-f.:]+,(?:tcp|udp|sctp):\d+(?:,[0-9a-f.:/]+)?$/.test(first);
-  if (words.length > 1 || !isEntry) return undefined;
+  const isAny = /^\d+$|^[0-9a-f.:]+$|^[0-9a-f.:]+,(?:tcp|udp|sctp):\d+(?:,[0-9a-f.:/]+)?$/.test(first);
+  if (words.length > 1 || !isAny) return undefined;
   return {
     tool: 'ipset',
-    matches: [(line) => line.startsWith('add ') && line.endsWith(` ${first}`), (line) => isOnNode(line, first)],
+    matches: [(line) => line.startsWith('add ') && isEntry(line, first), (line) => isOnNode(line, first)],
     meaning: 'an entry of sets that rules ask',
   };
 }
@@ -96,11 +96,16 @@ function entryWanted(name: string, entry: string): Wanted | undefined {
   return {
     tool: 'ipset',
     matches: [
-      (line) => line === `add ${name} ${read.entry}` || line === `add ${name} ${entry}`,
+      (line) => line.startsWith(`add ${name} `) && (isEntry(line, read.entry) || isEntry(line, entry)),
       (line) => line.startsWith(`add ${name} `) && isOnNode(line, read.entry),
     ],
     meaning: `an entry of a set that rules ask: ${knownSet(set.key).comment}`,
   };
+}
+
+/** Whether a line has the entry. A network of one address is shown without its prefix. */
+function isEntry(line: string, entry: string): boolean {
+  return line.endsWith(` ${entry}`) || line.endsWith(` ${entry}/32`) || line.endsWith(` ${entry}/128`);
 }
 
 /** Whether a line has the entry with a variable for the machine's address. */

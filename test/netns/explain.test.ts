@@ -1,0 +1,55 @@
+import { join } from 'node:path';
+import type { BundleFiles } from '@sluice/bundle';
+import { execaSync } from 'execa';
+import { beforeEach, expect, test } from 'vitest';
+import { readTree } from '../../packages/renderer/src/load/tree.ts';
+import { explain } from '../../packages/renderer/src/review/explain.ts';
+import { listExamples } from '../../tools/examples.ts';
+import { needKernel } from './privileges.ts';
+import { feed, inScratchNamespace } from './scratch.ts';
+
+beforeEach(needKernel);
+
+const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+const chosen = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '07-policies', '10-ipvs']);
+const examples = listExamples().flatMap(({ name, output }) => {
+  const files = readTree(output);
+  return chosen.has(name) && files instanceof Map ? [{ name, output, files: files as BundleFiles }] : [];
+});
+
+const show = (output: string, ...more: readonly string[]): string =>
+  execaSync(sluice, ['show', output, '--node', 'node-1', ...more], { stripFinalNewline: false }).stdout;
+
+/** Lines for which there is no place in the bundle. */
+const unexplained = (files: BundleFiles, lines: readonly string[]): readonly string[] =>
+  lines.filter((line) => {
+    const found = explain(files, line);
+    return found === undefined || 'code' in found;
+  });
+
+/** Rules with their counters, and chains other than the kernel's own. */
+const ruleLine = /^(?:\[\d+:\d+\] -A |:(?:KUBE|SLU))/;
+
+test.each(
+  examples
+    .filter(({ name }) => name !== '10-ipvs')
+    .flatMap((example) => (['flat', 'tree'] as const).map((layout) => ({ ...example, layout }))),
+)('every line that a kernel prints for $name in layout $layout is explained', ({ output, files, layout }) => {
+  for (const tool of ['iptables', 'ip6tables']) {
+    const text = show(output, '--tool', tool, '--layout', layout);
+    if (text === '') continue;
+    const saved = inScratchNamespace(`${feed(`${tool}-restore --noflush`, text)}\n${tool}-save -c\n`);
+    const lines = saved.split('\n').filter((line) => ruleLine.test(line));
+    expect(lines.length).toBeGreaterThan(10);
+    expect(unexplained(files, lines)).toEqual([]);
+  }
+});
+
+test.each(['list', 'save'])('every set and entry that `ipset %s` prints for 10-ipvs is explained', (verb) => {
+  const { output, files } = examples.find(({ name }) => name === '10-ipvs')!;
+  const printed = inScratchNamespace(`${feed('ipset restore', show(output, '--tool', 'ipset'))}\nipset ${verb}\n`);
+  const about = /^(?:Type|Revision|Header|Size in memory|References|Number of entries|Members):/;
+  const lines = printed.split('\n').filter((line) => line !== '' && !about.test(line));
+  expect(lines.length).toBeGreaterThan(50);
+  expect(unexplained(files, lines)).toEqual([]);
+});
