@@ -71,11 +71,12 @@ function bindLines({ bound, elsewhere }: IpvsSeen, { addresses }: IpvsState): re
 /** The interface itself goes with the last address, if nobody else put one there. */
 function unbindLines({ bound }: IpvsSeen, { addresses }: IpvsState, owned: IpvsOwned): readonly string[] {
   if (!bound) return [];
-  const leaving = families.flatMap((family) =>
-    [...bound[family]]
-      .filter((address) => owned.addresses.has(address) && !addresses[family].includes(address))
-      .map((address) => `addr del ${address}${prefix[family]} dev ${ipvsInterface}`),
-  );
+  const leaving = families.flatMap((family) => {
+    const stays = new Set(addresses[family]);
+    return [...bound[family]]
+      .filter((address) => owned.addresses.has(address) && !stays.has(address))
+      .map((address) => `addr del ${address}${prefix[family]} dev ${ipvsInterface}`);
+  });
   const count = bound.ipv4.size + bound.ipv6.size;
   const isLast = addresses.ipv4.length + addresses.ipv6.length === 0 && leaving.length === count;
   return isLast && owned.link ? [`link del ${ipvsInterface}`] : leaving;
