@@ -43,7 +43,14 @@ export default defineConfig({
           ],
         },
       },
-      { test: { name: 'kernel', include: ['test/netns/**/*.test.ts', 'test/faults/*.test.ts'], ...alone, ...order(1) } },
+      {
+        test: {
+          name: 'kernel',
+          include: ['test/netns/**/*.test.ts', 'test/runbooks/*.test.ts', 'test/faults/*.test.ts'],
+          ...alone,
+          ...order(1),
+        },
+      },
       { test: { name: 'vm', include: ['test/vm/*.test.ts'], ...alone, ...order(2) } },
       {
         test: {

@@ -1,0 +1,97 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execaSync } from 'execa';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { matches } from '../scripts/script.ts';
+import { type Block, calledIn, type Runbook, runbookNames, runbookOf, scriptOf } from './runbook.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+
+/** How often each runbook needs a command that only a real host has. Another one is a decision, not an accident. */
+const standInCalls: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  'first-install.md': { 'apt-get': 1, scp: 2, systemctl: 2 },
+};
+
+describe.each(runbookNames)('docs/runbooks/%s', (name) => {
+  test('says of each block what of it needs a real host', () => {
+    const { blocks } = runbookOf(name);
+    for (const { line, text, needs } of blocks) expect(calledIn(text), `line ${line}`).toEqual(needs);
+    const names = blocks.flatMap(({ needs }) => needs);
+    const counts = Object.fromEntries(
+      [...new Set(names)].toSorted().map((one) => [one, names.filter((other) => other === one).length]),
+    );
+    expect(counts).toEqual(standInCalls[name]);
+  });
+});
+
+/** Runs blocks on a machine of their own. Returns the output of each. Throws with the output of the one that failed. */
+function run(before: readonly Block[], scene: string, blocks: readonly Block[]): readonly string[] {
+  const work = mkdtempSync(join(tmpdir(), 'sluice-runbook-'));
+  try {
+    const script = join(work, 'blocks.sh');
+    writeFileSync(
+      script,
+      `${scriptOf(before, `${work}/before`)}${scene}\ncd /root\n${scriptOf(blocks, `${work}/own`)}`,
+    );
+    const args = [
+      '--net',
+      '--mount',
+      '--pid',
+      '--fork',
+      '--kill-child',
+      '--mount-proc',
+      'sh',
+      join(import.meta.dirname, 'stage.sh'),
+      root,
+      script,
+    ];
+    const { exitCode, stderr, stdout } = execaSync('unshare', args, {
+      reject: false,
+      timeout: 170_000,
+      stdin: 'ignore',
+    });
+    if (exitCode !== 0) throw new Error(`exit code ${exitCode}\n${lastStep(work)}\n${stdout}\n${stderr}`);
+    return blocks.map((_block, index) => readFileSync(join(work, 'own', `${index}.out`), 'utf8'));
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Where it ended: the block, and what that printed. */
+function lastStep(work: string): string {
+  for (const folder of ['own', 'before']) {
+    try {
+      const last =
+        readFileSync(join(work, folder, 'steps'), 'utf8')
+          .trimEnd()
+          .split('\n')
+          .at(-1) ?? '';
+      const index = /^block (\d+)/.exec(last)?.[1] ?? '0';
+      return `${folder}: ${last}\n${readFileSync(join(work, folder, `${index}.out`), 'utf8')}`;
+    } catch {
+      // It did not come so far.
+    }
+  }
+  return 'nothing was begun';
+}
+
+const sceneOf = ({ scene }: Runbook): string =>
+  scene === undefined ? '' : readFileSync(join(import.meta.dirname, 'scenes', `${scene}.sh`), 'utf8');
+
+describe('on a machine of its own', () => {
+  beforeEach(needKernel);
+  beforeEach((context) => needBackend(context, 'nft'));
+
+  test.each(runbookNames)('every block of docs/runbooks/%s does what it says', { timeout: 180_000 }, (name) => {
+    const runbook = runbookOf(name);
+    const before = runbook.after === undefined ? [] : runbookOf(runbook.after).blocks;
+    const outputs = run(before, sceneOf(runbook), runbook.blocks);
+    for (const [index, { line, prints }] of runbook.blocks.entries()) {
+      if (prints === undefined) continue;
+      const output = outputs[index] ?? '';
+      expect(matches(output, prints) ? '' : output, `line ${line} does not print what is shown`).toBe('');
+    }
+  });
+});

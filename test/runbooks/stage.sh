@@ -1,0 +1,39 @@
+# One machine for the runbooks, in network, mount and process namespaces of its own: what is written under /etc, /root, /srv, /var and /media
+# is gone when it ends. $1: the checkout; $2: the blocks of a runbook as one script. /stage/did gets what stand-ins were asked.
+set -eu
+checkout=$1
+mount --make-rprivate /
+mkdir -p /tmp/sluice-stage
+mount -t tmpfs tmpfs /tmp/sluice-stage
+mount -t tmpfs tmpfs /run
+for place in etc root srv var media; do
+  mkdir -p "/tmp/sluice-stage/$place/upper" "/tmp/sluice-stage/$place/work"
+  mount -t overlay overlay -o "lowerdir=/$place,upperdir=/tmp/sluice-stage/$place/upper,workdir=/tmp/sluice-stage/$place/work" "/$place"
+done
+chmod 755 /tmp/sluice-stage/*/upper
+rm -rf /root/* /root/.ssh /root/.gitconfig /etc/sluice /var/lib/sluice
+mkdir -p /root/.ssh /var/lib/kubelet
+ip link set lo up
+ip address add 192.0.2.1/24 dev lo
+
+export HOME=/root LC_ALL=C TZ=UTC STAGE=/tmp/sluice-stage
+export GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=alice GIT_AUTHOR_EMAIL=alice@example.com GIT_COMMITTER_NAME=alice GIT_COMMITTER_EMAIL=alice@example.com
+export PATH="$checkout/test/runbooks/stand-ins:$checkout/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# The repository of rules, and a second change that somebody has merged and not released yet.
+git init -q --bare -b main /srv/rules.git
+git clone -q /srv/rules.git /root/rules 2>/dev/null
+cp -r "$checkout/examples/05-dual-stack/out" /root/rules/rendered
+rm -f /root/rules/rendered/.sluice-complete
+cd /root/rules
+# A namespace cannot set what belongs to the whole machine.
+sed -i '/nf_conntrack_max/d' rendered/profiles/*/base/sysctl.conf
+sed -i '/conntrackHashSize/d' rendered/nodes/*/node.yaml
+git add -A && git commit -q -m 'the first rules' && git push -q origin HEAD:main
+(
+  cp -r /root/rules "$STAGE/other" && cd "$STAGE/other"
+  sed -i 's/10\.244\.1\.5/10.244.1.77/g' rendered/profiles/default/services/shop/web.iptables
+  git commit -q -a -m 'web moves' && git push -q origin HEAD:main
+)
+cd /root
+exec bash "$2"
