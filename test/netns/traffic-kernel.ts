@@ -9,21 +9,32 @@ import type { PacketTable, Row, Verdict } from './traffic-table.ts';
 const attemptsMax = 64;
 /** And at least, so that an endpoint that must not answer has its chance to. */
 const attemptsMin = 4;
-/** A silence this long is a drop. Nothing here is further away than two hops on one machine. */
-const silenceMs = 1_000;
+/** Nothing here is further away than two hops on one machine. */
+const usual: Patience = { silenceMs: 1_000 };
 /** How long an answer may take on a machine that is busy with other tests. */
 const answerMs = 10_000;
 
 /** Verdicts that name no machine. */
 const endings: ReadonlySet<Verdict> = new Set(['drop', 'reject', 'pass', 'accept']);
 
+/** How patient an observer is. */
+export interface Patience {
+  /** A silence this long is a drop. */
+  readonly silenceMs: number;
+}
+
 /**
  * Opens the connections of a row for real and says what became of them, in the words of the row's `expect`.
  * @returns every verdict seen; one that could be told from an expected one only by the tracer is taken for the expected one
  */
-export async function observe(cluster: Cluster, table: PacketTable, row: Row): Promise<readonly Verdict[]> {
+export async function observe(
+  cluster: Cluster,
+  table: PacketTable,
+  row: Row,
+  patience: Patience = usual,
+): Promise<readonly Verdict[]> {
   const silent = row.expect.every((verdict) => endings.has(verdict));
-  const wanted = connectOf(row, silent ? silenceMs : answerMs);
+  const wanted = connectOf(row, silent ? patience.silenceMs : answerMs);
   const answers = row.expect.some((verdict) => !endings.has(verdict));
   const seen = new Set<Verdict>();
   for (let attempt = 0; attempt < (answers ? attemptsMax : 1); attempt++) {

@@ -1,7 +1,19 @@
 import { isIPv6 } from 'node:net';
 import { pick } from '../review/mutate.ts';
-import type { ClusterSpec } from './cluster.ts';
-import type { PacketTable, Row } from './traffic-table.ts';
+import type { Cluster, ClusterSpec } from './cluster.ts';
+import { observe, type Patience } from './traffic-kernel.ts';
+import type { Programs } from './traffic-nodes.ts';
+import { comesBack, machineAt } from './traffic-places.ts';
+import type { PacketTable, Row, Verdict } from './traffic-table.ts';
+import { predict } from './traffic-trace.ts';
+
+/** How connections are opened. */
+export interface Pace extends Patience {
+  /** How many are open at the same time. */
+  readonly atOnce: number;
+}
+
+const usual: Pace = { atOnce: 50, silenceMs: 1_000 };
 
 /**
  * Rows that nobody thought of: anybody to any address and port that an example speaks of, and to some that it does not.
@@ -47,4 +59,55 @@ function hasFamily(spec: ClusterSpec, name: string, address: string): boolean {
 function isLinkOnly(spec: ClusterSpec, from: string, address: string): boolean {
   const isNode = spec.nodes.some(({ name }) => name === from);
   return isNode && spec.pods.some(({ addresses }) => addresses.includes(address));
+}
+
+/** Rows with what the tracer says of them, without those whose answers do not come back. */
+export function predictedRows(
+  spec: ClusterSpec,
+  programs: ReadonlyMap<string, Programs>,
+  rows: readonly Row[],
+): readonly Row[] {
+  return rows
+    .map((row): Row => ({ ...row, expect: predict(spec, programs, row) }))
+    .filter((row) => comesBack(spec, row));
+}
+
+/** What answers outside; nodes answer by themselves on no port here. */
+export async function serveOutside(cluster: Cluster, table: PacketTable): Promise<void> {
+  for (const text of table.outside.ports) {
+    const [port, protocol] = text.split('/');
+    await cluster.host('outside').serve(protocol === 'udp' ? 'udp' : 'tcp', Number(port));
+  }
+}
+
+/** Opens the connections of rows for real. @returns those that ended otherwise than predicted, in words */
+export async function unlikePredicted(
+  cluster: Cluster,
+  table: PacketTable,
+  rows: readonly Row[],
+  pace: Pace = usual,
+): Promise<readonly string[]> {
+  const { spec } = cluster;
+  const wrong: string[] = [];
+  const look = async (row: Row): Promise<void> => {
+    const seen = await observe(cluster, { ...table, listen: { outside: table.outside.ports } }, row, pace);
+    if (seen.every((verdict) => row.expect.includes(verdict) || isLost(spec, row, verdict))) return;
+    const way = `${row.from} via ${row.via} → ${JSON.stringify(row.to)}`;
+    wrong.push(`${way}: ${seen.join()} instead of ${row.expect.join()}`);
+  };
+  for (const [via, group] of Map.groupBy(rows, (row) => row.via)) {
+    if (via !== undefined) for (const { to } of group) await cluster.enterAt(to.address, via);
+    for (let at = 0; at < group.length; at += pace.atOnce)
+      await Promise.all(group.slice(at, at + pace.atOnce).map(look));
+  }
+  return wrong;
+}
+
+/**
+ * A packet that no Service decides about, to an address of nobody: whether this little world is silent or says so (`''`, that it is
+ * unreachable, once an earlier packet has looked for the neighbour in vain) is its own affair.
+ */
+function isLost(spec: ClusterSpec, row: Row, verdict: Verdict): boolean {
+  const isNobodys = machineAt(spec, row.from, row.to.address) === undefined;
+  return isNobodys && (verdict === 'drop' || verdict === '') && row.expect.every((expected) => expected === 'pass');
 }
