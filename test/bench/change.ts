@@ -104,7 +104,7 @@ const session = await openSession(
     if (event === 'in-kernel') inKernelAt = performance.now();
   },
 );
-const inbox = new Inbox(bundle, nodeName, () => performance.now());
+const inbox = new Inbox(bundle, nodeName, Date.now);
 
 /** Milliseconds until the rules are in the kernel, and until they are verified and confirmed on disk. */
 async function put(): Promise<{ inKernel: number; confirmed: number }> {

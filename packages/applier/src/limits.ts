@@ -113,6 +113,14 @@ export const limits = {
   holdDownMsMax: 4 * 3_600_000,
 
   generationsKept: 10,
+  /** So many updates of endpoints are kept as what differs from the one before; the next one is stored whole. */
+  deltasMax: 32,
+  /** With more chains than this a state is stored whole. */
+  deltaChainsMax: 1024,
+  /** After so many updates what nothing needs any more leaves the disk. */
+  updatesPerSweep: 32,
+  /** How often the text for people is brought up to date when only endpoints change. */
+  textIntervalMs: 5 * 60_000,
   historyEntriesMax: 200,
   quarantinedMax: 64,
   /** Of why something ended: the output of a probe may be long. */

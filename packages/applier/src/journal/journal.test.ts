@@ -122,6 +122,20 @@ test('a version that was taken after an interruption, as a release or as an upda
   expect(open().quarantined('unlucky')).toBeUndefined();
 });
 
+test('a long row of updates is what a new process finds, and the store does not grow with it', async () => {
+  const journal = open();
+  const rules = (n: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${n} -j RETURN`);
+  await confirm(journal, 'aaaa', one);
+  for (let n = 1; n <= 3 * limits.deltasMax; n++) {
+    await journal.begin({ ...opening(`v${n}`, rules(n)), lane: 'endpoints' });
+    await journal.commit();
+    await journal.settle();
+    expect(open().standing).toMatchObject({ number: 1, revision: n, version: `v${n}` });
+    expect(open().standing?.state).toEqual(rules(n));
+  }
+  expect(readdirSync(`${directory}/store`).length).toBeLessThan(limits.deltasMax + limits.updatesPerSweep + 20);
+});
+
 test('old generations go from the store, the first and the newest stay', async () => {
   const journal = open();
   const rule = (i: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${i} -j RETURN`);

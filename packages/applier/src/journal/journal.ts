@@ -15,11 +15,10 @@ import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
 import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
-import { publishDirectory, writing } from '../store/files.ts';
+import { writing } from '../store/files.ts';
 import { peek } from './peek.ts';
-import { recent, remember, shortened, updated, without } from './keep.ts';
+import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
 import { accepted, endsTooOften, generationsOf, quarantinedWith } from './update.ts';
-import { nativeFiles } from './native.ts';
 import {
   freshRecord,
   type GenerationRecord,
@@ -28,6 +27,7 @@ import {
   openFrom,
   sysctlMap,
 } from './record.ts';
+import { CurrentText } from './text.ts';
 import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
 
 /**
@@ -35,10 +35,10 @@ import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
  * it happens. Programs are in the store before the journal names them, and are swept after it does not.
  */
 export class DiskJournal implements Journal {
-  readonly #directory: string;
   readonly #path: string;
   readonly #now: () => Date;
   readonly #store: Store;
+  readonly #text: CurrentText;
   readonly #memory = new ManifestMemory();
   #record: NodeRecord;
   #sequence: number;
@@ -46,15 +46,17 @@ export class DiskJournal implements Journal {
   /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
   #next: Generation | undefined;
   #flows: FlowChange | undefined;
+  /** Since the last sweep. */
+  #updates = 0;
   #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowChange } | undefined;
 
   private constructor(directory: string, record: NodeRecord, sequence: number, now: () => Date) {
-    this.#directory = directory;
     this.#path = `${directory}/journal`;
     this.#record = record;
     this.#sequence = sequence;
     this.#now = now;
     this.#store = new Store(`${directory}/store`);
+    this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
     this.#standing = record.current ? this.#read(record.current) : undefined;
   }
 
@@ -176,7 +178,7 @@ export class DiskJournal implements Journal {
     const isUpdate = lane === 'endpoints';
     const number = isUpdate ? current.number : next;
     const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
-    const to = this.#stored(generation);
+    const to = this.#stored(generation, isUpdate ? current : undefined);
     const old = Object.fromEntries(sysctls);
     const [digest] = this.#store.put([JSON.stringify(flows)]);
     const transaction = {
@@ -202,8 +204,8 @@ export class DiskJournal implements Journal {
     const old = from === standing.state ? standing : { ...standing, revision: standing.revision + 1, state: from };
     const fresh = { ...next, revision: next.revision + 1, version, state: to };
     const [digest] = this.#store.put([JSON.stringify(flows)]);
-    const stored = old === standing ? open.from : this.#stored(old);
-    const update = { from: stored, to: this.#stored(fresh), version, flows: digest as string };
+    const stored = old === standing ? open.from : this.#stored(old, open.from);
+    const update = { from: stored, to: this.#stored(fresh, open.to), version, flows: digest as string };
     this.#save({ ...this.#record, open: { ...open, update } });
     this.#offered = { from: old, to: fresh, flows };
   }
@@ -216,7 +218,7 @@ export class DiskJournal implements Journal {
     this.#next = to;
     this.#flows = flows;
     this.#offered = undefined;
-    this.#sweep();
+    this.#sweepSometimes();
     return from;
   }
 
@@ -236,7 +238,8 @@ export class DiskJournal implements Journal {
       current: to,
       kept: recent([...others, to]),
       next: Math.max(this.#record.next, to.number + 1),
-      open: { ...open, phase: 'committed', recoveries: 0 },
+      // Nothing is left to do for an update: what the old endpoints needed went with them.
+      open: release ? { ...open, phase: 'committed', recoveries: 0 } : null,
       quarantined,
       failures: release ? 0 : this.#record.failures,
       history: entries,
@@ -245,12 +248,18 @@ export class DiskJournal implements Journal {
   }
 
   async settle(): Promise<Generation> {
-    this.#save({ ...this.#record, open: null });
-    this.#forgetTransaction();
-    this.#sweep();
     const standing = this.#standing as Generation;
-    this.#publish(standing);
+    if (this.#record.open) {
+      this.#save({ ...this.#record, open: null });
+      this.#sweep();
+      this.#text.write(standing);
+    } else this.#sweepSometimes();
+    this.#forgetTransaction();
     return standing;
+  }
+
+  async tidy(): Promise<void> {
+    if (this.#standing) this.#text.catchUp(this.#standing);
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
@@ -297,7 +306,7 @@ export class DiskJournal implements Journal {
     this.#save({ ...this.#record, ...changes, current });
     this.#standing = target;
     this.#forgetTransaction();
-    this.#publish(target);
+    this.#text.write(target);
   }
 
   async forget(): Promise<void> {
@@ -335,8 +344,11 @@ export class DiskJournal implements Journal {
     return recoveries;
   }
 
-  #stored({ number, revision, version, state }: Generation): GenerationRecord {
-    return { number, revision, version, manifest: putState(state, this.#store, this.#memory) };
+  /** @param base the record of a generation that differs little */
+  #stored({ number, revision, version, state }: Generation, base?: GenerationRecord): GenerationRecord {
+    const known = base && this.#read(base);
+    const stored = base && known && { digest: base.manifest, state: known.state };
+    return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored) };
   }
 
   #forgetTransaction(): void {
@@ -345,14 +357,8 @@ export class DiskJournal implements Journal {
     this.#offered = undefined;
   }
 
-  /** A record that has grown too large for its slot loses the oldest of its history. */
   #save(record: NodeRecord): void {
-    let saved = record;
-    let text = JSON.stringify(saved);
-    while (Buffer.byteLength(text) > slotBytes - 256 && saved.history.length > 0) {
-      saved = { ...saved, history: saved.history.slice(Math.ceil(saved.history.length / 4)) };
-      text = JSON.stringify(saved);
-    }
+    const { saved, text } = fitted(record, slotBytes - 256);
     // After a failed write the next one goes to the same slot: the other one holds the newest whole record.
     writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
     this.#sequence += 1;
@@ -368,13 +374,9 @@ export class DiskJournal implements Journal {
     return this.#now().toISOString();
   }
 
-  /** The text for people. Nothing reads it back, so a disk that does not take it is no failure of the change. */
-  #publish({ state }: Generation): void {
-    try {
-      publishDirectory(`${this.#directory}/current`, nativeFiles(state));
-    } catch {
-      // The next transaction writes it again.
-    }
+  #sweepSometimes(): void {
+    this.#updates = (this.#updates + 1) % limits.updatesPerSweep;
+    if (this.#updates === 0) this.#sweep();
   }
 
   /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */

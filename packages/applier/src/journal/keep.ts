@@ -1,5 +1,5 @@
 import { limits } from '../limits.ts';
-import type { GenerationRecord, HistoryEntry } from './record.ts';
+import type { GenerationRecord, HistoryEntry, NodeRecord } from './record.ts';
 
 /** What the journal keeps of what grows: bounded, so that a record fits into its slot. */
 
@@ -39,4 +39,15 @@ export function without(quarantined: Readonly<Record<string, string>>, version: 
 
 export function shortened(text: string): string {
   return text.length > limits.reasonCharactersMax ? `${text.slice(0, limits.reasonCharactersMax)}…` : text;
+}
+
+/** A record that has grown too large for its slot loses the oldest of its history. */
+export function fitted(record: NodeRecord, bytesMax: number): { readonly saved: NodeRecord; readonly text: string } {
+  let saved = record;
+  let text = JSON.stringify(saved);
+  while (Buffer.byteLength(text) > bytesMax && saved.history.length > 0) {
+    saved = { ...saved, history: saved.history.slice(Math.ceil(saved.history.length / 4)) };
+    text = JSON.stringify(saved);
+  }
+  return { saved, text };
 }

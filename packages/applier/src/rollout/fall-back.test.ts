@@ -39,7 +39,12 @@ test.each([
       because: expect.stringContaining(`generation 2 cannot be read, generation ${number} stands in its place`),
     });
     await keeper.settle();
-    expect(kernel.save('ipv4').match(/(?<=--to-destination )\S+/g)?.toSorted()).toEqual(endpoints);
+    expect(
+      kernel
+        .save('ipv4')
+        .match(/(?<=--to-destination )\S+/g)
+        ?.toSorted(),
+    ).toEqual(endpoints);
     expect(journal.held).toBeUndefined();
     expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
     expect((await self.start()).journal.standing?.number, 'the next process finds the same').toBe(number);

@@ -12,6 +12,7 @@ import {
   readBack,
   type ResolvedFiles,
   type ResolvedRules,
+  type ResolvedSection,
   settledProgram,
   type TableName,
   tableNames,
@@ -104,9 +105,20 @@ function linkAsTree(
   return { program, problems: tree.problems };
 }
 
+/** Whether a file names values of the machine; few do, and one that did not change is not read again. */
+function asksHost(sections: readonly ResolvedSection[]): boolean {
+  const known = hostAskers.get(sections);
+  if (known !== undefined) return known;
+  const asks = sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
+  hostAskers.set(sections, asks);
+  return asks;
+}
+
+const hostAskers = new WeakMap<readonly ResolvedSection[], boolean>();
+
 /** The rules that are repeated for each address of the machine. */
 function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
-  const { filter, nat } = collectRules(files);
+  const { filter, nat } = collectRules(files.filter(asksHost));
   const only = ({ rules }: { readonly rules: readonly string[] }): ResolvedRules[TableName] => ({
     chains: [],
     rules: rules.filter((rule) => rule.includes('${host.')),

@@ -202,6 +202,8 @@ export interface Journal {
   commit(): Promise<void>;
   /** Closes a committed transaction: nothing is left to do for it. */
   settle(): Promise<Generation>;
+  /** Does what may wait: the text for people says what stands. Called now and then. */
+  tidy(): Promise<void>;
   /**
    * Closes an open transaction: generation `from` stands again.
    * @param fault of the bundle: it failed, its version is quarantined; of the process: it ended by itself, the version may be tried

@@ -152,7 +152,7 @@ test('a change asks the kernel for nothing that the process has seen, and reads 
   await keeper.put(bundle(), true);
   const given: (readonly string[])[] = [];
   const observe = self.kernel.ipvs.observe.bind(self.kernel.ipvs);
-  self.kernel.ipvs.observe = (known = {}) => {
+  self.kernel.ipvs.observe = (known) => {
     given.push(Object.keys(known).toSorted());
     return observe(known);
   };

@@ -9,7 +9,9 @@ import {
 } from '@sluice/bundle';
 import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
+import { limits } from '../limits.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
+import { applyDelta, deltaForm, deltaOf, type Stored } from './delta.ts';
 import type { Texts } from './store.ts';
 
 /**
@@ -50,8 +52,14 @@ interface Bucket {
   digest?: string;
 }
 
-/** Stores a state. When it returns, all of it is on the disk. @returns the digest of its manifest */
-export function putState(state: NodeState, store: Texts, memory: ManifestMemory): string {
+/**
+ * Stores a state. When it returns, all of it is on the disk.
+ * @param base a stored state that it may be told by, where little differs
+ * @returns the digest of its manifest
+ */
+export function putState(state: NodeState, store: Texts, memory: ManifestMemory, base?: Stored): string {
+  const delta = base && deltaOf(state, base, depthOf(base.digest, store));
+  if (delta) return store.put([JSON.stringify(delta)])[0] as string;
   const families: { -readonly [F in Family]?: Record<TableName, TableManifest> } = {};
   for (const name of familiesOf(state)) {
     const program = state.families[name] as FamilyProgram;
@@ -72,6 +80,14 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory)
     ...virtual,
   };
   return store.put([JSON.stringify(text)])[0] as string;
+}
+
+/** How many deltas lie between a manifest and a whole one; as many as there may be when it cannot be read. */
+function depthOf(digest: string, store: Texts): number {
+  const text = store.get(digest);
+  if (text === undefined) return limits.deltasMax;
+  const delta = v.safeParse(deltaForm, JSON.parse(text));
+  return delta.success ? delta.output.depth : 0;
 }
 
 function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<Manifest['ipvs']> {
@@ -131,8 +147,14 @@ function printBucket({ names, rules }: Bucket): string {
  */
 export function getState(digest: string, store: Texts): NodeState | undefined {
   const text = store.get(digest);
-  const parsed = text === undefined ? undefined : v.safeParse(manifest, JSON.parse(text));
-  if (!parsed?.success) return undefined;
+  const value: unknown = text === undefined ? undefined : JSON.parse(text);
+  const delta = v.safeParse(deltaForm, value);
+  if (delta.success) {
+    const base = getState(delta.output.base, store);
+    return base && applyDelta(base, delta.output);
+  }
+  const parsed = v.safeParse(manifest, value);
+  if (!parsed.success) return undefined;
   const { families, sysctls, conntrackHashSize } = parsed.output;
   const programs: { -readonly [F in Family]?: FamilyProgram } = {};
   for (const name of ['ipv4', 'ipv6'] as const) {
@@ -169,8 +191,11 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
 export function objectsOf(digest: string, store: Texts): readonly string[] {
   const text = store.get(digest);
-  const parsed = text === undefined ? undefined : v.safeParse(manifest, JSON.parse(text));
-  if (!parsed?.success) return [digest];
+  const value: unknown = text === undefined ? undefined : JSON.parse(text);
+  const delta = v.safeParse(deltaForm, value);
+  if (delta.success) return [digest, ...objectsOf(delta.output.base, store)];
+  const parsed = v.safeParse(manifest, value);
+  if (!parsed.success) return [digest];
   const tables = Object.values(parsed.output.families).flatMap((one) => (one ? [one.filter, one.nat] : []));
   return [digest, ...tables.flatMap(({ objects }) => objects)];
 }

@@ -86,6 +86,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     accept: () => countdown.through(() => journal.accept()),
     begin: (intent) => countdown.through(() => journal.begin(intent)),
     commit: () => countdown.through(() => journal.commit()),
+    tidy: () => journal.tidy(),
     settle: () => countdown.through(() => journal.settle()),
     fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),
     openFlows: () => journal.openFlows(),

@@ -8,7 +8,7 @@ import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
-import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import type { FlowChange, Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, familyNames, joinNames, type NodeState } from '../rollout/state.ts';
 import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
@@ -95,6 +95,7 @@ export class Keeper {
     if (change.plan.steps.length === 0) {
       this.#settled = change.goal;
       await this.#dropSwitch();
+      await journal.tidy();
       if (change.virtual) await this.#drain(change.virtual);
       return 0;
     }
@@ -111,7 +112,7 @@ export class Keeper {
   /** Sets that a crash left behind, which no rule names any more. */
   async #dropSwitch(): Promise<void> {
     const { kernel } = this.#ports;
-    if (await kernel.switch?.look()) await kernel.switch?.remove();
+    await kernel.switch?.remove();
   }
 
   async #drain(virtual: Virtual): Promise<void> {
@@ -318,12 +319,14 @@ export class Keeper {
   /**
    * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
    * bring it back by itself; a node that was held is free again.
+   * @param isLastResort the generation that stands cannot be loaded: a process that ends here must not lead back to it
    */
-  async backTo(target: Generation): Promise<Outcome> {
+  async backTo(target: Generation, isLastResort = false): Promise<Outcome> {
     const { journal } = this.#ports;
     const standing = journal.standing;
     const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
     const old = wayBack(before, this.#ports);
+    if (standing && !isLastResort) await this.#announce(target, flowChange(standing.state, old));
     try {
       await switchOff(this.#ports);
       this.#settled = await restore(old, await this.#owned(), this.#ports);
@@ -333,5 +336,19 @@ export class Keeper {
     }
     if (standing) await forgetAfter(flowChange(standing.state, old).old, this.#ports);
     return { kind: 'confirmed', generation: await journal.choose(target), steps: 0 };
+  }
+
+  /**
+   * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns. A disk that takes
+   * no write does not keep a person from going back.
+   */
+  async #announce({ version, state }: Generation, flows: FlowChange): Promise<void> {
+    const { journal, report } = this.#ports;
+    if (journal.open || journal.held !== undefined) return;
+    try {
+      await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls: new Map(), flows });
+    } catch (error) {
+      report('begin-not-written', { because: messageOf(error) });
+    }
   }
 }

@@ -1,12 +1,11 @@
 import { limits } from '../limits.ts';
 import { messageOf } from '../rollout/message.ts';
-import type { Family, TableName } from '@sluice/bundle';
 import type { Kernel, Ports, ProbePolicy, ProbeResult } from '../rollout/ports.ts';
-import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
+import { familiesOf } from '../rollout/state.ts';
 import type { Deadman } from './deadman.ts';
-import { entryNames } from './entries.ts';
 import { meanwhile, type TrialOffers } from './offers.ts';
 import type { Change, Failure } from './transaction.ts';
+import { entriesDiffer } from './roots-hold.ts';
 import { takeUpdate, updateOf } from './update.ts';
 import type { Way } from './way.ts';
 
@@ -187,23 +186,9 @@ export async function invariant(way: Way, kernel: Kernel): Promise<string | unde
   }
   for (const family of familiesOf(way.turned)) {
     for (const table of ['nat', 'filter'] as const) {
-      const difference = await entriesDiffer(way.turned, family, table, kernel);
+      const difference = await entriesDiffer(way.turned, { family, table }, kernel);
       if (difference !== undefined) return difference;
     }
   }
   return undefined;
-}
-
-async function entriesDiffer(
-  state: NodeState,
-  family: Family,
-  table: TableName,
-  kernel: Kernel,
-): Promise<string | undefined> {
-  const { chains } = tableOf(state, family, table);
-  const names = entryNames[table].filter((name) => chains.has(name));
-  if (names.length === 0) return undefined;
-  const seen = await kernel.observeChains(family, table, names);
-  const changed = names.find((name) => seen.get(name)?.join('\n') !== chains.get(name)?.join('\n'));
-  return changed === undefined ? undefined : `${family} ${table} chain ${changed}`;
 }

@@ -13,6 +13,7 @@ import { Deadman } from './deadman.ts';
 import { finish } from './finish.ts';
 import type { TrialOffers } from './offers.ts';
 import { type ProbationRules, Trial } from './probation.ts';
+import { updateDiffers } from './roots-hold.ts';
 import type { Way } from './way.ts';
 
 /** What the kernel is to hold: an admitted bundle, or an admitted state with the endpoints of another one. */
@@ -138,7 +139,8 @@ async function put(change: Change, rules: ProbationRules, deadman: Deadman, port
     if (staged !== undefined) return { failed: differs(staged) };
     if (way.flip === 'switch') await deadman.start();
     await carryOut(way.turn, ports);
-    const turned = await unlike(way.turned, way.turn, kernel);
+    const isUpdate = change.lane === 'endpoints';
+    const turned = await (isUpdate ? updateDiffers(way, way.turn, kernel) : unlike(way.turned, way.turn, kernel));
     if (turned !== undefined) return { failed: differs(turned) };
     const virtual = way.goal.ipvs ? await virtualLeft(change, ports) : {};
     if (virtual.left !== undefined) return { failed: differs(virtual.left) };

@@ -3,11 +3,11 @@ import { flowChange, forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import { type Plan, plan, tablePlan } from '../rollout/plan.ts';
 import type { Ports } from '../rollout/ports.ts';
-import { unlike } from '../rollout/verify.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import { graft } from './graft.ts';
 import { laneOf } from './lane.ts';
+import { updateDiffers } from './roots-hold.ts';
 import { type Change, type Target, virtualLeft } from './transaction.ts';
 import { trialWay } from './way.ts';
 
@@ -73,7 +73,7 @@ export async function takeUpdate(before: Change, { change, steps }: TrialUpdate,
   }
   await carryOut(steps, ports);
   const difference =
-    (await unlike(way.turned, steps, kernel)) ?? (way.goal.ipvs && (await virtualLeft(change, ports)).left);
+    (await updateDiffers(way, steps, kernel)) ?? (way.goal.ipvs && (await virtualLeft(change, ports)).left);
   if (difference !== undefined) throw new Error(`the kernel does not hold the newest endpoints: ${difference}`);
   const standing = await journal.accept();
   report('endpoints-updated', { version: bundle.version, steps: steps.steps.length });

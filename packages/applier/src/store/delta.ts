@@ -1,0 +1,94 @@
+import { type Family, type FamilyProgram, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
+import * as v from 'valibot';
+import { limits } from '../limits.ts';
+import { familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
+
+/**
+ * A state as what differs from another one that is stored: an update of endpoints changes about ten chains of 60,000, and one small
+ * object is on the disk sooner than the groups that hold them.
+ */
+const change = v.strictObject({
+  write: v.array(v.tuple([v.string(), v.array(v.string())])),
+  drop: v.array(v.string()),
+});
+const tables = v.strictObject({ filter: change, nat: change });
+export const deltaForm = v.strictObject({
+  schema: v.literal(3),
+  /** The digest of the manifest that it differs from. */
+  base: v.string(),
+  /** How many of these lie between it and a whole manifest, itself included. */
+  depth: v.number(),
+  families: v.strictObject({ ipv4: v.optional(tables), ipv6: v.optional(tables) }),
+});
+export type Delta = v.InferOutput<typeof deltaForm>;
+type Change = v.InferOutput<typeof change>;
+
+/** A state that is stored. */
+export interface Stored {
+  readonly digest: string;
+  readonly state: NodeState;
+}
+
+/**
+ * What leads from a stored state to another one.
+ * @param depth that of the stored one
+ * @returns undefined where more than some chains differ, or where so many lie below it that a whole one is due
+ */
+export function deltaOf(state: NodeState, base: Stored, depth: number): Delta | undefined {
+  if (depth >= limits.deltasMax || !sameAround(base.state, state)) return undefined;
+  const families: Delta['families'] = {};
+  let count = 0;
+  for (const family of familiesOf(state)) {
+    const [from, to] = [base.state.families[family] as FamilyProgram, state.families[family] as FamilyProgram];
+    if (from === to) continue;
+    const own = { filter: changeOf(from.filter, to.filter), nat: changeOf(from.nat, to.nat) };
+    for (const table of tableNames) count += own[table].write.length + own[table].drop.length;
+    families[family] = own;
+  }
+  return count > limits.deltaChainsMax ? undefined : { schema: 3, base: base.digest, depth: depth + 1, families };
+}
+
+/** Everything but chains. */
+function sameAround(a: NodeState, b: NodeState): boolean {
+  const jumps = (state: NodeState): unknown =>
+    familyNames.map(
+      (family) => state.families[family] && tableNames.map((table) => state.families[family]?.[table].jumps),
+    );
+  const around = (state: NodeState): string =>
+    JSON.stringify([jumps(state), [...state.sysctls], state.conntrackHashSize ?? null]);
+  return a.ipvs === b.ipvs && around(a) === around(b);
+}
+
+function changeOf(from: TableProgram, to: TableProgram): Change {
+  const write: Change['write'] = [];
+  const drop: string[] = [];
+  for (const [name, rules] of to.chains) if (!sameRules(rules, from.chains.get(name))) write.push([name, [...rules]]);
+  for (const name of from.chains.keys()) if (!to.chains.has(name)) drop.push(name);
+  return { write, drop };
+}
+
+function sameRules(a: readonly string[], b: readonly string[] | undefined): boolean {
+  return a === b || (a.length === b?.length && a.every((rule, index) => rule === b[index]));
+}
+
+/** The state that a delta leads to. */
+export function applyDelta(base: NodeState, { families }: Delta): NodeState {
+  const programs: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
+  for (const family of familyNames) {
+    const [own, changes] = [programs[family], families[family]];
+    if (!own || !changes) continue;
+    const table = (name: TableName): TableProgram => ({
+      chains: changed(own[name].chains, changes[name]),
+      jumps: own[name].jumps,
+    });
+    programs[family] = { filter: table('filter'), nat: table('nat') };
+  }
+  return { ...base, families: programs };
+}
+
+function changed(chains: TableProgram['chains'], { write, drop }: Change): TableProgram['chains'] {
+  const result = new Map(chains);
+  for (const name of drop) result.delete(name);
+  for (const [name, rules] of write) result.set(name, rules);
+  return result;
+}
