@@ -153,7 +153,7 @@ test('a change asks the kernel for nothing that the process has seen, and reads 
   const given: (readonly string[])[] = [];
   const observe = self.kernel.ipvs.observe.bind(self.kernel.ipvs);
   self.kernel.ipvs.observe = (known) => {
-    given.push(Object.keys(known).toSorted());
+    given.push(Object.keys(known ?? {}).toSorted());
     return observe(known);
   };
   await keeper.put(withoutSecond, true);
