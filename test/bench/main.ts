@@ -5,6 +5,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { listTree } from '../../packages/renderer/src/load/tree.ts';
+import { archiveBench } from './archive.ts';
 import { clusterList, daemonSet, type Shape } from './data.ts';
 import { ipvsBench } from './ipvs.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
@@ -139,6 +140,7 @@ await renderJson(
   'under 6 s, 41,000 files or fewer per two profiles',
 );
 await readYaml({ services: 10_000, endpointsPerService: 5, nodes: 1 });
+await archiveBench(10_000, rounds);
 await review(sluice, scratch, rounds);
 oneEndpoint(1000);
 await watchBench(sluice, { services: 10_000, endpointsPerService: 5, nodes: 100 });

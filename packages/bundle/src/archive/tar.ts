@@ -73,10 +73,14 @@ function readEntry(tar: Buffer, at: number): Entry | string {
   const [from, to] = [start + blockBytes, start + blockBytes + size];
   const next = to + padding(size).length;
   if (next > tar.length) return cut;
-  const asWritten = Buffer.concat(headersOf(path, size)).equals(tar.subarray(at, from));
-  if (!asWritten || !padding(size).equals(tar.subarray(to, next)))
+  if (!isAsWritten(tar.subarray(at, from), headersOf(path, size)) || !padding(size).equals(tar.subarray(to, next)))
     return `the header of ${shown(path)} is not as \`sluice pack\` writes it`;
   return { path, bytes: tar.subarray(from, to), next };
+}
+
+function isAsWritten(headers: Buffer, wanted: readonly Buffer[]): boolean {
+  let at = 0;
+  return wanted.every((part) => part.equals(headers.subarray(at, (at += part.length)))) && at === headers.length;
 }
 
 /** The extended header of a path that is too long; its form is checked when it is known whose it is. */
@@ -170,7 +174,8 @@ function headerOf({ prefix, name }: Split, size: number, type: string): Buffer {
   put('ustar\x0000', 257);
   put('0000000\x000000000\0', 329);
   put(prefix, 345);
-  const sum = header.reduce((total, byte) => total + byte, 0);
+  let sum = 0;
+  for (const byte of header) sum += byte;
   put(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
   return header;
 }
