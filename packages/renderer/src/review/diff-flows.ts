@@ -5,6 +5,7 @@ import { compareRows, flowRows, type FlowRow } from './flows.ts';
 import type { FileReach } from './reach.ts';
 import type { ReachIndex } from './relevance.ts';
 import { toolOf } from './tools.ts';
+import { alikeDestinations } from './shapes.ts';
 import { hasFamily, type View } from './view.ts';
 
 /** A changed flow, and the other sources to which the same happens. */
@@ -30,15 +31,39 @@ export function changedFlows(before: View, after: View, changed: ReadonlySet<str
         [moved, moved.length > 0 ? allDestinations(pair) : []],
         [rest, rest.length > 0 ? affectedDestinations(pair) : []],
       ] as const) {
-        if (destinations.length === 0) continue;
-        for (const row of flowRows(pair.views, { profiles, family, destinations, nodes })) {
-          const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
-          if (isOther(pair, old, fresh)) found.push(changeOf(row, old, fresh));
-        }
+        if (destinations.length > 0) found.push(...changesAmong(pair, nodes, destinations));
       }
     }
   }
   return foldFlows(found.toSorted(compareRows));
+}
+
+/** Of destinations that are alike one is followed first, and the others when something changes for that one. */
+function* changesAmong(
+  pair: Pair,
+  nodes: readonly string[],
+  destinations: readonly Destination[],
+): Generator<FlowChange> {
+  const groups = alikeDestinations(pair, destinations);
+  const changed = new Set<Destination>();
+  for (const change of changesOf(
+    pair,
+    nodes,
+    groups.map(([first]) => first!),
+  )) {
+    changed.add(change.destination);
+    yield change;
+  }
+  const others = groups.flatMap(([first, ...rest]) => (changed.has(first!) ? rest : []));
+  if (others.length > 0) yield* changesOf(pair, nodes, others);
+}
+
+function* changesOf(pair: Pair, nodes: readonly string[], destinations: readonly Destination[]): Generator<FlowChange> {
+  const { views, profiles, family } = pair;
+  for (const row of flowRows(views, { profiles, family, destinations, nodes })) {
+    const [old, fresh] = row.outcomes as readonly [FlowOutcome, FlowOutcome];
+    if (isOther(pair, old, fresh)) yield changeOf(row, old, fresh);
+  }
 }
 
 interface Pair {

@@ -1,0 +1,116 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { diffBundles } from '../../packages/renderer/src/review/diff.ts';
+import { destinationsOf } from '../../packages/renderer/src/review/destinations.ts';
+import { flowRows, nodesOfProfile } from '../../packages/renderer/src/review/flows.ts';
+import { Memory } from '../../packages/renderer/src/review/memory.ts';
+import { bundleOf, type Short } from '../../packages/renderer/src/review/policy/bundle.fixture.ts';
+import { alikeDestinations } from '../../packages/renderer/src/review/shapes.ts';
+import { type View, viewOf } from '../../packages/renderer/src/review/view.ts';
+import { randomOf } from './mutate.ts';
+
+const soak = process.env['SLUICE_SOAK'] === '1';
+const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
+const base = 'profiles/default/base/first.iptables';
+const count = 24;
+
+/** Services of a few shapes, some of which have endpoints on a node's own address, affinity, or an address of another kind. */
+const services = Array.from({ length: count }, (_, at): Short => {
+  const kind = at % 6;
+  const pods = [`10.244.1.${at + 10} node-a z1`, `10.244.2.${at + 10} node-b z2`];
+  return {
+    name: `web-${at}`,
+    clusterIPs: [`10.96.1.${at + 1}`],
+    type: kind === 1 ? 'NodePort' : kind === 5 ? 'LoadBalancer' : 'ClusterIP',
+    endpoints: kind === 2 ? ['192.0.2.11 node-a z1'] : kind === 3 ? [] : pods,
+    spec: [
+      ...(kind === 4 ? ['sessionAffinity: ClientIP'] : []),
+      ...(kind === 3 ? [`externalIPs: [203.0.113.${at + 1}]`] : []),
+      ...(kind === 1
+        ? [`ports: [{ name: http, port: ${80 + (at % 2)}, targetPort: 8080, nodePort: ${30_000 + at} }]`]
+        : []),
+    ],
+    ...(kind === 5 ? { ingress: [`203.0.113.${at + 101}`] } : {}),
+  };
+});
+const files = bundleOf(services);
+
+/** What somebody may add to or take from a base file: some of it names what only one Service has. */
+function editOf(random: () => number): readonly [RegExp, string] {
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
+  const at = Math.floor(random() * count);
+  const address = pick([
+    `10.96.1.${at + 1}`,
+    `10.96.1.0/${24 + Math.floor(random() * 8)}`,
+    '10.96.0.0/12',
+    `203.0.113.${at + 1}`,
+  ]);
+  const source = pick([
+    `10.244.1.${at + 10}`,
+    `10.244.1.${at + 10}/30`,
+    '10.244.2.0/24',
+    '192.0.2.11',
+    '198.51.100.0/24',
+  ]);
+  const nat = /(?<=\*nat\n(?::.*\n)*)(?=-A)/;
+  return pick([
+    [/^-A KUBE-MARK-MASQ .*\n/m, ''],
+    [/ --random-fully/, ''],
+    [/^-A KUBE-POSTROUTING .*RETURN\n/m, ''],
+    [/0x00004000/g, '0x00008000'],
+    [nat, `-A KUBE-SERVICES -d ${address} -j KUBE-MARK-MASQ\n`],
+    [nat, `-A KUBE-SERVICES -s ${source} -j KUBE-MARK-MASQ\n`],
+    [nat, `-A KUBE-SERVICES ! -s ${source} -d ${address} -j KUBE-MARK-MASQ\n`],
+    [nat, `-A KUBE-SERVICES -p tcp -m tcp --dport ${pick([80, 81, 8080])} -j KUBE-MARK-MASQ\n`],
+    [nat, `-A KUBE-NODEPORTS -p tcp -m tcp --dport ${30_000 + at} -j KUBE-MARK-MASQ\n`],
+    [nat, '-A KUBE-SERVICES -i pod0 -j KUBE-MARK-MASQ\n'],
+    [nat, '-A KUBE-SERVICES -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ\n'],
+    [/(?<=\*filter\n(?::.*\n)*)(?=-A)/, `-A KUBE-FORWARD -d ${source} -p tcp -m tcp --dport 8080 -j DROP\n`],
+    [/(?<=\*filter\n(?::.*\n)*)(?=-A)/, `-A KUBE-PROXY-FIREWALL -s ${source} -j DROP\n`],
+  ] as const);
+}
+
+const view = (of: BundleFiles, memory: Memory): View => {
+  const made = viewOf(of, memory);
+  if (!('index' in made)) throw new Error(made[0]?.message);
+  return made;
+};
+
+test(`what changes for none of a kind changes for no other of it, seed ${seed}`, { timeout: 60_000 }, () => {
+  const random = randomOf(seed);
+  const seen = { groups: 0, spared: 0, changed: 0 };
+  for (let round = 0; round < (soak ? 300 : 20); round++) {
+    const [from, to] = editOf(random);
+    const memory = new Memory();
+    const fresh = new Map([...files, [base, files.get(base)!.replaceAll(new RegExp(from, 'g'), to)] as const]);
+    const views = [view(files, memory), view(fresh, memory)];
+    const sides = { views, profiles: ['default', 'default'], family: 'ipv4' } as const;
+    const index = views[0]!.index('default', 'ipv4');
+    const destinations = destinationsOf('ipv4', [{ index, paths: index.paths }]);
+    const nodes = nodesOfProfile(views[0]!, 'default');
+    for (const group of alikeDestinations(sides, destinations)) {
+      const isChanged = group.map((destination) =>
+        [...flowRows(views, { ...sides, destinations: [destination], nodes })].some(
+          ({ outcomes: [old, now] }) => old!.key !== now!.key,
+        ),
+      );
+      expect({ edit: `${from} ${to}`, group, isChanged }).toEqual({
+        edit: `${from} ${to}`,
+        group,
+        isChanged: group.map(() => isChanged[0]),
+      });
+      if (group.length > 1) seen.groups++;
+      if (isChanged[0]) seen.changed++;
+      else seen.spared += group.length - 1;
+    }
+  }
+  for (const number of Object.values(seen)) expect(number).toBeGreaterThan(20);
+});
+
+test('a change for all of a kind is a flow of each', () => {
+  const unmarked = new Map([...files, [base, files.get(base)!.replace(/^-A KUBE-MARK-MASQ .*\n/m, '')] as const]);
+  const diff = diffBundles(files, unmarked);
+  const named = 'flows' in diff ? diff.flows.flatMap(({ destination }) => destination.services) : [];
+  const served = services.filter(({ endpoints = [] }) => endpoints.length > 0).map(({ name }) => `shop/${name}`);
+  expect(new Set(named)).toEqual(new Set(served));
+});
