@@ -40,7 +40,7 @@ async function fallBack({ keeper, journal }: Session, because: string, terminal:
   for (let number = current - 1; number > 0; number--) {
     const target: Generation | undefined = await journal.generation(number);
     if (!target) continue;
-    const outcome = await keeper.backTo(target);
+    const outcome = await keeper.backTo(target, true);
     if (outcome.kind !== 'confirmed') continue;
     terminal.out(`generation ${number} (version ${target.version}) is in place instead of ${current}\n`);
     return exitCodes.rolledBack;

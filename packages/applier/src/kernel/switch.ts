@@ -26,9 +26,10 @@ export class LinuxSwitch implements Switch {
     this.#run = run;
   }
 
+  /** nat's set is made last and removed first: while it is there, the others are, too. */
   async look(): Promise<Readonly<Record<TableName, Lamp>> | undefined> {
-    const [nat, filter] = [await this.#lamp('nat'), await this.#lamp('filter')];
-    return nat === undefined && filter === undefined ? undefined : { nat: nat ?? 'off', filter: filter ?? 'off' };
+    const nat = await this.#lamp('nat');
+    return nat === undefined ? undefined : { nat, filter: (await this.#lamp('filter')) ?? 'off' };
   }
 
   async #lamp(table: TableName): Promise<Lamp | undefined> {
@@ -57,7 +58,7 @@ export class LinuxSwitch implements Switch {
         ...networks.map((cidr) => `add ${name} ${cidr}`),
       ];
     });
-    const lists = [...Object.values(switches), spare].map(
+    const lists = [switches.filter, spare, switches.nat].map(
       (name) => `create ${name} list:set timeout ${timeoutSeconds}`,
     );
     await this.#restore([...lines, ...lists]);
@@ -76,9 +77,13 @@ export class LinuxSwitch implements Switch {
     if ((await this.#save(switches[table])) !== undefined) await this.#restore([`flush ${switches[table]}`]);
   }
 
+  /** Asks first which of them are there: a process that ended in the middle left some. */
   async remove(): Promise<void> {
-    const names = [...Object.values(switches), spare, ...Object.keys(members)];
-    for (const name of names) {
+    const listed = await this.#run({ file: this.#ipset, args: ['list', '-n'] });
+    if (listed.exitCode !== 0) throw new KernelError(`${this.#ipset} list`, listed.why);
+    const there = new Set(listed.stdout.split('\n'));
+    const names = [switches.nat, switches.filter, spare, ...Object.keys(members)];
+    for (const name of names.filter((one) => there.has(one))) {
       const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['destroy', name] });
       if (exitCode !== 0 && !stderr.includes('does not exist'))
         throw new KernelError(`${this.#ipset} destroy ${name}`, why);
