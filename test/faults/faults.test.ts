@@ -3,7 +3,16 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { needBackend, needKernel } from '../netns/privileges.ts';
 import { wrongAfterFault, wrongAfterRecovery } from './judge.ts';
 import { FaultPlace, type Kind } from './place.ts';
-import { countStarts, errorPoints, type Point, printPoint, programPoints, readPoint, spread, toolPoints } from './points.ts';
+import {
+  countStarts,
+  errorPoints,
+  type Point,
+  printPoint,
+  programPoints,
+  readPoint,
+  spread,
+  toolPoints,
+} from './points.ts';
 import { makeScenarios, type Scenario } from './scenarios.ts';
 
 /**
@@ -24,8 +33,8 @@ const kinds: readonly Kind[] = [
     : []),
 ];
 /** For each kind; a soak takes all that there are. */
-const kills = soak ? Infinity : Number(process.env["K"] ?? 150);
-const errors = soak ? Infinity : Number(process.env["E"] ?? 40);
+const kills = soak ? Infinity : Number(process.env['K'] ?? 150);
+const errors = soak ? Infinity : Number(process.env['E'] ?? 40);
 const recoverySecondsMax = 10;
 
 interface Attempt {
@@ -43,7 +52,9 @@ describe.each(kinds)('sluiced on $backend in layout $layout', { timeout: soak ? 
   beforeAll(async () => {
     place = await FaultPlace.make(kind);
     const scenarios = await makeScenarios(place, kind);
-    const found = await Promise.all(scenarios.map(async (scenario) => [scenario, await pointsOf(place, scenario)] as const));
+    const found = await Promise.all(
+      scenarios.map(async (scenario) => [scenario, await pointsOf(place, scenario)] as const),
+    );
     const attempts = (choose: 'kills' | 'errors'): ReadonlyMap<string, readonly Attempt[]> =>
       new Map(found.map(([scenario, points]) => [scenario.name, points[choose].map((point) => ({ scenario, point }))]));
     killed = attempts('kills');
@@ -56,7 +67,10 @@ describe.each(kinds)('sluiced on $backend in layout $layout', { timeout: soak ? 
     ['a call fails', () => failed, errors],
   ] as const)('%s at any point: the old rules or the new ones', async (_title, groups, count) => {
     const all = [...groups().values()].flat().length;
-    const chosen = wanted === undefined ? spread(groups(), count, seed) : [...groups().values()].flat().filter((one) => nameOf(kind, one) === wanted);
+    const chosen =
+      wanted === undefined
+        ? spread(groups(), count, seed)
+        : [...groups().values()].flat().filter((one) => nameOf(kind, one) === wanted);
     console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all} points, SLUICE_SEED=${seed}`);
     expect(await failures(place, kind, chosen)).toEqual([]);
   });
@@ -100,7 +114,8 @@ async function tryPoint(place: FaultPlace, { scenario, point }: Attempt): Promis
     ...wrongAfterRecovery(ran.recovered, scenario),
   ];
   if (ran.recoverySeconds > recoverySecondsMax) wrong.push(`I5: the next process took ${ran.recoverySeconds} s`);
-  if (ran.recoveryExitCode !== 0) wrong.push(`I5: the next process ended with ${ran.recoveryExitCode}: ${ran.recoverySaid}`);
+  if (ran.recoveryExitCode !== 0)
+    wrong.push(`I5: the next process ended with ${ran.recoveryExitCode}: ${ran.recoverySaid}`);
   if (/^ +at .+:\d+:\d+\)?$/m.test(ran.said)) wrong.push(`it fell: ${ran.said}`);
   return wrong.length === 0 ? [] : [...wrong, `it ended with ${ran.exitCode}: ${ran.said}`];
 }

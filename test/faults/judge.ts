@@ -35,11 +35,17 @@ function parts(save: string): { readonly ours: Tables; readonly others: string }
 }
 
 const print = (chains: Chains): string =>
-  [...chains].map(([name, rules]) => [`:${name}`, ...rules].join('\n')).toSorted().join('\n');
+  [...chains]
+    .map(([name, rules]) => [`:${name}`, ...rules].join('\n'))
+    .toSorted()
+    .join('\n');
 
 /** Everything of Sluice's that a node holds, in one text. */
 export function ownText({ saves }: Seen): string {
-  return saves.map((save) => parts(save).ours).map(({ filter, nat }) => `${print(filter)}\n\n${print(nat)}`).join('\n\n');
+  return saves
+    .map((save) => parts(save).ours)
+    .map(({ filter, nat }) => `${print(filter)}\n\n${print(nat)}`)
+    .join('\n\n');
 }
 
 /** Everything of others. */
@@ -126,7 +132,8 @@ export function wrongAfterFault(seen: Seen, { settled, whole }: Expected): reado
   );
   if (common.length === 0) wrong.push(`I1: packets meet neither program as a whole: ${JSON.stringify(choices)}`);
   for (const filter of whole ? [filter4, filter6] : [])
-    if (!filter.some((name) => common.includes(name))) wrong.push(`I1: filter is of another program: ${JSON.stringify(choices)}`);
+    if (!filter.some((name) => common.includes(name)))
+      wrong.push(`I1: filter is of another program: ${JSON.stringify(choices)}`);
   wrong.push(...wrongOthers(seen, settled), ...unknownRules(seen, settled));
   return wrong;
 }

@@ -41,7 +41,9 @@ const counted = (backend: string): readonly string[] => [
 
 /** The real tool behind a script: it was copied under another name, or is one of the many names of a program. */
 const realTool = (directory: string, name: string): string =>
-  /^ip6?tables-/.test(name) ? `/usr/sbin/xtables-${name.includes('nft') ? 'nft' : 'legacy'}-multi ${name}` : `${directory}/real/${name}`;
+  /^ip6?tables-/.test(name)
+    ? `/usr/sbin/xtables-${name.includes('nft') ? 'nft' : 'legacy'}-multi ${name}`
+    : `${directory}/real/${name}`;
 
 /**
  * Counts the tools of a run and lets one of them, or the program, end as `plan` says. Shell, because the program clears the environment
@@ -121,7 +123,11 @@ export class FaultPlace {
   /** Runs `sluiced`, with a fault, from a template on; then `sluiced boot` as the process that comes next. */
   async run(from: Template | undefined, config: string, args: readonly string[], point?: Point): Promise<Ran> {
     const out = this.#out();
-    await this.#inside(out, from, config, [this.#sluiced(config, args, point, out), this.#see('after'), this.#boot(config)]);
+    await this.#inside(out, from, config, [
+      this.#sluiced(config, args, point, out),
+      this.#see('after'),
+      this.#boot(config),
+    ]);
     const read = (name: string): string => readFileSync(`${out}/${name}`, 'utf8').trim();
     const ran = {
       exitCode: Number(read('code')),
@@ -145,7 +151,11 @@ export class FaultPlace {
     const out = this.#out();
     const program = `exec strace -qq -y -s 1 -o ${out}/program -e trace=openat,write,pwrite64,fsync,rename,unlink,unlinkat,mkdir,rmdir,clone`;
     const plan = `echo fault=record >${this.directory}/work/plan`;
-    await this.#inside(out, from, config, [plan, this.#start(program, config, args), `cp -r ${this.directory}/work/tool-* ${out}/`]);
+    await this.#inside(out, from, config, [
+      plan,
+      this.#start(program, config, args),
+      `cp -r ${this.directory}/work/tool-* ${out}/`,
+    ]);
     const tools: (readonly [string, string])[] = [];
     for (let n = 1; existsSync(`${out}/tool-${n}`); n++) {
       const of = (name: string): string => readFileSync(`${out}/tool-${n}/${name}`, 'utf8');
@@ -165,7 +175,11 @@ export class FaultPlace {
     exitCode = '0',
   ): Promise<{ readonly template: Template; readonly seen: Seen }> {
     const out = this.#out();
-    await this.#inside(out, from, config, [this.#sluiced(config, args, point, out), this.#see('after'), `cp -a ${this.state} ${out}/state`]);
+    await this.#inside(out, from, config, [
+      this.#sluiced(config, args, point, out),
+      this.#see('after'),
+      `cp -a ${this.state} ${out}/state`,
+    ]);
     const [code, said] = ['code', 'said'].map((name) => readFileSync(`${out}/${name}`, 'utf8').trim());
     if (!point && code !== exitCode) throw new Error(`sluiced ${args.join(' ')} ended with ${code}: ${said}`);
     return { template: { directory: out }, seen: this.#seen(`${out}/after`) };
@@ -195,7 +209,11 @@ export class FaultPlace {
     const what = fault === 'kill' ? 'signal=KILL' : `error=${fault.replace('+', '')}`;
     const when = `${nth}${fault.endsWith('+') ? '+' : ''}`;
     const of = path === undefined ? '' : ` -P ${path}`;
-    return this.#start(`exec strace -qq -o ${out}/trace${of} -e trace=${call} -e inject=${call}:${what}:when=${when}`, config, args);
+    return this.#start(
+      `exec strace -qq -o ${out}/trace${of} -e trace=${call} -e inject=${call}:${what}:when=${when}`,
+      config,
+      args,
+    );
   }
 
   /** The tools that outlived the program end first: they share its lock. */
@@ -241,7 +259,12 @@ export class FaultPlace {
       const path = `${directory}/${name}`;
       return existsSync(path) ? readFileSync(path, 'utf8').trim() : '';
     };
-    return { saves: [read('save4'), read('save6')], sets: read('sets'), journal: peek(directory), files: read('files') };
+    return {
+      saves: [read('save4'), read('save6')],
+      sets: read('sets'),
+      journal: peek(directory),
+      files: read('files'),
+    };
   }
 
   /** Runs lines of shell in a new node that shows what the template showed. */

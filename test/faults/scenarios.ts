@@ -27,14 +27,14 @@ const bundles = {
 } as const;
 
 /** Everything that must hold under faults: what a node does from its first rule to its last. */
-export async function makeScenarios(place: FaultPlace, { layout }: Kind): Promise<readonly Scenario[]> {
+export async function makeScenarios(place: FaultPlace, { backend, layout }: Kind): Promise<readonly Scenario[]> {
   const path = (name: string): string => `${place.directory}/bundles/${name}`;
   for (const [name, services] of Object.entries(bundles))
     writeBundle(path(name), sampleBundle({ services, families: ['ipv4', 'ipv6'] }));
   const config = place.config('plain');
-  const flag = `${place.directory}/work/flag`;
-  // Good before the change and bad after it.
-  const failing = place.config('failing', `probes: [{name: flag, exec: [/bin/mkdir, ${flag}], attempts: 1}]`);
+  // Bad as soon as the further Service is in the kernel.
+  const isAbsent = `! /usr/sbin/xtables-${backend}-multi iptables-${backend}-save | grep -q 10.96.0.12`;
+  const failing = place.config('failing', `probes: [{name: cart, exec: [/bin/sh, -c, "${isAbsent}"], attempts: 1}]`);
   const apply = (name: string): readonly string[] => ['apply', path(name)];
   const none = await place.bare();
   const one = await place.keep(undefined, config, apply('one'));
