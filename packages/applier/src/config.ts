@@ -84,6 +84,16 @@ const schema = v.strictObject({
     }),
     {},
   ),
+  releases: v.optional(
+    v.strictObject({
+      perHour: v.optional(
+        v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(limits.releasesPerHourMax)),
+        limits.releasesPerHourDefault,
+      ),
+    }),
+    {},
+  ),
+  endpoints: v.optional(v.strictObject({ ranges: v.optional(v.array(network), []) }), {}),
   receipts: v.optional(
     v.strictObject({
       directory: v.optional(absolutePath, '/var/lib/sluice/receipts'),

@@ -111,6 +111,10 @@ export const limits = {
   /** After a release that failed, no other is tried by itself for so long; twice as long after each that fails next. */
   holdDownMs: 5 * 60_000,
   holdDownMsMax: 4 * 3_600_000,
+  hourMs: 3_600_000,
+  /** Releases that a node takes by itself in an hour, unless its config says otherwise: with a trial of 10 s each, a sixth of the time. */
+  releasesPerHourDefault: 60,
+  releasesPerHourMax: 360,
 
   generationsKept: 10,
   /** So many updates of endpoints are kept as what differs from the one before; the next one is stored whole. */

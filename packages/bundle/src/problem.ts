@@ -134,6 +134,7 @@ export const problemCodes = {
   NODE_HELD: 'the node waits for a person',
   BUNDLE_PARTIAL: 'the bundle was made from partial input',
   BUNDLE_QUARANTINED: 'the bundle failed on this node before',
+  RELEASES_TOO_MANY: 'the node tried as many releases within an hour as it may',
 } as const satisfies Record<string, string>;
 
 export type ProblemCode = keyof typeof problemCodes;

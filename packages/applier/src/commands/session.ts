@@ -56,6 +56,8 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       takeOver: config.takeOver === 'kube-proxy',
       layout: config.layout,
       probation: probationOf(config),
+      releasesPerHour: config.releases.perHour,
+      endpointRanges: config.endpoints.ranges,
     };
     const keeper = new Keeper(ports, () => readFacts(tools, procTunables), options);
     return { keeper, journal, close: () => lock?.release() };

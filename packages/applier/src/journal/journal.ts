@@ -18,7 +18,7 @@ import { Store } from '../store/store.ts';
 import { writing } from '../store/files.ts';
 import { peek } from './peek.ts';
 import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
-import { accepted, endsTooOften, generationsOf, quarantinedWith } from './update.ts';
+import { accepted, endsTooOften, generationsOf, quarantinedWith, releasesBetween } from './update.ts';
 import {
   freshRecord,
   type GenerationRecord,
@@ -116,6 +116,10 @@ export class DiskJournal implements Journal {
     const last = history.findLast(({ what }) => what === 'rolled-back');
     if (failures === 0 || !last) return 0;
     return Date.parse(last.at) + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
+  }
+
+  releasesSince(sinceMs: number): number {
+    return releasesBetween(this.#record.history, sinceMs, this.#now().getTime());
   }
 
   get originals(): ReadonlyMap<SysctlKey, number> {

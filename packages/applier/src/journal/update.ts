@@ -47,3 +47,11 @@ export function endsTooOften(history: readonly HistoryEntry[], bad: string, beca
 
 /** A release is confirmed; what only brings other endpoints is an update. */
 const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' || what === 'updated';
+
+/** How many releases ended within a span of time. What a clock that was set back calls later is not counted. */
+export function releasesBetween(history: readonly HistoryEntry[], fromMs: number, toMs: number): number {
+  return history.filter(({ what, at }) => {
+    const atMs = Date.parse(at);
+    return (what === 'confirmed' || what === 'rolled-back') && atMs >= fromMs && atMs <= toMs;
+  }).length;
+}

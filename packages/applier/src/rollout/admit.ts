@@ -38,6 +38,8 @@ export interface AdmitOptions {
   readonly allowPartial: boolean;
   /** For profiles in mode iptables; mode ipvs is `flat`. */
   readonly layout: Layout;
+  /** Networks besides those of pods in which endpoints may come without a trial. */
+  readonly endpointRanges?: readonly string[];
 }
 
 /** What the kernel holds, as far as the program depends on it. */
@@ -81,8 +83,23 @@ export function admit(
     sysctls: sysctls.values,
     ...(size === undefined ? {} : { conntrackHashSize: size }),
     ...(virtual.ipvs ? { ipvs: virtual.ipvs } : {}),
+    ...endpointRanges(resolved, options),
   };
   return { version: resolved.version, state } as AdmittedBundle;
+}
+
+/**
+ * The networks of pods as the profile names them, and what the node's config adds. A profile that finds pods by other means names none:
+ * then only the config bounds endpoints.
+ */
+function endpointRanges({ profile }: ResolvedFiles, options: AdmitOptions): Pick<NodeState, 'endpointRanges'> {
+  const ofPods = profile.families.flatMap((family) => {
+    const values = profile.values[family];
+    const range = typeof values === 'object' && 'clusterCIDR' in values ? values['clusterCIDR'] : undefined;
+    return typeof range === 'string' ? [range] : [];
+  });
+  const ranges = [...ofPods, ...(options.endpointRanges ?? [])];
+  return ranges.length === 0 ? {} : { endpointRanges: ranges };
 }
 
 /** Tells what `admit` gave. */

@@ -184,6 +184,8 @@ export interface Journal {
   quarantined(version: string): string | undefined;
   /** When a release may be tried by itself again, after some failed in a row; milliseconds since 1970, 0 on most days. */
   readonly notBeforeMs: number;
+  /** How many releases were tried since a time, in milliseconds since 1970, whatever became of them. */
+  releasesSince(sinceMs: number): number;
   /** A generation that is still kept, undamaged. Without a revision: its newest. */
   generation(number: number, revision?: number): Promise<Generation | undefined>;
   /** The flows that the open transaction changes. */

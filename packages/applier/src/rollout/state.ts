@@ -17,6 +17,8 @@ export interface NodeState {
   readonly conntrackHashSize?: number;
   /** In mode ipvs. */
   readonly ipvs?: NodeIpvs;
+  /** The networks in which endpoints may come without a trial; left out: anywhere. */
+  readonly endpointRanges?: readonly string[];
 }
 
 /** Names of chains, by family and table, and of what mode ipvs has. */

@@ -55,7 +55,7 @@ function sameAround(a: NodeState, b: NodeState): boolean {
       (family) => state.families[family] && tableNames.map((table) => state.families[family]?.[table].jumps),
     );
   const around = (state: NodeState): string =>
-    JSON.stringify([jumps(state), [...state.sysctls], state.conntrackHashSize ?? null]);
+    JSON.stringify([jumps(state), [...state.sysctls], state.conntrackHashSize ?? null, state.endpointRanges ?? null]);
   return a.ipvs === b.ipvs && around(a) === around(b);
 }
 

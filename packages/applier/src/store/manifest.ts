@@ -25,6 +25,7 @@ const manifest = v.strictObject({
   families: v.strictObject({ ipv4: v.optional(family), ipv6: v.optional(family) }),
   sysctls: v.record(v.picklist(sysctlKeys), v.number()),
   conntrackHashSize: v.optional(v.number()),
+  endpointRanges: v.optional(v.array(v.string())),
   ipvs: v.optional(
     v.strictObject({
       ipset: v.string(),
@@ -69,7 +70,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     });
     families[name] = { filter: tableOf('filter'), nat: tableOf('nat') };
   }
-  const { sysctls, conntrackHashSize, ipvs } = state;
+  const { sysctls, conntrackHashSize, ipvs, endpointRanges } = state;
   const size = conntrackHashSize === undefined ? {} : { conntrackHashSize };
   const virtual = ipvs ? { ipvs: mutable(ipvsToText(ipvs)) } : {};
   const text: Manifest = {
@@ -77,6 +78,7 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
     families,
     sysctls: Object.fromEntries(sysctls) as Manifest['sysctls'],
     ...size,
+    ...(endpointRanges ? { endpointRanges: [...endpointRanges] } : {}),
     ...virtual,
   };
   return store.put([JSON.stringify(text)])[0] as string;
@@ -155,7 +157,7 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
   }
   const parsed = v.safeParse(manifest, value);
   if (!parsed.success) return undefined;
-  const { families, sysctls, conntrackHashSize } = parsed.output;
+  const { families, sysctls, conntrackHashSize, endpointRanges } = parsed.output;
   const programs: { -readonly [F in Family]?: FamilyProgram } = {};
   for (const name of ['ipv4', 'ipv6'] as const) {
     const one = families[name];
@@ -171,6 +173,7 @@ export function getState(digest: string, store: Texts): NodeState | undefined {
     sysctls: new Map(Object.entries(sysctls) as [SysctlKey, number][]),
     ...(conntrackHashSize === undefined ? {} : { conntrackHashSize }),
     ...(virtual ? { ipvs: virtual } : {}),
+    ...(endpointRanges ? { endpointRanges } : {}),
   };
 }
 

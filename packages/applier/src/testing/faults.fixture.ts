@@ -79,6 +79,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get damaged() {
       return journal.damaged;
     },
+    releasesSince: (sinceMs) => journal.releasesSince(sinceMs),
     quarantined: (version) => journal.quarantined(version),
     generation: (number, revision) => journal.generation(number, revision),
     adopt: (state) => countdown.through(() => journal.adopt(state)),

@@ -77,6 +77,7 @@ async function startKeeper(
     takeOver: false,
     layout: self.layout,
     probation,
+    releasesPerHour: 60,
     ...options,
   });
   return { keeper, journal };

@@ -83,7 +83,14 @@ export class World {
       drainMs: 0,
     };
     const probation = { seconds: 4, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
-    const options = { node: sampleNode, allowPartial: false, takeOver: false, layout: this.#layout, probation };
+    const options = {
+      node: sampleNode,
+      allowPartial: false,
+      takeOver: false,
+      layout: this.#layout,
+      probation,
+      releasesPerHour: 60,
+    };
     return { keeper: new Keeper(ports, () => facts, options), journal };
   }
 

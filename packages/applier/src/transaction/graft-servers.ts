@@ -1,18 +1,19 @@
 import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/bundle';
 import type { NodeIpvs } from '../ipvs/values.ts';
-import { limits } from '../limits.ts';
 import { familyNames } from '../rollout/state.ts';
+import { losesFew } from './service.ts';
 
 /**
  * Mode ipvs with the real servers of another state, for each virtual server that both have alike, within the bounds of
  * `onlyEndpointsDiffer`; and the set that masquerades connections of an endpoint to itself.
+ * @param isApproved whether an endpoint may come at this address
  * @returns `base` itself when it takes nothing
  */
-export function graftServers(base: NodeIpvs, offered: NodeIpvs): NodeIpvs {
+export function graftServers(base: NodeIpvs, offered: NodeIpvs, isApproved: (address: string) => boolean): NodeIpvs {
   const virtualServers = new Map(base.virtualServers);
   for (const [key, server] of base.virtualServers) {
     const other = offered.virtualServers.get(key);
-    if (other && other !== server && onlyRealDiffer(server, other)) virtualServers.set(key, other);
+    if (other && other !== server && onlyRealDiffer(server, other, isApproved)) virtualServers.set(key, other);
   }
   if ([...virtualServers].every(([key, server]) => server === base.virtualServers.get(key))) return base;
   const sets = new Map(base.sets);
@@ -24,14 +25,18 @@ export function graftServers(base: NodeIpvs, offered: NodeIpvs): NodeIpvs {
   return { ...base, virtualServers, sets };
 }
 
-function onlyRealDiffer(before: VirtualServer, after: VirtualServer): boolean {
+function onlyRealDiffer(
+  before: VirtualServer,
+  after: VirtualServer,
+  isApproved: (address: string) => boolean,
+): boolean {
   const { real: had, ...own } = before;
   const { real: has, ...other } = after;
   if (JSON.stringify(own) !== JSON.stringify(other) || sameReal(before, after)) return false;
   const ports = new Set([...had.values()].map(({ port }) => port));
   if ([...has.values()].some(({ port }) => !ports.has(port))) return false;
-  const lost = [...had.keys()].filter((endpoint) => !has.has(endpoint)).length;
-  return has.size > 0 && lost <= Math.max(1, had.size * limits.endpointsLostShareMax);
+  const fresh = [...has].filter(([endpoint]) => !had.has(endpoint));
+  return fresh.every(([, { address }]) => isApproved(address)) && losesFew(new Set(had.keys()), new Set(has.keys()));
 }
 
 function sameReal({ real: a }: VirtualServer, { real: b }: VirtualServer): boolean {

@@ -1,5 +1,6 @@
 import { compareText, type Family, type FamilyProgram, replaceChains, type TableProgram } from '@sluice/bundle';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
+import { approvedBy } from './approved.ts';
 import { isTagged, isTree } from './entries.ts';
 import { graftServers } from './graft-servers.ts';
 import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
@@ -13,14 +14,15 @@ import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } f
  */
 export function graft(base: NodeState, offered: NodeState): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
+  const isApproved = approvedBy(base);
   if (base.ipvs && offered.ipvs) {
-    const ipvs = graftServers(base.ipvs, offered.ipvs);
+    const ipvs = graftServers(base.ipvs, offered.ipvs, isApproved);
     return ipvs === base.ipvs ? base : { ...base, ipvs };
   }
   const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familiesOf(base)) {
     const [own, other] = [base.families[family] as FamilyProgram, offered.families[family]];
-    const nat = other ? graftTable(own.nat, other.nat) : own.nat;
+    const nat = other ? graftTable(own.nat, other.nat, isApproved) : own.nat;
     if (nat !== own.nat) families[family] = { filter: own.filter, nat };
   }
   const isSame = familiesOf(base).every((family) => families[family] === base.families[family]);
@@ -28,10 +30,10 @@ export function graft(base: NodeState, offered: NodeState): NodeState {
 }
 
 /** The same for the nat table of one family. */
-export function graftTable(base: TableProgram, offered: TableProgram): TableProgram {
+function graftTable(base: TableProgram, offered: TableProgram, isApproved: (address: string) => boolean): TableProgram {
   const { services, others } = differences(base, offered);
   const taken = services.filter(({ before, after }) =>
-    onlyEndpointsDiffer(readService(before, base), readService(after, offered)),
+    onlyEndpointsDiffer(readService(before, base), readService(after, offered), isApproved),
   );
   if (taken.length === 0) return base;
   if (taken.length === services.length && sameOthers(base, offered, others)) return offered;

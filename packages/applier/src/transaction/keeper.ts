@@ -1,5 +1,6 @@
 import type { BundleFiles, Family } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
+import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
@@ -20,7 +21,7 @@ import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { laneOf } from './lane.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
-import { lacksModule, quarantined, tooEarly, withoutIpvs } from './refusals.ts';
+import { lacksModule, quarantined, tooEarly, tooMany, withoutIpvs } from './refusals.ts';
 import { resume } from './resume.ts';
 import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
 import { stepsOf } from './way.ts';
@@ -30,6 +31,8 @@ export interface KeeperOptions extends AdmitOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
   readonly probation: ProbationRules;
+  /** So many are tried by themselves. */
+  readonly releasesPerHour: number;
 }
 
 /**
@@ -236,16 +239,23 @@ export class Keeper {
       this.#settled = way.goal;
       return { outcome: { kind: 'same', generation: from } };
     }
-    if (!byHand && this.#mustWait(change)) return { outcome: { kind: 'refused', refusal: tooEarly(bundle.version) } };
+    const early = byHand ? undefined : this.#mustWait(change);
+    if (early) return { outcome: { kind: 'refused', refusal: early } };
     const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
     this.#remember(ending);
     return ending;
   }
 
-  /** Releases that fail one after the other are tried less and less often; endpoints do not wait for that. */
-  #mustWait({ lane }: Change): boolean {
+  /**
+   * Releases that fail one after the other are tried less and less often, and no more than some in an hour: each puts the node at risk.
+   * Endpoints do not wait for that. Of the releases that wait only the newest is ever tried: the directory holds no other.
+   */
+  #mustWait({ lane, bundle }: Change): Refusal | undefined {
     const { journal, clock } = this.#ports;
-    return lane === 'release' && clock.now() < journal.notBeforeMs;
+    if (lane !== 'release') return undefined;
+    if (clock.now() < journal.notBeforeMs) return tooEarly(bundle.version);
+    const most = this.#options.releasesPerHour;
+    return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
   }
 
   async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {

@@ -23,6 +23,7 @@ function sameSettings(a: NodeState, b: NodeState): boolean {
   return (
     familiesOf(a).join() === familiesOf(b).join() &&
     settings(a) === settings(b) &&
+    a.endpointRanges?.join() === b.endpointRanges?.join() &&
     a.conntrackHashSize === b.conntrackHashSize
   );
 }

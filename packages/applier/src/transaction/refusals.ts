@@ -36,3 +36,13 @@ export function tooEarly(version: string): Refusal {
   };
   return { problems: [problem] };
 }
+
+export function tooMany(version: string, most: number): Refusal {
+  const problem: Problem = {
+    code: 'RELEASES_TOO_MANY',
+    level: 'error',
+    message: `Cannot apply version ${version} yet: ${most} releases were tried within an hour, as many as this node takes`,
+    hint: 'The newest one is taken when the hour is over; updates of endpoints do not wait. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME` by hand',
+  };
+  return { problems: [problem] };
+}

@@ -1,5 +1,6 @@
 import type { TableProgram } from '@sluice/bundle';
 import { limits } from '../limits.ts';
+import { addressOf } from './approved.ts';
 
 /** The endpoints of one Service in nat, and what rules lead to them. */
 export interface ServiceRules {
@@ -65,10 +66,21 @@ const endpointForm = (body: string): string =>
 /**
  * Whether a Service differs by its endpoints alone, within the bounds of what goes in without a trial: it keeps endpoints, loses
  * one or at most `limits.endpointsLostShareMax` of them at once, and their port and all other rules stay what they were.
+ * @param isApproved whether an endpoint may come at this address (`approvedBy`)
  */
-export function onlyEndpointsDiffer(before: ServiceRules, after: ServiceRules): boolean {
+export function onlyEndpointsDiffer(
+  before: ServiceRules,
+  after: ServiceRules,
+  isApproved: (address: string) => boolean,
+): boolean {
   if (before.fixed.join('\n') !== after.fixed.join('\n')) return false;
   if ([...after.forms].some((form) => !before.forms.has(form))) return false;
-  const lost = [...before.endpoints].filter((one) => !after.endpoints.has(one)).length;
-  return after.endpoints.size > 0 && lost <= Math.max(1, before.endpoints.size * limits.endpointsLostShareMax);
+  const fresh = [...after.endpoints].filter((one) => !before.endpoints.has(one));
+  return fresh.every((one) => isApproved(addressOf(one))) && losesFew(before.endpoints, after.endpoints);
+}
+
+/** Whether a Service keeps endpoints, and loses one or at most `limits.endpointsLostShareMax` of them. */
+export function losesFew(before: ReadonlySet<string>, after: ReadonlySet<string>): boolean {
+  const lost = [...before].filter((one) => !after.has(one)).length;
+  return after.size > 0 && lost <= Math.max(1, before.size * limits.endpointsLostShareMax);
 }

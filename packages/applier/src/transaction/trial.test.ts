@@ -45,6 +45,37 @@ function clock() {
 }
 const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
 
+test('a node tries so many releases in an hour, then waits with the newest; endpoints and people do not wait', async () => {
+  node = scene();
+  let now = 0;
+  const at = { now: () => now, bootMs: () => now, sleep: async () => undefined };
+  const { keeper } = await node.start({ releasesPerHour: 2 }, { clock: at });
+  const third = { ...release, 'shop/third': [9] };
+  expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
+  expect((await keeper.put(bundle(release), false)).kind).toBe('confirmed');
+  const refused = await keeper.put(bundle({ ...third, 'shop/web': [1, 7] }), false);
+  expect(refused.kind === 'refused' && refused.refusal.problems[0]).toMatchObject({
+    code: 'RELEASES_TOO_MANY',
+    hint: expect.stringContaining('releases.perHour'),
+  });
+  // What it brings of endpoints is there already.
+  expect(endpoints()).toEqual([1, 3, 6, 7]);
+  expect((await keeper.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
+  expect((await keeper.put(bundle(third), true)).kind).toBe('confirmed');
+});
+
+test.each([
+  ['inside of the network of pods', 12, 'updated'],
+  ['at an address that the release has already', 3, 'updated'],
+  ['anywhere else', 600, 'confirmed'],
+] as const)('an endpoint that comes %s', async (_title, endpoint, what) => {
+  node = scene();
+  const { keeper, journal } = await node.start({ endpointRanges: ['10.244.0.12/30', 'fd00:10::/64'] });
+  await keeper.put(bundle(old), false);
+  expect((await keeper.put(bundle({ ...old, 'shop/web': [1, endpoint] }), false)).kind).toBe('confirmed');
+  expect(journal.record.history.at(-1)?.what).toBe(what);
+});
+
 describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   const start = async () => {
     node = scene();
