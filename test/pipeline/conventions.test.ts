@@ -66,6 +66,8 @@ const rows: readonly Row[] = [
   { verb: 'sign', args: 'rendered --key nowhere', exit: 2, stderr: /\[RELEASE_INVALID\]/ },
   { verb: 'verify', args: 'rendered --allowed-signers nowhere', exit: 2, stderr: /\[RELEASE_INVALID\]/ },
   { verb: 'pack', args: 'rendered --all -o x.tar.zst', exit: 2, stderr: /\[RELEASE_INVALID\]/, progress: true },
+  { verb: 'push', args: 'rendered nowhere:1', exit: 2, stderr: /\[REGISTRY_INVALID\]/ },
+  { verb: 'pull', args: '127.0.0.1:1/x:1 -o out', exit: 2, stderr: /\[REGISTRY_INVALID\]/ },
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },

@@ -18,4 +18,29 @@ export function carryCommands(program: Command): void {
     .option('--base <DIR>', 'only what this release, which the nodes have, does not have', notEmpty)
     .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst', notEmpty)
     .action(run(async (options, dir) => (await import('../commands/pack.ts')).packCommand(dir, options)));
+
+  examples(program.command('push'), ['sluice push release registry.example.com/sluice/shop:42'])
+    .summary('send a release to a registry')
+    .description(
+      'Sends a release to a registry for container images, with its signatures. Credentials come from the docker config. Prints the reference by digest.',
+    )
+    .argument('<DIR>', 'a release directory')
+    .argument('<REF>', 'REGISTRY/REPOSITORY:TAG')
+    .addOption(plainHttp())
+    .action(run(async (options, dir, ref) => (await import('../commands/push.ts')).pushCommand(dir, ref, options)));
+
+  examples(program.command('pull'), [
+    'sluice pull registry.example.com/sluice/shop@"$DIGEST" -o release',
+    'sluice pull registry.example.com/sluice/shop@"$DIGEST" --node node-a -o release',
+  ])
+    .summary('fetch a release from a registry')
+    .description('Fetches a release and its signatures by digest and writes a release directory.')
+    .argument('<REF>', 'REGISTRY/REPOSITORY@sha256:DIGEST, as `sluice push` prints it')
+    .option('--node <NAME>', 'only what this node needs', notEmpty)
+    .addOption(plainHttp())
+    .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .action(run(async (options, ref) => (await import('../commands/pull.ts')).pullCommand(ref, options)));
 }
+
+const plainHttp = (): Option =>
+  new Option('--plain-http', 'without TLS also to a registry that is not on this machine');

@@ -1,0 +1,53 @@
+import { isProblem, isSignatureFile, type Problem } from '@sluice/bundle';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { readWholeRelease } from '../load/whole-release.ts';
+import { RegistryClient } from '../registry/client.ts';
+import { pushRelease } from '../registry/push.ts';
+import { readReference } from '../registry/reference.ts';
+import { reading, Stopped } from './failure.ts';
+import { print, progress, say } from './progress.ts';
+import { atRegistry } from './at-registry.ts';
+
+export interface PushOptions {
+  readonly plainHttp?: boolean;
+}
+
+/** `sluice push`: a release into a registry, under a tag. Prints the reference by digest, which is what `sluice pull` takes. */
+export async function pushCommand(dir: string, spec: string, { plainHttp }: PushOptions): Promise<number> {
+  const reference = readReference(spec);
+  if (reference?.tag === undefined || reference.digest !== undefined) throw new Stopped(noTag(spec));
+  progress(`reading ${dir}`);
+  const whole = reading(dir, () => readWholeRelease(dir));
+  if (isProblem(whole)) throw new Stopped(whole);
+  const { release, files } = whole;
+  progress(`sending it to ${reference.registry}`);
+  const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
+  const { tag } = reference;
+  const pushed = await atRegistry(() => pushRelease(client, release, files, tag));
+  if (![...files.keys()].some(isSignatureFile)) say(printProblems([unsigned(dir)]));
+  const { layers, sent, attachments } = pushed;
+  say(
+    `${spec}: release ${release.serial} of ${release.cluster}, ${layers} layers, ${sent} of them new; ${attachments} signatures and openings\n`,
+  );
+  print(`${reference.registry}/${reference.repository}@${pushed.digest}\n`);
+  return exitCodes.done;
+}
+
+function noTag(spec: string): Problem {
+  return {
+    code: 'REGISTRY_INVALID',
+    level: 'error',
+    message: `Cannot push to ${JSON.stringify(spec)}: it is not of the form REGISTRY/REPOSITORY:TAG`,
+    hint: 'Such as registry.example.com/sluice/shop:42; the registry has to be written',
+  };
+}
+
+function unsigned(dir: string): Problem {
+  return {
+    code: 'RELEASE_UNSIGNED',
+    level: 'warning',
+    message: `Cannot find a signature in ${dir}: nodes that require one refuse this release`,
+    hint: 'Sign the release (`sluice sign`), then push it again: only the signature is sent',
+  };
+}

@@ -1,0 +1,120 @@
+import { fileDigest } from '@sluice/bundle';
+import { unlikely } from './failure.ts';
+import { registryLimits } from './limits.ts';
+import { isDigest } from './reference.ts';
+
+// A release in a registry is an image manifest of OCI image-spec 1.1 with an `artifactType`, whose layers are archives: one with what
+// all nodes need, and one for each profile, so that a profile that did not change is not sent again. Signatures, and how far waves are
+// open, come later than the release and from others: each is a manifest of its own that names the release as its `subject`.
+
+export const mediaTypes = {
+  manifest: 'application/vnd.oci.image.manifest.v1+json',
+  index: 'application/vnd.oci.image.index.v1+json',
+  empty: 'application/vnd.oci.empty.v1+json',
+  release: 'application/vnd.sluice.release.v1',
+  archive: 'application/vnd.sluice.archive.v1.tar+zstd',
+  signature: 'application/vnd.sluice.signature.v1',
+  opening: 'application/vnd.sluice.opening.v1',
+} as const;
+
+export const titleKey = 'org.opencontainers.image.title';
+/** Of a layer: whose profile it is; absent on the one with what all nodes need. */
+export const profileKey = 'dev.sluice.profile';
+
+/** OCI image-spec 1.1, "Content Descriptors". */
+export interface Descriptor {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
+  readonly artifactType?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export interface Manifest {
+  readonly artifactType: string;
+  readonly layers: readonly Descriptor[];
+  readonly subject?: Descriptor;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** The one configuration that artifacts have. */
+export const emptyConfig = Buffer.from('{}');
+
+export function descriptorOf(
+  mediaType: string,
+  bytes: Uint8Array,
+  annotations?: Readonly<Record<string, string>>,
+): Descriptor {
+  const digest = `sha256:${fileDigest(bytes)}`;
+  return { mediaType, digest, size: bytes.length, ...(annotations ? { annotations } : {}) };
+}
+
+/** The bytes of a manifest: the same for the same release, so pushing again changes nothing. */
+export function printManifest({ artifactType, layers, subject, annotations }: Manifest): Buffer {
+  const document = {
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    artifactType,
+    config: descriptorOf(mediaTypes.empty, emptyConfig),
+    layers,
+    ...(subject ? { subject } : {}),
+    ...(annotations ? { annotations } : {}),
+  };
+  return Buffer.from(`${JSON.stringify(document)}\n`);
+}
+
+/**
+ * Reads a manifest that has the right digest.
+ * @param what named in problems
+ * @throws RegistryFailure (`REGISTRY_INVALID`) when it is none of ours
+ */
+export function readManifest(what: string, bytes: Buffer, artifactType: string): Manifest {
+  const document = readJson(what, bytes);
+  const { artifactType: found, layers, subject } = document;
+  if (found !== artifactType) throw unlikely(what, `it is of type ${JSON.stringify(found)}, not ${artifactType}`);
+  if (!Array.isArray(layers) || layers.length === 0 || layers.length > registryLimits.layersMax)
+    throw unlikely(what, `it does not have 1 to ${registryLimits.layersMax} layers`);
+  return {
+    artifactType,
+    layers: layers.map((layer) => readDescriptor(what, layer)),
+    ...(subject === undefined ? {} : { subject: readDescriptor(what, subject) }),
+  };
+}
+
+/** Reads the list of what refers to something: an image index. */
+export function readIndex(what: string, bytes: Buffer): readonly Descriptor[] {
+  const { manifests } = readJson(what, bytes);
+  if (!Array.isArray(manifests) || manifests.length > registryLimits.referrersMax)
+    throw unlikely(what, `it does not list at most ${registryLimits.referrersMax} manifests`);
+  return manifests.map((one) => readDescriptor(what, one));
+}
+
+export function printIndex(manifests: readonly Descriptor[]): Buffer {
+  return Buffer.from(`${JSON.stringify({ schemaVersion: 2, mediaType: mediaTypes.index, manifests })}\n`);
+}
+
+function readJson(what: string, bytes: Buffer): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(bytes.toString('utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw unlikely(what, 'it is no JSON object');
+}
+
+function readDescriptor(what: string, value: unknown): Descriptor {
+  const { mediaType, digest, size, artifactType, annotations } = (value ?? {}) as Record<string, unknown>;
+  if (typeof mediaType !== 'string' || !isDigest(digest) || !Number.isSafeInteger(size) || (size as number) < 0)
+    throw unlikely(what, 'it has a descriptor without media type, SHA-256 digest or size');
+  const texts = Object.entries((annotations ?? {}) as Record<string, unknown>).filter(
+    (pair): pair is [string, string] => typeof pair[1] === 'string',
+  );
+  return {
+    mediaType,
+    digest,
+    size: size as number,
+    ...(typeof artifactType === 'string' ? { artifactType } : {}),
+    ...(texts.length > 0 ? { annotations: Object.fromEntries(texts) } : {}),
+  };
+}

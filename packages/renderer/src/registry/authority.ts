@@ -1,0 +1,103 @@
+import { type Challenge, readChallenge } from './challenge.ts';
+import { type Credentials, credentialsFor } from './credentials.ts';
+import type { Answer, Question } from './exchange.ts';
+import { RegistryFailure } from './failure.ts';
+import { registryLimits } from './limits.ts';
+import { isLoopback, type Reference } from './reference.ts';
+
+/** What lets us into a registry. Nothing is read or sent before the registry asks for it. */
+export class Authority {
+  readonly #reference: Reference;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #send: (url: URL, question: Question) => Promise<Answer>;
+  #header: string | undefined;
+
+  constructor(reference: Reference, env: NodeJS.ProcessEnv, send: (url: URL, question: Question) => Promise<Answer>) {
+    this.#reference = reference;
+    this.#env = env;
+    this.#send = send;
+  }
+
+  headers(): Readonly<Record<string, string>> {
+    return this.#header === undefined ? {} : { authorization: this.#header };
+  }
+
+  /**
+   * Answers what a registry asks for in a 401.
+   * @returns whether there is something new to try
+   * @throws RegistryFailure
+   */
+  async renew({ headers }: Answer): Promise<boolean> {
+    const challenge = readChallenge(headers['www-authenticate']);
+    if (challenge === undefined) return false;
+    const credentials = credentialsFor(this.#reference.registry, this.#env);
+    const before = this.#header;
+    this.#header = challenge.kind === 'basic' ? basic(credentials) : await this.#token(challenge, credentials);
+    return this.#header !== undefined && this.#header !== before;
+  }
+
+  /** https://distribution.github.io/distribution/spec/auth/token/ and …/oauth/ */
+  async #token(challenge: Challenge & { kind: 'bearer' }, credentials: Credentials | undefined): Promise<string> {
+    const realm = this.#realm(challenge.realm);
+    const asked = Object.entries({ service: challenge.service, scope: challenge.scope }).filter(
+      (pair): pair is [string, string] => pair[1] !== undefined,
+    );
+    const bytesMax = registryLimits.tokenBytesMax;
+    const answer =
+      credentials?.kind === 'token'
+        ? await this.#send(realm, { method: 'POST', bytesMax, ...refresh(credentials.token, asked) })
+        : await this.#send(withQuery(realm, asked), { method: 'GET', bytesMax, headers: basicHeaders(credentials) });
+    const token = answer.status === 200 ? tokenOf(answer.body) : undefined;
+    if (token !== undefined) return `Bearer ${token}`;
+    const hint = `Log in (docker login ${this.#reference.registry}) with an account that may do it`;
+    throw new RegistryFailure(
+      'REGISTRY_ACCESS',
+      `Cannot get a token from ${realm.origin}: it answered ${answer.status}`,
+      hint,
+    );
+  }
+
+  /** A password goes over TLS, or does not leave the machine, unless the registry itself was asked for in plain text. */
+  #realm(text: string): URL {
+    const realm = URL.canParse(text) ? new URL(text) : undefined;
+    if (realm?.protocol === 'https:' || (realm?.protocol === 'http:' && isLoopback(realm.hostname))) return realm;
+    const message = `Cannot get a token from ${JSON.stringify(text.slice(0, 200))}: it is no address over TLS`;
+    throw new RegistryFailure('REGISTRY_ACCESS', message, 'Look at the configuration of the registry');
+  }
+}
+
+function basic(credentials: Credentials | undefined): string | undefined {
+  if (credentials?.kind !== 'password') return undefined;
+  return `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64')}`;
+}
+
+function basicHeaders(credentials: Credentials | undefined): Readonly<Record<string, string>> {
+  const header = basic(credentials);
+  return header === undefined ? {} : { authorization: header };
+}
+
+function refresh(token: string, asked: readonly (readonly [string, string])[]): Pick<Question, 'headers' | 'body'> {
+  const form = new URLSearchParams([
+    ['grant_type', 'refresh_token'],
+    ['client_id', 'sluice'],
+    ['refresh_token', token],
+    ...asked.map((pair): [string, string] => [...pair]),
+  ]);
+  return { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: form.toString() };
+}
+
+function withQuery(url: URL, asked: readonly (readonly [string, string])[]): URL {
+  const whole = new URL(url);
+  for (const [name, value] of asked) whole.searchParams.append(name, value);
+  return whole;
+}
+
+function tokenOf(body: Buffer): string | undefined {
+  try {
+    const { token, access_token: other } = JSON.parse(body.toString('utf8')) as Record<string, unknown>;
+    const found = typeof token === 'string' && token !== '' ? token : other;
+    return typeof found === 'string' && /^[\x21-\x7e]+$/.test(found) ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,78 @@
+import { fileDigest } from '@sluice/bundle';
+import { type Descriptor, mediaTypes } from './artifact.ts';
+import type { RegistryClient } from './client.ts';
+import { unlikely } from './failure.ts';
+import { registryLimits } from './limits.ts';
+
+const answerBytesMax = registryLimits.tokenBytesMax;
+
+/** Sends a blob, unless the registry has it. @returns whether it was sent */
+export async function pushBlob(client: RegistryClient, { digest }: Descriptor, bytes: Uint8Array): Promise<boolean> {
+  const there = await client.ask(
+    `look for ${digest}`,
+    client.at(`blobs/${digest}`),
+    { method: 'HEAD', bytesMax: answerBytesMax },
+    [200, 404],
+  );
+  if (there.status === 200) return false;
+  const start = client.at('blobs/uploads/');
+  const opened = await client.ask(`send ${digest}`, start, { method: 'POST', bytesMax: answerBytesMax }, [202]);
+  const place = client.next(opened.headers.location ?? '', start);
+  place.searchParams.set('digest', digest);
+  const headers = { 'content-type': 'application/octet-stream' };
+  await client.ask(`send ${digest}`, place, { method: 'PUT', headers, body: bytes, bytesMax: answerBytesMax }, [201]);
+  return true;
+}
+
+/**
+ * Fetches a blob.
+ * @param bytesMax a descriptor that says more is refused before anything is fetched
+ * @throws RegistryFailure also when its bytes are not those of the descriptor
+ */
+export async function pullBlob(
+  client: RegistryClient,
+  { digest, size }: Descriptor,
+  bytesMax: number,
+): Promise<Buffer> {
+  if (size > bytesMax) throw unlikely(digest, `it has ${size} bytes, more than ${bytesMax}`);
+  const question = { method: 'GET', bytesMax: size } as const;
+  const { body } = await client.ask(`fetch ${digest}`, client.at(`blobs/${digest}`), question, [200]);
+  if (body.length !== size || `sha256:${fileDigest(body)}` !== digest) throw unlikely(digest, 'other bytes came');
+  return body;
+}
+
+/** Sends a manifest under its tag or digest. @returns whether the registry keeps track of what the manifest refers to */
+export async function pushManifest(
+  client: RegistryClient,
+  name: string,
+  mediaType: string,
+  bytes: Buffer,
+): Promise<{ readonly tracksSubject: boolean }> {
+  const headers = { 'content-type': mediaType };
+  const question = { method: 'PUT', headers, body: bytes, bytesMax: answerBytesMax } as const;
+  const answer = await client.ask(`write the manifest ${name}`, client.at(`manifests/${name}`), question, [201]);
+  return { tracksSubject: answer.headers['oci-subject'] !== undefined };
+}
+
+/** Fetches a manifest by its digest. */
+export async function pullManifest(client: RegistryClient, digest: string): Promise<Buffer> {
+  const body = await findManifest(client, digest, [200]);
+  if (body === undefined || `sha256:${fileDigest(body)}` !== digest) throw unlikely(digest, 'other bytes came');
+  return body;
+}
+
+/** The manifest of a tag as it is now; undefined when there is none. */
+export function manifestOfTag(client: RegistryClient, tag: string): Promise<Buffer | undefined> {
+  return findManifest(client, tag, [200, 404]);
+}
+
+async function findManifest(
+  client: RegistryClient,
+  name: string,
+  good: readonly number[],
+): Promise<Buffer | undefined> {
+  const headers = { accept: `${mediaTypes.manifest}, ${mediaTypes.index}` };
+  const question = { method: 'GET', headers, bytesMax: registryLimits.manifestBytesMax } as const;
+  const answer = await client.ask(`fetch the manifest ${name}`, client.at(`manifests/${name}`), question, good);
+  return answer.status === 200 ? answer.body : undefined;
+}

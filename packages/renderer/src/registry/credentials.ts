@@ -1,0 +1,66 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { RegistryFailure } from './failure.ts';
+import { askHelper } from './helper.ts';
+import { registryLimits } from './limits.ts';
+
+/** Who asks: a name and a password, or a token that is changed for others. */
+export type Credentials =
+  | { readonly kind: 'password'; readonly user: string; readonly password: string }
+  | { readonly kind: 'token'; readonly token: string };
+
+type Values = Readonly<Record<string, unknown>>;
+
+/**
+ * The credentials that the docker config has for a registry, looked up as docker does: `credHelpers`, else `credsStore`, else `auths`.
+ * https://docs.docker.com/reference/cli/docker/login/#credential-stores
+ * @returns undefined where there are none: many registries let everybody read
+ * @throws RegistryFailure (`REGISTRY_ACCESS`) when the file, or a helper that it names, cannot be used
+ */
+export function credentialsFor(registry: string, env: NodeJS.ProcessEnv): Credentials | undefined {
+  const path = join(env['DOCKER_CONFIG'] || join(env['HOME'] || '/', '.docker'), 'config.json');
+  const config = readConfig(path);
+  if (config === undefined) return undefined;
+  const helper = textOf(valuesOf(config['credHelpers'])[registry]) ?? textOf(config['credsStore']);
+  const said = helper === undefined || helper === '' ? undefined : askHelper(helper, registry, env);
+  return said ?? fromAuths(path, valuesOf(valuesOf(config['auths'])[registry]));
+}
+
+function readConfig(path: string): Values | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return undefined;
+  if (!stats.isFile() || stats.size > registryLimits.dockerConfigBytesMax)
+    throw unusable(path, 'it is no file of usual size');
+  try {
+    return valuesOf(JSON.parse(readFileSync(path, 'utf8')));
+  } catch (error) {
+    throw unusable(path, error instanceof SyntaxError ? 'it is not JSON' : (error as Error).message);
+  }
+}
+
+function fromAuths(path: string, entry: Values): Credentials | undefined {
+  const token = textOf(entry['identitytoken']);
+  if (token !== undefined && token !== '') return { kind: 'token', token };
+  const auth = textOf(entry['auth']);
+  if (auth === undefined || auth === '') return undefined;
+  const [, user, password] = /^([^:]+):(.*)$/s.exec(Buffer.from(auth, 'base64').toString('utf8')) ?? [];
+  if (user === undefined || password === undefined)
+    throw unusable(path, 'an `auth` in it is not of the form user:password');
+  return { kind: 'password', user, password };
+}
+
+function valuesOf(value: unknown): Values {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { __proto__: null, ...value } : {};
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function unusable(path: string, why: string): RegistryFailure {
+  return new RegistryFailure(
+    'REGISTRY_ACCESS',
+    `Cannot use ${path}: ${why}`,
+    'Mend it, or write it anew with `docker login`',
+  );
+}

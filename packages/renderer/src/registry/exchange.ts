@@ -1,0 +1,56 @@
+import { type IncomingHttpHeaders, request as plainRequest } from 'node:http';
+import { request as secureRequest } from 'node:https';
+import { agentFor, proxyFor } from '../cluster/proxy.ts';
+import { registryLimits } from './limits.ts';
+
+/** One request, to one address; who may see its headers was decided before. */
+export interface Question {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array | string;
+  /** Of the answer; one that is longer is cut off and an error. */
+  readonly bytesMax: number;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/**
+ * Sends one request and reads its answer. Redirects are answers.
+ * @throws Error of the network or of Node, or `too large`
+ */
+export function exchange(url: URL, { method, headers, body, bytesMax }: Question): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const options = {
+    method,
+    headers: { ...headers, ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }) },
+    signal: AbortSignal.timeout(registryLimits.transferTimeoutMs),
+    timeout: registryLimits.idleTimeoutMs,
+  };
+  const agent = agentFor(proxyFor(url.hostname, process.env));
+  const request =
+    url.protocol === 'https:'
+      ? secureRequest(url, { ...options, ...(agent ? { agent } : {}) })
+      : plainRequest(url, { ...options, agent: false });
+  request.on('timeout', () => request.destroy(new Error(`nothing came for ${registryLimits.idleTimeoutMs} ms`)));
+  request.on('error', reject);
+  request.on('close', () => agent?.destroy());
+  request.on('response', (response) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    response.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > bytesMax) request.destroy(new Error(`the answer is larger than ${bytesMax} bytes`));
+      else chunks.push(chunk);
+    });
+    response.on('error', reject);
+    response.on('end', () =>
+      resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) }),
+    );
+  });
+  request.end(body);
+  return promise;
+}

@@ -1,0 +1,64 @@
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
+import type { Credentials } from './credentials.ts';
+import { RegistryFailure } from './failure.ts';
+import { registryLimits } from './limits.ts';
+
+/**
+ * Asks a credential helper (https://github.com/docker/docker-credential-helpers, "Development"): `docker-credential-NAME get`, with
+ * the registry on its standard input. It is started by its absolute path, without a shell.
+ * @returns undefined when it has no credentials for this registry
+ * @throws RegistryFailure (`REGISTRY_ACCESS`) when it cannot be found or does not answer
+ */
+export function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv): Credentials | undefined {
+  const program = `docker-credential-${name}`;
+  if (!/^[a-zA-Z0-9][-a-zA-Z0-9._]*$/.test(name)) throw failed(JSON.stringify(program), 'this is no name of a helper');
+  const file = find(program, env['PATH'] ?? '');
+  if (file === undefined) throw failed(program, 'it is in no absolute folder of PATH');
+  const { status, stdout, error } = spawnSync(file, ['get'], {
+    input: registry,
+    encoding: 'utf8',
+    env,
+    stdio: ['pipe', 'pipe', 'inherit'],
+    timeout: registryLimits.helperTimeoutMs,
+    maxBuffer: registryLimits.helperOutputBytesMax,
+  });
+  if (error !== undefined) throw failed(file, error.message);
+  // The words of the protocol for "no such entry".
+  if (status !== 0 && stdout.includes('credentials not found')) return undefined;
+  const answer = status === 0 ? readAnswer(stdout) : undefined;
+  if (answer === undefined) throw failed(file, status === 0 ? 'it did not answer in JSON' : `exit code ${status}`);
+  return answer;
+}
+
+function readAnswer(stdout: string): Credentials | undefined {
+  try {
+    const { Username: user, Secret: secret } = JSON.parse(stdout) as Record<string, unknown>;
+    if (typeof user !== 'string' || typeof secret !== 'string') return undefined;
+    return user === '<token>' ? { kind: 'token', token: secret } : { kind: 'password', user, password: secret };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Folders that are not absolute are passed over: a file in the current directory must not become a helper. */
+function find(program: string, path: string): string | undefined {
+  return path
+    .split(':')
+    .filter((folder) => isAbsolute(folder))
+    .map((folder) => join(folder, program))
+    .find((file) => {
+      try {
+        accessSync(file, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+}
+
+function failed(program: string, why: string): RegistryFailure {
+  const hint = 'Install the helper that the docker config names, or take it out of credHelpers and credsStore';
+  return new RegistryFailure('REGISTRY_ACCESS', `Cannot ask ${program} for credentials: ${why}`, hint);
+}
