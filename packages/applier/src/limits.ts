@@ -102,6 +102,9 @@ export const limits = {
   /** So many of these fit into the window that the alarm stays while the fight goes on. */
   fightPaceMs: 60_000,
 
+  /** A kernel that takes no change for so long makes the node unhealthy: its endpoints grow old. */
+  unwrittenMsMax: 5 * 60_000,
+
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */
   eventSettleMs: 50,

@@ -1,5 +1,6 @@
 import { tableNames } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { limits } from './limits.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 import { familiesOf, tableOf } from './rollout/state.ts';
@@ -74,5 +75,79 @@ export class ProxyMetrics {
 
   livez(code: number): void {
     this.#livez.inc({ code });
+  }
+}
+
+/** What a scrape asks the node's memory for. */
+export interface NodeMemory {
+  /** Versions that are not applied again by themselves. */
+  quarantined(): number;
+  /** Since when what stands stands, in milliseconds since 1970; undefined: nothing does. */
+  standsSinceMs(): number | undefined;
+}
+
+/** Metrics of transactions, from what they report on their way. */
+export class TransactionMetrics {
+  readonly #monotonicMs: () => number;
+  readonly #phases: Histogram<'phase'>;
+  readonly #rollbacks: Counter;
+  readonly #updates: Counter;
+  #phase: { readonly name: string; readonly sinceMs: number } | undefined;
+  /** When the kernel first did not take a change, of those that it has not taken since. */
+  #unwrittenMs: number | undefined;
+
+  /** @param nowMs the time of day */
+  constructor(registry: Registry, monotonicMs: () => number, nowMs: () => number, memory: NodeMemory) {
+    this.#monotonicMs = monotonicMs;
+    const registers = [registry];
+    this.#phases = new Histogram({
+      name: 'sluice_apply_phase_seconds',
+      help: 'How long the parts of putting a bundle in take',
+      labelNames: ['phase'],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers,
+    });
+    this.#rollbacks = new Counter({ name: 'sluice_rollbacks_total', help: 'Changes that were taken back', registers });
+    this.#updates = new Counter({
+      name: 'sluice_trial_updates_total',
+      help: 'Updates of endpoints that went into both programs of a trial',
+      registers,
+    });
+    const scraped = (name: string, help: string, value: () => number): Gauge =>
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(value());
+        },
+      });
+    scraped('sluice_quarantined_versions', 'Versions that are not applied again by themselves', () =>
+      memory.quarantined(),
+    );
+    scraped('sluice_bundle_age_seconds', 'Since what stands came into the kernel; -1 before the first', () => {
+      const sinceMs = memory.standsSinceMs();
+      return sinceMs === undefined ? -1 : Math.max(0, (nowMs() - sinceMs) / 1000);
+    });
+  }
+
+  /** Takes what a transaction says. */
+  heard(event: string, details: Readonly<Record<string, unknown>>): void {
+    if (event === 'phase') this.#enter(String(details['phase']));
+    if (event === 'rolling-back') this.#rollbacks.inc();
+    if (event === 'endpoints-updated') this.#updates.inc();
+    if (event === 'kernel-refused') this.#unwrittenMs ??= this.#monotonicMs();
+    if (event === 'in-kernel' || event === 'endpoints-updated') this.#unwrittenMs = undefined;
+  }
+
+  #enter(name: string): void {
+    const nowMs = this.#monotonicMs();
+    if (this.#phase) this.#phases.observe({ phase: this.#phase.name }, (nowMs - this.#phase.sinceMs) / 1000);
+    this.#phase = name === 'end' ? undefined : { name, sinceMs: nowMs };
+  }
+
+  /** Whether the kernel takes changes, or did not for too short a time to say. */
+  get writes(): boolean {
+    return this.#unwrittenMs === undefined || this.#monotonicMs() - this.#unwrittenMs < limits.unwrittenMsMax;
   }
 }

@@ -1,6 +1,7 @@
 import { get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
+import { limits } from './limits.ts';
 import type { Generation } from './rollout/ports.ts';
 import { Status } from './status.ts';
 
@@ -118,5 +119,37 @@ test('what is known of signatures is in /status and in metrics, and alarms about
   status.accepted(release, []);
   expect(status.report().alarms).not.toHaveProperty('RELEASE_EXPIRED');
   server.closeAllConnections();
+  server.close();
+});
+
+test('what a transaction says on its way is measured, and a kernel that takes nothing for long is not healthy', async () => {
+  let nowMs = 0;
+  const status = new Status('node-a', () => nowMs, 1e9);
+  status.remembers({ quarantined: () => 3, standsSinceMs: () => 40_000 }, () => 100_000);
+  status.stands(generation);
+  status.heard('phase', { phase: 'write' });
+  nowMs = 400;
+  status.heard('phase', { phase: 'back' });
+  status.heard('kernel-refused', { because: 'x' });
+  status.heard('rolling-back', {});
+  nowMs = 500;
+  status.heard('phase', { phase: 'end' });
+  status.heard('endpoints-updated', {});
+  status.heard('kernel-refused', { because: 'x' });
+  const server = await status.serve('127.0.0.1:0');
+  const { port } = server.address() as AddressInfo;
+  const samples = readExposition((await ask(port, '/metrics')).body);
+  expect(samples.get('sluice_apply_phase_seconds_sum{phase="write"}')).toBe('0.4');
+  expect(samples.get('sluice_apply_phase_seconds_count{phase="back"}')).toBe('1');
+  expect(samples.get('sluice_rollbacks_total')).toBe('1');
+  expect(samples.get('sluice_trial_updates_total')).toBe('1');
+  expect(samples.get('sluice_quarantined_versions')).toBe('3');
+  expect(samples.get('sluice_bundle_age_seconds')).toBe('60');
+  nowMs += limits.unwrittenMsMax - 1;
+  expect((await ask(port, '/healthz')).status).toBe(200);
+  nowMs += 1;
+  expect((await ask(port, '/healthz')).status).toBe(503);
+  status.heard('in-kernel', {});
+  expect((await ask(port, '/healthz')).status).toBe(200);
   server.close();
 });

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { ProxyMetrics } from './metrics.ts';
+import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 
@@ -69,6 +69,7 @@ export class Status {
   #waits: AwaitedWave | null = null;
   #standing: Generation | undefined;
   #beatMs: number;
+  #transactions: TransactionMetrics | undefined;
 
   readonly #proxy: ProxyMetrics;
 
@@ -117,6 +118,16 @@ export class Status {
     });
   }
 
+  /** From now on metrics say what this memory says. @param nowMs the time of day */
+  remembers(memory: NodeMemory, nowMs: () => number): void {
+    this.#transactions = new TransactionMetrics(this.#registry, this.#monotonicMs, nowMs, memory);
+  }
+
+  /** Takes what a transaction says on its way. */
+  heard(event: string, details: Readonly<Record<string, unknown>>): void {
+    this.#transactions?.heard(event, details);
+  }
+
   /** The loop is alive. */
   beat(): void {
     this.#beatMs = this.#monotonicMs();
@@ -128,7 +139,11 @@ export class Status {
 
   /** The rules in the kernel are known to be kept right. */
   get healthy(): boolean {
-    return this.alive && ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code));
+    return (
+      this.alive &&
+      this.#transactions?.writes !== false &&
+      ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code))
+    );
   }
 
   stands(generation: Generation | undefined): void {

@@ -8,6 +8,7 @@ import { watchBundle } from '../inbox/watch.ts';
 import { interfaceAddresses } from '../kernel/facts.ts';
 import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
+import type { NodeMemory } from '../metrics.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
 import { accountOf } from '../receipts/account.ts';
@@ -51,6 +52,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   );
   const session = await openSession(config, 'change', (event, details) => {
     witness.hear(event, details);
+    status.heard(event, details);
+    if (event === 'phase') return;
     if (event !== 'strangers') return log.info(details, event);
     if (details['chains'] === 0) return status.clear('STRANGERS');
     status.raise(
@@ -59,6 +62,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     );
   });
   journal = session.journal;
+  status.remembers(memoryOf(session.journal), Date.now);
   const server = await status.serve(config.listen);
   const notifier = startNotifier(surroundings.environment, () => status.alive);
   const health = new HealthPorts({
@@ -107,3 +111,20 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   log.info({}, 'sluiced ends; the rules stay');
   return 0;
 }
+
+/** What metrics ask the journal for. */
+function memoryOf(journal: Session['journal']): NodeMemory {
+  return {
+    quarantined: () => Object.keys(journal.record.quarantined).length,
+    standsSinceMs: () => {
+      const { standing, record } = journal;
+      const came = record.history.findLast(
+        ({ generation, what }) => generation === standing?.number && stands.has(what),
+      );
+      return came && Date.parse(came.at);
+    },
+  };
+}
+
+/** What of the history says that a generation, or a revision of it, came into the kernel to stay. */
+const stands: ReadonlySet<string> = new Set(['first-run', 'confirmed', 'updated', 'chosen', 'fell-back']);

@@ -78,12 +78,32 @@ export async function transaction(
   ports: Ports,
   offers?: TrialOffers,
 ): Promise<Ending> {
+  try {
+    return await inPhases(decided, rules, ports, offers);
+  } finally {
+    enter('end', ports);
+  }
+}
+
+/** For whoever measures how long the parts take. */
+type Phase = 'rehearse' | 'baseline' | 'write' | 'trial' | 'finish' | 'back' | 'end';
+const enter = (phase: Phase, { report }: Pick<Ports, 'report'>): void => report('phase', { phase });
+
+async function inPhases(
+  decided: Change,
+  rules: ProbationRules,
+  ports: Ports,
+  offers: TrialOffers | undefined,
+): Promise<Ending> {
   const { journal, probes, report } = ports;
   const { bundle, way, lane } = decided;
+  enter('rehearse', ports);
   const refusal = await rehearse(bundle, way, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
+  enter('baseline', ports);
   // By the same rule as afterwards: a probe that flaps is judged alike.
   const baseline = lane === 'release' ? await probes.patiently() : [];
+  enter('write', ports);
   try {
     await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {
@@ -92,11 +112,13 @@ export async function transaction(
   const deadman = new Deadman(rules.deadmanSeconds, ports);
   const { failed, ipvs } = await put(decided, rules, deadman, ports);
   if (failed) return takenBack(failed, decided, ports);
+  enter('trial', ports);
   const trial = new Trial(decided, baseline, { rules, deadman, offers }, ports);
   const failure = lane === 'release' ? await trial.run() : undefined;
   // With the endpoints that came meanwhile.
   const { change } = trial;
   if (failure) return takenBack(failure, change, ports);
+  enter('finish', ports);
   try {
     await deadman.renewLate();
     await journal.commit();
@@ -169,6 +191,8 @@ function differs(difference: string): Failure {
 }
 
 async function takenBack(failure: Failure, change: Change, ports: Ports): Promise<Ending> {
+  enter('back', ports);
+  if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because });
   const isStale = failure.kind === 'kernel' && !change.observed;
   const isFaultless = failure.kind === 'process' || isStale;
   const ending = await goBack(failure.because, change.from, isFaultless ? 'process' : 'bundle', ports);
