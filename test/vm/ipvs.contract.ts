@@ -125,7 +125,7 @@ export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): voi
         'ip',
         'link add kube-ipvs0 type dummy',
         'addr add 10.96.0.10/32 dev kube-ipvs0',
-        'addr add fd00:96::10/128 dev kube-ipvs0 nodad',
+        'addr add fd00:96::10/128 dev kube-ipvs0 nodad preferred_lft 0',
       ),
     );
     await kernel.apply(step('ip', 'addr add 10.96.0.11/32 dev kube-ipvs0', 'addr del 10.96.0.10/32 dev kube-ipvs0'));

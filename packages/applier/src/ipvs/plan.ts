@@ -51,12 +51,16 @@ function timeoutLines({ timeouts: has }: IpvsSeen, { timeouts: wants }: IpvsStat
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 const prefix = { ipv4: '/32', ipv6: '/128' } as const satisfies Record<Family, string>;
 
-/** IPv6 without waiting for duplicates: the same address stands on every node, and the interface sends nothing. */
-const nodad = { ipv4: '', ipv6: ' nodad' } as const satisfies Record<Family, string>;
+/**
+ * IPv6 without waiting for duplicates: the same address stands on every node, and the interface sends nothing. And deprecated, so that
+ * nothing else is sent from it (RFC 6724, rule 3): a Service's address is often nearer to a pod's than any of the node's own, and
+ * masqueraded packets would be answered to whichever node the pod is on.
+ */
+const addressOptions = { ipv4: '', ipv6: ' nodad preferred_lft 0' } as const satisfies Record<Family, string>;
 
 /** What gives the interface an address, for `ip -batch`. */
 export function bindLine(address: string, family: Family): string {
-  return `addr add ${address}${prefix[family]} dev ${ipvsInterface}${nodad[family]}`;
+  return `addr add ${address}${prefix[family]} dev ${ipvsInterface}${addressOptions[family]}`;
 }
 
 function bindLines({ bound, elsewhere }: IpvsSeen, { addresses }: IpvsState): readonly string[] {
