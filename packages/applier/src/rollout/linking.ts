@@ -1,11 +1,13 @@
 import {
   cidrContains,
   collectRules,
+  emptyProgram,
   type Family,
   type FamilyProgram,
   fillRules,
   type HostValues,
   linkFlat,
+  linkedDigest,
   linkTree,
   printProgram,
   type Problem,
@@ -15,10 +17,8 @@ import {
   type ResolvedSection,
   settledProgram,
   type TableName,
-  tableNames,
   type TakenNames,
   TreeMemory,
-  type TreeProgram,
 } from '@sluice/bundle';
 import type { NodeFacts } from './ports.ts';
 import { RuleMemory } from './rule-memory.ts';
@@ -101,7 +101,6 @@ function linkAsTree(
   const taken = held && takenBy(held, family, memory);
   const tree = linkTree(files, { family, host, provideKubeChains, ...(taken ? { taken } : {}) }, memory.trees);
   const program = settledProgram(tree.program);
-  memory.taken.set(program, namesOf(tree.program));
   return { program, problems: tree.problems };
 }
 
@@ -130,17 +129,23 @@ function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
 function takenBy(program: FamilyProgram, family: Family, { taken }: LinkMemory): TakenNames {
   const known = taken.get(program);
   if (known) return known;
-  const held = readBack(printProgram(program), family);
-  const names = { filter: held.filter.chains, nat: held.nat.chains };
+  const names = { filter: namesIn(program, 'filter', family), nat: namesIn(program, 'nat', family) };
   taken.set(program, names);
   return names;
 }
 
-function namesOf(program: TreeProgram): TakenNames {
-  const [filter, nat] = tableNames.map(
-    (table) => new Map([...program[table].chains].map(([name, { digest }]) => [name, digest] as const)),
-  );
-  return { filter: filter ?? new Map(), nat: nat ?? new Map() };
+/** Only what this process did not link itself is read and hashed. */
+function namesIn(program: FamilyProgram, table: TableName, family: Family): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  const others = new Map<string, readonly string[]>();
+  for (const [name, rules] of program[table].chains) {
+    const digest = linkedDigest(rules);
+    if (digest === undefined) others.set(name, rules);
+    else names.set(name, digest);
+  }
+  const text = printProgram({ ...emptyProgram, [table]: { chains: others, jumps: [] } });
+  for (const [name, digest] of readBack(text, family)[table].chains) names.set(name, digest);
+  return names;
 }
 
 /** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */

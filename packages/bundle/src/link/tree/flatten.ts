@@ -22,11 +22,20 @@ export function trialProgram(confirmed: TreeProgram, trial: TreeProgram): Family
 
 /** Two programs that share a chain share its lines, so that comparing them costs a look at each. */
 const lines = new WeakMap<TreeChain, readonly string[]>();
+const digests = new WeakMap<readonly string[], string>();
 
 function chainLines(chain: TreeChain): readonly string[] {
-  const known = lines.get(chain) ?? linesOf(chain);
-  lines.set(chain, known);
-  return known;
+  const known = lines.get(chain);
+  if (known) return known;
+  const fresh = linesOf(chain);
+  lines.set(chain, fresh);
+  digests.set(fresh, chain.digest);
+  return fresh;
+}
+
+/** The digest of a chain that this process linked, by its rules as they stand in a program; undefined for any others. */
+export function linkedDigest(rules: readonly string[]): string | undefined {
+  return digests.get(rules);
 }
 
 function tableOf(

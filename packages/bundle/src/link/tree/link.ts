@@ -82,7 +82,7 @@ function declarationProblems(table: TableName, family: Family, units: readonly U
     problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${why}`));
   };
   for (const unit of units) {
-    for (const chain of unit.declared) {
+    for (const chain of unit.bases) {
       if (!isBase(table, chain)) continue;
       if (declared.has(chain)) refuse(chain, 'it is declared twice');
       else declared.add(chain);
@@ -102,8 +102,7 @@ function linkTable(
   problems: Problem[],
 ): TreeTable {
   const rules = new Map<string, BaseRule[]>();
-  for (const chain of units.flatMap(({ declared }) => declared.filter((name) => isBase(table, name))))
-    rules.set(chain, []);
+  for (const chain of units.flatMap(({ bases }) => bases.filter((name) => isBase(table, name)))) rules.set(chain, []);
   for (const { base } of units) for (const rule of base) rules.get(rule.chain)?.push(rule);
   const entries = new Map<string, string>();
   try {

@@ -27,8 +27,8 @@ export interface BaseRule {
 
 /** One table of one rule file, linked by itself. */
 export interface Unit {
-  /** Logical names of the chains that the file declares. */
-  readonly declared: readonly string[];
+  /** The chains that the file declares and that are none of a Service. */
+  readonly bases: readonly string[];
   /** Tagged chains, each behind those that it leads to. */
   readonly chains: readonly TreeChain[];
   readonly base: readonly BaseRule[];
@@ -64,7 +64,7 @@ export function linkUnits(
   return units;
 }
 
-const nothing: Unit = { declared: [], chains: [], base: [], named: [], problems: [] };
+const nothing: Unit = { bases: [], chains: [], base: [], named: [], problems: [] };
 
 /** A rule that was read. */
 interface Read {
@@ -103,7 +103,8 @@ class Linking {
     }
     this.#linkOwn();
     const ready = base.map((read) => this.#baseRule(read));
-    return { declared, chains: this.#chains, base: ready, named: [...this.#named], problems: this.#problems };
+    const bases = declared.filter((chain) => !isServiceChain(chain));
+    return { bases, chains: this.#chains, base: ready, named: [...this.#named], problems: this.#problems };
   }
 
   #declare(chain: string): void {
