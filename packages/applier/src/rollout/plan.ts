@@ -114,7 +114,10 @@ function tableSteps(
   options: PlanOptions,
   why: string,
 ): Step[] {
-  const states = options.slowWithManyChains ? stages(from, to, limits.chainsPerPayloadMax) : [to];
+  const whole = changeTable(from, to);
+  const isSmall = whole.write.size <= limits.chainsPerPayloadMax && whole.drop.length <= limits.chainsPerPayloadMax;
+  if (isSmall || !options.slowWithManyChains) return oneStep(family, table, whole, why);
+  const states = stages(from, to, limits.chainsPerPayloadMax);
   const steps: Step[] = [];
   let previous = from;
   for (const state of states) {
@@ -124,6 +127,11 @@ function tableSteps(
     previous = state;
   }
   return steps;
+}
+
+function oneStep(family: Family, table: TableName, change: TableChange, because: string): Step[] {
+  const text = printChange(table, change);
+  return text === '' ? [] : [{ kind: 'restore-table', family, table, text, because }];
 }
 
 /** A change of tables alone, in an order of tables that the caller knows to be right. */
