@@ -23,9 +23,8 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const { family, protocol, remembers } = packet;
   const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] => {
     const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
-    return flows.flatMap((flow) =>
-      ended(flow) ? [flow] : walkHook(program[table], [{ ...flow, verdict: undefined }], hook),
-    );
+    const going = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
+    return [...flows.filter(ended), ...walkHook(program[table], going, hook)];
   };
   const ends = [firstFlow(packet)];
   const handOn = (flow: Flow): readonly Flow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
@@ -50,17 +49,16 @@ const ended = ({ verdict }: Flow): boolean => verdict === 'drop' || verdict === 
  * (`ip_vs_nat_xmit` in `net/netfilter/ipvs/ip_vs_xmit.c`). In nat OUTPUT nothing happens to it, as its destination is chosen.
  */
 function fromOutside(flows: readonly Flow[], incoming: string, { pass, isLocal, handOn }: At): readonly Flow[] {
-  return pass(flows, 'nat', 'PREROUTING', incoming).flatMap((flow) => {
-    if (isLocal(flow.destination)) {
-      return pass([flow], 'filter', 'INPUT', incoming)
-        .flatMap(handOn)
-        .flatMap((handed) => {
-          if (handed.by === undefined || isLocal(handed.destination)) return [handed];
-          return pass(pass([handed], 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', '');
-        });
-    }
-    return pass(pass([flow], 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', '');
-  });
+  const arrived = pass(flows, 'nat', 'PREROUTING', incoming);
+  const isHere = ({ destination }: Flow): boolean => isLocal(destination);
+  const handed = pass(arrived.filter(isHere), 'filter', 'INPUT', incoming).flatMap(handOn);
+  const sentOn = ({ by, destination }: Flow): boolean => by !== undefined && !isLocal(destination);
+  const beyond = arrived.filter((flow) => !isHere(flow));
+  return [
+    ...handed.filter((flow) => !sentOn(flow)),
+    ...pass(pass(handed.filter(sentOn), 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', ''),
+    ...pass(pass(beyond, 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', ''),
+  ];
 }
 
 /** Virtual servers come between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */

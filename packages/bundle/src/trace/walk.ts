@@ -50,11 +50,13 @@ function walk(at: Walk, lines: readonly string[], flows: readonly Flow[]): Walke
   for (const ready of readyRules(lines, at.hook)) {
     if (falling.length === 0) break;
     const next: Flow[] = [];
+    const met: Flow[] = [];
     for (const flow of falling) {
       const chance = chanceOf(ready, flow, at.hook);
       if (chance < 1) next.push(chance === 0 ? flow : { ...flow, probability: flow.probability * (1 - chance) });
-      if (chance > 0) obey(at, ready, hit(flow, chance, ready, at.hook), { next, returned, ended });
+      if (chance > 0) met.push(hit(flow, chance, ready, at.hook));
     }
+    if (met.length > 0) obey(at, ready, met, { next, returned, ended });
     falling = next;
   }
   return { falling: [...falling, ...returned], ended };
@@ -67,32 +69,35 @@ interface Ways {
   readonly ended: Flow[];
 }
 
-function obey(at: Walk, ready: ReadyRule, flow: Flow, ways: Ways): void {
+function obey(at: Walk, ready: ReadyRule, flows: readonly Flow[], ways: Ways): void {
   const { target } = ready.rule;
   switch (target?.kind) {
     case undefined:
-      ways.next.push(flow);
+      ways.next.push(...flows);
       break;
     case 'jump':
     case 'goto': {
-      const inner = walk({ ...at, depth: at.depth + 1 }, linesOf(at, target.chain, ready), [flow]);
+      // All of them at once: a chain is walked through once for the many ways that led to it.
+      const inner = walk({ ...at, depth: at.depth + 1 }, linesOf(at, target.chain, ready), flows);
       // What comes back from -g goes on where this chain was called from.
       (target.kind === 'jump' ? ways.next : ways.returned).push(...inner.falling);
       ways.ended.push(...inner.ended);
       break;
     }
     case 'return':
-      ways.returned.push(flow);
+      ways.returned.push(...flows);
       break;
     case 'mark':
-      ways.next.push({ ...flow, mark: ((flow.mark & ~target.mask) ^ target.value) >>> 0 });
+      for (const flow of flows) {
+        ways.next.push({ ...flow, mark: ((flow.mark & ~target.mask) ^ target.value) >>> 0 });
+      }
       break;
     case 'accept':
     case 'drop':
     case 'reject':
     case 'masquerade':
     case 'dnat':
-      ways.ended.push(end(at, ready, target, flow));
+      for (const flow of flows) ways.ended.push(end(at, ready, target, flow));
   }
 }
 

@@ -97,10 +97,28 @@ export function sectionsAt(
   return all.filter((path) => view.files.has(path)).map((path) => resolved(view, node, family, path));
 }
 
+/** Base files stand around every slice. */
+const bases = new WeakMap<View, Map<string, readonly ResolvedSection[]>>();
+
 function resolved(view: View, node: NodeOf, family: Family, path: string): readonly ResolvedSection[] {
+  if (readPath(path)?.kind !== 'base') return resolvedFrom(view, node, family, path, 'service');
+  const known = bases.get(view) ?? new Map<string, readonly ResolvedSection[]>();
+  bases.set(view, known);
+  const key = `${node.name} ${path}`;
+  const sections = known.get(key) ?? resolvedFrom(view, node, family, path, 'base');
+  known.set(key, sections);
+  return sections;
+}
+
+function resolvedFrom(
+  view: View,
+  node: NodeOf,
+  family: Family,
+  path: string,
+  kind: 'base' | 'service',
+): readonly ResolvedSection[] {
   const file = view.memory.file(path, view.files.get(path)!);
   if (!('sections' in file)) throw new ReviewStopped(file);
-  const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
   const sections = resolveFile(file, scopeOf(node, family), kind === 'base');
   const problems = reachProblems(path, kind, file, sections, node.profile.mode);
   if (problems.length > 0) throw new ReviewStopped(problems);
