@@ -36,6 +36,7 @@ export default defineConfig({
             'test/*.test.ts',
             'test/cluster/*.test.ts',
             'test/fuzz/*.test.ts',
+            'test/registry/*.test.ts',
             'test/review/*.test.ts',
             'test/report/*.test.ts',
             'test/pipeline/*.test.ts',

@@ -1,0 +1,132 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DebianRegistry } from './debian.fixture.ts';
+import { FakeRegistry } from './fake.fixture.ts';
+import { filesOf, makeSampleRelease, sluice } from './release.fixture.ts';
+
+/** One exam for registries: the one of this project, with and without the API of OCI 1.1, and Debian's, which is of before. */
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
+const at = (name: string): string => join(scratch, name);
+const nodes = readdirSync(join(import.meta.dirname, '../../examples/11-mixed/out/nodes')).toSorted();
+const node = nodes[0] as string;
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+beforeEach(() => {
+  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
+  mkdirSync(at('docker'));
+  vi.stubEnv('DOCKER_CONFIG', at('docker'));
+  makeSampleRelease(at('release'), 1);
+});
+afterEach(() => vi.unstubAllEnvs());
+
+interface Open {
+  readonly host: string;
+  close(): void;
+}
+const registries: readonly [title: string, open: () => Promise<Open | string>][] = [
+  ['a registry that lists referrers', () => FakeRegistry.open({ referrers: true })],
+  ['a registry that does not know referrers', () => FakeRegistry.open()],
+  ["Debian's docker-registry", () => DebianRegistry.open()],
+];
+
+describe.each(registries)('%s', (_title, open) => {
+  let registry: Open | undefined;
+  let whyNot = '';
+  beforeEach(async (context) => {
+    const opened = await open();
+    if (typeof opened === 'string') whyNot = opened;
+    else registry = opened;
+    if (whyNot !== '') context.skip(whyNot);
+  });
+  afterEach(() => registry?.close());
+  const push = () => sluice('push', at('release'), `${registry?.host}/sluice/shop:latest`);
+
+  test('gives back what was pushed, byte for byte', async () => {
+    const { status, stdout, stderr } = await push();
+    expect(stderr).toContain('release 1 of ');
+    expect(status).toBe(0);
+    expect(stdout).toMatch(new RegExp(`^${registry?.host}/sluice/shop@sha256:[0-9a-f]{64}\\n$`));
+    expect(await sluice('pull', stdout.trim(), '-o', at('pulled'))).toMatchObject({ status: 0, stdout: '' });
+    expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+    expect((await sluice('pull', stdout.trim(), '-o', at('pulled'))).stderr).toContain('as it was');
+    expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+  });
+
+  test('takes signatures that come later, from several signers, under the same digest', async () => {
+    const first = await push();
+    writeFileSync(at('release/SHA256SUMS.bob.sig'), 'another signature\n');
+    const second = await push();
+    writeFileSync(at('release/SHA256SUMS.carol.sig'), 'a third signature\n');
+    const third = await push();
+    expect([second.stdout, third.stdout]).toEqual([first.stdout, first.stdout]);
+    expect(third.stderr).toContain('0 of them new; 3 signatures');
+    await sluice('pull', first.stdout.trim(), '-o', at('pulled'));
+    expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+  });
+
+  test('gives the opening of waves that is open furthest', async () => {
+    const opening = (open: number): string =>
+      `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${'a'.repeat(64)}"\nopen: ${open}\n`;
+    let reference = '';
+    for (const open of [0, 2, 1]) {
+      writeFileSync(at('release/waves-open.yaml'), opening(open));
+      writeFileSync(at('release/waves-open.yaml.sig'), `signature of ${open}\n`);
+      reference = (await push()).stdout.trim();
+    }
+    await sluice('pull', reference, '-o', at('pulled'));
+    expect(filesOf(at('pulled'))).toMatchObject({
+      'waves-open.yaml': opening(2),
+      'waves-open.yaml.sig': 'signature of 2\n',
+    });
+  });
+
+  test('sends only the profiles that changed', async () => {
+    await push();
+    const [profile] = readdirSync(at('release/profiles')) as [string];
+    makeSampleRelease(at('release'), 2, { profile, text: '# changed\n' });
+    expect((await push()).stderr).toContain('3 layers, 2 of them new');
+  });
+
+  test('gives one node what it needs', async () => {
+    const { stdout } = await push();
+    expect(await sluice('pull', stdout.trim(), '--node', node, '-o', at('pulled'))).toMatchObject({ status: 0 });
+    expect(readdirSync(at('pulled/nodes'))).toEqual([node]);
+    expect(readdirSync(at('pulled/profiles'))).toHaveLength(1);
+    await sluice('pack', at('release'), '--node', node, '-o', at('packed'));
+    await sluice('pack', at('pulled'), '--node', node, '-o', at('repacked'));
+    expect(filesOf(scratch)['repacked']).toBe(filesOf(scratch)['packed']);
+  });
+
+  test('says so when it does not have the digest', async () => {
+    const reference = `${registry?.host}/sluice/shop@sha256:${'0'.repeat(64)}`;
+    const { status, stderr } = await sluice('pull', reference, '-o', at('pulled'));
+    expect(status).toBe(2);
+    expect(stderr).toMatch(/answered 404 .*\[REGISTRY_INVALID\]/);
+    expect(readdirSync(scratch)).not.toContain('pulled');
+  });
+});
+
+// bcrypt of `s3cret`, made with libcrypt.
+const htpasswd = 'alice:$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG\n';
+
+test("Debian's docker-registry lets in whom the docker config names, and nobody else", async (context) => {
+  const registry = await DebianRegistry.open(htpasswd);
+  if (typeof registry === 'string') return context.skip(registry);
+  try {
+    const push = () => sluice('push', at('release'), `${registry.host}/sluice/shop:latest`);
+    expect(await push()).toMatchObject({ status: 2, stderr: expect.stringContaining('[REGISTRY_ACCESS]') });
+    const auth = (password: string) =>
+      writeFileSync(
+        at('docker/config.json'),
+        JSON.stringify({ auths: { [registry.host]: { auth: Buffer.from(`alice:${password}`).toString('base64') } } }),
+      );
+    auth('wrong');
+    expect(await push()).toMatchObject({ status: 2, stderr: expect.stringContaining('answered 401') });
+    auth('s3cret');
+    expect(await push()).toMatchObject({ status: 0 });
+  } finally {
+    registry.close();
+  }
+});

@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isProblem, makeRelease, printRelease, sumsOf } from '@sluice/bundle';
+import { CommanderError } from 'commander';
+import { vi } from 'vitest';
+import { buildProgram } from '../../packages/renderer/src/cli/program.ts';
+import { tellFailure } from '../../packages/renderer/src/commands/failure.ts';
+import { writeRelease } from '../../packages/renderer/src/emit/release.ts';
+import { readTree } from '../../packages/renderer/src/load/tree.ts';
+
+const example = join(import.meta.dirname, '../../examples/11-mixed/out');
+
+/** Writes a release of two profiles as far as a carrier looks: it carries signatures and believes none. */
+export function makeSampleRelease(dir: string, serial: number, change?: { profile: string; text: string }): void {
+  const bundle = readTree(example);
+  if (isProblem(bundle)) throw new Error(bundle.message);
+  const files = new Map(bundle);
+  if (change) {
+    const path = [...files.keys()].find((one) => one.startsWith(`profiles/${change.profile}/services/`)) as string;
+    files.set(path, `${change.text}${files.get(path)}`);
+  }
+  const made = makeRelease(files, { serial, source: 'c'.repeat(40) });
+  if (!('serial' in made)) throw new Error(JSON.stringify(made));
+  const text = printRelease(made);
+  rmSync(dir, { recursive: true, force: true });
+  writeRelease(dir, files, { release: text, sums: sumsOf(files, text), waves: undefined });
+  writeFileSync(join(dir, 'SHA256SUMS.sig'), `a signature of release ${serial}\n`);
+}
+
+/** Path → bytes of a directory. */
+export function filesOf(dir: string): Readonly<Record<string, string>> {
+  const entries = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = entries.map((entry) => join(entry.parentPath, entry.name)).toSorted();
+  return Object.fromEntries(paths.map((path) => [path.slice(dir.length + 1), readFileSync(path, 'latin1')]));
+}
+
+export interface Said {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command in this process: a start of Node for each would take most of the time. */
+export async function sluice(...args: readonly string[]): Promise<Said> {
+  const said = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
+  );
+  const before = process.exitCode;
+  try {
+    await buildProgram().parseAsync(args, { from: 'user' });
+    return { status: Number(process.exitCode), ...said };
+  } catch (error) {
+    return { status: error instanceof CommanderError ? 2 : tellFailure(error), ...said };
+  } finally {
+    process.exitCode = before;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
