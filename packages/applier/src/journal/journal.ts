@@ -291,7 +291,11 @@ export class DiskJournal implements Journal {
 
   async choose(target: Generation): Promise<Generation> {
     const { open } = this.#record;
-    const left = open?.version ?? this.#record.current?.version;
+    // What is open may be this very way back, announced before it was gone.
+    const { current } = this.#record;
+    // Generation 0 is what was there before Sluice: no bundle has its version.
+    const standing = current?.number === 0 ? undefined : current?.version;
+    const left = open && open.version !== target.version ? open.version : standing;
     const because = `a person went back to generation ${target.number}`;
     const others = without(this.#record.quarantined, target.version);
     const quarantined = left !== undefined && left !== target.version ? remember(others, left, because) : others;

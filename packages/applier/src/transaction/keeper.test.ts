@@ -72,6 +72,21 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await everything()).toBe(before);
     });
 
+    test('what a person went back from is not put in again by itself, and what was there before Sluice is never bad', async () => {
+      const { keeper, journal } = await node.start();
+      await keeper.put(one, false);
+      const first = journal.standing;
+      const before = await journal.generation(0);
+      expect(before && (await keeper.backTo(before)).kind).toBe('confirmed');
+      expect(first && (await keeper.backTo(first)).kind).toBe('confirmed');
+      expect(journal.quarantined('before')).toBeUndefined();
+      await keeper.put(two, false);
+      const left = journal.standing?.version ?? '';
+      expect(first && (await keeper.backTo(first)).kind).toBe('confirmed');
+      expect(journal.quarantined(left)).toContain('a person went back');
+      expect(await keeper.put(two, false)).toMatchObject({ kind: 'refused' });
+    });
+
     test('the same bundle again takes no step', async () => {
       const { keeper } = await node.start();
       await keeper.put(one, false);
