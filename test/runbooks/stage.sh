@@ -1,5 +1,5 @@
 # One machine for the runbooks, in network, mount and process namespaces of its own: what is written under /etc, /root, /srv, /var and /media
-# is gone when it ends. $1: the checkout; $2: the blocks of a runbook as one script. /stage/did gets what stand-ins were asked.
+# is gone when it ends. $1: the checkout; $2: the blocks of a runbook as one script, beside which the log of sluiced goes.
 set -eu
 checkout=$1
 mount --make-rprivate /
@@ -16,7 +16,7 @@ mkdir -p /root/.ssh /var/lib/kubelet
 ip link set lo up
 ip address add 192.0.2.1/24 dev lo
 
-export HOME=/root LC_ALL=C TZ=UTC STAGE=/tmp/sluice-stage
+export HOME=/root LC_ALL=C TZ=UTC STAGE=/tmp/sluice-stage LOG="$(dirname "$2")/log"
 export GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=alice GIT_AUTHOR_EMAIL=alice@example.com GIT_COMMITTER_NAME=alice GIT_COMMITTER_EMAIL=alice@example.com
 export PATH="$checkout/test/runbooks/stand-ins:$checkout/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -32,8 +32,8 @@ sed -i '/conntrackHashSize/d' rendered/nodes/*/node.yaml
 git add -A && git commit -q -m 'the first rules' && git push -q origin HEAD:main
 (
   cp -r /root/rules "$STAGE/other" && cd "$STAGE/other"
-  sed -i 's/10\.244\.1\.5/10.244.1.77/g' rendered/profiles/default/services/shop/web.iptables
-  git commit -q -a -m 'web moves' && git push -q origin HEAD:main
+  sed -i 's/30050/30051/g' rendered/profiles/default/services/shop/web.iptables rendered/profiles/default/services/shop/web.ip6tables
+  git commit -q -a -m 'web gets another node port' && git push -q origin HEAD:main
 )
 cd /root
 exec bash "$2"
