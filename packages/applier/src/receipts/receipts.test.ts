@@ -151,6 +151,14 @@ describe('a receipt', () => {
     expect(names()).toHaveLength(3);
   });
 
+  test('is written again under a new key', async () => {
+    await witness().tell({ outcome: 'same' }, seal);
+    line = await makeKey(state, sampleNode, true, run);
+    await witness().tell({ outcome: 'same' }, seal);
+    expect(names()).toHaveLength(2);
+    expect(verified(line)).toContain('Good');
+  });
+
   test('has a greater number than the one before, also when the clock goes back, and after the state was lost', async () => {
     await witness().tell({ outcome: 'confirmed' }, seal);
     await witness({ nowMs: 0 }).tell({ outcome: 'same' }, seal);

@@ -8,7 +8,7 @@ import type { Run } from '../kernel/run.ts';
 import { readIfThere, writeDurably, writing } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 import type { ReceiptContent } from './account.ts';
-import { hasKey, signReceipt } from './key.ts';
+import { hasKey, keyFile, signReceipt } from './key.ts';
 
 /** What the node's config says about receipts. */
 export interface ReceiptRules {
@@ -48,7 +48,8 @@ export class Receipts {
     const { state, directory, keep } = this.#rules;
     if (!hasKey(state)) return undefined;
     const last = this.#last();
-    const same = JSON.stringify(content);
+    // Under another key the same words are new evidence.
+    const same = JSON.stringify([content, readIfThere(`${keyFile(state)}.pub`)]);
     if (last?.content === same) return undefined;
     const receipt: Receipt = { ...content, number: this.#nextNumber(last?.number ?? 0), at: this.#at() };
     const text = printReceipt(receipt);
