@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a pipeline asks of a change of rules: is it rendered, does the policy let it through, do the rules do what the Services declare, and
-# what changes for traffic. Everything it finds is written into a directory, for comments, code scanning and people.
+# What a pipeline asks of a change of rules: is it rendered, does the policy let it through, do the rules do what the Services declare, are
+# they within the budgets, and what changes for traffic. Everything it finds is written into a directory, for comments, code scanning and people.
 #
 #   SLUICE            the command (default: sluice)
 #   SLUICE_MANIFESTS  manifests, for render -f (default: manifests)
@@ -13,7 +13,7 @@
 #   SLUICE_REPORT_URL where the page will be, for the comment
 #   SLUICE_OUT        where to write (default: sluice-review)
 #
-# Writes: comment.md report.html diff.json policy.txt policy.sarif policy.junit.xml prove.txt check.txt
+# Writes: comment.md report.html diff.json policy.txt policy.sarif policy.junit.xml prove.txt cost.txt check.txt
 # Exit codes: 0 everything is good, 1 something is not, 2 something could not be read.
 set -u
 
@@ -84,6 +84,7 @@ gate policy policy.txt "$sluice" policy "$@"
 keep policy.sarif "$sluice" policy "$@" -o sarif
 keep policy.junit.xml "$sluice" policy "$@" -o junit
 gate 'rules do what Services declare' prove.txt "$sluice" prove "$rendered"
+gate 'rules are within the budgets' cost.txt "$sluice" cost "$rendered" -c "$config"
 
 if [ -n "$base" ]; then
   keep diff.json "$sluice" diff "$base" "$rendered" -o json

@@ -21,6 +21,7 @@ test('the pull request of the example passes, and the comment says what it does'
     'sluice: rules are rendered: good',
     'sluice: policy: good',
     'sluice: rules do what Services declare: good',
+    'sluice: rules are within the budgets: good',
   ]);
   const comment = review.file('comment.md').split('\n');
   expect(comment[1]).toBe(
@@ -92,6 +93,25 @@ test.each([
     said: 'rules do what Services declare: BAD',
     file: 'prove.txt',
     found: 'not as declared',
+  },
+  {
+    title: 'a port renamed away from its endpoints',
+    make: async () => {
+      repository.edit('manifests/shop/api.yaml', (text) => text.replace('name: grpc', 'name: rpc'));
+      await repository.render();
+    },
+    said: 'policy: BAD',
+    file: 'policy.txt',
+    found: 'Cannot take the last endpoint from shop/api:rpc 9000/TCP',
+  },
+  {
+    title: 'a budget that is spent',
+    make: async () => {
+      repository.edit('sluice.yaml', (text) => text.replace('rules: 500', 'rules: 50'));
+    },
+    said: 'rules are within the budgets: BAD',
+    file: 'cost.txt',
+    found: 'rules',
   },
 ])('$title stops the pipeline', { timeout: reviewMs }, async ({ make, said, file, found }) => {
   await make();
