@@ -97,11 +97,13 @@ function loadBaseline(files: BundleFiles): void {
 }
 
 let inKernelAt = 0;
+let steps = 0;
 const session = await openSession(
   { ...defaultConfig(nodeName), state: join(scratch, 'state'), backend: 'nft' },
   'change',
   (event) => {
     if (event === 'in-kernel') inKernelAt = performance.now();
+    if (event === 'step') steps++;
   },
 );
 const inbox = new Inbox(bundle, nodeName, Date.now);
@@ -131,8 +133,23 @@ for (let round = 0; round < rounds * 2; round++) {
   const text = files.get(`profiles/default/services/ns-${service % 50}/svc-${service}.iptables`) ?? '';
   theirs.push(partialSync(files, new Set([...text.matchAll(/^:(\S+)/gm)].map((match) => match[1] as string))));
 }
+
+/** The same tree once more, as another process would bring it: nothing is known of it but its bytes. */
+async function equal(): Promise<{ ms: number; steps: number }> {
+  const before = steps;
+  const started = performance.now();
+  const arrival = await new Inbox(bundle, nodeName, Date.now).look();
+  if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
+  const outcome = await session.keeper.put(arrival.tree.files, false);
+  if (outcome.kind !== 'same') throw new Error(JSON.stringify(outcome));
+  return { ms: performance.now() - started, steps: steps - before };
+}
+
+const same = await equal();
 session.close();
 const result = {
+  same: same.ms,
+  sameSteps: same.steps,
   cold: cold.confirmed,
   inKernel: median(ours.map((run) => run.inKernel)),
   again: median(again.map((run) => run.inKernel)),

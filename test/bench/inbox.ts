@@ -72,9 +72,10 @@ function readAll(directory: string): void {
       .digest('hex');
 }
 
-function publish(bundle: string, services: number): void {
+/** Writes what `sluice render` gives for a made-up cluster of one node, `node-0000`. */
+export function publish(bundle: string, services: number): void {
   const sluice =
-    'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- name: default\n  clusterCIDR: 10.128.0.0/9\n';
+    'apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- name: default\n  clusterCIDR: 10.128.0.0/9\n  conntrack: { maxPerCore: 0 }\n';
   const { config } = readConfig({ sluice: { file: 'sluice.yaml', text: sluice }, kubeProxy: [] });
   const text = JSON.stringify(clusterList({ services, endpointsPerService: 5, nodes: 1 }));
   const change = load([{ file: 'list.json', text }]).objects;

@@ -74,7 +74,10 @@ export class LinuxSwitch implements Switch {
   }
 
   async off(table: TableName): Promise<void> {
-    if ((await this.#save(switches[table])) !== undefined) await this.#restore([`flush ${switches[table]}`]);
+    // One process and no question before it: whoever goes back is in a hurry.
+    const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['flush', switches[table]] });
+    if (exitCode !== 0 && !stderr.includes('does not exist'))
+      throw new KernelError(`${this.#ipset} flush ${switches[table]}`, why);
   }
 
   /** Asks first which of them are there: a process that ended in the middle left some. */
@@ -83,11 +86,8 @@ export class LinuxSwitch implements Switch {
     if (listed.exitCode !== 0) throw new KernelError(`${this.#ipset} list`, listed.why);
     const there = new Set(listed.stdout.split('\n'));
     const names = [switches.nat, switches.filter, spare, ...Object.keys(members)];
-    for (const name of names.filter((one) => there.has(one))) {
-      const { exitCode, stderr, why } = await this.#run({ file: this.#ipset, args: ['destroy', name] });
-      if (exitCode !== 0 && !stderr.includes('does not exist'))
-        throw new KernelError(`${this.#ipset} destroy ${name}`, why);
-    }
+    const gone = names.filter((one) => there.has(one)).map((name) => `destroy ${name}`);
+    if (gone.length > 0) await this.#restore(gone);
   }
 
   async #restore(lines: readonly string[]): Promise<void> {

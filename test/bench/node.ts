@@ -1,0 +1,57 @@
+// What a node costs when nothing happens, and what going back costs, beside a node with ten Services.
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { ratio, report } from './measure.ts';
+
+/** As node-inside.ts prints it: milliseconds, per cent of one processor, megabytes; `first` in microseconds. */
+interface Measured {
+  readonly cold: number;
+  readonly idle: number;
+  readonly now: number;
+  readonly most: number;
+  readonly back: number;
+  readonly first: number;
+}
+
+/** Needs root and iptables. */
+export function nodeBench(services: number): void {
+  if (process.getuid?.() !== 0) {
+    process.stdout.write('what a node costs: not measured, it needs root\n');
+    return;
+  }
+  for (const backend of ['nft', 'legacy']) {
+    const few = inside(10, backend);
+    const many = inside(services, backend);
+    const title = `a node with ${services} Services, ${backend}`;
+    const beside = (key: keyof Measured, unit: string, digits = 0): string =>
+      `10 Services ${few[key].toFixed(digits)} ${unit}, ratio ${ratio(many[key], few[key])}`;
+    report(`${title}: packets go the old way`, `${many.back.toFixed(1)} ms`, 'under 20 ms', beside('back', 'ms', 1));
+    report(
+      `${title}: the first packet of a connection to the last address`,
+      `${many.first.toFixed(1)} µs`,
+      'at most 1.2 times that of 10 Services',
+      beside('first', 'µs', 1),
+    );
+    report(
+      `${title}: resident memory of sluiced`,
+      `${many.now.toFixed(0)} MB, at most ${many.most.toFixed(0)} MB`,
+      'under 120 MB',
+      beside('now', 'MB'),
+    );
+    report(
+      `${title}: processor of sluiced and its tools when nothing happens`,
+      `${many.idle.toFixed(2)} %`,
+      'under 0.5 %',
+      beside('idle', '%', 2),
+    );
+  }
+}
+
+function inside(services: number, backend: string): Measured {
+  const script = join(import.meta.dirname, 'node-inside.ts');
+  const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
+  const command = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, String(services), backend];
+  return JSON.parse(execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' })) as Measured;
+}
+
+if (import.meta.main) nodeBench(Number(process.argv[2] ?? 10_000));
