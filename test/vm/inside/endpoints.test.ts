@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readTracked } from '../../../packages/applier/src/kernel/conntrack.ts';
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
 import type { Talk } from './talk-client.ts';
 
@@ -136,18 +137,57 @@ test('a probe that fails brings back the endpoints', { timeout: 300_000 }, async
   shop.configure();
 });
 
+test('connections of UDP with an endpoint that goes are forgotten, the last one too, and no others', {
+  timeout: 300_000,
+}, async () => {
+  const udp = (name: string, address: string, weights: Partial<Record<PodName, number>>): ShopService => ({
+    ...web('-s rr', weights),
+    name,
+    address,
+    protocol: 'udp',
+  });
+  const cart = udp('cart', '10.96.0.31', { c: 1 });
+  const search = (weights: Partial<Record<PodName, number>>): ShopService => udp('search', '10.96.0.30', weights);
+  // Nothing may go because its time is over.
+  await shop.node.sysctl({ 'net/netfilter/nf_conntrack_udp_timeout': '3600' });
+  const kept = async (): Promise<object> => {
+    const all = readTracked(await shop.node.run(['/usr/sbin/conntrack', '-L', '-p', 'udp']), 'ipv4');
+    const answering = ({ address }: ShopService): readonly string[] =>
+      all.filter((one) => one.address === address).map(({ answers }) => answers.split(':')[0] ?? '');
+    return { search: tally(answering(search({}))), cart: tally(answering(cart)) };
+  };
+  expect(await shop.apply(shopBundle([search({ a: 1, b: 1 }), cart]))).toMatchObject({ exitCode: 0 });
+  await shop.ask(search({}), 6);
+  await shop.ask(cart, 2);
+  const { a, b, c } = podAddresses;
+  expect(await kept()).toEqual({ search: { [a]: 3, [b]: 3 }, cart: { [c]: 2 } });
+  expect(await shop.apply(shopBundle([search({ a: 1 }), cart]))).toMatchObject({ exitCode: 0 });
+  expect(await kept()).toEqual({ search: { [a]: 3 }, cart: { [c]: 2 } });
+  expect(await shop.apply(shopBundle([search({}), cart]))).toMatchObject({ exitCode: 0 });
+  expect(await kept()).toEqual({ search: {}, cart: { [c]: 2 } });
+});
+
 test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 300_000 }, async () => {
   const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
   const keys = 'net.ipv4.vs.conntrack net.ipv4.vs.expire_nodest_conn net.ipv4.ip_forward';
   expect(await shop.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
   await sh('ipvsadm -A -t 192.0.2.200:443 -s wlc && ipvsadm -a -t 192.0.2.200:443 -r 192.0.2.12:443 -g');
-  await sh('ipset create OTHERS hash:ip && ip addr add 192.0.2.200/32 dev lo');
+  await sh('ipset create OTHERS hash:ip && ip addr add 192.0.2.200/32 dev lo && ip addr add 10.96.0.40/32 dev lo');
   const state = (): Promise<string> =>
     sh(`ipvsadm -S -n; ipset save; ip -br addr; sysctl ${keys}; iptables-nft-save | grep -E 'KUBE|SLUICE' || true`);
   const before = await state();
-  expect(await shop.apply(shopBundle([web('-s rr', { a: 1 })]))).toMatchObject({ exitCode: 0 });
+  const held = { ...web('-s rr', { a: 1 }), name: 'held', address: '10.96.0.40' };
+  const files = shopBundle([web('-s rr', { a: 1 }), held]);
+  await sh('ipvsadm -A -t 10.96.0.10:80 -s wlc');
+  const refused = await shop.apply(files);
+  expect([refused.exitCode, refused.stderr]).toEqual([3, expect.stringContaining('NODE_SERVERS_NOT_OURS')]);
+  await sh('ipvsadm -D -t 10.96.0.10:80');
+  expect(await state()).toEqual(before);
+  expect(await shop.apply(files)).toMatchObject({ exitCode: 0 });
   expect(await shop.servers()).toContain('-A -t 192.0.2.200:443 -s wlc');
-  expect(await shop.ask(web('', {}), 2)).toEqual(['a', 'a']);
+  const bound = await sh('ip -br addr show dev kube-ipvs0');
+  expect([bound.includes('10.96.0.10/32'), bound.includes('10.96.0.40')]).toEqual([true, false]);
+  expect([...(await shop.ask(web('', {}), 2)), ...(await shop.ask(held, 2))]).toEqual(['a', 'a', 'a', 'a']);
   expect(await shop.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
   expect(await state()).toEqual(before);
 });
