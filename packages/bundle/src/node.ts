@@ -232,10 +232,13 @@ export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | Virt
 
 function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
   const prefix = `profiles/${profile}/services/`;
-  const services = [...files.keys()].filter((path) => path.startsWith(prefix) && path.endsWith(`.${tool}`));
+  const ending = `.${tool}`;
   // Without the ending, so that `a/b` stands before `a/b-c`: `.` sorts after `-`.
-  const key = new Map(services.map((path) => [path, path.slice(0, -tool.length - 1)]));
-  services.sort((a, b) => compareText(key.get(a) as string, key.get(b) as string));
+  const names: string[] = [];
+  for (const path of files.keys()) {
+    if (path.startsWith(prefix) && path.endsWith(ending)) names.push(path.slice(0, -ending.length));
+  }
+  const services = names.toSorted(compareText).map((name) => name + ending);
   return [baseFile(profile, 'first', tool), ...services, baseFile(profile, 'last', tool)].filter((path) =>
     files.has(path),
   );
