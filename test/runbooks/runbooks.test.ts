@@ -13,6 +13,7 @@ const root = join(import.meta.dirname, '..', '..');
 const standInCalls: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'air-gapped.md': {},
   'first-install.md': { 'apt-get': 1, scp: 2, systemctl: 2 },
+  'from-kube-proxy.md': { kubectl: 3, systemctl: 2 },
   'held.md': { 'apt-get': 1, journalctl: 1, systemctl: 1 },
   'key-rotation.md': { scp: 5, systemctl: 1 },
   'rollback.md': { scp: 1, systemctl: 2 },
