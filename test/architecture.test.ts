@@ -40,6 +40,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/archive',
     'applier/config',
     'applier/daemon',
+    'applier/drift',
     'applier/health',
     'applier/inbox',
     'applier/journal',
@@ -58,7 +59,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'bundle',
   ],
   'applier/daemon': [
+    'applier/drift',
     'applier/inbox',
+    'applier/kernel',
     'applier/limits',
     'applier/rollout',
     'applier/status',
@@ -76,7 +79,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/ipvs': ['applier/limits', 'bundle'],
   'applier/probe': ['applier/config', 'applier/kernel', 'applier/limits', 'applier/rollout'],
   'applier/metrics': ['applier/limits', 'applier/rollout', 'bundle'],
-  'applier/status': ['applier/metrics', 'applier/rollout', 'bundle'],
+  'applier/drift': ['applier/kernel', 'applier/limits'],
+  'applier/status': ['applier/kernel', 'applier/metrics', 'applier/rollout', 'bundle'],
   'applier/receipts': [
     'applier/inbox',
     'applier/kernel',

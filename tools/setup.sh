@@ -1,7 +1,7 @@
 # Set-up for ./dev: sourced, with the checkout as the current directory. Every step says what it installs, and why.
 
 pnpm_version=12.21.0
-debian_wanted='iptables:iptables-nft-restore iproute2:ip ipset:ipset conntrack:conntrack git:git util-linux:nsenter'
+debian_wanted='iptables:iptables-nft-restore iproute2:ip ipset:ipset conntrack:conntrack nftables:nft git:git util-linux:nsenter strace:strace e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs'
 
 say() { printf 'dev: %s\n' "$*" >&2; }
 fail() {

@@ -36,10 +36,15 @@ export class SluicedNode {
   }
 
   async remove(): Promise<void> {
-    for (const child of this.#children.splice(0))
-      if (child.exitCode === null && child.signalCode === null) await this.kill(child);
+    await this.killAll();
     await execa('ip', ['netns', 'delete', this.name], { reject: false });
     rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** Ends every program that was started here. */
+  async killAll(): Promise<void> {
+    for (const child of this.#children.splice(0))
+      if (child.exitCode === null && child.signalCode === null) await this.kill(child);
   }
 
   /**
@@ -138,9 +143,13 @@ export class SluicedNode {
   }
 }
 
-/** Looks until something is so. Throws after ten seconds. */
-export async function until<T>(what: string, look: () => Promise<T | undefined | false>): Promise<T> {
-  for (let tries = 0; tries < 200; tries++) {
+/** Looks until something is so. Throws after ten seconds, or as many as are given. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false>,
+  timeoutMs = 10_000,
+): Promise<T> {
+  for (let tries = 0; tries < timeoutMs / 50; tries++) {
     const seen = await look();
     if (seen) return seen;
     await sleep(50);

@@ -7,6 +7,8 @@ import type { Journal } from './rollout/ports.ts';
 import type { Keeper } from './transaction/keeper.ts';
 import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
+import type { Drift } from './drift.ts';
+import type { Change } from './kernel/changes.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
 
@@ -30,6 +32,8 @@ export interface DaemonParts {
   readonly machine: () => string;
   readonly monotonicMs: () => number;
   readonly scanIntervalMs: number;
+  /** Says when the kernel may have been changed by others; without it, a scan finds that. */
+  readonly drift?: Drift;
   /** Called once, when the kernel holds the confirmed rules or is known not to. */
   readonly ready: () => void;
   /** Called with the files of a bundle that the kernel now holds. */
@@ -49,6 +53,8 @@ export class Daemon {
   #wake = Promise.withResolvers<'event' | 'stop'>();
   /** The same for whoever waits during a trial; it is another one after each look. */
   #news = Promise.withResolvers<void>();
+  /** Ends a rest because of the kernel. */
+  #stirred = Promise.withResolvers<false>();
   #stopping = false;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
@@ -90,14 +96,37 @@ export class Daemon {
       await this.#look();
       await this.#parts.round?.();
       this.#parts.status.beat();
-      await this.#sleep(dueMs - monotonicMs());
+      await this.#sleep(dueMs);
     }
   }
 
-  async #sleep(ms: number): Promise<void> {
-    const timer = setTimeout(() => this.#wake.resolve('event'), Math.max(ms, 0));
-    await this.#wake.promise;
+  /** Until the next scan or an event of the bundle directory. What others change in the kernel meanwhile is put right. */
+  async #sleep(untilMs: number): Promise<void> {
+    const { drift, monotonicMs } = this.#parts;
+    for (;;) {
+      // In a fight the scan alone repairs, at its slower pace.
+      const lookMs = drift && !this.#fights ? drift.dueMs : Infinity;
+      const restMs = Math.min(untilMs, lookMs) - monotonicMs();
+      const woken = await this.#rest(Math.max(restMs, 0));
+      if (woken || monotonicMs() >= untilMs) return;
+      if (await drift?.look()) await this.#settle();
+    }
+  }
+
+  /** @returns whether something happened in the bundle directory; a change in the kernel only ends the rest */
+  async #rest(ms: number): Promise<boolean> {
+    this.#stirred = Promise.withResolvers();
+    const { promise, resolve } = this.#stirred;
+    const timer = setTimeout(() => resolve(false), ms);
+    const woken = await Promise.race([this.#wake.promise.then(() => true), promise]);
     clearTimeout(timer);
+    return woken;
+  }
+
+  /** Somebody else changed something in the kernel. */
+  changed(change: Change): void {
+    this.#parts.drift?.heard(change);
+    this.#stirred.resolve(false);
   }
 
   async #recover(): Promise<void> {
@@ -115,13 +144,17 @@ export class Daemon {
 
   /** Drift: what others changed in our chains and jumps is put right. */
   async #settle(): Promise<void> {
-    const { keeper, journal, status, log } = this.#parts;
+    const { keeper, journal, status, log, drift, monotonicMs } = this.#parts;
+    const beginMs = monotonicMs();
+    const change = drift?.take();
     try {
       const steps = await keeper.settle();
+      drift?.compared(monotonicMs() - beginMs, steps);
       if (steps > 0) {
-        status.repaired();
-        this.#repairsMs = [...this.#repairsMs, this.#parts.monotonicMs()];
-        log.warn({ steps }, 'the kernel did not hold the confirmed rules; it does now');
+        status.repaired(change);
+        this.#repairsMs = [...this.#repairsMs, monotonicMs()];
+        const known = change && { ...(change.by === undefined ? {} : { by: change.by }), what: change.what };
+        log.warn({ steps, ...known }, 'the kernel did not hold the confirmed rules; it does now');
       }
       status.clear('KERNEL');
     } catch (error) {
@@ -235,6 +268,8 @@ export class Daemon {
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
       return undefined;
+    } finally {
+      this.#parts.drift?.wrote();
     }
   }
 

@@ -105,6 +105,24 @@ export const limits = {
   /** A kernel that takes no change for so long makes the node unhealthy: its endpoints grow old. */
   unwrittenMsMax: 5 * 60_000,
 
+  /** A comparison that an event asked for comes at the earliest so long after the last one, and so many times as long as that took. */
+  comparePauseMs: 500,
+  comparePauseFactor: 20,
+  /** Where no events tell of changes: the pause between two looks, and at least so many times as long as a look took (0.5 %). */
+  pollPauseMs: 2_000,
+  pollPauseFactor: 200,
+  /** The address space of `nft monitor`, which holds all rules: enough for about 100,000 of them. */
+  monitorBytesMax: 256 * 1024 * 1024,
+  /** It is relied on once it has run for so long. */
+  monitorTrustMs: 1_000,
+  monitorRestartMs: 1_000,
+  monitorRestartMsMax: 10 * 60_000,
+  /** Of what somebody else changed, so many lines are told, each so long. */
+  changesToldMax: 5,
+  changeCharactersMax: 200,
+  /** What the newest of our own processes change is no drift. */
+  ownProcessesKept: 512,
+
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */
   eventSettleMs: 50,

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
+import type { Change } from './kernel/changes.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 
@@ -17,6 +18,8 @@ export interface StatusReport {
   readonly release: Accepted | null;
   /** The wave that this node waits for with a release that is ready; null on most days. */
   readonly waits: AwaitedWave | null;
+  /** What others changed when rules were put right last: who, where the kernel says so, and some of it; null before the first time. */
+  readonly lastRepair: { readonly by: string | null; readonly what: readonly string[] } | null;
   /** What is not as it should be, by code; empty when all is well. */
   readonly alarms: Readonly<Record<string, string>>;
 }
@@ -67,6 +70,7 @@ export class Status {
   #signatures: 'required' | 'none' | null = null;
   #release: Accepted | null = null;
   #waits: AwaitedWave | null = null;
+  #lastRepair: StatusReport['lastRepair'] = null;
   #standing: Generation | undefined;
   #beatMs: number;
   #transactions: TransactionMetrics | undefined;
@@ -200,8 +204,10 @@ export class Status {
     this.#proxy.synced(outcome, seconds);
   }
 
-  repaired(): void {
+  /** Rules that others changed were put right. @param change what is known of it */
+  repaired(change?: Change): void {
     this.#repairs.inc();
+    this.#lastRepair = { by: change?.by ?? null, what: change?.what ?? [] };
   }
 
   report(): StatusReport {
@@ -214,6 +220,7 @@ export class Status {
       signatures: this.#signatures,
       release: this.#release,
       waits: this.#waits,
+      lastRepair: this.#lastRepair,
       alarms,
     };
   }

@@ -1,5 +1,6 @@
 import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
+import { Drift } from '../drift.ts';
 import { declaredHealth } from '../health/declared.ts';
 import { HealthPorts } from '../health/ports.ts';
 import { Inbox } from '../inbox/inbox.ts';
@@ -70,6 +71,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     addresses: () => Object.values(interfaceAddresses()).flat(),
     failed: (why) => (why === undefined ? status.clear('HEALTH_PORT') : status.raise('HEALTH_PORT', why)),
   });
+  const changes = session.watch(monotonicMs, (change) => daemon.changed(change));
   const daemon = new Daemon({
     keeper: session.keeper,
     journal: session.journal,
@@ -86,6 +88,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     machine: () => JSON.stringify(interfaceAddresses()),
     monotonicMs,
     scanIntervalMs,
+    drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
     taken: (files) => health.follow(declaredHealth(files, config.node)),
     ended: (ending, tree) => witness.tell(accountOf(ending), tree?.seal),
@@ -102,6 +105,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     await daemon.run();
   } finally {
     notifier.stop();
+    changes.close();
     await watcher.close();
     health.close();
     server.closeAllConnections();

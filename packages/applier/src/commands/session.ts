@@ -2,9 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
+import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { findSwitch } from '../kernel/find-switch.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
+import { OwnProcesses } from '../kernel/own-processes.ts';
 import { runChildren } from '../kernel/run.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
@@ -20,6 +22,8 @@ import { wordsOf } from './person.ts';
 export interface Session {
   readonly keeper: Keeper;
   readonly journal: DiskJournal;
+  /** Notices what others change in the tables, from now on. */
+  watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
   close(): void;
 }
 
@@ -31,7 +35,8 @@ export interface Session {
 export async function openSession(config: Config, mode: 'look' | 'change', report: Report): Promise<Session> {
   const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
   try {
-    const run = runChildren(lock?.fd);
+    const own = new OwnProcesses();
+    const run = runChildren(lock?.fd, (pid) => own.add(pid));
     const journal = DiskJournal.open(config.state, config.node, () => new Date());
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
@@ -60,7 +65,12 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       endpointRanges: config.endpoints.ranges,
     };
     const keeper = new Keeper(ports, () => readFacts(tools, procTunables), options);
-    return { keeper, journal, close: () => lock?.release() };
+    return {
+      keeper,
+      journal,
+      watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
+      close: () => lock?.release(),
+    };
   } catch (error) {
     lock?.release();
     throw error;

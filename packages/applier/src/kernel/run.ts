@@ -31,11 +31,12 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  * Runs tools as children of this process.
  * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child
  *   outlives its parent's `kill -9` and commits later
+ * @param started is told of every child
  */
-export function runChildren(lockFd?: number): Run {
+export function runChildren(lockFd?: number, started?: (pid: number) => void): Run {
   return async ({ file, args, input, timeoutMs, outputBytesMax }) => {
     const stdin = input === undefined ? 'ignore' : 'pipe';
-    const result = await execa(file, args, {
+    const child = execa(file, args, {
       env: toolEnvironment,
       extendEnv: false,
       reject: false,
@@ -47,6 +48,8 @@ export function runChildren(lockFd?: number): Run {
       stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'],
       ...(input === undefined ? {} : { input }),
     });
+    if (child.pid !== undefined) started?.(child.pid);
+    const result = await child;
     const { exitCode, stdout, stderr } = result;
     return { exitCode, stdout, stderr, why: whyFailed(result) };
   };

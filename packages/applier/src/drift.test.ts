@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import { Drift } from './drift.ts';
+import type { Change, ChangeWatch } from './kernel/changes.ts';
+import { SavePoll } from './kernel/save-poll.ts';
+import { limits } from './limits.ts';
+
+const silent: ChangeWatch = {
+  dueMs: Infinity,
+  look: async () => undefined,
+  forget: () => undefined,
+  close: () => undefined,
+};
+const flush: Change = { by: 'nft (process 1)', what: ['delete table ip nat'] };
+
+test('a change asks for a comparison at once, and the next one after a pause that grows with what comparing takes', async () => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  expect([drift.dueMs, await drift.look()]).toEqual([Infinity, undefined]);
+  drift.heard(flush);
+  expect(drift.dueMs).toBeLessThanOrEqual(nowMs);
+  expect(await drift.look()).toEqual(flush);
+  expect(drift.take()).toEqual(flush);
+  drift.compared(1_000, 0);
+  drift.heard(flush);
+  expect(await drift.look(), 'too early').toBeUndefined();
+  nowMs = drift.dueMs;
+  expect(nowMs).toBe(1_000 * limits.comparePauseFactor);
+  expect(await drift.look()).toEqual(flush);
+});
+
+test('what is heard while a comparison runs asks for another one', async () => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  drift.heard(flush);
+  drift.take();
+  drift.heard({ by: undefined, what: ['later'] });
+  drift.compared(1, 1);
+  nowMs = drift.dueMs;
+  expect((await drift.look())?.what).toEqual(['later']);
+});
+
+test('without events a look sees that tables are other than before, whatever their counters and dates say', async () => {
+  let nowMs = 0;
+  let rules = '-A SLUICE-SERVICES -g ROOT';
+  let reads = 0;
+  const run = async (): Promise<{ exitCode: number; stdout: string; stderr: string; why: string }> => {
+    nowMs += 10;
+    return {
+      exitCode: 0,
+      stdout: `# made at ${reads}\n*nat\n:OUTPUT ACCEPT [${reads++}:7]\n${rules}\nCOMMIT\n`,
+      stderr: '',
+      why: '',
+    };
+  };
+  const drift = new Drift(new SavePoll(['iptables-save', 'ip6tables-save'], run, () => nowMs), () => nowMs);
+  const later = async (): Promise<Change | undefined> => {
+    nowMs = drift.dueMs;
+    return drift.look();
+  };
+  const changed: Change = { by: undefined, what: [] };
+  expect(await later(), 'nothing is known yet').toEqual(changed);
+  drift.take();
+  drift.compared(0, 0);
+  expect(await later(), 'the same').toBeUndefined();
+  expect(drift.dueMs - nowMs, 'a look of 20 ms').toBe(20 * limits.pollPauseFactor);
+  rules = '';
+  expect(await later()).toEqual(changed);
+  drift.take();
+  rules = 'ours';
+  drift.compared(0, 1);
+  expect(await later(), 'too early').toBeUndefined();
+  expect(await later(), 'what was there before the repair is not known to be right').toEqual(changed);
+  drift.take();
+  drift.compared(0, 0);
+  expect(await later()).toBeUndefined();
+});

@@ -1,0 +1,61 @@
+import type { Change, ChangeWatch } from './kernel/changes.ts';
+import { limits } from './limits.ts';
+
+/**
+ * Decides when the kernel is compared because it may have changed: soon after an event, and never so often that comparing takes more
+ * than a small part of the time, whatever others write.
+ */
+export class Drift {
+  readonly #watch: ChangeWatch;
+  readonly #monotonicMs: () => number;
+  #suspect: Change | undefined;
+  #restUntilMs = -Infinity;
+
+  constructor(watch: ChangeWatch, monotonicMs: () => number) {
+    this.#watch = watch;
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** Somebody else changed something. The first who did is told; what others did is added. */
+  heard({ by, what }: Change): void {
+    const known = this.#suspect;
+    const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
+    this.#suspect = { by: known?.by ?? by, what: all };
+  }
+
+  /** When `look` is to be called next. */
+  get dueMs(): number {
+    return this.#suspect ? this.#restUntilMs : this.#watch.dueMs;
+  }
+
+  /** @returns what makes a comparison due now */
+  async look(): Promise<Change | undefined> {
+    if (!this.#suspect && this.#monotonicMs() >= this.#watch.dueMs) {
+      const change = await this.#watch.look();
+      if (change) this.heard(change);
+    }
+    return this.#monotonicMs() >= this.#restUntilMs ? this.#suspect : undefined;
+  }
+
+  /** A comparison begins. @returns what was suspected until now; what is heard from now on asks for another one */
+  take(): Change | undefined {
+    const suspect = this.#suspect;
+    this.#suspect = undefined;
+    return suspect;
+  }
+
+  /** Sluice has changed the tables itself. */
+  wrote(): void {
+    this.#watch.forget();
+  }
+
+  /**
+   * Everything was compared.
+   * @param tookMs how long that took
+   * @param steps how many it took to put the tables right
+   */
+  compared(tookMs: number, steps: number): void {
+    if (steps > 0) this.wrote();
+    this.#restUntilMs = this.#monotonicMs() + Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
+  }
+}

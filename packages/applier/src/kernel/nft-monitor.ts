@@ -1,0 +1,77 @@
+import { createInterface } from 'node:readline';
+import { execa } from 'execa';
+import { limits } from '../limits.ts';
+import type { Change } from './changes.ts';
+import { NftEvents } from './nft-events.ts';
+import type { OwnProcesses } from './own-processes.ts';
+import { toolEnvironment } from './run.ts';
+
+/** The paths of three tools. */
+export interface MonitorTools {
+  readonly nft: string;
+  readonly setpriv: string;
+  readonly prlimit: string;
+}
+
+/**
+ * One `nft monitor`, started again when it ends, later and later. It holds all rules in memory (60,000 take 127 MB), so its memory is
+ * bounded: on a node with more rules it does not come up, and the periodic look stands in. It ends with this process, however that ends.
+ */
+export class NftMonitor {
+  readonly #tools: MonitorTools;
+  readonly #own: OwnProcesses;
+  readonly #onChange: (change: Change) => void;
+  #stop = (): void => undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #closed = false;
+  /** Whether it has run for long enough to be relied on. */
+  listens = false;
+
+  constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: Change) => void) {
+    this.#tools = tools;
+    this.#own = own;
+    this.#onChange = onChange;
+    void this.#listen();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#stop();
+  }
+
+  async #listen(): Promise<void> {
+    const { nft, setpriv, prlimit } = this.#tools;
+    const args = ['--pdeathsig', 'KILL', prlimit, `--as=${limits.monitorBytesMax}`, nft, 'monitor'];
+    const child = execa(setpriv, args, {
+      env: toolEnvironment,
+      extendEnv: false,
+      reject: false,
+      // Read as it comes: what a process prints for weeks is not kept.
+      buffer: false,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    this.#stop = () => void child.kill('SIGKILL');
+    this.#timer = setTimeout(() => this.#relied(), limits.monitorTrustMs);
+    const events = new NftEvents((pid) => this.#own.has(pid));
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const change = events.read(line);
+      if (change) this.#onChange(change);
+    });
+    await child;
+    clearTimeout(this.#timer);
+    this.listens = false;
+    if (this.#closed) return;
+    this.#failures += 1;
+    const delayMs = Math.min(limits.monitorRestartMs * 2 ** (this.#failures - 1), limits.monitorRestartMsMax);
+    this.#timer = setTimeout(() => void this.#listen(), delayMs);
+  }
+
+  /** What was changed before it listened is unknown, so everything is compared once. */
+  #relied(): void {
+    this.listens = true;
+    this.#failures = 0;
+    this.#onChange({ by: undefined, what: [] });
+  }
+}

@@ -1,0 +1,95 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { execa } from 'execa';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { limits } from '../../packages/applier/src/limits.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
+
+/** What somebody else does to our rules is found within seconds, though the next scan is an hour away, and put right. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+/** The first bundle is in, and the watch of changes has compared everything once. */
+async function start(backend: 'nft' | 'legacy'): Promise<string> {
+  node.writeConfig(backend);
+  const config = `${node.directory}/sluiced.yaml`;
+  writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 3600'));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
+  node.start();
+  await until('the bundle is in', async () => node.journal()?.open === null && node.journal()?.current?.number === 1);
+  await sleep(backend === 'nft' ? limits.monitorTrustMs + limits.comparePauseMs + 500 : 2 * limits.pollPauseMs + 1_000);
+  return node.rules(backend);
+}
+
+const lastRepair = async (): Promise<{ readonly by: string | null; readonly what: readonly string[] } | null> =>
+  (JSON.parse((await node.ask()) ?? '{}') as { lastRepair: never }).lastRepair;
+
+describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+
+  test('a flush, an edit of one chain, a jump that is gone and a rule before it are put right', async () => {
+    const good = await start(backend);
+    const jump = (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING']))
+      .split('\n')
+      .find((line) => line.endsWith('-j SLUICE-SERVICES'));
+    const deletion = (jump ?? '').replace('-A', '-D').replaceAll('"', '').split(' ');
+    expect(jump).toBeDefined();
+    const comment = deletion.indexOf('--comment') + 1;
+    const words = deletion.slice(comment, deletion.indexOf('-j')).join(' ');
+    const remove = [...deletion.slice(0, comment), words, ...deletion.slice(deletion.indexOf('-j'))];
+    for (const [title, tool, ...args] of [
+      ['everything of nat is flushed', 'iptables', '-t', 'nat', '-F'],
+      ['a chain of IPv6 is flushed', 'ip6tables', '-t', 'nat', '-F', 'SLUICE-SERVICES'],
+      ['our jump is taken out', 'iptables', '-t', 'nat', ...remove],
+    ] as const) {
+      await node.tool([`${tool}-${backend}`, ...args]);
+      expect(await node.rules(backend)).not.toBe(good);
+      await until(`${title}, and put right`, async () => (await node.rules(backend)) === good, 60_000);
+      await until('the daemon says so', lastRepair);
+    }
+    const by = (await lastRepair())?.by;
+    expect(String(by)).toMatch(backend === 'nft' ? /^iptables(-nft)? \(process \d+\)$/ : /^null$/);
+  });
+});
+
+test('somebody who does it again and again meets an alarm, and slower repairs', {
+  timeout: 120_000,
+}, async (context) => {
+  needBackend(context, 'nft');
+  const good = await start('nft');
+  const flush = async (): Promise<string> => node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
+  for (let times = 0; times <= limits.repairsMax; times++) {
+    await flush();
+    await until('it is put right', async () => (await node.rules('nft')) === good);
+  }
+  await until('an alarm is raised', async () => (await node.ask())?.includes('FIGHT'));
+  expect(await node.ask('/metrics')).toContain(`sluice_repairs_total ${limits.repairsMax + 1}`);
+  await flush();
+  await sleep(5_000);
+  expect(await node.rules('nft'), 'not outrun').not.toBe(good);
+});
+
+test('nft monitor ends with sluiced, and comes back when it was ended', { timeout: 60_000 }, async (context) => {
+  needBackend(context, 'nft');
+  const good = await start('nft');
+  const monitors = async (): Promise<readonly string[]> =>
+    (await execa('ip', ['netns', 'pids', node.name])).stdout
+      .split('\n')
+      .filter((pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('nft\0monitor\0'));
+  const [first] = await monitors();
+  expect(first).toBeDefined();
+  process.kill(Number(first), 'SIGKILL');
+  await until('another one listens', async () => (await monitors()).some((pid) => pid !== first));
+  await sleep(limits.monitorTrustMs + 500);
+  await node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
+  await until('it is put right', async () => (await node.rules('nft')) === good);
+  await node.killAll();
+  await until('none is left', async () => (await monitors()).length === 0);
+});
