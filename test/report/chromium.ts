@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
@@ -22,6 +22,10 @@ const flags = [
 ];
 const timeoutMs = 60_000;
 
+/** What a person prefers; the numbers are Chromium's (`blink::mojom::PreferredColorScheme`). */
+export const schemes = { dark: 0, light: 1 } as const;
+export type Scheme = keyof typeof schemes;
+
 export interface Visit {
   /** The document when its script has run. */
   readonly dom: string;
@@ -34,25 +38,45 @@ export interface Visit {
  * @param steps JavaScript to run when the page is ready; it is let in beside the page's own script by a policy of its own
  * @param width of the window; Chromium makes none narrower than 500
  */
-export async function visit(page: string, steps = '', width = 1280): Promise<Visit> {
+export async function visit(page: string, steps = '', width = 1280, scheme: Scheme = 'light'): Promise<Visit> {
+  return open(steps === '' ? page : withSteps(page, steps), width, scheme, '--dump-dom', (stdout, stderr) => ({
+    dom: stdout,
+    console: stderr.split('\n').filter((line) => line.includes(':CONSOLE')),
+  }));
+}
+
+/** What a person sees of a page, as a PNG. */
+export async function screenshot(page: string, scheme: Scheme, width = 1280): Promise<Buffer> {
+  return open(page, width, scheme, '--screenshot=page.png', (_stdout, _stderr, dir) =>
+    readFileSync(join(dir, 'page.png')),
+  );
+}
+
+async function open<T>(
+  page: string,
+  width: number,
+  scheme: Scheme,
+  action: string,
+  take: (stdout: string, stderr: string, dir: string) => T,
+): Promise<T> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-page-'));
   try {
     const file = join(dir, 'page.html');
-    writeFileSync(file, steps === '' ? page : withSteps(page, steps));
+    writeFileSync(file, page);
     const { stdout, stderr } = await execa(
       chromium ?? 'chromium',
       [
         ...flags,
         `--user-data-dir=${dir}/profile`,
         `--window-size=${width},900`,
+        `--blink-settings=preferredColorScheme=${schemes[scheme]}`,
         '--virtual-time-budget=4000',
-        '--dump-dom',
+        action,
         `file://${file}`,
       ],
-      { timeout: timeoutMs, env: { HOME: dir } },
+      { timeout: timeoutMs, env: { HOME: dir }, cwd: dir },
     );
-    const lines = stderr.split('\n').filter((line) => line.includes(':CONSOLE'));
-    return { dom: stdout, console: lines };
+    return take(stdout, stderr, dir);
   } finally {
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
@@ -60,6 +84,6 @@ export async function visit(page: string, steps = '', width = 1280): Promise<Vis
 
 /** A person's part: the page's policy would refuse it, as it refuses every script that is not its own. */
 function withSteps(page: string, steps: string): string {
-  const open = page.replace(/script-src '([^']+)'/, "script-src '$1' 'nonce-steps'");
-  return open.replace('</body>', () => `<script nonce="steps">${steps}</script></body>`);
+  const opened = page.replace(/script-src '([^']+)'/, "script-src '$1' 'nonce-steps'");
+  return opened.replace('</body>', () => `<script nonce="steps">${steps}</script></body>`);
 }

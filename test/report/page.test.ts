@@ -1,29 +1,11 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import type { BundleFiles } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { PageData } from '../../packages/renderer/src/emit/report/data.ts';
-import { inScript, reportHtml } from '../../packages/renderer/src/emit/report/html.ts';
-import { readTree } from '../../packages/renderer/src/load/tree.ts';
-import { reportOn } from '../../packages/renderer/src/review/report/report.ts';
+import { inScript } from '../../packages/renderer/src/emit/report/html.ts';
 import { pageModule, pageText } from '../../tools/page.ts';
 import { chromium, visit } from './chromium.ts';
-
-const examples = join(import.meta.dirname, '..', '..', 'examples');
-
-function bundle(name: string): BundleFiles {
-  const files = readTree(join(examples, name, 'out'));
-  if (!(files instanceof Map)) throw new Error(`examples/${name} is no bundle`);
-  return files;
-}
-
-/** @param name of the new bundle, which the page shows as it is */
-function pageOf(old: BundleFiles, fresh: BundleFiles, name = 'new'): string {
-  const report = reportOn({ old, fresh, policy: { settings: {}, today: '2026-11-21' } });
-  if (!('diff' in report)) throw new Error(report[0]?.message);
-  return reportHtml(report, { old: { name: 'old', files: old }, fresh: { name, files: fresh } });
-}
+import { bundle, pageOf } from './example.ts';
 
 const page = pageOf(bundle('02-node-port'), bundle('03-load-balancer'));
 

@@ -1,0 +1,103 @@
+import { inflateSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { chromium, type Scheme, screenshot, visit } from './chromium.ts';
+import { bundle, pageOf } from './example.ts';
+
+const page = pageOf(bundle('02-node-port'), bundle('03-load-balancer'));
+const noBrowser = chromium === undefined;
+const browserMs = 90_000;
+
+/**
+ * The least contrast of any text that shows, by the formula of WCAG 2.2 (1.4.3): each text's colour against what lies behind it, layer
+ * by layer. Runs in the page.
+ */
+const measure = `
+  document.querySelectorAll('details').forEach((part) => { part.open = true; });
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const rgba = (text) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = text;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].map((part) => part / 255);
+  };
+  const over = ([r, g, b, a], [x, y, z]) => [r * a + x * (1 - a), g * a + y * (1 - a), b * a + z * (1 - a)];
+  const luminance = (colour) => {
+    const [r, g, b] = colour.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (part) => {
+    if (part === null) return [1, 1, 1];
+    return over(rgba(getComputedStyle(part).backgroundColor), behind(part.parentElement));
+  };
+  let least = [21, ''];
+  let count = 0;
+  for (const part of document.body.querySelectorAll('*')) {
+    const isText = [...part.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== '');
+    if (!isText || part.getClientRects().length === 0) continue;
+    const style = getComputedStyle(part);
+    const back = behind(part);
+    const ink = over(rgba(part instanceof SVGElement ? style.fill : style.color), back);
+    const [high, low] = [luminance(ink), luminance(back)].sort((a, b) => b - a);
+    const contrast = (high + 0.05) / (low + 0.05);
+    count++;
+    if (contrast < least[0]) least = [contrast, part.outerHTML.slice(0, 120)];
+  }
+  Object.assign(document.documentElement.dataset, { contrast: least[0].toFixed(2), least: least[1], count });`;
+
+test.skipIf(noBrowser).each(['light', 'dark'] as const)(
+  '(needs chromium) every text of the page stands out from what is behind it, when a person prefers %s',
+  { timeout: browserMs },
+  async (scheme) => {
+    const { dom, console } = await visit(page, measure, 1280, scheme);
+    expect(console).toEqual([]);
+    const [, least = ''] = /data-least="([^"]*)"/.exec(dom) ?? [];
+    const contrast = Number(/data-contrast="([\d.]+)"/.exec(dom)?.[1]);
+    expect({ contrast, least, isEnough: contrast >= 4.5 }).toMatchObject({ isEnough: true });
+    expect(Number(/data-count="(\d+)"/.exec(dom)?.[1])).toBeGreaterThan(100);
+  },
+);
+
+/** The mean brightness of a PNG of 8 bits a channel without interlacing, 0 to 1 (PNG, third edition, section 9.2: filters). */
+function brightness(png: Buffer): number {
+  const [width, height, channels] = [png.readUInt32BE(16), png.readUInt32BE(20), png[25] === 6 ? 4 : 3];
+  const data: Buffer[] = [];
+  for (let at = 8; at < png.length; at += png.readUInt32BE(at) + 12) {
+    if (png.toString('latin1', at + 4, at + 8) === 'IDAT')
+      data.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
+  }
+  const raw = inflateSync(Buffer.concat(data));
+  const stride = width * channels;
+  let above: Buffer = Buffer.alloc(stride);
+  let sum = 0;
+  for (let row = 0; row < height; row++) {
+    const filter = raw[row * (stride + 1)];
+    const line = Buffer.from(raw.subarray(row * (stride + 1) + 1, (row + 1) * (stride + 1)));
+    for (let n = 0; n < stride; n++) {
+      const [left, up, corner] = [line[n - channels] ?? 0, above[n]!, above[n - channels] ?? 0];
+      line[n] = (line[n]! + predicted(filter, left, up, corner)) & 255;
+      if (n % channels < 3) sum += line[n]!;
+    }
+    above = line;
+  }
+  return sum / (width * height * 3 * 255);
+}
+
+function predicted(filter: number | undefined, left: number, up: number, corner: number): number {
+  if (filter === 1) return left;
+  if (filter === 2) return up;
+  if (filter === 3) return (left + up) >> 1;
+  if (filter !== 4) return 0;
+  const [a, b, c] = [Math.abs(up - corner), Math.abs(left - corner), Math.abs(left + up - 2 * corner)];
+  if (a <= b && a <= c) return left;
+  return b <= c ? up : corner;
+}
+
+test.skipIf(noBrowser)(
+  '(needs chromium) screenshots: paper is light or dark as a person prefers',
+  { timeout: browserMs },
+  async () => {
+    const seen = async (scheme: Scheme): Promise<number> => brightness(await screenshot(page, scheme));
+    expect(await seen('light')).toBeGreaterThan(0.85);
+    expect(await seen('dark')).toBeLessThan(0.25);
+  },
+);

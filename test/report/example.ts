@@ -1,0 +1,21 @@
+import { join } from 'node:path';
+import type { BundleFiles } from '@sluice/bundle';
+import { reportHtml } from '../../packages/renderer/src/emit/report/html.ts';
+import { readTree } from '../../packages/renderer/src/load/tree.ts';
+import { reportOn } from '../../packages/renderer/src/review/report/report.ts';
+
+const examples = join(import.meta.dirname, '..', '..', 'examples');
+
+/** The bundle of an example. */
+export function bundle(name: string): BundleFiles {
+  const files = readTree(join(examples, name, 'out'));
+  if (!(files instanceof Map)) throw new Error(`examples/${name} is no bundle`);
+  return files;
+}
+
+/** The page on a change. @param name of the new bundle, which the page shows as it is */
+export function pageOf(old: BundleFiles, fresh: BundleFiles, name = 'new'): string {
+  const report = reportOn({ old, fresh, policy: { settings: {}, today: '2026-11-21' } });
+  if (!('diff' in report)) throw new Error(report[0]?.message);
+  return reportHtml(report, { old: { name: 'old', files: old }, fresh: { name, files: fresh } });
+}
