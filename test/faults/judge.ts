@@ -116,8 +116,11 @@ export interface Expected {
   readonly settled: ReadonlyMap<string, Seen>;
   /** Those of them that the node may end on. */
   readonly ends: readonly string[];
-  /** Whether packets must meet one program as a whole at every moment: not where a person takes tables back one by one. */
-  readonly whole: boolean;
+  /**
+   * What must be of one program at every moment: the node, or each family where an update of endpoints goes into the tables one after
+   * the other, or each table where a person takes them back.
+   */
+  readonly whole: 'node' | 'family' | 'table';
   /** The journal before the run. */
   readonly before: Seen;
 }
@@ -127,13 +130,12 @@ export function wrongAfterFault(seen: Seen, { settled, whole }: Expected): reado
   const wrong: string[] = [];
   const choices = selected(seen, settled);
   const [nat4 = [], filter4 = [], nat6 = [], filter6 = []] = choices;
-  const common = [...settled.keys()].filter((name) =>
-    whole ? nat4.includes(name) && nat6.includes(name) : nat4.includes(name) || nat6.includes(name),
-  );
-  if (common.length === 0) wrong.push(`I1: packets meet neither program as a whole: ${JSON.stringify(choices)}`);
-  for (const filter of whole ? [filter4, filter6] : [])
-    if (!filter.some((name) => common.includes(name)))
-      wrong.push(`I1: filter is of another program: ${JSON.stringify(choices)}`);
+  const both = nat4.filter((name) => nat6.includes(name));
+  const [meant4, meant6] = whole === 'node' ? [both, both] : [nat4, nat6];
+  if (meant4.length === 0 || meant6.length === 0)
+    wrong.push(`I1: packets meet neither program as a whole: ${JSON.stringify(choices)}`);
+  const isApart = !filter4.some((name) => meant4.includes(name)) || !filter6.some((name) => meant6.includes(name));
+  if (isApart && whole !== 'table') wrong.push(`I1: filter is of another program: ${JSON.stringify(choices)}`);
   wrong.push(...wrongOthers(seen, settled), ...unknownRules(seen, settled));
   return wrong;
 }

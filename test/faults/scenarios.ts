@@ -1,5 +1,5 @@
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
-import type { Seen } from './judge.ts';
+import type { Expected, Seen } from './judge.ts';
 import { FaultPlace, type Kind, type Template } from './place.ts';
 import { programPoints } from './points.ts';
 
@@ -14,8 +14,7 @@ export interface Scenario {
   readonly settled: ReadonlyMap<string, Seen>;
   /** Those of them that it may end on. */
   readonly ends: readonly string[];
-  /** Packets meet one program as a whole at every moment. */
-  readonly whole: boolean;
+  readonly whole: Expected['whole'];
 }
 
 /** One Service, with other endpoints, with a further Service, and with both. */
@@ -49,18 +48,30 @@ export async function makeScenarios(place: FaultPlace, { backend, layout }: Kind
     settled: new Map([...seen].filter(([name]) => names.includes(name))),
     ends: names,
   });
-  const change = { from: one.template, before: one.seen, config, ...between('one', 'more'), whole: layout === 'tree' };
+  const change: Omit<Scenario, 'name' | 'args'> = {
+    from: one.template,
+    before: one.seen,
+    config,
+    ...between('one', 'more'),
+    whole: layout === 'tree' ? 'node' : 'table',
+  };
   const cut = await cutShort(place, one.template, config, apply('more'));
   return [
     { ...change, name: 'first', from: undefined, before: none, args: apply('one'), ...between('none', 'one') },
     { ...change, name: 'apply', args: apply('more') },
     { ...change, name: 'update', args: apply('moved'), ...between('one', 'moved') },
-    { ...change, name: 'apply-and-update', args: apply('both'), ...between('one', 'kept', 'both') },
+    {
+      ...change,
+      name: 'apply-and-update',
+      args: apply('both'),
+      ...between('one', 'kept', 'both'),
+      whole: layout === 'tree' ? 'family' : 'table',
+    },
     { ...change, name: 'trial-fails', config: failing, args: apply('more'), ends: ['one'] },
-    { ...change, name: 'rollback', from: more.template, before: more.seen, args: ['rollback', '1'], whole: false },
+    { ...change, name: 'rollback', from: more.template, before: more.seen, args: ['rollback', '1'], whole: 'table' },
     { ...change, name: 'recover-open', from: cut.open, args: ['boot'], ends: ['one'] },
     { ...change, name: 'recover-committed', from: cut.committed, args: ['boot'], ends: ['more'] },
-    { ...change, name: 'cleanup', args: ['cleanup'], ...between('none', 'one'), whole: false },
+    { ...change, name: 'cleanup', args: ['cleanup'], ...between('none', 'one'), whole: 'table' },
   ];
 }
 

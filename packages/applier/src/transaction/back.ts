@@ -24,7 +24,7 @@ export async function goBack(because: string, from: Generation, fault: Fault, po
       await forgetAfter((await journal.openFlows()).fresh, ports);
       const settled = await restore(wayBack(from.state, ports), await ownedNames(from, ports), ports);
       await ports.kernel.switch?.remove();
-      await journal.abandon(because, fault);
+      await abandon(because, fault, ports);
       return { outcome: { kind: 'rolled-back', because }, settled };
     } catch (error) {
       why = messageOf(error);
@@ -34,6 +34,15 @@ export async function goBack(because: string, from: Generation, fault: Fault, po
   }
   await hold(`${because}; the way back failed: ${why}`, ports);
   return { outcome: { kind: 'held', because, rollback: why } };
+}
+
+/** A disk that takes no write leaves the transaction open: the old rules are in, and the next look goes the same way once more. */
+async function abandon(because: string, fault: Fault, { journal, report }: Ports): Promise<void> {
+  try {
+    await journal.abandon(because, fault);
+  } catch (error) {
+    report('abandon-not-written', { because: messageOf(error) });
+  }
 }
 
 /** Writes down that a person must look. On a disk that takes no write the node is held as long as this process lives. */
