@@ -67,12 +67,12 @@ describe.each(registries)('%s', (_title, open) => {
   });
 
   test('gives the opening of waves that is open furthest', async () => {
-    const opening = (open: number): string =>
-      `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${'a'.repeat(64)}"\nopen: ${open}\n`;
+    const opening = (waves: number): string =>
+      `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${'a'.repeat(64)}"\nopen: ${waves}\n`;
     let reference = '';
-    for (const open of [0, 2, 1]) {
-      writeFileSync(at('release/waves-open.yaml'), opening(open));
-      writeFileSync(at('release/waves-open.yaml.sig'), `signature of ${open}\n`);
+    for (const waves of [0, 2, 1]) {
+      writeFileSync(at('release/waves-open.yaml'), opening(waves));
+      writeFileSync(at('release/waves-open.yaml.sig'), `signature of ${waves}\n`);
       reference = (await push()).stdout.trim();
     }
     await sluice('pull', reference, '-o', at('pulled'));

@@ -43,8 +43,10 @@ export function exchange(url: URL, { method, headers, body, bytesMax }: Question
     let length = 0;
     response.on('data', (chunk: Buffer) => {
       length += chunk.length;
-      if (length > bytesMax) request.destroy(new Error(`the answer is larger than ${bytesMax} bytes`));
-      else chunks.push(chunk);
+      if (length <= bytesMax) return void chunks.push(chunk);
+      // Before the end of the answer, which may be on its way already.
+      reject(new Error(`the answer is larger than ${bytesMax} bytes`));
+      request.destroy();
     });
     response.on('error', reject);
     response.on('end', () =>

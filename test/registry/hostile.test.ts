@@ -1,0 +1,286 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { zstdCompressSync } from 'node:zlib';
+import { fileDigest } from '@sluice/bundle';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
+import { FakeRegistry, type Nature } from './fake.fixture.ts';
+import { filesOf, makeSampleRelease, type Said, sluice } from './release.fixture.ts';
+
+/** Registries that lie, lead astray or ask for too much; none gets a password that is not its own, and nothing of theirs is written. */
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-registry-'));
+const at = (name: string): string => join(scratch, name);
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const started: FakeRegistry[] = [];
+beforeEach(() => {
+  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
+  mkdirSync(at('docker'));
+  vi.stubEnv('DOCKER_CONFIG', at('docker'));
+  makeSampleRelease(at('release'), 1);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  for (const registry of started.splice(0)) registry.close();
+});
+
+async function start(nature: Nature = {}): Promise<FakeRegistry> {
+  const registry = await FakeRegistry.open(nature);
+  started.push(registry);
+  return registry;
+}
+const push = (registry: FakeRegistry): Promise<Said> => sluice('push', at('release'), `${registry.host}/shop:1`);
+const pull = (reference: string): Promise<Said> => sluice('pull', reference.trim(), '-o', at('pulled'));
+function password(host: string): void {
+  const auth = Buffer.from('alice:s3cret').toString('base64');
+  writeFileSync(at('docker/config.json'), JSON.stringify({ auths: { [host]: { auth } } }));
+}
+const basic = `Basic ${Buffer.from('alice:s3cret').toString('base64')}`;
+
+/** The manifest that pushing wrote, and another one in its place under a digest of its own. */
+function replaceManifest(registry: FakeRegistry, change: (manifest: Record<string, unknown>) => object): string {
+  const own = [...registry.manifests.values()].find(({ bytes }) => bytes.includes('vnd.sluice.release.v1'));
+  const bytes = Buffer.from(JSON.stringify(change(JSON.parse(String(own?.bytes)) as Record<string, unknown>)));
+  const digest = `sha256:${fileDigest(bytes)}`;
+  registry.manifests.set(digest, { bytes, type: 'application/vnd.oci.image.manifest.v1+json' });
+  return `${registry.host}/shop@${digest}`;
+}
+const layersOf = (manifest: Record<string, unknown>): Record<string, unknown>[] =>
+  manifest['layers'] as Record<string, unknown>[];
+/** A blob of the registry's own, as the only layer. */
+function layer(registry: FakeRegistry, bytes: Buffer, size = bytes.length): string {
+  const digest = `sha256:${fileDigest(bytes)}`;
+  registry.blobs.set(digest, bytes);
+  return replaceManifest(registry, (manifest) => ({ ...manifest, layers: [{ mediaType: 'x', digest, size }] }));
+}
+
+const lies: readonly [title: string, prepare: (registry: FakeRegistry, pushed: string) => string, says: string][] = [
+  [
+    'a manifest with other bytes than its digest',
+    (registry, pushed) => {
+      const key = pushed.trim().split('@')[1] as string;
+      const { bytes, type } = registry.manifests.get(key) ?? { bytes: Buffer.alloc(0), type: '' };
+      registry.manifests.set(key, { bytes: Buffer.concat([bytes, Buffer.from(' ')]), type });
+      return pushed;
+    },
+    'other bytes came',
+  ],
+  [
+    'a layer with other bytes than its digest',
+    (registry, pushed) => {
+      for (const [key, bytes] of registry.blobs) registry.blobs.set(key, Buffer.from(bytes).fill(0, 1, 2));
+      return pushed;
+    },
+    'other bytes came',
+  ],
+  [
+    'a layer that is longer than it says',
+    (registry) => layer(registry, Buffer.alloc(100), 99),
+    'the answer is larger than 99 bytes',
+  ],
+  [
+    'a layer of a terabyte',
+    (registry) =>
+      replaceManifest(registry, (m) => ({ ...m, layers: layersOf(m).map((one) => ({ ...one, size: 1e12 })) })),
+    'more than 268435456',
+  ],
+  ['a layer that is no archive', (registry) => layer(registry, Buffer.from('x')), 'no zstd archive'],
+  [
+    'a layer that becomes far more than it is',
+    (registry) => layer(registry, zstdCompressSync(Buffer.alloc(64 * 1024 * 1024))),
+    'would become more than',
+  ],
+  ['an image of something else', (r) => replaceManifest(r, (m) => ({ ...m, artifactType: 'x' })), 'it is of type "x"'],
+  ['no layer', (r) => replaceManifest(r, (m) => ({ ...m, layers: [] })), 'does not have 1 to'],
+  ['a layer without a digest', (r) => replaceManifest(r, (m) => ({ ...m, layers: [{}] })), 'a descriptor without'],
+  [
+    'a digest that leads out of the repository',
+    (r) => replaceManifest(r, (m) => ({ ...m, layers: [{ mediaType: 'x', digest: '../../x', size: 1 }] })),
+    'a descriptor without',
+  ],
+  [
+    'one layer twice',
+    (r) => replaceManifest(r, (m) => ({ ...m, layers: [...layersOf(m), ...layersOf(m).slice(1)] })),
+    'two of its layers have',
+  ],
+  [
+    'a profile that is missing',
+    (r) => replaceManifest(r, (m) => ({ ...m, layers: layersOf(m).slice(1) })),
+    'no layer has what all nodes need',
+  ],
+];
+
+describe('a registry that gives', () => {
+  test.each(lies)('%s is not believed, and nothing is written', async (_title, prepare, says) => {
+    const registry = await start({ referrers: true });
+    const { stdout } = await push(registry);
+    const { status, stderr } = await pull(prepare(registry, stdout));
+    expect(stderr).toContain(says);
+    expect(status).toBe(2);
+    expect(readdirSync(scratch)).not.toContain('pulled');
+  });
+
+  test('a signature with a name that leads out is not believed', async () => {
+    const registry = await start({ referrers: true });
+    const { stdout } = await push(registry);
+    for (const [key, { bytes, type }] of new Map(registry.manifests)) {
+      const text = bytes.toString('utf8').replace('SHA256SUMS.sig', '../SHA256SUMS.sig');
+      if (text === bytes.toString('utf8')) continue;
+      registry.manifests.delete(key);
+      registry.manifests.set(`sha256:${fileDigest(text)}`, { bytes: Buffer.from(text), type });
+    }
+    expect((await pull(stdout)).stderr).toContain('it has "../SHA256SUMS.sig"');
+  });
+
+  test('an endless manifest is cut off', async () => {
+    const registry = await start({
+      instead: ({ method, url }, response) => {
+        if (method !== 'GET' || !url?.includes('/manifests/')) return false;
+        const more = setInterval(() => response.write(Buffer.alloc(1 << 20)), 1);
+        response.on('close', () => clearInterval(more));
+        return true;
+      },
+    });
+    const { stderr } = await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`);
+    expect(stderr).toContain('the answer is larger than 4194304 bytes [REGISTRY_UNREACHABLE]');
+  });
+});
+
+describe('a registry that leads elsewhere', () => {
+  test('is followed to its storage, which does not get its password', async () => {
+    const storage = await start();
+    const registry = await start({
+      instead: (request, response) => {
+        if (request.headers.authorization !== basic) return challenge(response, 'Basic realm="x"');
+        if (request.method !== 'GET' || !request.url?.includes('/blobs/')) return false;
+        response.writeHead(307, { location: `http://${storage.host}${request.url}` }).end();
+        return true;
+      },
+    });
+    password(registry.host);
+    const { stdout } = await push(registry);
+    for (const [digest, bytes] of registry.blobs) storage.blobs.set(digest, bytes);
+    expect(await pull(stdout)).toMatchObject({ status: 0 });
+    expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+    expect(storage.seen.length).toBeGreaterThan(0);
+    expect(storage.seen.filter((line) => line.includes('+auth'))).toEqual([]);
+    expect(registry.seen.filter((line) => line.includes('+auth')).length).toBeGreaterThan(0);
+  });
+
+  test('in a circle is left', async () => {
+    const registry = await start({
+      instead: ({ url }, response) => {
+        response.writeHead(302, { location: url ?? '' }).end();
+        return true;
+      },
+    });
+    expect((await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`)).stderr).toContain('it goes on and on');
+    expect(registry.seen).toHaveLength(6);
+  });
+
+  const remote = new RegistryClient(
+    { registry: 'registry.example.com', repository: 'shop' },
+    { plainHttp: false, env: {} },
+  );
+  test.each([
+    ['plain text', 'http://registry.example.com/x'],
+    ['plain text on this machine', 'http://127.0.0.1:8080/x'],
+    ['a file', 'file:///etc/passwd'],
+    ['an address with a password', 'https://a:b@registry.example.com/x'],
+    ['nothing that is an address', 'https://'],
+  ])('from TLS to %s is not followed', (_title, to) => {
+    expect(() => remote.next(to, remote.at('blobs/x'))).toThrow('Cannot go from https://registry.example.com');
+  });
+
+  test('is asked over TLS unless it is on this machine or --plain-http is given', () => {
+    const at5000 = (host: string, plainHttp: boolean): string =>
+      new RegistryClient({ registry: `${host}:5000`, repository: 'x' }, { plainHttp, env: {} }).at('tags').protocol;
+    expect([at5000('10.0.0.1', false), at5000('10.0.0.1', true), at5000('127.0.0.1', false)]).toEqual([
+      'https:',
+      'http:',
+      'http:',
+    ]);
+  });
+});
+
+function challenge(response: ServerResponse, text: string): true {
+  response.writeHead(401, { 'www-authenticate': text }).end();
+  return true;
+}
+
+describe('a registry that asks for a token', () => {
+  /** Where tokens are given, what is asked there is written down; everything else wants one. */
+  function tokens(asked: string[], give: (request: IncomingMessage) => string): Required<Nature>['instead'] {
+    return (request, response) => {
+      if (request.url?.startsWith('/token')) {
+        asked.push(`${request.method} ${request.url} ${request.headers.authorization ?? 'nobody'}`);
+        response.writeHead(200).end(give(request));
+        return true;
+      }
+      if (request.headers.authorization === 'Bearer t1') return false;
+      const realm = `http://${request.headers.host}/token`;
+      challenge(response, `Bearer realm="${realm}",service="r",scope="repository:shop:pull,push"`);
+      return true;
+    };
+  }
+
+  test('gets one for the password, once', async () => {
+    const asked: string[] = [];
+    const registry = await start({ instead: tokens(asked, () => '{"token":"t1"}') });
+    password(registry.host);
+    expect(await push(registry)).toMatchObject({ status: 0 });
+    expect(asked).toEqual([`GET /token?service=r&scope=repository%3Ashop%3Apull%2Cpush ${basic}`]);
+  });
+
+  test('may give one to everybody', async () => {
+    const registry = await start({ instead: tokens([], () => '{"access_token":"t1"}') });
+    expect(await push(registry)).toMatchObject({ status: 0 });
+  });
+
+  test('gets the refresh token of the docker config in the body, never in an address', async () => {
+    const asked: string[] = [];
+    const registry = await start({ instead: tokens(asked, () => '{"access_token":"t1"}') });
+    writeFileSync(
+      at('docker/config.json'),
+      JSON.stringify({ auths: { [registry.host]: { identitytoken: 'r3fresh' } } }),
+    );
+    expect(await push(registry)).toMatchObject({ status: 0 });
+    expect(asked).toEqual(['POST /token nobody']);
+  });
+
+  test.each([
+    ['that is refused', 'Bearer realm="REALM"', '{"token":"t2"}', 'answered 401'],
+    ['that would break a header', 'Bearer realm="REALM"', '{"token":"a\\r\\nb"}', 'Cannot get a token from'],
+    ['in another form', 'Bearer realm="REALM"', 'x', 'Cannot get a token from'],
+    ['from an address without TLS', 'Bearer realm="http://auth.example.com/"', '', 'it is no address over TLS'],
+    ['from no address', 'Bearer realm="x"', '', 'it is no address over TLS'],
+    ['in a way that nobody knows', 'Negotiate', '', 'answered 401'],
+  ])('%s ends with words', async (_title, header, token, says) => {
+    const registry = await start({
+      instead: (request, response) => {
+        if (request.url?.startsWith('/token')) response.end(token);
+        else challenge(response, header.replace('REALM', `http://${request.headers.host}/token`));
+        return true;
+      },
+    });
+    password(registry.host);
+    expect(await push(registry)).toMatchObject({ status: 2, stderr: expect.stringContaining(says) });
+  });
+});
+
+test('what passes is waited for: a registry that is busy for a moment', async () => {
+  let busy = 2;
+  const registry = await start({
+    instead: (_request, response) => busy-- > 0 && (response.writeHead(503).end(), true),
+  });
+  expect(await push(registry)).toMatchObject({ status: 0 });
+});
+
+test('words of a registry cannot move the cursor', async () => {
+  const said = '{"errors":[{"message":"\u001b[2Jgone"}]}';
+  const registry = await start({ instead: (_request, response) => (response.writeHead(403).end(said), true) });
+  const { stderr } = await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`);
+  expect(stderr).toContain('(?[2Jgone) [REGISTRY_ACCESS]');
+});
