@@ -10,15 +10,17 @@ const attemptsMax = 64;
 /** And at least, so that an endpoint that must not answer has its chance to. */
 const attemptsMin = 4;
 /** Nothing here is further away than two hops on one machine. */
-const usual: Patience = { silenceMs: 1_000 };
+export const usualPace: Pace = { atOnce: 50, silenceMs: 1_000 };
 /** How long an answer may take on a machine that is busy with other tests. */
 const answerMs = 10_000;
 
 /** Verdicts that name no machine. */
 const endings: ReadonlySet<Verdict> = new Set(['drop', 'reject', 'pass', 'accept']);
 
-/** How patient an observer is. */
-export interface Patience {
+/** How connections are opened. */
+export interface Pace {
+  /** How many rows are looked at side by side. */
+  readonly atOnce: number;
   /** A silence this long is a drop. */
   readonly silenceMs: number;
 }
@@ -31,10 +33,10 @@ export async function observe(
   cluster: Cluster,
   table: PacketTable,
   row: Row,
-  patience: Patience = usual,
+  pace: Pace = usualPace,
 ): Promise<readonly Verdict[]> {
   const silent = row.expect.every((verdict) => endings.has(verdict));
-  const wanted = connectOf(row, silent ? patience.silenceMs : answerMs);
+  const wanted = connectOf(row, silent ? pace.silenceMs : answerMs);
   const answers = row.expect.some((verdict) => !endings.has(verdict));
   const seen = new Set<Verdict>();
   for (let attempt = 0; attempt < (answers ? attemptsMax : 1); attempt++) {
@@ -100,11 +102,15 @@ export async function observeAll(
   cluster: Cluster,
   table: PacketTable,
   rows: readonly Row[],
+  pace: Pace = usualPace,
 ): Promise<Map<Row, readonly Verdict[]>> {
   const seen = new Map<Row, readonly Verdict[]>();
   for (const [via, group] of Map.groupBy(rows, (row) => row.via)) {
     if (via !== undefined) for (const { to } of group) await cluster.enterAt(to.address, via);
-    await Promise.all(group.map(async (row) => seen.set(row, await observe(cluster, table, row))));
+    for (let at = 0; at < group.length; at += pace.atOnce) {
+      const some = group.slice(at, at + pace.atOnce);
+      await Promise.all(some.map(async (row) => seen.set(row, await observe(cluster, table, row, pace))));
+    }
   }
   return seen;
 }

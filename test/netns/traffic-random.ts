@@ -1,19 +1,11 @@
 import { isIPv6 } from 'node:net';
 import { pick } from '../review/mutate.ts';
 import type { Cluster, ClusterSpec } from './cluster.ts';
-import { observe, type Patience } from './traffic-kernel.ts';
+import { observe, type Pace, usualPace } from './traffic-kernel.ts';
 import type { Programs } from './traffic-nodes.ts';
 import { comesBack, machineAt } from './traffic-places.ts';
 import type { PacketTable, Row, Verdict } from './traffic-table.ts';
 import { predict } from './traffic-trace.ts';
-
-/** How connections are opened. */
-export interface Pace extends Patience {
-  /** How many are open at the same time. */
-  readonly atOnce: number;
-}
-
-const usual: Pace = { atOnce: 50, silenceMs: 1_000 };
 
 /**
  * Rows that nobody thought of: anybody to any address and port that an example speaks of, and to some that it does not.
@@ -85,7 +77,7 @@ export async function unlikePredicted(
   cluster: Cluster,
   table: PacketTable,
   rows: readonly Row[],
-  pace: Pace = usual,
+  pace: Pace = usualPace,
 ): Promise<readonly string[]> {
   const { spec } = cluster;
   const wrong: string[] = [];

@@ -14,7 +14,12 @@ export interface GuestResult {
 interface Report {
   readonly testResults: readonly {
     readonly name: string;
+    /** `failed` also when a hook failed; the tests behind it are skipped then. */
+    readonly status: string;
     readonly message?: string;
+    /** In milliseconds since 1970, by the guest's clock. */
+    readonly startTime: number;
+    readonly endTime: number;
     readonly assertionResults: readonly {
       readonly fullName: string;
       readonly status: string;
@@ -26,7 +31,7 @@ interface Report {
 /**
  * Runs test files in the guest, with the same vitest.
  * @param paths files or folders below the checkout
- * Lines that a test prints with `guest: ` in front, which are figures, are printed here too.
+ * Lines that a test prints with `guest: ` in front, which are figures, are printed here too, and how long each file took.
  * @returns every test there is. Throws when vitest itself cannot run
  */
 export async function runInGuest(
@@ -49,7 +54,12 @@ export async function runInGuest(
   const text = await guest.get(report).catch(() => {
     throw new Error(`Cannot run ${paths.join(' ')} in the guest: ${stderr.slice(-4000)}`);
   });
-  return (JSON.parse(text.toString('utf8')) as Report).testResults.flatMap(ofModule);
+  const modules = (JSON.parse(text.toString('utf8')) as Report).testResults;
+  for (const { name, startTime, endTime } of modules)
+    process.stdout.write(
+      `guest: ${name.replace('/sluice/', '')} took ${((endTime - startTime) / 1000).toFixed(0)} s\n`,
+    );
+  return modules.flatMap(ofModule);
 }
 
 /** By this vitest.config.ts offers the project `guest`, whose tests would change the rules of whatever machine they run on. */
@@ -58,6 +68,7 @@ const insideGuest = {
   // Most of the time goes into starts of Node: the second start of a program is a third faster.
   NODE_COMPILE_CACHE: '/tmp/node-cache',
   ...(process.env['SLUICE_SOAK'] ? { SLUICE_SOAK: '1' } : {}),
+  ...(process.env['SLUICE_SEED'] ? { SLUICE_SEED: process.env['SLUICE_SEED'] } : {}),
 };
 
 function ofModule(module: Report['testResults'][number]): readonly GuestResult[] {
@@ -65,10 +76,15 @@ function ofModule(module: Report['testResults'][number]): readonly GuestResult[]
   if (module.assertionResults.length === 0) {
     return [{ file, name: 'can be loaded', state: 'failed', message: module.message ?? 'it holds no test' }];
   }
-  return module.assertionResults.map(({ fullName, status, failureMessages }) => ({
-    file,
-    name: fullName,
-    state: status === 'passed' || status === 'failed' ? status : 'skipped',
-    message: failureMessages?.join('\n') ?? '',
-  }));
+  const tests = module.assertionResults.map(
+    ({ fullName, status, failureMessages }): GuestResult => ({
+      file,
+      name: fullName,
+      state: status === 'passed' || status === 'failed' ? status : 'skipped',
+      message: failureMessages?.join('\n') ?? '',
+    }),
+  );
+  const isHooks = module.status === 'failed' && !tests.some(({ state }) => state === 'failed');
+  if (!isHooks) return tests;
+  return [...tests, { file, name: 'its hooks', state: 'failed', message: module.message || 'a hook failed' }];
 }

@@ -3,15 +3,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openCluster } from '../../netns/cluster.ts';
+import { type Cluster, openCluster } from '../../netns/cluster.ts';
 import type { Host } from '../../netns/cluster-host.ts';
 import { asLines, trafficExamples } from '../../netns/traffic-examples.ts';
 import { observeAll, serveExtras } from '../../netns/traffic-kernel.ts';
-import { programsOf, sysctlsOf } from '../../netns/traffic-nodes.ts';
+import { type Programs, programsOf, sysctlsOf } from '../../netns/traffic-nodes.ts';
 import { comesBack } from '../../netns/traffic-places.ts';
+import { predictedRows, randomRows, unlikePredicted } from '../../netns/traffic-random.ts';
 import { predict } from '../../netns/traffic-trace.ts';
+import { randomOf } from '../../review/mutate.ts';
 
 /** Examples of mode ipvs, put on every node by `sluiced apply`: what the table says, the tracer says and the kernel does. */
+
+const soak = process.env['SLUICE_SOAK'] === '1';
+const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
+/** For each example. */
+const packets = soak ? 300 : 100;
+/** An emulated machine opens a few connections a second. */
+const slowly = { atOnce: 8, silenceMs: 4_000 };
 
 const sluiced = join(import.meta.dirname, '..', '..', '..', 'packages', 'applier', 'src', 'main.ts');
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-traffic-'));
@@ -32,19 +41,30 @@ describe.each(examples)('$name', ({ name, table, spec, render }) => {
   // The fallback of policy Local is not masqueraded: a node that sends to another one's pod never sees the answer.
   const rows = table.packets.filter((row) => row.to.protocol !== 'sctp' && comesBack(spec, row));
   const traced = table.packets.length - rows.length;
+  let cluster: Cluster;
+  let programs: ReadonlyMap<string, Programs>;
+
+  beforeAll(async () => {
+    const bundle = await render();
+    programs = programsOf(bundle);
+    cluster = await openCluster(spec);
+    await serveExtras(cluster, table);
+    for (const node of spec.nodes) await applyOn(cluster.host(node.name), bundle, join(scratch, name));
+  }, 300_000);
+  afterAll(() => cluster[Symbol.asyncDispose]());
 
   test(`${rows.length} rows, ${traced} more only traced: real connections end as the tracer says, and as the table says`, {
     timeout: 300_000,
   }, async () => {
-    const bundle = await render();
-    const programs = programsOf(bundle);
-    await using cluster = await openCluster(spec);
-    await serveExtras(cluster, table);
-    for (const node of spec.nodes) await applyOn(cluster.host(node.name), bundle, join(scratch, name));
-    const seen = await observeAll(cluster, table, rows);
+    const seen = await observeAll(cluster, table, rows, slowly);
     const observed = asLines(rows, (row) => seen.get(row) ?? []);
     expect(observed).toEqual(asLines(rows, (row) => predict(spec, programs, row)));
     expect(observed).toEqual(asLines(rows));
+  });
+
+  test(`${packets} random connections of seed ${seed} end as the tracer says`, { timeout: 300_000 }, async () => {
+    const random = randomRows(spec, table, packets, randomOf(seed));
+    expect(await unlikePredicted(cluster, table, predictedRows(spec, programs, random), slowly)).toEqual([]);
   });
 });
 
