@@ -68,6 +68,7 @@ test.each([
   ['mode ipvs: only a weight changes', inIpvs({ [one]: 1 }), inIpvs({ [one]: 9 }), []],
   ['the mode changes and the endpoints stay', node({ [dns]: [one] }), inIpvs({ [one]: 1 }), []],
   ['the mode changes and an endpoint goes', node({ [dns]: [one, two] }), inIpvs({ [one]: 1 }), [flow(two)]],
+  ['the node leaves mode ipvs and the endpoints stay', inIpvs({ [one]: 1 }), node({ [dns]: [one] }), [flow(one)]],
   [
     'the mode changes, and the door of a node port becomes one for each address',
     node({ 'udp * 30053': [one] }),

@@ -8,7 +8,9 @@ import { familyNames, type NodeState, tableOf } from './state.ts';
  * once per connection, and UDP has no end of a connection: a client with a fixed port stays on an endpoint that is gone for as
  * long as it sends (kube-proxy's `CleanStaleEntries` in `pkg/proxy/conntrack/cleanup.go`).
  *
- * Those of endpoints that stay are never among them, also when the node goes from one mode to the other.
+ * Those of endpoints that stay are not among them, but for a node that leaves mode ipvs: the kernel tracks what a virtual server has
+ * translated, and not that it did, so that nat would never look at these connections again (`ip_vs_update_conntrack` in
+ * `net/netfilter/ipvs/ip_vs_nfct.c`). What nat has translated goes on past virtual servers.
  */
 export function flowChange(now: NodeState, goal: NodeState): FlowChange {
   if (sameState(now, goal)) return { old: [], fresh: [] };
@@ -43,6 +45,7 @@ function sameChains(a: TableProgram, b: TableProgram): boolean {
 
 /** What a state serves to clients of UDP. */
 interface Doors {
+  readonly isVirtual: boolean;
   /** By family, address (`*` for a node port) and port; then by endpoint. Doors that lead nowhere are left out. */
   readonly flows: ReadonlyMap<string, ReadonlyMap<string, Flow>>;
   /** The endpoints behind a port of any address: mode iptables has one door for a node port, mode ipvs one for each address. */
@@ -61,13 +64,14 @@ function doorsOf(state: NodeState): Doors {
     flows.set(door, (flows.get(door) ?? new Map<string, Flow>()).set(endpoint, flow));
     byPort.set(port, (byPort.get(port) ?? new Set<string>()).add(endpoint));
   }
-  return { flows, byPort };
+  return { isVirtual: state.ipvs !== undefined, flows, byPort };
 }
 
 function onlyIn(one: Doors, other: Doors): readonly Flow[] {
   const found: Flow[] = [];
+  const leavesIpvs = one.isVirtual && !other.isVirtual;
   for (const [door, flows] of one.flows) {
-    for (const [endpoint, flow] of flows) if (!serves(other, door, flow, endpoint)) found.push(flow);
+    for (const [endpoint, flow] of flows) if (leavesIpvs || !serves(other, door, flow, endpoint)) found.push(flow);
   }
   // What only the other state serves left the node without nat in this one.
   for (const [door, flows] of other.flows) {
