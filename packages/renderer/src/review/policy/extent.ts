@@ -1,14 +1,17 @@
 import {
   type BundleFiles,
   isSameEverywhere,
+  isVirtualSameEverywhere,
   nodeFile,
   profileFile,
   readPath,
   resolvedDigest,
   resolveFile,
+  resolveVirtual,
 } from '@sluice/bundle';
-import { nodeOf, scopeOf } from '../program.ts';
+import { type NodeOf, nodeOf, scopeOf } from '../node.ts';
 import { portalOf } from '../port-pairs.ts';
+import { virtualAt } from '../virtual/state.ts';
 import type { Found } from './finding.ts';
 import type { ChangeQuestion, Question } from './question.ts';
 import { policyDefaults } from './settings.ts';
@@ -91,12 +94,20 @@ function isNodeChanged(
 function digestOn(view: Question['view'], name: string, path: string): string | undefined {
   const text = view.files.get(path);
   const what = readPath(path);
-  if (text === undefined || what?.kind !== 'service' || (what.tool !== 'iptables' && what.tool !== 'ip6tables'))
-    return text;
+  if (text === undefined || what?.kind !== 'service') return text;
+  const node = nodeOf(view, name);
+  if (what.tool !== 'iptables' && what.tool !== 'ip6tables') return virtualOn(view, node, path) ?? text;
   const file = view.memory.file(path, text);
   if (!('sections' in file) || isSameEverywhere(file)) return text;
-  const scope = scopeOf(nodeOf(view, name), what.tool === 'iptables' ? 'ipv4' : 'ipv6');
-  return resolvedDigest(resolveFile(file, scope));
+  return resolvedDigest(resolveFile(file, scopeOf(node, what.tool === 'iptables' ? 'ipv4' : 'ipv6')));
+}
+
+/** The same of an `.ipset` or `.ipvs` file; undefined where its text says it. */
+function virtualOn(view: Question['view'], node: NodeOf, path: string): string | undefined {
+  const file = virtualAt(view, path);
+  if (isVirtualSameEverywhere(file)) return undefined;
+  const resolved = resolveVirtual(file, scopeOf(node, 'ipv4'), node.profile.families);
+  return 'lines' in resolved ? resolved.lines.map(({ text }) => text).join('\n') : undefined;
 }
 
 /** MODE_CHANGED and RULE_GROWTH, profile by profile. */

@@ -187,6 +187,20 @@ const cases: readonly Case[] = [
       ),
     false,
   ],
+  [
+    'NODES_CHANGED',
+    'the same in mode ipvs',
+    () => {
+      const local = (endpoints: readonly string[]): BundleFiles =>
+        bundleOf([{ ...spec('internalTrafficPolicy: Local'), endpoints }], '    mode: ipvs\n');
+      return {
+        base: local(both),
+        files: local([...both, '10.244.1.6 node-a z1']),
+        settings: { nodesChangedPercent: 50 },
+      };
+    },
+    false,
+  ],
   ['NODE_PORT_OPENED', 'a Service gets one', () => from(web, { ...web, type: 'NodePort' }), true],
   [
     'NODE_PORT_OPENED',
