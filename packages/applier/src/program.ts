@@ -66,15 +66,22 @@ function onNode(command: Command): Command {
     .option('--state <DIR>', 'the state directory; wins over the config');
 }
 
+const signatures = (): Option =>
+  new Option('--signatures <POLICY>', 'whether the bundle must be a signed release; wins over the config').choices([
+    'required',
+    'none',
+  ]);
+
 function applying(program: Command, { terminal, finish, runDaemon }: Surroundings): void {
   examples(onNode(program.command('preflight').argument('[DIR]', 'a bundle directory; the one of the config')), [
     'sluiced preflight',
-    'sluiced preflight /srv/rules --node node-a',
+    'sluiced preflight /srv/rules --node node-a --signatures none',
   ])
     .summary('say whether this node can run a bundle')
     .description(
-      'Looks at tools, modules, sysctls, other owners of rules and address clashes. Each line ends in what to do.',
+      'Looks at tools, modules, sysctls, other owners of rules, address clashes and signatures. Each line ends in what to do.',
     )
+    .addOption(signatures())
     .action((dir: string | undefined, options) =>
       finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
     );
@@ -86,12 +93,7 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .summary('put a bundle into the kernel once')
     .description("Puts the node's part of a bundle into the kernel once, and the old rules back when the probes fail.")
     .option('--dry-run', 'show what would be done; exit code 1 when something would')
-    .addOption(
-      new Option('--signatures <POLICY>', 'whether the bundle must be a signed release; wins over the config').choices([
-        'required',
-        'none',
-      ]),
-    )
+    .addOption(signatures())
     .option('--allow-partial', 'take a bundle whose input did not name every Service')
     .option('--ignore-waves', "apply a release though this node's wave is not open")
     .option('-v, --verbose', 'say what is done on the way')

@@ -1,10 +1,16 @@
-import { Inbox } from '../inbox/inbox.ts';
+import type { Config } from '../config.ts';
+import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { findings, type Finding } from '../preflight.ts';
 import { exitCodes } from '../rollout/outcome.ts';
+import { version } from '../version.ts';
+import { gateOf } from './gate.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
-/** `sluiced preflight [DIR]`: looks at DIR, or at the config's bundle; one line per finding, each with what to do. Exit code 3 when the node cannot run a bundle. */
+/**
+ * `sluiced preflight [DIR]`: looks at DIR, or at the config's bundle, and says of it what an apply would, signatures and serial
+ * included; nothing is accepted by that. One line per finding, each with what to do. Exit code 3 when the node cannot run a bundle.
+ */
 export async function preflight(
   directory: string | undefined,
   options: CommonOptions,
@@ -12,17 +18,37 @@ export async function preflight(
 ): Promise<number> {
   const loaded = loadConfig(options);
   const config = directory === undefined ? loaded : { ...loaded, bundle: directory };
-  const trust = directory === undefined ? trustOf(config.bundleOwner) : undefined;
-  const arrival = await new Inbox(config.bundle, config.node, Date.now, trust).look();
+  const arrival = await lookAt(config, directory !== undefined);
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
   const problems = arrival.kind === 'refused' ? arrival.problems : [];
-  const all = await findings(config, files, problems);
+  const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival)];
   for (const finding of all) terminal.out(`${printFinding(finding)}\n`);
   return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
 }
 
+/**
+ * What a node with this config says of its bundle, without accepting it.
+ * @param vouched a person named the directory: who may write there is not asked
+ */
+export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
+  const trust = vouched ? undefined : trustOf(config.bundleOwner);
+  return new Inbox(config.bundle, config.node, Date.now, trust, gateOf(config, false)).look();
+}
+
+/** Which release it is; problems with it are findings of the bundle. */
+export function releaseFindings(arrival: Arrival): readonly Finding[] {
+  if (arrival.kind !== 'bundle' || arrival.release === undefined) return [];
+  const { serial, signers } = arrival.release;
+  const what = `release (serial ${serial}, signed by ${signers.join(', ')}, read by sluiced ${version})`;
+  const alarms = (arrival.alarms ?? []).map(
+    ({ message, hint }): Finding => ({ level: 'note', what: `release (${message})`, todo: hint }),
+  );
+  return [{ level: 'good', what, todo: 'nothing to do' }, ...alarms];
+}
+
 const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
 
-function printFinding({ level, what, todo }: Finding): string {
+/** One line. */
+export function printFinding({ level, what, todo }: Finding): string {
   return `${marks[level]}  ${what}: ${todo}`;
 }

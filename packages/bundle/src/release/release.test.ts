@@ -48,6 +48,14 @@ describe('release.yaml', () => {
   });
 });
 
+test('a release that requires more than this version knows says what, and what to do', () => {
+  const text = printRelease(release).replace('requires: [mode-iptables]', 'requires: [mode-iptables, mode-nftables]');
+  expect(readRelease(text)).toMatchObject({
+    message: expect.stringContaining('it requires mode-nftables, and this version knows mode-iptables'),
+    hint: expect.stringContaining('Install a newer version'),
+  });
+});
+
 const paths = [
   'cluster.yaml',
   'nodes/node-a/node.yaml',

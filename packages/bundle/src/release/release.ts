@@ -82,8 +82,26 @@ const checks: Check<Release> = {
 export function readRelease(text: string): Release | Problem {
   const read = readDocument<Release>(releaseFile, text, 'Release', checks);
   if (!isProblem(read)) return read;
+  const newer = featuresBeyond(text);
+  if (newer.length > 0) return tooNew(newer);
   const hint = 'Use a sluice that knows this release, or make the release again with `sluice release`';
   return { ...read, code: 'RELEASE_INVALID', hint };
+}
+
+/** What a release requires that this reader does not know; only the form that `printRelease` gives is looked at. */
+function featuresBeyond(text: string): readonly string[] {
+  const [, list = ''] = /^requires: \[([-a-z0-9, ]{1,500})\]$/m.exec(text) ?? [];
+  const known: readonly string[] = releaseFeatures;
+  return list.split(', ').filter((feature) => feature !== '' && !known.includes(feature));
+}
+
+function tooNew(features: readonly string[]): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot read the release: it requires ${features.join(', ')}, and this version knows ${releaseFeatures.join(', ')}`,
+    hint: 'Install a newer version (`sluiced version` says which this is), or release again with one as old as this',
+  };
 }
 
 /** The text of `release.yaml`: keys in the order of README.md, names sorted. */

@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { makeRelease, printRelease, sumsOf } from '@sluice/bundle';
+import { afterAll, expect, test } from 'vitest';
+import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
+import { lookAt, printFinding, releaseFindings } from './preflight.ts';
+import { loadConfig } from './terminal.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluiced-preflight-'));
+const at = (name: string): string => join(scratch, name);
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'alice', '-f', at('alice')]);
+const key = readFileSync(at('alice.pub'), 'utf8').split(' ').slice(0, 2).join(' ');
+writeFileSync(at('allowed_signers'), `alice namespaces="sluice-release" ${key}\n`, { mode: 0o644 });
+const head = 'apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n';
+writeFileSync(
+  at('sluiced.yaml'),
+  `${head}node: ${sampleNode}\nstate: ${at('state')}\nsignatures: { allowedSigners: ${at('allowed_signers')} }\n`,
+);
+
+function release(change: (text: string) => string = (text) => text): void {
+  const files = sampleBundle();
+  const made = makeRelease(files, { serial: 7, source: 'c'.repeat(40), expires: '2020-01-01T00:00:00Z' });
+  if (!('serial' in made)) throw new Error(JSON.stringify(made));
+  const text = change(printRelease(made));
+  const sums = sumsOf(files, text);
+  const args = ['-Y', 'sign', '-q', '-n', 'sluice-release', '-f', at('alice')];
+  const signature = execFileSync('/usr/bin/ssh-keygen', args, { input: sums, encoding: 'utf8' });
+  rmSync(at('release'), { recursive: true, force: true });
+  const all = new Map([...files, ['release.yaml', text], ['SHA256SUMS', sums], ['SHA256SUMS.sig', signature]]);
+  for (const [path, content] of all) {
+    mkdirSync(dirname(at(`release/${path}`)), { recursive: true });
+    writeFileSync(at(`release/${path}`), content);
+  }
+}
+
+/** What preflight says of the release, but for what it sees of the machine, which is tested where there are tools: test/netns. */
+async function look(): Promise<string> {
+  const config = { ...loadConfig({ config: at('sluiced.yaml') }), bundle: at('release') };
+  const arrival = await lookAt(config, true);
+  if (arrival.kind !== 'refused') return releaseFindings(arrival).map(printFinding).join('\n');
+  return arrival.problems.map(({ code, message }) => `${code} ${message}`).join('\n');
+}
+
+test('says which release it is, and its alarms, and accepts nothing', async () => {
+  release();
+  const said = await look();
+  expect(said).toMatch(/^ok {4}release \(serial 7, signed by alice, read by sluiced \d+\.\d+\.\d+\): nothing to do$/m);
+  expect(said).toMatch(/^note {2}release \(Cannot call release 7 current/m);
+  expect(() => readFileSync(at('state/release.json'))).toThrow('ENOENT');
+});
+
+test.each([
+  ['nobody signed', () => (release(), rmSync(at('release/SHA256SUMS.sig'))), 'RELEASE_UNSIGNED'],
+  [
+    'requires what this version does not know',
+    () => release((text) => text.replace('[mode-iptables]', '[mode-iptables, mode-x]')),
+    'RELEASE_INVALID Cannot read the release: it requires mode-x',
+  ],
+])('a release that %s cannot be run', async (_title, prepare, says) => {
+  prepare();
+  expect(await look()).toContain(says);
+});
