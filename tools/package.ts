@@ -1,16 +1,17 @@
 /** `./dev package`: everything that a release hands out, into dist/release. The same commit gives the same bytes. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildArchive } from './package/archive.ts';
 import { buildDeb, type Release } from './package/deb.ts';
 import { buildExecutables } from './package/executable.ts';
 import { buildImage } from './package/image.ts';
 import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
+import { licenceTexts } from './package/licences.ts';
 import { PackageError, requireTools, run } from './package/run.ts';
 import { billOfMaterials, type Native } from './package/sbom.ts';
-import { layOut } from './package/tree.ts';
+import { layOut, licences } from './package/tree.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -30,9 +31,12 @@ async function main(): Promise<void> {
 }
 
 async function buildAll(archs: readonly Arch[], release: Release, work: string, target: string): Promise<void> {
+  const texts = licenceTexts(root, read('pnpm-lock.yaml'), thisArch());
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
     await buildExecutables(root, arch, executables);
+    mkdirSync(dirname(join(executables, licences)), { recursive: true });
+    writeFileSync(join(executables, licences), texts, { mode: 0o644 });
     layOut(root, executables, tree);
     say(target, buildDeb(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
@@ -58,6 +62,16 @@ function wanted(): { readonly archs: readonly Arch[]; readonly target: string } 
     );
   }
   return { archs: archs as Arch[], target: resolve(values.output ?? join(root, 'dist/release')) };
+}
+
+/** Whose Node is installed, with its texts. */
+function thisArch(): Arch {
+  const arch = archNames.find((name) => name === process.arch);
+  if (arch !== undefined) return arch;
+  throw new PackageError(
+    `Cannot build on ${process.arch}: no Node of it is installed`,
+    `Build on ${archNames.join(' or ')}`,
+  );
 }
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');

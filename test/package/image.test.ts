@@ -45,6 +45,11 @@ test.for([
   ['a pipeline finds a shell', ['/bin/sh', '-c', 'sluice --version'], version],
   // Nothing listens there: that it tries to connect means that the helper and all its libraries are there.
   ['git can speak HTTPS', ['/bin/sh', '-c', 'git ls-remote https://127.0.0.1:1/x 2>&1; :'], 'Failed to connect'],
+  [
+    'what is inside comes with its licences',
+    ['/bin/sh', '-c', 'cat /usr/share/doc/*/copyright /usr/share/common-licenses/GPL-2 /usr/share/doc/sluice/THIRD*'],
+    'Node.js is licensed for use as follows',
+  ],
 ] as const)('in the unpacked image: %s', ([, argv, expected], context) => {
   if (whyNot) return context.skip(whyNot);
   const { layout, manifest } = unpackLayout();

@@ -1,8 +1,9 @@
-/** The one layer of the image: `sluice`, the programs that it starts, and the libraries of both. */
+/** The one layer of the image: `sluice`, the programs that it starts, the libraries of both, and the licences of all. */
 import { existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { copyrightFiles, packagesOf } from './copyrights.ts';
 import { PackageError, run } from './run.ts';
-import { copyAs } from './tree.ts';
+import { copyAs, licences } from './tree.ts';
 
 /** `watch` and revisions need git, signatures ssh-keygen, jobs of a pipeline a shell. Taken from the Debian that builds. */
 const programs = [
@@ -33,6 +34,8 @@ const links = {
 export const user = 65_532;
 
 const certificates = 'etc/ssl/certs/ca-certificates.crt';
+/** It makes that file when it is installed, so dpkg does not know whose it is. */
+const certificatesPackage = 'ca-certificates';
 
 /**
  * Fills a folder that stands for `/` of the image.
@@ -51,8 +54,12 @@ export function layOutImage(executables: string, folder: string): void {
   copyAs(join(executables, 'lib/sluice/libatomic.so.1'), join(folder, 'usr/lib/libatomic.so.1'), 0o644);
   for (const path of programs) copyAs(realpathSync(path), join(folder, path), 0o755);
   const wanted = [join(executables, 'bin/sluice'), ...programs];
-  for (const path of librariesOf(wanted)) copyAs(realpathSync(path), join(folder, inUsr(path)), 0o755);
+  const libraries = librariesOf(wanted);
+  for (const path of libraries) copyAs(realpathSync(path), join(folder, inUsr(path)), 0o755);
   copyAs(`/${certificates}`, join(folder, certificates), 0o644);
+  copyAs(join(executables, licences), join(folder, 'usr', licences), 0o644);
+  const brought = [...packagesOf([...programs, ...libraries]), certificatesPackage];
+  for (const [to, from] of Object.entries(copyrightFiles(brought))) copyAs(from, join(folder, to), 0o644);
   write(folder, 'etc/passwd', `root:x:0:0::/:/bin/sh\nsluice:x:${user}:${user}::/work:/bin/sh\n`);
   write(folder, 'etc/group', `root:x:0:\nsluice:x:${user}:\n`);
   write(folder, 'etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n');

@@ -51,6 +51,11 @@ function entries(dependencies: Readonly<Record<string, string | { version: strin
     .map(([name, at]) => (/^[^(]*@/.test(at) ? at : `${name}@${at}`));
 }
 
+/** The packages that our code reaches, as keys of the lockfile, sorted. */
+export function reachedPackages(lockfile: string): readonly string[] {
+  return [...reach(parse(lockfile) as Lockfile)].toSorted();
+}
+
 const needsOf = (lock: Lockfile, key: string): readonly string[] =>
   entries(lock.snapshots[key]?.dependencies).toSorted();
 

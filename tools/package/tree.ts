@@ -1,5 +1,14 @@
 /** What is installed, as a tree below a folder that stands for `/`. */
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { constants, gzipSync } from 'node:zlib';
 import { completionScripts } from '../../packages/renderer/src/cli/completion.ts';
@@ -21,6 +30,12 @@ const files: Readonly<Record<string, string>> = {
   LICENSE: 'usr/share/doc/sluice/copyright',
 };
 
+/** Below `usr`: the texts of everything inside the executables that is not ours. */
+export const licences = 'share/doc/sluice/THIRD-PARTY-LICENSES';
+
+/** Papers of the checkout that are at hand on a node without a network. */
+const papers = ['docs/runbooks', 'docs/threats.md', 'docs/problems.md'] as const;
+
 const completions = {
   bash: 'usr/share/bash-completion/completions/sluice',
   zsh: 'usr/share/zsh/vendor-completions/_sluice',
@@ -40,9 +55,20 @@ export function layOut(root: string, executables: string, tree: string): void {
     const bytes = readFileSync(join(root, from));
     put(tree, to, to.endsWith('.gz') ? withoutClock(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })) : bytes);
   }
+  for (const path of papers.flatMap((paper) => filesBelow(root, paper)))
+    put(tree, join('usr/share/doc/sluice', path.slice('docs/'.length)), readFileSync(join(root, path)));
+  put(tree, 'usr/share/doc/sluice/bundle-format.md', readFileSync(join(root, 'packages/bundle/README.md')));
   for (const [shell, to] of Object.entries(completions)) {
     put(tree, to, Buffer.from(completionScripts[shell as keyof typeof completions]));
   }
+}
+
+/** The file itself, or every file of a folder, as paths below the checkout. */
+function filesBelow(root: string, path: string): readonly string[] {
+  if (!statSync(join(root, path)).isDirectory()) return [path];
+  return readdirSync(join(root, path))
+    .toSorted()
+    .map((name) => join(path, name));
 }
 
 /** Byte 9 of a gzip file names the system that made it. zlib writes no time. */

@@ -1,0 +1,27 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { artefact, packages, unpackDeb } from './unpack.fixture.ts';
+
+const doc = 'usr/share/doc/sluice';
+const docs = join(import.meta.dirname, '../../docs');
+
+test('the parts list and the licence texts name the same parts, and none is without a text', (context) => {
+  if (packages.whyNot) return context.skip(packages.whyNot);
+  const list = JSON.parse(readFileSync(artefact('.cdx.json'), 'utf8')) as { components: { purl: string }[] };
+  const parts = list.components.map(({ purl }) => decodeURIComponent(/^pkg:[a-z]+\/([^?]+)/.exec(purl)?.[1] ?? purl));
+  const texts = readFileSync(join(unpackDeb('amd64'), doc, 'THIRD-PARTY-LICENSES'), 'utf8').split(/^=+\n(.+)\n=+\n/m);
+  const named = texts.filter((_text, index) => index % 2 === 1).map((name) => name.replace(/\(.*$/, ''));
+  const npm = parts.filter((part) => !/^(node-linux-|libatomic@)/.test(part));
+  expect(named.toSorted()).toEqual(['Node.js', 'libatomic', ...npm].toSorted());
+  expect(texts.filter((text, index) => index % 2 === 0 && index > 0 && text.trim().length < 200)).toEqual([]);
+});
+
+test('the papers that somebody needs on a node without a network are there as they are in the checkout', (context) => {
+  if (packages.whyNot) return context.skip(packages.whyNot);
+  const root = unpackDeb('amd64');
+  const names = readdirSync(join(docs, 'runbooks'));
+  expect(names).toContain('held.md');
+  for (const name of ['threats.md', 'problems.md', ...names.map((one) => `runbooks/${one}`)])
+    expect(readFileSync(join(root, doc, name), 'utf8'), name).toBe(readFileSync(join(docs, name), 'utf8'));
+});

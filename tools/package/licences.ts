@@ -1,0 +1,58 @@
+/** The licence texts of what is inside the executables besides our own code. */
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Arch } from './node.ts';
+import { PackageError } from './run.ts';
+import { reachedPackages } from './sbom.ts';
+
+const isLicence = (name: string): boolean => /^((un)?licen[cs]e|copying|notice)(\W|$)/i.test(name);
+const line = '='.repeat(80);
+
+/**
+ * Node's licence with those of everything in it, and that of each package that our code reaches, by name.
+ * @param root the checkout, with node_modules
+ * @param lockfile the text of pnpm-lock.yaml
+ * @param arch of this machine: its Node is installed with its texts, that of another machine is not
+ */
+export function licenceTexts(root: string, lockfile: string, arch: Arch): string {
+  const node = realpathSync(join(root, 'node_modules', `node-linux-${arch}`));
+  const parts = [
+    `Sluice is under the Apache License 2.0, see "copyright" beside this file. Its executables contain what follows.\n`,
+    part('Node.js', textsOf(node)),
+    part('libatomic', [libatomic]),
+    ...reachedPackages(lockfile).map((key) => part(key, textsOf(folderOf(root, key)))),
+  ];
+  return parts.join('\n');
+}
+
+function part(name: string, texts: readonly string[]): string {
+  if (texts.length === 0)
+    throw new PackageError(
+      `Cannot hand out ${name}: it comes without the text of its licence`,
+      'Find the text and say in tools/package/licences.ts where it is, or leave the package out',
+    );
+  return `${line}\n${name}\n${line}\n\n${texts.map((text) => `${text.trim()}\n`).join('\n')}`;
+}
+
+function textsOf(folder: string): readonly string[] {
+  return readdirSync(folder)
+    .filter(isLicence)
+    .toSorted()
+    .map((name) => readFileSync(join(folder, name), 'utf8').replaceAll('\r\n', '\n'));
+}
+
+/** Where pnpm put a package: `name@version`, with its peers in brackets, which are no part of the folder that is looked for. */
+function folderOf(root: string, key: string): string {
+  const plain = key.replace(/\(.*$/, '');
+  const name = plain.slice(0, plain.lastIndexOf('@'));
+  const store = realpathSync(join(root, 'node_modules', '.pnpm'));
+  const start = plain.replace('/', '+');
+  const found = readdirSync(store).find((entry) => entry === start || entry.startsWith(`${start}_`));
+  const folder = found === undefined ? undefined : join(store, found, 'node_modules', name);
+  if (folder !== undefined && existsSync(folder)) return folder;
+  throw new PackageError(`Cannot read the licence of ${plain}: it is not installed`, 'Run ./dev setup');
+}
+
+const libatomic = `libatomic is part of GCC: GNU General Public License, version 3 or later, with the GCC Runtime Library Exception, version 3.1, which
+lets it be part of programs under any licence. Both texts: https://www.gnu.org/licenses/gpl-3.0.html and
+https://www.gnu.org/licenses/gcc-exception-3.1.html; on Debian /usr/share/common-licenses/GPL-3.`;
