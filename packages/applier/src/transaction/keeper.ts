@@ -109,6 +109,7 @@ export class Keeper {
     this.#settled = undefined;
     this.#settled = await restore(standing.state, chainNames(standing.state), this.#ports);
     await this.#dropSwitch();
+    await journal.tidy();
     return change.plan.steps.length;
   }
 
