@@ -142,6 +142,45 @@ export class FaultPlace {
     return ran;
   }
 
+  /**
+   * The power goes when the program reaches a point: what the file system has handed to its disk by then is all that is left, and the
+   * machine starts again without a rule of Sluice. @returns how `sluiced boot` ended, and what the node then shows
+   */
+  async cutPower(
+    disk: Disk,
+    {
+      from,
+      config,
+      args,
+    }: { readonly from: Template | undefined; readonly config: string; readonly args: readonly string[] },
+    point: Point,
+  ): Promise<{ readonly exitCode: number; readonly said: string; readonly recovered: Seen }> {
+    const out = this.#out();
+    const { directory, state } = this;
+    const [image, left] = [`${directory}/work/disk`, `${directory}/work/left`];
+    const boot = [`OUT=${out}`, `set -e`, ...this.#load(undefined), this.#boot(config)].join('\n');
+    const lines = [
+      `truncate -s ${disk.megabytes}M ${image}`,
+      `${disk.make} ${image}`,
+      ...(from ? [`mv ${state} ${state}-before`] : []),
+      `mkdir ${state}`,
+      `mount -o loop ${image} ${state}`,
+      ...(from ? [`cp -a ${state}-before/. ${state}/`] : []),
+      `sync -f ${state}`,
+      this.#sluiced(config, args, point, out),
+      `cp --sparse=always ${image} ${left}`,
+      `umount ${state}`,
+      `mount -o loop ${left} ${state}`,
+      `unshare --net sh -c '${boot.replaceAll("'", `'\\''`)}'`,
+    ];
+    await this.#inside(out, from, config, lines);
+    const read = (name: string): string => readFileSync(`${out}/${name}`, 'utf8').trim();
+    const ended = { exitCode: Number(read('boot-code')), said: read('boot-said') };
+    const recovered = this.#seen(`${out}/recovered`);
+    rmSync(out, { recursive: true });
+    return { ...ended, recovered };
+  }
+
   /** Runs without a fault and writes down what was called. @returns the trace of the program, and name and trace of every tool */
   async record(
     from: Template | undefined,
@@ -267,20 +306,24 @@ export class FaultPlace {
     };
   }
 
-  /** Runs lines of shell in a new node that shows what the template showed. */
-  async #inside(out: string, from: Template | undefined, config: string, lines: readonly string[]): Promise<void> {
+  /** The sets and rules of a template, or those of a machine that has just started. */
+  #load(from: Template | undefined): readonly string[] {
     const { directory } = this;
     const { backend } = this.#kind;
     const restore = (version: string, save: string): string =>
       `/usr/sbin/xtables-${backend}-multi ip${version}tables-${backend}-restore <${save}`;
-    const load = from
-      ? [
-          `cp -a ${from.directory}/state ${this.state}`,
-          `${directory}/real/ipset restore <${from.directory}/after/sets`,
-          restore('', `${from.directory}/after/save4`),
-          restore('6', `${from.directory}/after/save6`),
-        ]
-      : [restore('', `${directory}/others`), restore('6', `${directory}/others`)];
+    if (!from) return [restore('', `${directory}/others`), restore('6', `${directory}/others`)];
+    const after = `${from.directory}/after`;
+    return [
+      `${directory}/real/ipset restore <${after}/sets`,
+      restore('', `${after}/save4`),
+      restore('6', `${after}/save6`),
+    ];
+  }
+
+  /** Runs lines of shell in a new node that shows what the template showed. */
+  async #inside(out: string, from: Template | undefined, config: string, lines: readonly string[]): Promise<void> {
+    const { directory } = this;
     writeFileSync(`${directory}/others`, others);
     const script = [
       'set -e',
@@ -289,7 +332,8 @@ export class FaultPlace {
       'mount -t tmpfs tmpfs /run',
       `mount -t overlay overlay -o lowerdir=${directory}/tools:/usr/sbin /usr/sbin`,
       `mount -t tmpfs tmpfs ${directory}/work`,
-      ...load,
+      ...(from ? [`cp -a ${from.directory}/state ${this.state}`] : []),
+      ...this.#load(from),
       ...lines,
     ].join('\n');
     const unshare = ['--net', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child'];
@@ -300,6 +344,14 @@ export class FaultPlace {
     });
     if (exitCode !== 0) throw new Error(`the node for ${config} could not be made: ${stderr}`);
   }
+}
+
+/** A file system for the state directory. */
+export interface Disk {
+  readonly name: string;
+  readonly megabytes: number;
+  /** The command that makes it in a file. */
+  readonly make: string;
 }
 
 /** What somebody else has in the kernel: it must come through everything. */

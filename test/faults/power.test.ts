@@ -1,0 +1,93 @@
+import { availableParallelism } from 'node:os';
+import { execaSync } from 'execa';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, type TestContext } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { wrongAfterRecovery } from './judge.ts';
+import { type Disk, FaultPlace } from './place.ts';
+import { type Point, printPoint, programPoints, spread } from './points.ts';
+import { makeScenarios, type Scenario } from './scenarios.ts';
+
+/**
+ * The power goes between any two writes of `sluiced`: the disk has what was synced by then and nothing else, the kernel has no rule. The
+ * machine comes up on the old rules or the new ones. A soak takes every point, otherwise some by a seed; `SLUICE_POWER` takes one.
+ */
+const disks: readonly Disk[] = [
+  { name: 'ext4', megabytes: 32, make: 'mkfs.ext4 -q -F' },
+  { name: 'xfs', megabytes: 300, make: 'mkfs.xfs -q -f' },
+];
+const soak = process.env['SLUICE_SOAK'] !== undefined;
+const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
+const wanted = process.env['SLUICE_POWER'];
+/** For each file system. */
+const cuts = soak ? Infinity : Number(process.env["P"] ?? 40);
+
+/** Skips where the machine gives no loop devices or lacks the tools. */
+function needDisk(context: TestContext, { name, megabytes, make }: Disk): void {
+  const script = [
+    'mount -t tmpfs tmpfs /mnt',
+    `truncate -s ${megabytes}M /mnt/image`,
+    `${make} /mnt/image`,
+    'mkdir /mnt/disk',
+    'mount -o loop /mnt/image /mnt/disk',
+  ].join(' && ');
+  const { failed, stderr } = execaSync('unshare', ['--mount', 'sh', '-c', script], { reject: false });
+  if (failed) context.skip(`${name} in a file cannot be mounted here: ${stderr.trim()}`);
+}
+
+interface Cut {
+  readonly scenario: Scenario;
+  readonly point: Point;
+}
+
+const nameOf = (disk: Disk, { scenario, point }: Cut): string => `${disk.name} ${scenario.name}: ${printPoint(point)}`;
+
+let place: FaultPlace;
+let groups: ReadonlyMap<string, readonly Cut[]>;
+const kind = { backend: 'nft', layout: 'tree' } as const;
+
+beforeEach(needKernel);
+beforeEach((context) => needBackend(context, kind.backend));
+beforeAll(async () => {
+  place = await FaultPlace.make(kind);
+  const found = new Map<string, readonly Cut[]>();
+  for (const scenario of await makeScenarios(place, kind)) {
+    const { program } = await place.record(scenario.from, scenario.config, scenario.args);
+    found.set(
+      scenario.name,
+      programPoints(program, place.state).map((point) => ({ scenario, point })),
+    );
+  }
+  groups = found;
+}, 300_000);
+afterAll(() => place.remove());
+
+describe.each(disks)(
+  'a power cut with the state directory on $name',
+  { timeout: soak ? 7_200_000 : 600_000 },
+  (disk) => {
+    beforeEach((context) => needDisk(context, disk));
+
+    test('leaves a node that starts on the old rules or the new ones', async () => {
+      const all = [...groups.values()].flat();
+      const chosen =
+        wanted === undefined ? spread(groups, cuts, seed) : all.filter((one) => nameOf(disk, one) === wanted);
+      console.log(`${disk.name}: ${chosen.length} of ${all.length} points, SLUICE_SEED=${seed}`);
+      const queue = [...chosen];
+      const wrong: string[] = [];
+      const worker = async (): Promise<void> => {
+        for (let cut = queue.shift(); cut; cut = queue.shift()) wrong.push(...(await tryCut(disk, cut)));
+      };
+      await Promise.all(Array.from({ length: availableParallelism() }, worker));
+      expect(wrong).toEqual([]);
+    });
+  },
+);
+
+async function tryCut(disk: Disk, cut: Cut): Promise<readonly string[]> {
+  const { scenario, point } = cut;
+  const { exitCode, said, recovered } = await place.cutPower(disk, scenario, point);
+  const wrong = [...wrongAfterRecovery(recovered, scenario)];
+  if (exitCode !== 0) wrong.push(`it came up with ${exitCode}: ${said}`);
+  const again = `SLUICE_POWER='${nameOf(disk, cut)}' ./dev test --project kernel test/faults/power.test.ts`;
+  return wrong.length === 0 ? [] : [[...wrong, said, again].join('\n  ')];
+}
