@@ -1,6 +1,6 @@
 /** `./dev package`: everything that a release hands out, into dist/release. The same commit gives the same bytes. */
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildArchive } from './package/archive.ts';
@@ -36,7 +36,8 @@ async function buildAll(archs: readonly Arch[], release: Release, work: string, 
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
     await buildExecutables(root, arch, executables);
     mkdirSync(dirname(join(executables, licences)), { recursive: true });
-    writeFileSync(join(executables, licences), texts, { mode: 0o644 });
+    writeFileSync(join(executables, licences), texts);
+    chmodSync(join(executables, licences), 0o644);
     layOut(root, executables, tree);
     say(target, buildDeb(root, tree, arch, release, target));
     say(target, buildArchive(root, tree, arch, release, target));
