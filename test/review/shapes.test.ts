@@ -33,10 +33,10 @@ const services = Array.from({ length: count }, (_, at): Short => {
     ...(kind === 5 ? { ingress: [`203.0.113.${at + 101}`] } : {}),
   };
 });
-const files = bundleOf(services);
+const bundles = { iptables: bundleOf(services), ipvs: bundleOf(services, '    mode: ipvs\n') };
 
 /** What somebody may add to or take from a base file: some of it names what only one Service has. */
-function editOf(random: () => number): readonly [RegExp, string] {
+function editOf(random: () => number, mode: keyof typeof bundles): readonly [RegExp, string] {
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
   const at = Math.floor(random() * count);
   const address = pick([
@@ -58,11 +58,16 @@ function editOf(random: () => number): readonly [RegExp, string] {
     [/ --random-fully/, ''],
     [/^-A KUBE-POSTROUTING .*RETURN\n/m, ''],
     [/0x00004000/g, '0x00008000'],
+    [/^-A KUBE-SERVICES .*KUBE-CLUSTER-IP dst,dst -j ACCEPT\n/m, ''],
+    [/^-A KUBE-IPVS-FILTER .*REJECT.*\n/m, ''],
     [nat, `-A KUBE-SERVICES -d ${address} -j KUBE-MARK-MASQ\n`],
     [nat, `-A KUBE-SERVICES -s ${source} -j KUBE-MARK-MASQ\n`],
     [nat, `-A KUBE-SERVICES ! -s ${source} -d ${address} -j KUBE-MARK-MASQ\n`],
     [nat, `-A KUBE-SERVICES -p tcp -m tcp --dport ${pick([80, 81, 8080])} -j KUBE-MARK-MASQ\n`],
-    [nat, `-A KUBE-NODEPORTS -p tcp -m tcp --dport ${30_000 + at} -j KUBE-MARK-MASQ\n`],
+    [
+      nat,
+      `-A ${mode === 'ipvs' ? 'KUBE-NODE-PORT' : 'KUBE-NODEPORTS'} -p tcp -m tcp --dport ${30_000 + at} -j KUBE-MARK-MASQ\n`,
+    ],
     [nat, '-A KUBE-SERVICES -i pod0 -j KUBE-MARK-MASQ\n'],
     [nat, '-A KUBE-SERVICES -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ\n'],
     [/(?<=\*filter\n(?::.*\n)*)(?=-A)/, `-A KUBE-FORWARD -d ${source} -p tcp -m tcp --dport 8080 -j DROP\n`],
@@ -76,38 +81,44 @@ const view = (of: BundleFiles, memory: Memory): View => {
   return made;
 };
 
-test(`what changes for none of a kind changes for no other of it, seed ${seed}`, { timeout: 60_000 }, () => {
-  const random = randomOf(seed);
-  const seen = { groups: 0, spared: 0, changed: 0 };
-  for (let round = 0; round < (soak ? 300 : 20); round++) {
-    const [from, to] = editOf(random);
-    const memory = new Memory();
-    const fresh = new Map([...files, [base, files.get(base)!.replaceAll(new RegExp(from, 'g'), to)] as const]);
-    const views = [view(files, memory), view(fresh, memory)];
-    const sides = { views, profiles: ['default', 'default'], family: 'ipv4' } as const;
-    const index = views[0]!.index('default', 'ipv4');
-    const destinations = destinationsOf('ipv4', [{ index, paths: index.paths }]);
-    const nodes = nodesOfProfile(views[0]!, 'default');
-    for (const group of alikeDestinations(sides, destinations)) {
-      const isChanged = group.map((destination) =>
-        [...flowRows(views, { ...sides, destinations: [destination], nodes })].some(
-          ({ outcomes: [old, now] }) => old!.key !== now!.key,
-        ),
-      );
-      expect({ edit: `${from} ${to}`, group, isChanged }).toEqual({
-        edit: `${from} ${to}`,
-        group,
-        isChanged: group.map(() => isChanged[0]),
-      });
-      if (group.length > 1) seen.groups++;
-      if (isChanged[0]) seen.changed++;
-      else seen.spared += group.length - 1;
+test.each(['iptables', 'ipvs'] as const)(
+  `in mode %s what changes for none of a kind changes for no other of it, seed ${seed}`,
+  { timeout: 60_000 },
+  (mode) => {
+    const files = bundles[mode];
+    const random = randomOf(seed);
+    const seen = { groups: 0, spared: 0, changed: 0 };
+    for (let round = 0; round < (soak ? 300 : 20); round++) {
+      const [from, to] = editOf(random, mode);
+      const memory = new Memory();
+      const fresh = new Map([...files, [base, files.get(base)!.replaceAll(new RegExp(from, 'g'), to)] as const]);
+      const views = [view(files, memory), view(fresh, memory)];
+      const sides = { views, profiles: ['default', 'default'], family: 'ipv4' } as const;
+      const index = views[0]!.index('default', 'ipv4');
+      const destinations = destinationsOf('ipv4', [{ index, paths: index.paths }]);
+      const nodes = nodesOfProfile(views[0]!, 'default');
+      for (const group of alikeDestinations(sides, destinations)) {
+        const isChanged = group.map((destination) =>
+          [...flowRows(views, { ...sides, destinations: [destination], nodes })].some(
+            ({ outcomes: [old, now] }) => old!.key !== now!.key,
+          ),
+        );
+        expect({ edit: `${from} ${to}`, group, isChanged }).toEqual({
+          edit: `${from} ${to}`,
+          group,
+          isChanged: group.map(() => isChanged[0]),
+        });
+        if (group.length > 1) seen.groups++;
+        if (isChanged[0]) seen.changed++;
+        else seen.spared += group.length - 1;
+      }
     }
-  }
-  for (const number of Object.values(seen)) expect(number).toBeGreaterThan(20);
-});
+    for (const number of Object.values(seen)) expect(number).toBeGreaterThan(20);
+  },
+);
 
 test('a change for all of a kind is a flow of each', () => {
+  const files = bundles.iptables;
   const unmarked = new Map([...files, [base, files.get(base)!.replace(/^-A KUBE-MARK-MASQ .*\n/m, '')] as const]);
   const diff = diffBundles(files, unmarked);
   const named = 'flows' in diff ? diff.flows.flatMap(({ destination }) => destination.services) : [];

@@ -1,6 +1,6 @@
 import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '@sluice/bundle';
 import { baseRulesOf } from './base-rules.ts';
-import { addressOf, keyOf } from './destinations.ts';
+import { addressOf, keyOf, serviceOf } from './destinations.ts';
 import type { Destination } from './flow.ts';
 import { factOf, nodeOf } from './node.ts';
 import { portOf } from './reach.ts';
@@ -42,20 +42,28 @@ function hasClaimedNode({ views, profiles, family }: Sides): boolean {
   });
 }
 
-/** The rules of the only file that packets to a destination meet, when they meet the same in both bundles. */
+/**
+ * The lines that packets to a destination meet, when they are of one Service and the same in both bundles. Lines of mode ipvs are those of
+ * IPv4: what has IPv6 is looked at by itself.
+ */
 function ownText({ views, profiles, family }: Sides, destination: Destination): string | undefined {
   const address = addressOf(destination, family, 'node');
-  if (destination.kind === 'elsewhere' || address === undefined) return undefined;
+  if (address === undefined) return undefined;
   const texts = views.map((view, at) => {
     const paths = view.index(profiles[at]!, family).relevant(keyOf(destination, address));
-    const [path] = paths;
-    return paths.length === 1 && path !== undefined ? `${path}\n${view.files.get(path) ?? ''}` : undefined;
+    const isOne = new Set(paths.map(serviceOf)).size === 1 && (family === 'ipv4' || !paths.some(isVirtual));
+    // What is elsewhere for a rule may be anywhere; in mode ipvs it is another port of an address that the Service has.
+    if (!isOne || (destination.kind === 'elsewhere' && !paths.every(isVirtual))) return undefined;
+    return paths.map((path) => (isVirtual(path) ? ofIPv4 : String)(view.files.get(path) ?? '')).join('\n');
   });
   const [first] = texts;
-  return first !== undefined && texts.every((text) => text === first)
-    ? first.slice(first.indexOf('\n') + 1)
-    : undefined;
+  return texts.every((text) => text === first) ? first : undefined;
 }
+
+const isVirtual = (path: string): boolean => /\.(?:ipset|ipvs)$/.test(path);
+
+/** Lines of the other family stand in the same files. */
+const ofIPv4 = (text: string): string => text.replaceAll(/^.*(?:\[| KUBE-6-).*\n/gm, '');
 
 /** What others than Services name. */
 interface Named {
@@ -103,7 +111,10 @@ const commentForm = / -m comment --comment (?:"[^"\\]*"|[\w/:.-]+)/g;
 const addressForm = /( -[sd] |--to-destination \[?)([0-9.]+|[0-9a-f:]+)(?=[ \]:]|$)/gm;
 const portForm = /(--dport |--to-destination \S*:)(\d+)(?= |$)/gm;
 
-/** A file's rules with everything numbered in the order in which it comes; undefined for those that ask for networks of their own. */
+/** Entries of sets, virtual servers and real ones. */
+const virtualForm = /(?:add|-[Aa] (?:-[tu]|--sctp-service)) .*$/gm;
+
+/** A file's lines with everything numbered in the order in which it comes; undefined for those that ask for networks of their own. */
 function shapeOf(text: string, { kind, address, port, protocol }: Destination, named: Named): string | undefined {
   const rules = text.replaceAll(/^#.*\n/gm, '').replaceAll(commentForm, '');
   if (/[0-9a-f]\/\d/.test(rules)) return undefined;
@@ -117,6 +128,11 @@ function shapeOf(text: string, { kind, address, port, protocol }: Destination, n
   const ofPort = (number: string): string => (named.ports.has(number) ? number : numbered('port ', `port ${number}`));
   const to = `${kind} ${protocol} ${address === '' ? '' : ofAddress(address)} ${ofPort(String(port))}`;
   const shape = rules
+    .replaceAll(virtualForm, (line) =>
+      line
+        .replaceAll(/(?<=:)\d+|(?<=^add \S+ )\d+$/g, (number) => ofPort(number))
+        .replaceAll(/(?<![\d.])(?:\d+\.){3}\d+(?![\d./])/g, (host) => ofAddress(host)),
+    )
     .replaceAll(chainForm, (chain, of: string) => numbered(`${of} `, chain))
     .replaceAll(portForm, (_, before: string, number: string) => `${before}${ofPort(number)}`)
     .replaceAll(addressForm, (_, before: string, host: string) => `${before}${ofAddress(host)}`);
