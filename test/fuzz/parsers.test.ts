@@ -1,9 +1,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import {
+  fileDigest,
   isProblem,
+  printArchive,
+  readArchive,
   readCluster,
   readNode,
   readPath,
@@ -18,6 +22,10 @@ import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
 import { freshRecord, readRecord } from '../../packages/applier/src/journal/record.ts';
 import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/journal/slots.ts';
 import { readWord } from '../../packages/applier/src/commands/person.ts';
+import { readManifest } from '../../packages/renderer/src/registry/artifact.ts';
+import { readChallenge } from '../../packages/renderer/src/registry/challenge.ts';
+import { RegistryFailure } from '../../packages/renderer/src/registry/failure.ts';
+import { readReference } from '../../packages/renderer/src/registry/reference.ts';
 import { StateError } from '../../packages/applier/src/store/state-error.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
@@ -104,6 +112,15 @@ allocateSlots(journal);
 for (const sequence of [1, 2]) writeSlot(journal, sequence, state);
 const slots = readFileSync(journal, 'latin1');
 
+const archive = Buffer.from(printArchive({ files, base: fileDigest('') }));
+const tar = zstdDecompressSync(archive).toString('latin1');
+const digest = `sha256:${fileDigest('')}`;
+const manifest = JSON.stringify({
+  artifactType: 'a',
+  layers: [{ mediaType: 'x', digest, size: 1, annotations: { a: 'b' } }],
+});
+const challenge = 'Bearer realm="https://auth.example.com/token",service="r",scope="repository:a/b:pull,push"';
+
 /** Each with how often it runs, a good input, and what may come out: a value or a typed refusal. */
 const parsers: readonly (readonly [
   title: string,
@@ -121,6 +138,11 @@ const parsers: readonly (readonly [
   ['rule lines', 30_000, ruleLines, (input) => void readRule(input)],
   ['sysctl lines', 10_000, ['net.ipv4.vs.conn_reuse_mode = 0'], (input) => void readSysctlLine(input)],
   ['paths', 10_000, [...files.keys()], (input) => void readPath(input)],
+  ['archives', 4_000, [tar], (input) => readsArchive(zstdCompressSync(Buffer.from(input, 'latin1')))],
+  ['packed archives', 4_000, [archive.toString('latin1')], (input) => readsArchive(Buffer.from(input, 'latin1'))],
+  ['references', 6_000, [`registry.example.com:5000/a/b:1@${digest}`], (input) => void readReference(input)],
+  ['what registries ask for', 4_000, [challenge], (input) => void readChallenge(input)],
+  ['manifests of registries', 6_000, [manifest], readsManifest],
   [
     'whole bundles',
     4_000,
@@ -142,6 +164,20 @@ function readDamaged(input: string): void {
   writeFileSync(journal, input, 'latin1');
   const read = readSlots(journal);
   if (read.kind === 'record' && read.text !== state) throw new Error(`read what was never written: ${read.text}`);
+}
+
+/** What is taken from an archive is what would be written again. */
+function readsArchive(bytes: Uint8Array): void {
+  const read = readArchive('a', bytes);
+  if (!isProblem(read)) readArchive('a', printArchive(read));
+}
+
+function readsManifest(input: string): void {
+  try {
+    readManifest('m', Buffer.from(input), 'a');
+  } catch (error) {
+    if (!(error instanceof RegistryFailure)) throw error;
+  }
 }
 
 function refusesTyped(read: () => unknown): void {
