@@ -24,7 +24,8 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     }
   };
   const put = async (endpoint: number): Promise<string> => {
-    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint] } }));
+    // Two that are replaced at once are a release; one would be an update of endpoints.
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint, endpoint + 100] } }));
     expect((await node.apply()).exitCode).toBe(0);
     return node.rules(backend);
   };

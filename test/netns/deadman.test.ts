@@ -13,10 +13,13 @@ const deadmanSeconds = 6;
 /** What a busy machine may add. */
 const slackSeconds = 4;
 
-/** Endpoint n of a sample bundle has the address 10.244.0.(n + 1). Each answers with its number. */
+/**
+ * Endpoint n of a sample bundle has the address 10.244.0.(n + 1). Endpoints 1 and 11 answer with 1, 2 and 12 with 2: two that are
+ * replaced at once are a release, one would be an update of endpoints.
+ */
 const servers = `
   const { createServer } = require('node:http');
-  for (const n of [1, 2]) createServer((_, to) => to.end(String(n))).listen(8080, '10.244.0.' + (n + 1));
+  for (const n of [1, 2, 11, 12]) createServer((_, to) => to.end(String(n % 10))).listen(8080, '10.244.0.' + (n + 1));
 `;
 
 let node: SluicedNode;
@@ -29,12 +32,14 @@ afterEach(() => node.remove());
 const who = async (): Promise<string> =>
   node.tool(['curl', '-s', '-m', '2', `http://${vip}/`]).catch((error: Error) => error.message);
 const put = (endpoint: number): void =>
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint] } }));
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint, endpoint + 10] } }));
 const version = (): string | undefined => node.journal()?.current?.version;
 
 /** Release 1 is confirmed and release 2 on trial, for longer than the test lasts. */
 async function trial(backend: string, more = ''): Promise<ChildProcess> {
-  const addresses = ['10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+  const addresses = ['10.244.0.2', '10.244.0.3', '10.244.0.12', '10.244.0.13']
+    .map((one) => `ip addr add ${one}/32 dev lo`)
+    .join(' && ');
   await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
   writeFileSync(`${node.directory}/servers.cjs`, servers);
   node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);

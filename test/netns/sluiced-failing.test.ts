@@ -114,7 +114,7 @@ describe('sluiced', () => {
       ['one', 1],
       ['two', 2],
     ] as const)
-      writeBundle(`${directory}/far/${name}`, dual(endpoint));
+      writeBundle(`${directory}/far/${name}`, dual(endpoint, endpoint + 100));
     // A link in the middle of the way: neither the first nor the last directory shows that it is swapped.
     symlinkSync('one', `${directory}/far/now`);
     symlinkSync('far/now', `${directory}/rendered`);

@@ -117,8 +117,8 @@ describe('sluiced run', () => {
   test('notices a written bundle, a swapped link whose old target stays, and drift; a vanished directory changes nothing', async () => {
     node.writeConfig('nft');
     const [first, second] = [`${directory}/one`, `${directory}/two`];
-    writeBundle(first, web(1));
-    writeBundle(second, web(2));
+    writeBundle(first, web(1, 11));
+    writeBundle(second, web(2, 12));
     symlinkSync(first, `${directory}/rendered`);
     const daemon = node.start();
     await until('the first bundle is in', async () => (await generations()) === 1);
@@ -137,7 +137,7 @@ describe('sluiced run', () => {
     expect(await node.rules('nft')).toBe(good);
     expect(await node.ask('/metrics')).toContain('sluice_outcomes_total{outcome="confirmed"} 2');
     mkdirSync(`${directory}/rendered`);
-    writeBundle(`${directory}/rendered`, web(3));
+    writeBundle(`${directory}/rendered`, web(3, 13));
     await until('the replaced directory is in', async () => (await generations()) === 3);
     const ended = new Promise((resolve) => daemon.once('exit', resolve));
     daemon.kill('SIGTERM');

@@ -18,7 +18,7 @@ import { Store } from '../store/store.ts';
 import { writing } from '../store/files.ts';
 import { peek } from './peek.ts';
 import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
-import { accepted, endsTooOften, generationsOf, quarantinedWith, releasesBetween } from './update.ts';
+import { abandoned, accepted, findGeneration, flowsOf, generationsOf, releasesBetween } from './update.ts';
 import {
   freshRecord,
   type GenerationRecord,
@@ -131,9 +131,7 @@ export class DiskJournal implements Journal {
   }
 
   async generation(number: number, revision?: number): Promise<Generation | undefined> {
-    const found = generationsOf(this.#record).findLast(
-      (one) => one.number === number && (revision ?? one.revision) === one.revision,
-    );
+    const found = findGeneration(this.#record, number, revision);
     return found && this.#read(found);
   }
 
@@ -267,18 +265,10 @@ export class DiskJournal implements Journal {
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
-    const { open, failures } = this.#record;
+    const { open } = this.#record;
     if (!open) return;
     const history = this.#and({ what: 'rolled-back', generation: open.from.number, version: open.version, because });
-    const isBad = fault === 'bundle' || endsTooOften(history, open.version, because);
-    const quarantined = isBad ? quarantinedWith(this.#record, open, because) : this.#record.quarantined;
-    this.#save({
-      ...this.#record,
-      open: null,
-      quarantined,
-      failures: failures + (isBad && open.lane === 'release' ? 1 : 0),
-      history,
-    });
+    this.#save(abandoned({ ...this.#record, history }, open, because, fault));
     this.#forgetTransaction();
     this.#sweep();
   }
@@ -389,10 +379,8 @@ export class DiskJournal implements Journal {
 
   /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */
   #sweep(): void {
-    const { open } = this.#record;
     const needed = new Set(generationsOf(this.#record).flatMap(({ manifest }) => objectsOf(manifest, this.#store)));
-    if (open) needed.add(open.flows);
-    if (open?.update) needed.add(open.update.flows);
+    for (const digest of flowsOf(this.#record)) needed.add(digest);
     try {
       this.#store.sweep(needed);
     } catch {

@@ -1,4 +1,5 @@
 import { limits } from '../limits.ts';
+import type { Fault } from '../rollout/ports.ts';
 import { recent, remember, updated } from './keep.ts';
 import type { GenerationRecord, HistoryEntry, NodeRecord, OpenRecord } from './record.ts';
 
@@ -8,6 +9,22 @@ import type { GenerationRecord, HistoryEntry, NodeRecord, OpenRecord } from './r
 export function generationsOf({ kept, current, open }: NodeRecord): readonly GenerationRecord[] {
   const ofOpen = open ? [open.from, open.to, ...(open.update ? [open.update.from, open.update.to] : [])] : [];
   return [...kept, ...(current ? [current] : []), ...ofOpen];
+}
+
+/** The digests of the flows that an open transaction changes. */
+export function flowsOf({ open }: NodeRecord): readonly string[] {
+  return open ? [open.flows, ...(open.update ? [open.update.flows] : [])] : [];
+}
+
+/** A generation that is kept. Without a revision the newest that stood: not one that is on its way. */
+export function findGeneration(
+  record: NodeRecord,
+  number: number,
+  revision: number | undefined,
+): GenerationRecord | undefined {
+  const { kept, current } = record;
+  if (revision === undefined) return [...kept, ...(current ? [current] : [])].findLast((one) => one.number === number);
+  return generationsOf(record).findLast((one) => one.number === number && one.revision === revision);
 }
 
 /** The record once the kernel holds what `open.update` says, in both programs. */
@@ -26,10 +43,22 @@ export function accepted(record: NodeRecord, at: string): NodeRecord {
 }
 
 /**
+ * The record once an open transaction was taken back. A version that is bad, or ends too often, is not applied again by itself; only
+ * releases that fail make those after them wait.
+ * @param record with its history up to this ending
+ */
+export function abandoned(record: NodeRecord, open: OpenRecord, because: string, fault: Fault): NodeRecord {
+  const isBad = fault === 'bundle' || endsTooOften(record.history, open.version, because);
+  if (!isBad) return { ...record, open: null };
+  const failures = record.failures + (open.lane === 'release' ? 1 : 0);
+  return { ...record, open: null, failures, quarantined: quarantinedWith(record, open, because) };
+}
+
+/**
  * The versions that must not be applied again by themselves: that of the transaction, and the one that it began with. An update of
  * endpoints that was made for the generation that stands has its version, which stays good.
  */
-export function quarantinedWith(
+function quarantinedWith(
   { quarantined }: NodeRecord,
   { version, began = version, from }: OpenRecord,
   because: string,
@@ -39,7 +68,7 @@ export function quarantinedWith(
 }
 
 /** Whether a version ended so, for the same reason, as often since it was last taken that it counts as bad itself. */
-export function endsTooOften(history: readonly HistoryEntry[], bad: string, because: string): boolean {
+function endsTooOften(history: readonly HistoryEntry[], bad: string, because: string): boolean {
   const since = history.findLastIndex(({ what, version }) => isTaken(what) && version === bad);
   const tries = history.slice(since + 1).filter((one) => one.version === bad && one.because === because).length;
   return tries >= limits.interruptedMax;
