@@ -11,7 +11,7 @@ import type { Talk } from './talk-client.ts';
 let shop: Shop;
 beforeAll(async () => {
   shop = await Shop.open();
-});
+}, 240_000);
 afterAll(() => shop[Symbol.asyncDispose]());
 
 const at = (port: number, weights: Partial<Record<PodName, number>>): Record<string, number> =>
