@@ -83,6 +83,12 @@ prepare_guest() {
   fi
 }
 
+# What runbooks call beside the usual (test/runbooks). Never fatal: the test of a runbook names what it misses.
+prepare_runbooks() {
+  if [ "$(id -u)" != 0 ] || command -v rsync >/dev/null 2>&1; then return 0; fi
+  install_debian rsync || say 'rsync could not be installed: a runbook will not be tried'
+}
+
 # The programs that build and try packages (tools/package, test/package). Never fatal: who needs one that is missing names it.
 prepare_package() {
   if [ "$(id -u)" != 0 ]; then return 0; fi
