@@ -46,7 +46,7 @@ const weighted = { ...web('-s wrr', { a: 3, b: 1, c: 0 }), name: 'weighted', add
 const hashed = { ...web('-s sh', { a: 1, b: 1, c: 1 }), name: 'hashed', address: '10.96.0.12' };
 const dns = { ...web('-s rr -p 4', { a: 1, b: 1 }), name: 'dns', protocol: 'udp', address: '10.96.0.13' } as const;
 
-test('a release with a Service for each way to choose goes in', { timeout: 300_000 }, async () => {
+test('a release with a Service for each way to choose goes in', { timeout: 600_000 }, async () => {
   // Flows of UDP end after a second, so that none of them holds the template of persistence.
   const files = shopBundle([turns, weighted, hashed, dns], '900 120 1');
   expect(await shop.apply(files)).toMatchObject({ exitCode: 0, stderr: '' });
@@ -55,7 +55,7 @@ test('a release with a Service for each way to choose goes in', { timeout: 300_0
 test.each([
   ['rr gives each its turn', turns, { a: 40, b: 40, c: 40 }],
   ['wrr gives as the weights say, and nothing to weight 0', weighted, { a: 90, b: 30 }],
-] as const)('%s', { timeout: 300_000 }, async (_title, service, expected) => {
+] as const)('%s', { timeout: 600_000 }, async (_title, service, expected) => {
   const seen = tally(await shop.ask(service, 120));
   expect(Object.keys(seen)).toEqual(Object.keys(expected));
   // Both count exactly; a round that another connection began shifts it by at most one turn.
@@ -68,7 +68,7 @@ test('sh keeps a client with one endpoint, whatever its port', async () => {
 });
 
 test('persistence keeps a client with its endpoint, and not longer than its time-out', {
-  timeout: 300_000,
+  timeout: 600_000,
 }, async () => {
   const first = await shop.ask(dns, 8);
   expect(new Set(first).size).toBe(1);
@@ -82,7 +82,7 @@ test('persistence keeps a client with its endpoint, and not longer than its time
 });
 
 test('an endpoint drains over restarts; its connection lives until it ends, and no weight stays 0', {
-  timeout: 300_000,
+  timeout: 600_000,
 }, async () => {
   shop.configure('ipvs: { drainSeconds: 600 }');
   const [both, one] = [{ a: 1, b: 1 }, { a: 1 }].map((pods) => shopBundle([web('-s rr', pods), talk(pods)]));
@@ -124,7 +124,7 @@ test('an endpoint drains over restarts; its connection lives until it ends, and 
   shop.configure();
 });
 
-test('a probe that fails brings back the endpoints', { timeout: 300_000 }, async () => {
+test('a probe that fails brings back the endpoints', { timeout: 600_000 }, async () => {
   const [before, after] = [{ a: 1, b: 1 }, { c: 1 }].map((pods) => shopBundle([web('-s rr', pods)]));
   expect(await shop.apply(before!)).toMatchObject({ exitCode: 0 });
   const good = await serving();
@@ -138,7 +138,7 @@ test('a probe that fails brings back the endpoints', { timeout: 300_000 }, async
 });
 
 test('connections of UDP with an endpoint that goes are forgotten, the last one too, and no others', {
-  timeout: 300_000,
+  timeout: 600_000,
 }, async () => {
   const udp = (name: string, address: string, weights: Partial<Record<PodName, number>>): ShopService => ({
     ...web('-s rr', weights),
@@ -167,7 +167,7 @@ test('connections of UDP with an endpoint that goes are forgotten, the last one 
   expect(await kept()).toEqual({ search: {}, cart: { [c]: 2 } });
 });
 
-test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 300_000 }, async () => {
+test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 600_000 }, async () => {
   const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
   const keys = 'net.ipv4.vs.conntrack net.ipv4.vs.expire_nodest_conn net.ipv4.ip_forward';
   expect(await shop.sluiced('cleanup')).toMatchObject({ exitCode: 0 });

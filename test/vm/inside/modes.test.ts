@@ -82,7 +82,7 @@ const left = async (): Promise<{ servers: number; sets: string; link: boolean; c
   chains: (await shop.node.run(['sh', '-c', 'iptables-nft-save'])).includes('shop/web'),
 });
 
-test('from iptables to ipvs and back under load, with what is lost', { timeout: 300_000 }, async () => {
+test('from iptables to ipvs and back under load, with what is lost', { timeout: 600_000 }, async () => {
   expect(await shop.apply(iptables)).toMatchObject({ exitCode: 0 });
   const before = await left();
   expect(before).toMatchObject({ servers: 0, link: false, chains: true });
@@ -110,7 +110,7 @@ test('from iptables to ipvs and back under load, with what is lost', { timeout: 
 test.runIf(soak)(
   'a probe that fails in the new mode brings the old one back, with nothing left of the new',
   {
-    timeout: 300_000,
+    timeout: 600_000,
   },
   async () => {
     expect(await shop.apply(iptables)).toMatchObject({ exitCode: 0 });

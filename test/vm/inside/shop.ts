@@ -124,7 +124,7 @@ export class Shop implements AsyncDisposable {
   }
 
   sluiced(...args: readonly string[]): Promise<ExecResult> {
-    return this.node.exec(this.#command(args), { timeoutMs: 120_000 });
+    return this.node.exec(this.#command(args), { timeoutMs: 240_000 });
   }
 
   /** `sluiced apply` of these files. */
