@@ -2,7 +2,8 @@ import { accessSync, constants, realpathSync } from 'node:fs';
 import type { Family } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import { limits } from '../limits.ts';
-import type { Run } from './run.ts';
+import { KernelError } from '../rollout/ports.ts';
+import type { Command, Ran, Run } from './run.ts';
 
 export type Backend = 'legacy' | 'nft';
 
@@ -58,14 +59,22 @@ export async function detectTools(wanted: Config['backend'], run: Run): Promise<
 async function familyTools(family: Family, backend: Backend, run: Run): Promise<FamilyTools | undefined> {
   const paths = toolPaths(family, backend) ?? (await unnamedTools(family, backend, run));
   if (!paths) return undefined;
-  const { exitCode, stdout } = await run({ file: paths.iptables, args: ['--version'] });
+  const { exitCode, stdout } = await started(run, { file: paths.iptables, args: ['--version'] });
   const version = /v(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1];
   if (exitCode !== 0 || version === undefined) return undefined;
-  const works = await run({
+  const works = await started(run, {
     file: paths.iptables,
     args: ['-w', String(limits.xtablesLockSeconds), '-t', 'nat', '-S', 'OUTPUT'],
   });
   return works.exitCode === 0 ? { ...paths, version } : undefined;
+}
+
+/** A machine that is short of processes, files or memory for a moment still has its tools: whoever took them for missing would hold the node. */
+async function started(run: Run, command: Command): Promise<Ran> {
+  const ran = await run(command);
+  if (ran.exitCode === undefined && /EAGAIN|ENOMEM|EMFILE|ENFILE/.test(ran.why))
+    throw new KernelError(command.file, ran.why);
+  return ran;
 }
 
 type Paths = Omit<FamilyTools, 'version'>;
