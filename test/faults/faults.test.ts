@@ -17,7 +17,8 @@ import { makeScenarios, type Scenario } from './scenarios.ts';
 
 /**
  * The program ends, or a call fails, at every place where it changes something; then the next process has to end on the old rules or the
- * new ones. A soak takes every point; otherwise some of each scenario, by a seed. `SLUICE_FAULT='nft tree apply: …'` takes one.
+ * new ones. A soak takes every point; otherwise some of each scenario, by a seed. `SLUICE_FAULT='nft tree apply: …'` takes one,
+ * `SLUICE_POINTS` at most so many.
  */
 const soak = process.env['SLUICE_SOAK'] !== undefined;
 const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
@@ -33,8 +34,9 @@ const kinds: readonly Kind[] = [
     : []),
 ];
 /** For each kind; a soak takes all that there are. */
-const kills = soak ? Infinity : Number(process.env['K'] ?? 150);
-const errors = soak ? Infinity : Number(process.env['E'] ?? 40);
+const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
+const kills = Math.min(soak ? Infinity : 130, most);
+const errors = Math.min(soak ? Infinity : 30, most);
 const recoverySecondsMax = 10;
 
 interface Attempt {

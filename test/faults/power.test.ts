@@ -19,7 +19,7 @@ const soak = process.env['SLUICE_SOAK'] !== undefined;
 const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
 const wanted = process.env['SLUICE_POWER'];
 /** For each file system. */
-const cuts = soak ? Infinity : Number(process.env["P"] ?? 40);
+const cuts = Math.min(soak ? Infinity : 20, Number(process.env['SLUICE_POINTS'] ?? Infinity));
 
 /** Skips where the machine gives no loop devices or lacks the tools. */
 function needDisk(context: TestContext, { name, megabytes, make }: Disk): void {

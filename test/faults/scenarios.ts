@@ -59,7 +59,13 @@ export async function makeScenarios(place: FaultPlace, { backend, layout }: Kind
   return [
     { ...change, name: 'first', from: undefined, before: none, args: apply('one'), ...between('none', 'one') },
     { ...change, name: 'apply', args: apply('more') },
-    { ...change, name: 'update', args: apply('moved'), ...between('one', 'moved') },
+    {
+      ...change,
+      name: 'update',
+      args: apply('moved'),
+      ...between('one', 'moved'),
+      whole: layout === 'tree' ? 'family' : 'table',
+    },
     {
       ...change,
       name: 'apply-and-update',
