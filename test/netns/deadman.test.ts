@@ -31,8 +31,9 @@ afterEach(() => node.remove());
 
 const who = async (): Promise<string> =>
   node.tool(['curl', '-s', '-m', '2', `http://${vip}/`]).catch((error: Error) => error.message);
-const put = (endpoint: number): void =>
-  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [endpoint, endpoint + 10] } }));
+const publish = (endpoints: readonly number[]): void =>
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': endpoints } }));
+const put = (endpoint: number): void => publish([endpoint, endpoint + 10]);
 const version = (): string | undefined => node.journal()?.current?.version;
 
 /** Release 1 is confirmed and release 2 on trial, for longer than the test lasts. */
@@ -99,6 +100,29 @@ describe('a release on trial', { timeout: 60_000 }, () => {
           : 'the process ended in the middle of the change; the kernel goes by the old rules',
       );
       expect(await who()).toBe('1');
+    },
+  );
+
+  test.for(['nft', 'legacy'] as const)(
+    'on %s, an endpoint that comes meanwhile does not wait, and stays when the release is taken back',
+    async (backend, context) => {
+      needBackend(context, backend);
+      await trial(backend);
+      const led = async (): Promise<readonly string[]> => {
+        const rules = await node.rules(backend);
+        return [...new Set(rules.match(/(?<=--to-destination 10\.244\.0\.)\d+/g))].toSorted();
+      };
+      expect(await led(), 'both programs').toEqual(['12', '13', '2', '3']);
+      publish([2, 1]);
+      await until('it is in both programs', async () => (await led()).join() === '2,3');
+      expect(node.journal()?.open?.phase).toBe('open');
+      expect(['1', '2']).toContain(await who());
+      expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
+      await until('it is taken back', async () => node.journal()?.open === null);
+      expect(await led()).toEqual(['2', '3']);
+      expect(['1', '2']).toContain(await who());
+      expect(node.journal()?.current).toMatchObject({ number: 1, revision: 1 });
+      expect(await node.tool(['ipset', 'list', '-n'])).toBe('');
     },
   );
 
