@@ -17,6 +17,8 @@ const services = Number(process.env['SLUICE_BENCH_SERVICES'] ?? 10_000);
 const changes = Number(process.env['SLUICE_BENCH_CHANGES'] ?? 20);
 /** Fewer: a release is on trial for ten seconds. */
 const hastyChanges = Math.ceil(changes / 4);
+/** As `sluiced.yaml` has it when it says nothing. */
+const scanSeconds = 30;
 const firstLoadMs = 900_000;
 const changeMs = 60_000;
 const vip = '10.111.0.10';
@@ -66,7 +68,7 @@ export async function kernelBench(sluice: string): Promise<void> {
   ];
   const watching = execa(sluice, args, { reject: false, all: true });
   const probe = { name: 'web', http: `http://${vip}:80/` };
-  const members = spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe));
+  const members = spec.nodes.map(({ name }) => new DemoNode(cluster.host(name), dir, bundle, probe, scanSeconds));
   try {
     const next = turns();
     const started = performance.now();

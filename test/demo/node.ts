@@ -30,8 +30,9 @@ export class DemoNode {
   /**
    * @param dir a scratch directory for the node's config and state
    * @param bundle the directory that sluiced watches
+   * @param scanIntervalSeconds how often it compares everything, besides at events
    */
-  constructor(host: Host, dir: string, bundle: string, probe: ProbeSpec) {
+  constructor(host: Host, dir: string, bundle: string, probe: ProbeSpec, scanIntervalSeconds = 1) {
     this.host = host;
     const own = join(dir, host.name);
     mkdirSync(own, { recursive: true });
@@ -43,7 +44,7 @@ export class DemoNode {
       signatures: { policy: 'none' },
       bundle,
       state: join(own, 'state'),
-      scanIntervalSeconds: 1,
+      scanIntervalSeconds,
       probes: [{ ...probe, attempts: 3, intervalSeconds: 0.5, timeoutSeconds: 1 }],
     };
     writeFileSync(this.#config, stringify(config));
