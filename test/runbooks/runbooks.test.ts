@@ -36,7 +36,7 @@ describe.each(runbookNames)('docs/runbooks/%s', (name) => {
 });
 
 /** A block that waits for what never comes ends with it; `unshare` itself heeds nothing but SIGKILL while its child runs. */
-const limitMs = 100_000;
+const limitMs = 240_000;
 
 /** Runs blocks on a machine of their own. Returns the output of each. Throws with the output of the one that failed. */
 function run(before: readonly Block[], scene: string, blocks: readonly Block[]): readonly string[] {
