@@ -29,6 +29,8 @@ export function makeStore(bundle: string): void {
 
 /** A release in the store. */
 const placedName = /^\d+-[0-9a-f]{12}(?:\.\d+)?$/;
+/** One that is being written. */
+const begunName = /^\.\d+-[0-9a-f]{12}(?:\.\d+)?\.tmp$/;
 
 export interface Placed {
   readonly directory: string;
@@ -151,9 +153,11 @@ function freeName(store: string): string {
   }
 }
 
+/** Also what an import that was killed has begun. */
 function prune(store: string, keep: ReadonlySet<string | undefined>): void {
   for (const name of readdirSync(store))
-    if (placedName.test(name) && !keep.has(name)) rmSync(join(store, name), { recursive: true, force: true });
+    if (begunName.test(name) || (placedName.test(name) && !keep.has(name)))
+      rmSync(join(store, name), { recursive: true, force: true });
 }
 
 function occupied(bundle: string, why: string, hint: string): Problem {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   existsSync,
   lstatSync,
@@ -24,6 +24,7 @@ import {
   sumsOf,
 } from '@sluice/bundle';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { place } from '../archive/place.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
@@ -167,6 +168,68 @@ describe('sluiced import', () => {
     expect(await seen()).toBe('serial 5');
     expect(lstatSync(join(bundle, 'cluster.yaml')).mode & 0o777).toBe(0o644);
   });
+});
+
+test('a second import waits for the first', async () => {
+  mkdirSync(store);
+  const first = spawn('flock', [
+    '-x',
+    join(store, 'lock'),
+    'sh',
+    '-c',
+    'echo has it; sleep 1; rm "$0"',
+    join(store, 'busy'),
+  ]);
+  writeFileSync(join(store, 'busy'), '');
+  await new Promise((done) => first.stdout.once('data', done));
+  await bring(release(5));
+  expect(existsSync(join(store, 'busy'))).toBe(false);
+  expect(await seen()).toBe('serial 5');
+});
+
+test.each([
+  ['does not take the files', { exitCode: 1, stdout: '', stderr: '', why: 'exit code 1: No space left on device' }],
+  ['does not answer', { exitCode: undefined, stdout: '', stderr: '', why: 'it did not end in time' }],
+])('a disk that %s keeps the former release', async (_title, ran) => {
+  await bring(release(5));
+  const placed = await place(bundle, `6-${'0'.repeat(12)}`, release(6), async () => ran);
+  expect(placed).toMatchObject({ code: 'OUTPUT_UNWRITABLE', message: expect.stringContaining(ran.why) });
+  expect(await seen()).toBe('serial 5');
+  expect(inStore()).toEqual(['5']);
+});
+
+test('whenever an import is killed, the daemon finds the former release or the new one, whole', {
+  timeout: 120_000,
+}, async () => {
+  const program = join(import.meta.dirname, '../../../../bin/sluiced');
+  const run = async (killAfterMs?: number): Promise<void> => {
+    const child = spawn(program, ['import', archive, '-c', at('sluiced.yaml')], { stdio: 'ignore' });
+    const timer = killAfterMs === undefined ? undefined : setTimeout(() => child.kill('SIGKILL'), killAfterMs);
+    await new Promise((done) => child.once('exit', done));
+    clearTimeout(timer);
+  };
+  const many = sampleBundle({
+    services: Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`shop/s${n}`, [n]])),
+  });
+  await bring(release(5));
+  await seen();
+  write(signed(many, 6, 'alice'));
+  const started = performance.now();
+  await run();
+  const wholeMs = performance.now() - started;
+  for (let nth = 0; nth < 8; nth++) {
+    // From the start of the program's own work to its end; what happens there is not the same twice.
+    for (const name of ['node', 'state']) rmSync(at(name), { recursive: true, force: true });
+    mkdirSync(at('node'));
+    writeFileSync(at('six.tar.zst'), readFileSync(archive));
+    await bring(release(5));
+    writeFileSync(archive, readFileSync(at('six.tar.zst')));
+    await run(wholeMs * (0.4 + 0.08 * nth));
+    expect(['serial 5', 'serial 6']).toContain(await seen());
+    await bring();
+    expect(await seen()).toBe('serial 6');
+    expect(readdirSync(store).filter((name) => name.startsWith('.'))).toEqual([]);
+  }
 });
 
 const foreign = (): Map<string, string> => {
