@@ -162,6 +162,10 @@ test('a release whose wave is shut is rehearsed once, said once, and put in when
   expect(asked).toEqual(['recover', 'settle', 'ready', 'put a', 'rehearse']);
   expect(said).toEqual(['info confirmed', 'info Cannot apply the release yet']);
   expect(report).toMatchObject({ healthy: true, waits: { wave: 2, name: 'rest' }, alarms: {} });
+  const between: Arrival = { kind: 'refused', problems: [problem] };
+  expect((await watch([shut, between, shut], [confirmed])).report).toMatchObject({ waits: { wave: 2 }, alarms: {} });
+  const back = await watch([bundle(a), shut, bundle(a)], [confirmed]);
+  expect(back.report.waits).toBeNull();
   const later = await watch([bundle(a), shut, bundle(b)], [confirmed]);
   expect(later.asked.at(-1)).toBe('put b');
   expect(later.report.waits).toBeNull();
@@ -198,4 +202,44 @@ test.each([
   ],
 ] as const)('receipts tell %s', async (_title, looks, expected) => {
   expect((await watch(looks, [confirmed])).told).toEqual(expected);
+});
+
+test('what arrives during a trial is offered to it once, and is looked at again when the trial is over', async () => {
+  const looks: Arrival[] = [bundle(a), bundle(a), bundle(b), bundle(b)];
+  const asked: string[] = [];
+  let look = 0;
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => undefined,
+      settle: async () => 0,
+      rehearse: async () => 'ready',
+      put: async (files, _byHand, offers) => {
+        asked.push('put');
+        if (files !== a.files) return confirmed;
+        for (let arrivals = 0; arrivals < 2; arrivals++) {
+          const arrival = offers?.arrival();
+          daemon.poke();
+          await arrival;
+          asked.push((await offers?.look()) === b.files ? 'offered b' : 'nothing new');
+        }
+        return confirmed;
+      },
+    },
+    journal: { standing: generation, held: undefined },
+    inbox: {
+      look: async () => {
+        const arrival = looks[look++] as Arrival;
+        if (look === looks.length) daemon.stop();
+        return arrival;
+      },
+    },
+    status: new Status('node-a', () => 0, 1000),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => 0,
+    scanIntervalMs: 1000,
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(asked).toEqual(['put', 'nothing new', 'offered b', 'put']);
 });

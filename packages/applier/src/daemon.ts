@@ -203,11 +203,11 @@ export class Daemon {
       return;
     }
     status.accepted(arrival.release, arrival.alarms ?? []);
+    if (!arrival.waits) status.waits(undefined);
     const machine = this.#parts.machine();
     if (journal.held !== undefined) return;
     if (arrival.tree === this.#done?.tree && machine === this.#done.machine) return this.#again(arrival.tree);
     if (arrival.waits && (await this.#waits(arrival.tree, arrival.waits))) return;
-    status.waits(undefined);
     const outcome = await this.#put(arrival.tree);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
@@ -232,11 +232,15 @@ export class Daemon {
    */
   async #waits(tree: Tree, waiting: Waiting): Promise<boolean> {
     const { keeper, status, log } = this.#parts;
-    if (tree === this.#rehearsed) return true;
+    if (tree === this.#rehearsed) {
+      // What was wrong with the directory in between is over.
+      status.clearBundle();
+      return true;
+    }
     try {
       const opinion = await keeper.rehearse(tree.files);
+      status.waits(opinion === 'same' ? undefined : waiting);
       if (opinion === 'same') return false;
-      status.waits(waiting);
       if (opinion !== 'ready') {
         const refused: Outcome = { kind: 'refused', refusal: opinion };
         this.#say(refused);
