@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { needBackend, needKernel } from '../netns/privileges.ts';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
 import { wrongAfterFault, wrongAfterRecovery } from './judge.ts';
 import { FaultPlace, type Kind } from './place.ts';
 import {
@@ -23,16 +23,16 @@ import { makeScenarios, type Scenario } from './scenarios.ts';
 const soak = process.env['SLUICE_SOAK'] !== undefined;
 const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
 const wanted = process.env['SLUICE_FAULT'];
-const kinds: readonly Kind[] = [
-  { backend: 'nft', layout: 'tree' },
-  { backend: 'legacy', layout: 'tree' },
-  ...(soak || wanted?.includes('flat')
-    ? ([
-        { backend: 'nft', layout: 'flat' },
-        { backend: 'legacy', layout: 'flat' },
-      ] as const)
-    : []),
-];
+const kinds = (
+  [
+    { backend: 'nft', layout: 'tree' },
+    { backend: 'legacy', layout: 'tree' },
+    { backend: 'nft', layout: 'flat' },
+    { backend: 'legacy', layout: 'flat' },
+  ] as const satisfies readonly Kind[]
+).filter(({ backend, layout }) =>
+  wanted === undefined ? soak || layout === 'tree' : wanted.startsWith(`${backend} ${layout} `),
+);
 /** For each kind; a soak takes all that there are. */
 const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
 const kills = Math.min(soak ? Infinity : 130, most);
@@ -45,38 +45,52 @@ interface Attempt {
 }
 
 beforeEach(needKernel);
+beforeEach(needStrace);
 
-describe.each(kinds)('sluiced on $backend in layout $layout', { timeout: soak ? 14_400_000 : 600_000 }, (kind) => {
-  let place: FaultPlace;
-  let killed: ReadonlyMap<string, readonly Attempt[]>;
-  let failed: ReadonlyMap<string, readonly Attempt[]>;
+describe.each(kinds)('sluiced on $backend in layout $layout', { timeout: soak ? 14_400_000 : 900_000 }, (kind) => {
+  let prepared: Promise<Prepared> | undefined;
   beforeEach((context) => needBackend(context, kind.backend));
-  beforeAll(async () => {
-    place = await FaultPlace.make(kind);
-    const scenarios = (await makeScenarios(place, kind)).filter(({ name }) => wanted?.includes(` ${name}: `) ?? true);
-    const found = await Promise.all(
-      scenarios.map(async (scenario) => [scenario, await pointsOf(place, scenario)] as const),
-    );
-    const attempts = (choose: 'kills' | 'errors'): ReadonlyMap<string, readonly Attempt[]> =>
-      new Map(found.map(([scenario, points]) => [scenario.name, points[choose].map((point) => ({ scenario, point }))]));
-    killed = attempts('kills');
-    failed = attempts('errors');
-  }, 300_000);
-  afterAll(() => place.remove());
+  afterAll(async () => (await prepared)?.place.remove());
 
   test.each([
-    ['the program or a tool is killed', () => killed, kills],
-    ['a call fails', () => failed, errors],
-  ] as const)('%s at any point: the old rules or the new ones', async (_title, groups, count) => {
-    const all = [...groups().values()].flat().length;
+    ['the program or a tool is killed', 'killed', kills],
+    ['a call fails', 'failed', errors],
+  ] as const)('%s at any point: the old rules or the new ones', async (_title, choose, count) => {
+    prepared ??= prepare(kind);
+    const { place, [choose]: groups } = await prepared;
+    const all = [...groups.values()].flat();
     const chosen =
-      wanted === undefined
-        ? spread(groups(), count, seed)
-        : [...groups().values()].flat().filter((one) => nameOf(kind, one) === wanted);
-    console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all} points, SLUICE_SEED=${seed}`);
+      wanted === undefined ? spread(groups, count, seed) : all.filter((one) => nameOf(kind, one) === wanted);
+    console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all.length} points, SLUICE_SEED=${seed}`);
     expect(await failures(place, kind, chosen)).toEqual([]);
   });
 });
+
+/** A node to start from, and everything that can go wrong on it, by scenario. */
+interface Prepared {
+  readonly place: FaultPlace;
+  readonly killed: ReadonlyMap<string, readonly Attempt[]>;
+  readonly failed: ReadonlyMap<string, readonly Attempt[]>;
+}
+
+async function prepare(kind: Kind): Promise<Prepared> {
+  const place = await FaultPlace.make(kind);
+  const scenarios = (await makeScenarios(place, kind)).filter(({ name }) => wanted?.includes(` ${name}: `) ?? true);
+  const killed = new Map<string, readonly Attempt[]>();
+  const failed = new Map<string, readonly Attempt[]>();
+  for (const scenario of scenarios) {
+    const points = await pointsOf(place, scenario);
+    killed.set(
+      scenario.name,
+      points.kills.map((point) => ({ scenario, point })),
+    );
+    failed.set(
+      scenario.name,
+      points.errors.map((point) => ({ scenario, point })),
+    );
+  }
+  return { place, killed, failed };
+}
 
 const nameOf = ({ backend, layout }: Kind, { scenario, point }: Attempt): string =>
   `${backend} ${layout} ${scenario.name}: ${printPoint(point)}`;

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { execaSync } from 'execa';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, type TestContext } from 'vitest';
-import { needBackend, needKernel } from '../netns/privileges.ts';
+import { afterAll, beforeEach, describe, expect, test, type TestContext } from 'vitest';
+import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
 import { wrongAfterRecovery } from './judge.ts';
 import { type Disk, FaultPlace } from './place.ts';
 import { type Point, printPoint, programPoints, spread } from './points.ts';
@@ -41,25 +41,32 @@ interface Cut {
 
 const nameOf = (disk: Disk, { scenario, point }: Cut): string => `${disk.name} ${scenario.name}: ${printPoint(point)}`;
 
-let place: FaultPlace;
-let groups: ReadonlyMap<string, readonly Cut[]>;
 const kind = { backend: 'nft', layout: 'tree' } as const;
+let prepared: Promise<Prepared> | undefined;
 
 beforeEach(needKernel);
+beforeEach(needStrace);
 beforeEach((context) => needBackend(context, kind.backend));
-beforeAll(async () => {
-  place = await FaultPlace.make(kind);
-  const found = new Map<string, readonly Cut[]>();
+afterAll(async () => (await prepared)?.place.remove());
+
+/** A node to start from, and every write of its program, by scenario. */
+interface Prepared {
+  readonly place: FaultPlace;
+  readonly groups: ReadonlyMap<string, readonly Cut[]>;
+}
+
+async function prepare(): Promise<Prepared> {
+  const place = await FaultPlace.make(kind);
+  const groups = new Map<string, readonly Cut[]>();
   for (const scenario of await makeScenarios(place, kind)) {
     const { program } = await place.record(scenario.from, scenario.config, scenario.args);
-    found.set(
+    groups.set(
       scenario.name,
       programPoints(program, place.state).map((point) => ({ scenario, point })),
     );
   }
-  groups = found;
-}, 300_000);
-afterAll(() => place.remove());
+  return { place, groups };
+}
 
 describe.each(disks)(
   'a power cut with the state directory on $name',
@@ -68,6 +75,8 @@ describe.each(disks)(
     beforeEach((context) => needDisk(context, disk));
 
     test('leaves a node that starts on the old rules or the new ones', async () => {
+      prepared ??= prepare();
+      const { place, groups } = await prepared;
       const all = [...groups.values()].flat();
       const chosen =
         wanted === undefined ? spread(groups, cuts, seed) : all.filter((one) => nameOf(disk, one) === wanted);
@@ -75,7 +84,7 @@ describe.each(disks)(
       const queue = [...chosen];
       const wrong: string[] = [];
       const worker = async (): Promise<void> => {
-        for (let cut = queue.shift(); cut; cut = queue.shift()) wrong.push(...(await tryCut(disk, cut)));
+        for (let cut = queue.shift(); cut; cut = queue.shift()) wrong.push(...(await tryCut(place, disk, cut)));
       };
       await Promise.all(Array.from({ length: availableParallelism() }, worker));
       expect(wrong).toEqual([]);
@@ -83,7 +92,7 @@ describe.each(disks)(
   },
 );
 
-async function tryCut(disk: Disk, cut: Cut): Promise<readonly string[]> {
+async function tryCut(place: FaultPlace, disk: Disk, cut: Cut): Promise<readonly string[]> {
   const { scenario, point } = cut;
   const { exitCode, said, recovered } = await place.cutPower(disk, scenario, point);
   const wrong = [...wrongAfterRecovery(recovered, scenario)];

@@ -21,3 +21,9 @@ export function needBackend(context: TestContext, backend: 'nft' | 'legacy'): vo
   const { failed, stderr } = execaSync('unshare', ['--net', '--mount', 'sh', '-c', list], { reject: false });
   if (failed) context.skip(`iptables-${backend} does not work here: ${stderr.trim()}`);
 }
+
+/** Skips tests that let system calls fail where nothing can do that. */
+export function needStrace(context: TestContext): void {
+  const { failed, shortMessage } = execaSync('strace', ['-qq', '-o', '/dev/null', 'true'], { reject: false });
+  if (failed) context.skip(`needs strace, and the right to trace: ${shortMessage ?? ''}`);
+}
