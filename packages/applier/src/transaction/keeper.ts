@@ -166,9 +166,15 @@ export class Keeper {
     return {
       arrival: () => offers.arrival(),
       take: async () => {
-        const files = await offers.look();
-        const bundle = files && (await this.#admit(files));
-        return bundle && !isRefusal(bundle) ? bundle : undefined;
+        try {
+          const files = await offers.look();
+          const bundle = files && (await this.#admit(files));
+          return bundle && !isRefusal(bundle) ? bundle : undefined;
+        } catch (error) {
+          // What cannot be read must not end the trial of another bundle; it is looked at again behind it.
+          this.#ports.report('endpoints-not-taken', { because: messageOf(error) });
+          return undefined;
+        }
       },
     };
   }
