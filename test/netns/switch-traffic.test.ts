@@ -6,7 +6,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /** New connections all the time while programs are switched: none is lost or misled, of Services that change and of those that do not. */
 
-const applies = process.env['SLUICE_SOAK'] ? 500 : 50;
+const applies = process.env['SLUICE_SOAK'] ? 1_000 : 50;
 
 /** Every pod answers with its own address; four clients open a connection as soon as the last one has ended, and write down what they met. */
 const program = (file: string): string => `
