@@ -116,7 +116,9 @@ describe('sluice release', async () => {
       '- name: "others"\n    nodes:\n      - "node-2"\n',
     );
     await sign('alice');
-    expect(await verify()).toMatchObject({ status: 0 });
+    expect(await verify()).toMatchObject({ status: 0, stdout: expect.stringContaining('waves     0 of 2 open\n') });
+    await sluice('promote', release);
+    expect((await verify('-o', 'json')).stdout).toContain('"open": 1');
     expect((await make('--wave', waves)).stdout).toBe('1\n');
     expect((await make()).stdout).toBe('2\n');
     expect(readdirSync(release)).not.toContain('waves.yaml');

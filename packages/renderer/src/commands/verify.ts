@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import {
   compareText,
+  fileDigest,
   isProblem,
   makeRelease,
   printRelease,
   type Problem,
+  readOpening,
   readRelease,
   readSigners,
   readWaves,
@@ -44,7 +46,7 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
   if (wrong.length > 0) return refuse(wrong);
   for (const why of signed.passedOver) say(`passed over: ${why}\n`);
-  print(options.output === 'json' ? json(release, signed) : text(dir, release, signed));
+  print(options.output === 'json' ? json(release, signed, directory) : text(dir, release, signed, directory));
   return exitCodes.done;
 }
 
@@ -120,7 +122,21 @@ function differing(
     .map((name) => `${kind} ${name}`);
 }
 
-function text(dir: string, release: Release, { principals }: Signed): string {
+/** How far the release has gone out; who signed that is asked by nodes. Undefined where all take it at once. */
+function openedOf({
+  waves: written,
+  opening: said,
+  sums,
+}: ReleaseDirectory): { waves: number; open: number } | undefined {
+  const waves = written === undefined ? undefined : readWaves(written);
+  if (waves === undefined || isProblem(waves)) return undefined;
+  const opening = said === undefined ? undefined : readOpening(said);
+  const isOurs = opening !== undefined && !isProblem(opening) && opening.release === fileDigest(sums);
+  return { waves: waves.length, open: isOurs ? Math.min(opening.open, waves.length) : 0 };
+}
+
+function text(dir: string, release: Release, { principals }: Signed, directory: ReleaseDirectory): string {
+  const opened = openedOf(directory);
   const expires = release.expires === undefined ? 'never' : release.expires;
   const rows = [
     ['cluster', release.cluster],
@@ -129,17 +145,20 @@ function text(dir: string, release: Release, { principals }: Signed): string {
     ['expires', expires],
     ['nodes', String(Object.keys(release.nodes).length)],
     ['signed by', principals.join(', ')],
+    ...(opened ? ([['waves', `${opened.open} of ${opened.waves} open`]] as const) : []),
   ] as const;
   return `${dir}: good\n${rows.map(([name, value]) => `  ${name.padEnd(10)}${value}\n`).join('')}`;
 }
 
-function json(release: Release, { principals, passedOver }: Signed): string {
+function json(release: Release, { principals, passedOver }: Signed, directory: ReleaseDirectory): string {
+  const opened = openedOf(directory);
   const document = {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'VerifiedRelease',
     ...release,
     signers: principals,
     passedOver,
+    ...(opened ? { waves: opened } : {}),
   };
   return `${JSON.stringify(document, null, 2)}\n`;
 }
