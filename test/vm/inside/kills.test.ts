@@ -92,7 +92,7 @@ async function state(): Promise<readonly string[]> {
 }
 
 test('killed at each step on the way there and back, it goes on serving and ends where it should', {
-  timeout: process.env['SLUICE_SOAK'] ? 3_600_000 : 400_000,
+  timeout: process.env['SLUICE_SOAK'] ? 3_600_000 : 600_000,
 }, async () => {
   expect(await apply('one', never)).toMatchObject(done);
   const there = await apply('two', never);
