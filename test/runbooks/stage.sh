@@ -3,20 +3,21 @@
 set -eu
 checkout=$1
 mount --make-rprivate /
-mkdir -p /tmp/sluice-stage
-mount -t tmpfs tmpfs /tmp/sluice-stage
+stage=$(dirname "$2")/stage
+mkdir "$stage"
+mount -t tmpfs tmpfs "$stage"
 mount -t tmpfs tmpfs /run
 for place in etc root srv var media; do
-  mkdir -p "/tmp/sluice-stage/$place/upper" "/tmp/sluice-stage/$place/work"
-  mount -t overlay overlay -o "lowerdir=/$place,upperdir=/tmp/sluice-stage/$place/upper,workdir=/tmp/sluice-stage/$place/work" "/$place"
+  mkdir -p "$stage/$place/upper" "$stage/$place/work"
+  mount -t overlay overlay -o "lowerdir=/$place,upperdir=$stage/$place/upper,workdir=$stage/$place/work" "/$place"
 done
-chmod 755 /tmp/sluice-stage/*/upper
+chmod 755 "$stage"/*/upper
 rm -rf /root/* /root/.ssh /root/.gitconfig /etc/sluice /var/lib/sluice
 mkdir -p /root/.ssh /var/lib/kubelet
 ip link set lo up
 ip address add 192.0.2.1/24 dev lo
 
-export HOME=/root LC_ALL=C TZ=UTC STAGE=/tmp/sluice-stage LOG="$(dirname "$2")/log"
+export HOME=/root LC_ALL=C TZ=UTC STAGE="$stage" LOG="$(dirname "$2")/log"
 export GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=alice GIT_AUTHOR_EMAIL=alice@example.com GIT_COMMITTER_NAME=alice GIT_COMMITTER_EMAIL=alice@example.com
 export PATH="$checkout/test/runbooks/stand-ins:$checkout/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
