@@ -7,8 +7,8 @@ export interface Identity {
 }
 
 export interface Authority extends Identity {
-  /** A certificate of this authority for 127.0.0.1. */
-  issue(name: string, notAfter: Date): Identity;
+  /** A certificate of this authority for an IPv4 address, 127.0.0.1 unless told otherwise. */
+  issue(name: string, notAfter: Date, address?: readonly number[]): Identity;
 }
 
 // DER, as much of it as an X.509 certificate needs (RFC 5280, section 4.1): node:crypto signs and does not compose.
@@ -32,8 +32,9 @@ const ecdsaWithSha256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0
 const commonName = oid(0x55, 0x04, 0x03);
 /** basicConstraints, critical: it is an authority. */
 const isAuthority = sequence(oid(0x55, 0x1d, 0x13), yes, octets(sequence(yes)));
-/** subjectAltName: the address 127.0.0.1. */
-const forLoopback = sequence(oid(0x55, 0x1d, 0x11), octets(sequence(der(0x87, Buffer.from([127, 0, 0, 1])))));
+/** subjectAltName: an address. */
+const forAddress = (address: readonly number[]): Buffer =>
+  sequence(oid(0x55, 0x1d, 0x11), octets(sequence(der(0x87, Buffer.from(address)))));
 
 const nameOf = (name: string): Buffer => sequence(der(0x31, sequence(commonName, der(0x0c, Buffer.from(name)))));
 
@@ -80,9 +81,9 @@ export function makeAuthority(issuer: string, notAfter: Date): Authority {
   return {
     key: pem(own.privateKey),
     certificate,
-    issue: (name, until) => {
+    issue: (name, until, address = [127, 0, 0, 1]) => {
       const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
-      const wanted = { ...from, name, notAfter: until, extension: forLoopback, publicKey };
+      const wanted = { ...from, name, notAfter: until, extension: forAddress(address), publicKey };
       return { key: pem(privateKey), certificate: certify(wanted) };
     },
   };

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
 /** What is special about a registry. */
 export interface Nature {
   /** Whether it lists what refers to a manifest (OCI 1.1). */
   readonly referrers?: boolean;
+  /** Its key and certificate, both as PEM; plain text where it has none. */
+  readonly identity?: { readonly key: string; readonly certificate: string };
   /** Answers in place of the registry where it returns true. */
   readonly instead?: (request: IncomingMessage, response: ServerResponse) => boolean;
 }
@@ -29,7 +32,9 @@ export class FakeRegistry {
 
   private constructor(nature: Nature) {
     this.#nature = nature;
-    this.#server = createServer((request, response) => void this.#serve(request, response));
+    const serve = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
+    const { key, certificate: cert } = nature.identity ?? {};
+    this.#server = key && cert ? createSecureServer({ key, cert }, serve) : createServer(serve);
   }
 
   static async open(nature: Nature = {}): Promise<FakeRegistry> {
@@ -39,7 +44,11 @@ export class FakeRegistry {
   }
 
   get host(): string {
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `127.0.0.1:${this.port}`;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
   }
 
   close(): void {

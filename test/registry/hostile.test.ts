@@ -2,10 +2,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { zstdCompressSync } from 'node:zlib';
 import { fileDigest } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
+import { type Identity, makeAuthority } from '../cluster/certificates.fixture.ts';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
 import { filesOf, makeSampleRelease, type Said, sluice } from './release.fixture.ts';
 
@@ -19,6 +21,7 @@ beforeEach(() => {
   for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
   mkdirSync(at('docker'));
   vi.stubEnv('DOCKER_CONFIG', at('docker'));
+  for (const name of ['HTTPS_PROXY', 'https_proxy']) vi.stubEnv(name, '');
   makeSampleRelease(at('release'), 1);
 });
 afterEach(() => {
@@ -209,6 +212,41 @@ function challenge(response: ServerResponse, text: string): true {
   response.writeHead(401, { 'www-authenticate': text }).end();
   return true;
 }
+
+describe('a registry with a certificate', () => {
+  // 0.0.0.0 leads to this machine and is no name of it: so it counts as far away.
+  const everywhere = [0, 0, 0, 0] as const;
+  const until = new Date('2099-01-01T00:00:00Z');
+  const authority = makeAuthority('an authority of our own', until);
+  const trusted = getCACertificates('default');
+  afterEach(() => setDefaultCACertificates(trusted));
+  const pushTo = async (identity: Identity): Promise<Said> => {
+    const { port } = await start({ identity });
+    return sluice('push', at('release'), `0.0.0.0:${port}/shop:1`);
+  };
+
+  test('that the system trusts is asked over TLS', async () => {
+    setDefaultCACertificates([...trusted, authority.certificate]);
+    expect(await pushTo(authority.issue('registry', until, everywhere))).toMatchObject({ status: 0 });
+  });
+
+  test.each([
+    [
+      'of an authority that nobody knows',
+      makeAuthority('somebody', until).issue('registry', until, everywhere),
+      'verify',
+    ],
+    ['for another address', authority.issue('registry', until), 'not in the cert'],
+    ['that has run out', authority.issue('registry', new Date('2001-01-01T00:00:00Z'), everywhere), 'expired'],
+  ])('%s is not spoken to', async (_title, identity, says) => {
+    setDefaultCACertificates([...trusted, authority.certificate]);
+    const { status, stderr } = await pushTo(identity);
+    expect(status).toBe(2);
+    expect(stderr).toContain(says);
+    expect(stderr).toContain('[REGISTRY_UNREACHABLE]');
+    expect(started.at(-1)?.seen).toEqual([]);
+  });
+});
 
 describe('a registry that asks for a token', () => {
   /** Where tokens are given, what is asked there is written down; everything else wants one. */
