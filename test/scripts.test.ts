@@ -15,7 +15,7 @@ const updates = process.env['UPDATE_SCRIPTS'] === '1';
 describe.concurrent('terminal scripts', () => {
   test.each(texts.map(({ name, text }) => ({ name, text, script: readScript(text) })))(
     '$script.title ($name)',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async ({ name, text, script }) => {
       const wrong = new Map<Step, Ran>();
       await runScript(script, (step, ran) => {

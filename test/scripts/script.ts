@@ -89,7 +89,7 @@ export async function runStep(step: Step, dir: string): Promise<Ran> {
     stdin: 'ignore',
     reject: false,
     stripFinalNewline: false,
-    timeout: 20_000,
+    timeout: 60_000,
   });
   return { stdout, stderr, exit: exitCode ?? -1, before, after: contents(dir) };
 }
