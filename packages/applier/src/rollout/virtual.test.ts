@@ -183,11 +183,14 @@ test('health that fails brings the weight back that was taken', async () => {
   await keeper.put(bundle(), true);
   let asked = 0;
   self.health = () => asked++ === 0;
-  const rescheduled = bundle((text) =>
-    text.replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '').replaceAll(' -s rr', ' -s wrr'),
+  // Both are replaced at once: that is a release.
+  const replaced = bundle((text) =>
+    text
+      .replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '')
+      .replace('-t 10.96.0.10:80 -r 10.244.1.5:8080', '-t 10.96.0.10:80 -r 10.244.3.7:8080'),
   );
-  expect(await keeper.put(rescheduled, true)).toMatchObject({ kind: 'rolled-back' });
-  expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
+  expect(await keeper.put(replaced, true)).toMatchObject({ kind: 'rolled-back' });
+  expect(await real()).toMatchObject({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 
 test('a weight that somebody set to 0, and a server that somebody removed, come back', async () => {

@@ -4,7 +4,7 @@ import { familyNames } from '../rollout/state.ts';
 import { losesFew } from './service.ts';
 
 /**
- * Mode ipvs with the real servers of another state, for each virtual server that both have alike, within the bounds of
+ * Mode ipvs with the real servers of another state, for each virtual server that both have, within the bounds of
  * `onlyEndpointsDiffer`; and the set that masquerades connections of an endpoint to itself.
  * @param isApproved whether an endpoint may come at this address
  * @returns `base` itself when it takes nothing
@@ -13,7 +13,7 @@ export function graftServers(base: NodeIpvs, offered: NodeIpvs, isApproved: (add
   const virtualServers = new Map(base.virtualServers);
   for (const [key, server] of base.virtualServers) {
     const other = offered.virtualServers.get(key);
-    if (other && other !== server && onlyRealDiffer(server, other, isApproved)) virtualServers.set(key, other);
+    if (other && takesReal(server, other, isApproved)) virtualServers.set(key, { ...server, real: other.real });
   }
   if ([...virtualServers].every(([key, server]) => server === base.virtualServers.get(key))) return base;
   const sets = new Map(base.sets);
@@ -25,14 +25,10 @@ export function graftServers(base: NodeIpvs, offered: NodeIpvs, isApproved: (add
   return { ...base, virtualServers, sets };
 }
 
-function onlyRealDiffer(
-  before: VirtualServer,
-  after: VirtualServer,
-  isApproved: (address: string) => boolean,
-): boolean {
-  const { real: had, ...own } = before;
-  const { real: has, ...other } = after;
-  if (JSON.stringify(own) !== JSON.stringify(other) || sameReal(before, after)) return false;
+/** A scheduler or a time-out that differs is a matter of releases: the server keeps its own. */
+function takesReal(before: VirtualServer, after: VirtualServer, isApproved: (address: string) => boolean): boolean {
+  const [had, has] = [before.real, after.real];
+  if (had === has || sameReal(before, after)) return false;
   const ports = new Set([...had.values()].map(({ port }) => port));
   if ([...has.values()].some(({ port }) => !ports.has(port))) return false;
   const fresh = [...has].filter(([endpoint]) => !had.has(endpoint));

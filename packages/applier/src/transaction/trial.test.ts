@@ -1,5 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, describe, expect, test } from 'vitest';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
@@ -75,6 +76,35 @@ test.each([
   expect((await keeper.put(bundle({ ...old, 'shop/web': [1, endpoint] }), false)).kind).toBe('confirmed');
   expect(journal.record.history.at(-1)?.what).toBe(what);
 });
+
+test.each([
+  ['passes', () => true, 'wrr'],
+  ['fails', (asked: number) => asked < 3, 'rr'],
+] as const)(
+  'mode ipvs: an endpoint that goes while a release is on trial is gone when that %s',
+  async (_what, healthy, scheduler) => {
+    node = scene();
+    const web = 'profiles/default/services/shop/web.ipvs';
+    const edited = (edit: (text: string) => string): BundleFiles =>
+      new Map([...ipvsBundle, [web, edit(ipvsBundle.get(web) ?? '')]]);
+    const rescheduled = (text: string): string => text.replaceAll(' -s rr', ' -s wrr');
+    const newest = edited((text) => rescheduled(text).replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', ''));
+    const { keeper, journal } = await node.start({ probation }, { clock: clock() });
+    await keeper.put(ipvsBundle, true);
+    let asked = 0;
+    node.health = () => healthy(asked++);
+    const outcome = await keeper.put(edited(rescheduled), true, arriving(newest));
+    expect(outcome.kind).toBe(scheduler === 'wrr' ? 'confirmed' : 'rolled-back');
+    const server = (await node.kernel.ipvs.observe()).servers.get('10.96.0.10:80/TCP');
+    expect(server?.scheduler).toBe(scheduler);
+    expect([...(server?.real.values() ?? [])].filter(({ weight }) => weight > 0).map((one) => one.address)).toEqual([
+      '10.244.1.5',
+    ]);
+    expect(journal.standing).toMatchObject(
+      scheduler === 'wrr' ? { number: 2, revision: 1 } : { number: 1, revision: 1 },
+    );
+  },
+);
 
 describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   const start = async () => {
