@@ -105,6 +105,9 @@ beforeEach(async () => {
   for (const dir of [bundle, release, receipts]) rmSync(dir, { recursive: true, force: true });
   mkdirSync(receipts);
   cpSync(join(root, 'examples/10-ipvs/out'), bundle, { recursive: true });
+  // The mark of a complete directory is not in Git; in a work tree nothing asks for it.
+  rmSync(join(bundle, '.sluice-complete'), { force: true });
+  execFileSync('/usr/bin/git', ['init', '-q', bundle]);
   writeFileSync(
     at('waves.yaml'),
     'apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n',
