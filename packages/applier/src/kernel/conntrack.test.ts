@@ -49,6 +49,13 @@ test('only the connection of the endpoint that went, to the Service that it serv
   expect(seen.commands).toHaveLength(2);
 });
 
+test('of TCP, only a connection that nobody has answered is looked for, and forgotten as long as that is so', async () => {
+  const pending = stale.replace('udp      17 29', 'tcp      6 119 SYN_SENT');
+  const seen = await forget(pending + others, [{ ...gone, protocol: 'tcp' }]);
+  expect(seen.commands[0]?.args.join(' ')).toBe('-L -f ipv4 -p tcp --state SYN_SENT');
+  expect(batchOf(seen)).toBe(line.replace('-p udp', '-p tcp --state SYN_SENT'));
+});
+
 test('nothing to forget costs one look, and no flow none at all', async () => {
   expect((await forget(others, [gone])).commands).toHaveLength(1);
   expect((await forget(others, [])).commands).toHaveLength(0);

@@ -4,8 +4,8 @@ import { type Flow, KernelError } from '../rollout/ports.ts';
 import type { Command, Ran, Run } from './run.ts';
 
 /**
- * Forgets the connections of UDP of some flows: one process looks per family, one more forgets what was found. Connections of other
- * protocols and other flows are never touched.
+ * Forgets the connections of some flows, of TCP only those that nobody has answered yet: one process looks per family and protocol, one
+ * more forgets what was found. Other connections are never touched: one of TCP that was answered in between is told by its state.
  *
  * @param conntrack the tool
  * @param local the machine's own addresses: only these have node ports
@@ -19,15 +19,20 @@ export async function forgetFlows(
 ): Promise<number> {
   const found: Tracked[] = [];
   for (const family of ['ipv4', 'ipv6'] as const) {
-    const wanted = flows.filter((flow) => flow.family === family && flow.protocol === 'udp');
-    if (wanted.length === 0) continue;
-    const text = await must({ file: conntrack, args: ['-L', '-f', family, '-p', 'udp'] }, run);
-    found.push(...choose(readTracked(text, family), wanted, new Set(local[family])));
+    for (const protocol of ['udp', 'tcp'] as const) {
+      const wanted = flows.filter((flow) => flow.family === family && flow.protocol === protocol);
+      if (wanted.length === 0) continue;
+      const text = await must({ file: conntrack, args: ['-L', '-f', family, ...kindOf[protocol]] }, run);
+      found.push(...choose(readTracked(text, family), wanted, new Set(local[family])));
+    }
   }
   const commands = found.slice(0, limits.connectionsForgottenMax).map(argumentsFor);
   if (commands.length > 0) await forget(commands, conntrack, run);
   return found.length;
 }
+
+/** UDP has no end of a connection; one of TCP ends by itself, unless its first packet was never answered. */
+const kindOf = { udp: ['-p', 'udp'], tcp: ['-p', 'tcp', '--state', 'SYN_SENT'] } as const;
 
 /** conntrack before 1.4.7 takes no batch: a few connections are forgotten by a process each. */
 async function forget(commands: readonly (readonly string[])[], conntrack: string, run: Run): Promise<void> {
@@ -45,9 +50,10 @@ async function must(command: Command, run: Run): Promise<string> {
   return ran.stdout;
 }
 
-/** A connection of UDP: what its client asked for, and who answers. */
+/** A connection: what its client asked for, and who answers. */
 export interface Tracked {
   readonly family: Family;
+  readonly protocol: keyof typeof kindOf;
   readonly client: string;
   readonly clientPort: number;
   readonly address: string;
@@ -59,7 +65,8 @@ export interface Tracked {
 /** Reads what `conntrack -L` prints: the first four addresses and ports are those of the question, the others of the answer. */
 export function readTracked(text: string, family: Family): readonly Tracked[] {
   return text.split('\n').flatMap((line) => {
-    if (!line.startsWith('udp ')) return [];
+    const protocol = line.startsWith('udp ') ? 'udp' : line.startsWith('tcp ') ? 'tcp' : undefined;
+    if (protocol === undefined) return [];
     const values = (name: string): readonly string[] =>
       [...line.matchAll(new RegExp(` ${name}=(\\S+)`, 'g'))].map(([, value = '']) => value);
     const [client, from] = values('src').map((one) => canonicalAddress(one) ?? one);
@@ -68,7 +75,7 @@ export function readTracked(text: string, family: Family): readonly Tracked[] {
     const [port] = values('dport').map(Number);
     if (client === undefined || from === undefined || address === undefined) return [];
     if (clientPort === undefined || fromPort === undefined || port === undefined) return [];
-    return [{ family, client, clientPort, address, port, answers: printEndpoint(from, fromPort) }];
+    return [{ family, protocol, client, clientPort, address, port, answers: printEndpoint(from, fromPort) }];
   });
 }
 
@@ -89,8 +96,8 @@ function choose(all: readonly Tracked[], flows: readonly Flow[], local: Readonly
 
 const nameOf = ({ client, clientPort, address, port }: Tracked): string => `${address} ${port} ${client} ${clientPort}`;
 
-function argumentsFor({ family, client, clientPort, address, port }: Tracked): readonly string[] {
+function argumentsFor({ family, protocol, client, clientPort, address, port }: Tracked): readonly string[] {
   const question = ['--orig-src', client, '--orig-dst', address];
   const ports = ['--orig-port-src', String(clientPort), '--orig-port-dst', String(port)];
-  return ['-D', '-f', family, '-p', 'udp', ...question, ...ports];
+  return ['-D', '-f', family, ...kindOf[protocol], ...question, ...ports];
 }

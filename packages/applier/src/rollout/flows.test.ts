@@ -1,7 +1,7 @@
 import type { IpvsState, TableProgram } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
-import { flowChange } from './flows.ts';
+import { flowChange, pendingFlows } from './flows.ts';
 import type { Flow } from './ports.ts';
 import type { NodeState } from './state.ts';
 
@@ -78,4 +78,18 @@ test.each([
 ])('%s', (_title, now, goal, old) => {
   expect(flowChange(now, goal).old).toEqual(old);
   expect(flowChange(goal, now).fresh, 'the way back forgets the same').toEqual(old);
+});
+
+const web = 'tcp 10.96.0.10 80';
+const pending = (endpoint?: string): Flow => ({ ...flow(endpoint, '10.96.0.10', 80), protocol: 'tcp' });
+
+test.each([
+  ['an endpoint only the new program has', node({ [web]: [one] }), node({ [web]: [one, two] }), [pending(two)]],
+  ['a Service that it does not serve', node({ [web]: [one] }), node({}), [pending()]],
+  ['a Service that only it serves', node({}), node({ [web]: [one] }), [pending(one)]],
+  ['an endpoint that it has no more', node({ [web]: [one, two] }), node({ [web]: [one] }), []],
+  ['flows of UDP are told by `flowChange`', node({ [dns]: [one] }), node({ [dns]: [two] }), []],
+  ['nothing changes', node({ [web]: [one] }), node({ [web]: [one] }), []],
+])('what clients of TCP may wait for when a release is taken back: %s', (_title, old, fresh, flows) => {
+  expect(pendingFlows(old, fresh)).toEqual(flows);
 });

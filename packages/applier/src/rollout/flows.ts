@@ -14,8 +14,21 @@ import { familyNames, type NodeState, tableOf } from './state.ts';
  */
 export function flowChange(now: NodeState, goal: NodeState): FlowChange {
   if (sameState(now, goal)) return { old: [], fresh: [] };
-  const [before, after] = [doorsOf(now), doorsOf(goal)];
+  const [before, after] = [doorsOf(now, 'udp'), doorsOf(goal, 'udp')];
   return { old: onlyIn(before, after), fresh: onlyIn(after, before) };
+}
+
+/**
+ * The flows of TCP that only the program on trial has, for when it is taken back. A client that began to connect to an endpoint of these
+ * asks it again for two minutes, and each question keeps the connection; once that is forgotten, the next question meets the old
+ * program. What an update of endpoints leaves behind is no such flow: its endpoints were there a moment ago, and kube-proxy, too,
+ * leaves connections of TCP alone.
+ *
+ * @param old the program that comes back
+ * @param fresh the program on trial
+ */
+export function pendingFlows(old: NodeState, fresh: NodeState): readonly Flow[] {
+  return sameState(old, fresh) ? [] : onlyIn(doorsOf(fresh, 'tcp'), doorsOf(old, 'tcp'));
 }
 
 /**
@@ -36,6 +49,9 @@ function sameState(a: NodeState, b: NodeState): boolean {
   return a.ipvs === b.ipvs && familyNames.every((family) => sameChains(natOf(a, family), natOf(b, family)));
 }
 
+/** The protocols of which connections are ever forgotten. */
+type Tracked = Extract<Flow['protocol'], 'tcp' | 'udp'>;
+
 const natOf = (state: NodeState, family: Family): TableProgram => tableOf(state, family, 'nat');
 
 function sameChains(a: TableProgram, b: TableProgram): boolean {
@@ -43,7 +59,7 @@ function sameChains(a: TableProgram, b: TableProgram): boolean {
   return a.chains.size === b.chains.size && [...a.chains].every(([name, rules]) => b.chains.get(name) === rules);
 }
 
-/** What a state serves to clients of UDP. */
+/** What a state serves to clients of one protocol. */
 interface Doors {
   readonly isVirtual: boolean;
   /** By family, address (`*` for a node port) and port; then by endpoint. Doors that lead nowhere are left out. */
@@ -55,10 +71,10 @@ interface Doors {
 const doorKey = (flow: Flow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
 const portKey = (flow: Flow): string => `${flow.family} ${flow.port}`;
 
-function doorsOf(state: NodeState): Doors {
+function doorsOf(state: NodeState, protocol: Tracked): Doors {
   const flows = new Map<string, Map<string, Flow>>();
   const byPort = new Map<string, Set<string>>();
-  for (const flow of flowsOf(state)) {
+  for (const flow of flowsOf(state, protocol)) {
     const endpoint = flow.endpoint ?? '';
     const [door, port] = [doorKey(flow), portKey(flow)];
     flows.set(door, (flows.get(door) ?? new Map<string, Flow>()).set(endpoint, flow));
@@ -87,10 +103,10 @@ function serves({ flows, byPort }: Doors, door: string, flow: Flow, endpoint: st
   return flows.get(doorKey({ ...flow, address: undefined }))?.has(endpoint) ?? false;
 }
 
-/** Every way of UDP from an address and port to an endpoint. */
-function* flowsOf(state: NodeState): Generator<Flow> {
-  for (const { family, protocol, address, port, real } of state.ipvs?.virtualServers.values() ?? []) {
-    if (protocol !== 'udp') continue;
+/** Every way of a protocol from an address and port to an endpoint. */
+function* flowsOf(state: NodeState, protocol: Tracked): Generator<Flow> {
+  for (const { family, protocol: its, address, port, real } of state.ipvs?.virtualServers.values() ?? []) {
+    if (its !== protocol) continue;
     for (const endpoint of real.keys()) yield { family, protocol, address, port, endpoint };
   }
   for (const family of familyNames) {
@@ -99,7 +115,7 @@ function* flowsOf(state: NodeState): Generator<Flow> {
     for (const [name, rules] of table.chains) {
       if (isOfService(name)) continue;
       for (const rule of rules) {
-        const door = doorOf(rule, family);
+        const door = doorOf(rule, family, protocol);
         if (!door) continue;
         for (const endpoint of endpoints.of(door.chain)) yield { ...door.flow, endpoint };
       }
@@ -110,9 +126,13 @@ function* flowsOf(state: NodeState): Generator<Flow> {
 /** Chains behind the doors; there are five times as many of them as of rules that lead in. */
 const isOfService = (name: string): boolean => /^(KUBE-(SVC|SVL|EXT|FW|SEP)|SLU-(SVC|SVL|EXT|FW|SEP|GRP))-/.test(name);
 
-/** A rule that leads packets of UDP for one address and port, or for a node port, to the chains of a Service. */
-function doorOf(rule: string, family: Family): { readonly flow: Flow; readonly chain: string } | undefined {
-  if (!rule.includes(' -p udp ') || rule.includes(' ! ')) return undefined;
+/** A rule that leads packets of a protocol for one address and port, or for a node port, to the chains of a Service. */
+function doorOf(
+  rule: string,
+  family: Family,
+  protocol: Tracked,
+): { readonly flow: Flow; readonly chain: string } | undefined {
+  if (!rule.includes(` -p ${protocol} `) || rule.includes(' ! ')) return undefined;
   const chain = / -j ((?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+)$/.exec(rule)?.[1];
   const port = / --dport (\d+) /.exec(rule)?.[1];
   if (chain === undefined || port === undefined) return undefined;
@@ -120,7 +140,7 @@ function doorOf(rule: string, family: Family): { readonly flow: Flow; readonly c
   const address = destination?.replace(/\/(32|128)$/, '');
   // The rule for node ports of one network of the machine is a door to any of its addresses.
   const single = address?.includes('/') === true ? undefined : address;
-  return { flow: { family, protocol: 'udp', address: single, port: Number(port), endpoint: undefined }, chain };
+  return { flow: { family, protocol, address: single, port: Number(port), endpoint: undefined }, chain };
 }
 
 /** The endpoints that the chains of a Service lead to. */

@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts';
-import { forgetAfter } from '../rollout/flows.ts';
+import { forgetAfter, pendingFlows } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
-import type { Fault, Generation, Ports } from '../rollout/ports.ts';
+import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, joinNames, type NodeState } from '../rollout/state.ts';
 import { fixtureParts } from './beside.ts';
@@ -15,13 +15,13 @@ import type { Ending } from './transaction.ts';
  * that nat sent to the new program must still find its filter.
  */
 export async function goBack(because: string, from: Generation, fault: Fault, ports: Ports): Promise<Ending> {
-  const { journal, clock, report } = ports;
+  const { clock, report } = ports;
   report('rolling-back', { because });
   let why = '';
   for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
     try {
       await switchOff(ports);
-      await forgetAfter((await journal.openFlows()).fresh, ports);
+      await forgetAfter(await freshFlows(from, ports), ports);
       const settled = await restore(wayBack(from.state, ports), await ownedNames(from, ports), ports);
       await ports.kernel.switch?.remove();
       await abandon(because, fault, ports);
@@ -34,6 +34,20 @@ export async function goBack(because: string, from: Generation, fault: Fault, po
   }
   await hold(`${because}; the way back failed: ${why}`, ports);
   return { outcome: { kind: 'held', because, rollback: why } };
+}
+
+/**
+ * What only the program on trial has. Its flows of TCP are not in the journal: there are as many as ways to endpoints, and they are
+ * wanted here alone.
+ */
+async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<readonly Flow[]> {
+  const { open } = journal;
+  const pending: Flow[] = [];
+  for (const id of open ? [open.to, ...(open.update ? [open.update.to] : [])] : []) {
+    const tried = await journal.generation(id.number, id.revision);
+    if (tried) pending.push(...pendingFlows(from.state, tried.state));
+  }
+  return [...(await journal.openFlows()).fresh, ...pending];
 }
 
 /** A disk that takes no write leaves the transaction open: the old rules are in, and the next look goes the same way once more. */
