@@ -1,9 +1,11 @@
-// What looking at a bundle directory costs: copied for the first time, unchanged, and with one file changed. Run by itself:
+// What looking at a bundle directory costs: copied for the first time, unchanged, with one file touched, and with one file replaced, as
+// the look after an event sees it. Run by itself:
 // `node test/bench/inbox.ts [SERVICES]`.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { completeFile } from '@sluice/bundle';
 import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';
 import { trustOf } from '../../packages/applier/src/inbox/trust.ts';
 import { planTree, writeTree } from '../../packages/renderer/src/emit/tree.ts';
@@ -23,6 +25,8 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
     const copied: number[] = [];
     const unchanged: number[] = [];
     const oneFile: number[] = [];
+    const replaced: number[] = [];
+    const eventIdle: number[] = [];
     const plain: number[] = [];
     // Files count as old, so that they are remembered although they were written a moment ago.
     for (let round = 0; round < rounds; round++) {
@@ -31,6 +35,9 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
       unchanged.push(await timed(() => inbox.look()));
       utimesSync(join(bundle, 'cluster.yaml'), 1, round);
       oneFile.push(await timed(() => inbox.look()));
+      replaceOne(bundle, round);
+      replaced.push(await timed(() => inbox.look('changed')));
+      eventIdle.push(await timed(() => inbox.look('changed')));
       plain.push(await timed(async () => readAll(bundle)));
     }
     const floor = `reading and hashing by name ${ms(median(plain))}`;
@@ -54,6 +61,19 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
       'each scan',
       `${floor}, ratio ${ratio(median(oneFile), median(plain))}`,
     );
+    const whole = `looking at the whole directory ${ms(median(oneFile))}`;
+    report(
+      `${title}: one file replaced, after an event`,
+      ms(median(replaced)),
+      'each update of an endpoint',
+      `${whole}, ratio ${ratio(median(replaced), median(oneFile))}`,
+    );
+    report(
+      `${title}: nothing changed, after an event`,
+      ms(median(eventIdle)),
+      'each event',
+      `${whole}, ratio ${ratio(median(eventIdle), median(oneFile))}`,
+    );
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
@@ -70,6 +90,17 @@ function readAll(directory: string): void {
     createHash('sha256')
       .update(readFileSync(join(directory, path)))
       .digest('hex');
+}
+
+/** What `sluice watch` does when an endpoint changes: the seal goes, one file is replaced, the new seal comes. */
+function replaceOne(bundle: string, round: number): void {
+  const files = new Map(listTree(bundle).map((path) => [path, readFileSync(join(bundle, path), 'utf8')]));
+  files.delete(completeFile);
+  const path = [...files.keys()].find((one) => one.endsWith('.iptables') && one.includes('/services/')) as string;
+  files.set(path, `${files.get(path)}# ${round}\n`);
+  const plan = planTree(bundle, files);
+  if ('code' in plan) throw new Error(plan.message);
+  writeTree(bundle, files, plan);
 }
 
 /** Writes what `sluice render` gives for a made-up cluster of one node, `node-0000`. */

@@ -243,3 +243,38 @@ test('what arrives during a trial is offered to it once, and is looked at again 
   await daemon.run();
   expect(asked).toEqual(['put', 'nothing new', 'offered b', 'put']);
 });
+
+test('a scan and a person look at the whole directory, an event at what changed', async () => {
+  let nowMs = 0;
+  const extents: unknown[] = [];
+  const next = [
+    () => daemon.poke(),
+    () => (daemon.poke(), daemon.poke('whole')),
+    () => daemon.poke(),
+    () => ((nowMs = 1000), daemon.poke()),
+    () => daemon.stop(),
+  ];
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => undefined,
+      settle: async () => 0,
+      rehearse: async () => 'ready',
+      put: async () => confirmed,
+    },
+    journal: { standing: generation, held: undefined },
+    inbox: {
+      look: async (extent) => {
+        next[extents.push(extent) - 1]?.();
+        return bundle(a);
+      },
+    },
+    status: new Status('node-a', () => 0, 1000),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: 1000,
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(extents).toEqual(['whole', 'changed', 'whole', 'changed', 'whole']);
+});

@@ -1,6 +1,6 @@
 import { printProblem, type Problem } from '@sluice/bundle';
 import type { Inbox } from './inbox/inbox.ts';
-import type { Tree } from './inbox/files.ts';
+import type { Extent, Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
 import type { Journal } from './rollout/ports.ts';
@@ -55,6 +55,8 @@ export class Daemon {
   #news = Promise.withResolvers<void>();
   /** Ends a rest because of the kernel. */
   #stirred = Promise.withResolvers<false>();
+  /** How much the next look takes in: all of it where a scan is due. */
+  #extent: Extent = 'whole';
   #stopping = false;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
@@ -70,8 +72,12 @@ export class Daemon {
     this.#parts = parts;
   }
 
-  /** Something happened in the bundle directory. */
-  poke(): void {
+  /**
+   * Something happened in the bundle directory.
+   * @param extent `whole` when a person asks for a look: then nothing is taken for unchanged
+   */
+  poke(extent: Extent = 'changed'): void {
+    if (extent === 'whole') this.#extent = extent;
     this.#wake.resolve('event');
     this.#news.resolve();
   }
@@ -89,6 +95,7 @@ export class Daemon {
       const { monotonicMs, scanIntervalMs, ready } = this.#parts;
       this.#wake = Promise.withResolvers();
       if (monotonicMs() >= dueMs) {
+        this.#extent = 'whole';
         await this.#settle();
         dueMs = monotonicMs() + (this.#fights ? Math.max(limits.fightPaceMs, scanIntervalMs) : scanIntervalMs);
       }
@@ -183,7 +190,9 @@ export class Daemon {
 
   async #look(): Promise<void> {
     const { inbox, status, journal } = this.#parts;
-    const arrival = await inbox.look();
+    const extent = this.#extent;
+    this.#extent = 'changed';
+    const arrival = await inbox.look(extent);
     if (arrival.kind === 'absent') {
       status.raise('BUNDLE_ABSENT', 'the bundle directory is not there; the rules stay as they are');
       return;
@@ -286,7 +295,7 @@ export class Daemon {
     const look = async (): Promise<Tree['files'] | undefined> => {
       this.#news = Promise.withResolvers();
       status.beat();
-      const arrival = await inbox.look();
+      const arrival = await inbox.look('changed');
       // A release whose wave is shut brings nothing, endpoints included.
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { type Archive, archiveLimits, type Problem, readArchive } from '@sluice/bundle';
 import { descend } from '../inbox/descend.ts';
-import { walk } from '../inbox/read.ts';
+import { walk } from '../inbox/walk.ts';
 import { InboxError } from '../inbox/trust.ts';
 
 /**

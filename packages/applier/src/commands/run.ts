@@ -95,7 +95,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     round: () => health.refresh(),
   });
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
-  surroundings.onLook(() => daemon.poke());
+  surroundings.onLook(() => daemon.poke('whole'));
   surroundings.onStop(() => {
     log.info({}, 'asked to end; the change in progress is finished first');
     daemon.stop();

@@ -1,4 +1,5 @@
 import {
+  clusterFile,
   completeFile,
   completeText,
   fileDigest,
@@ -10,21 +11,13 @@ import {
   releaseFile,
   sumsFile,
   sumsMisfit,
-  treeDigest,
   wavesFile,
 } from '@sluice/bundle';
-import { limits } from '../limits.ts';
 import type { OpenDirectory } from './descend.ts';
-import { hasEntry, type Seen, type Stamp, walk } from './read.ts';
+import { copiesOf, type Known, outsideOf, type Part, partOf, releaseSumsOf } from './parts.ts';
+import { hasEntry, type Seen, settledStamp } from './read.ts';
 import { InboxError, type Trust } from './trust.ts';
-
-/** One file as it was when it was read last. */
-interface Known {
-  readonly stamp: Stamp;
-  readonly digest: string;
-  /** Only of files that this node may need. */
-  readonly text: string | undefined;
-}
+import { type Folder, walkAgain } from './walk.ts';
 
 /** What only a release has, as it lies there. `sums` fits the files; nothing else was looked at. */
 export interface Seal {
@@ -48,16 +41,33 @@ export interface Tree {
   readonly seal?: Seal;
 }
 
+/** How much of a directory is looked at: all of it, or what cannot be known from its folders to be unchanged. */
+export type Extent = 'whole' | 'changed';
+
+/** What was found last, and what its seal covers. */
+interface Last {
+  readonly sums: string;
+  readonly outside: string;
+  readonly tree: Tree;
+}
+
 /**
  * A bundle in plain files: a release, or what `sluice render` wrote.
  *
  * Each file is copied into the memory of this process and hashed there, and only that copy is used: nobody else can write to it, a
  * full disk does not keep it out, and no crash leaves a part of it. What was copied is remembered by device, inode, size, mtime and
  * ctime, so an unchanged tree costs one stat per file, and one changed file is one file read.
+ *
+ * After an event even that is too much. Writers put files in place by renaming, which changes the folder; so only folders that
+ * changed are listed, and then the seal proves that nothing was missed: it covers every file, those that were not asked too. A file
+ * that was written in place, against the seal, is found by the next whole look.
  */
 export class PlainFiles {
-  #known = new Map<string, Known>();
-  #last: Tree | undefined;
+  #top: Folder<Known> | undefined;
+  #part: Part | undefined;
+  #last: Last | undefined;
+  /** What a whole look refused, such as a file that others may write, only a whole look can find mended. */
+  #passedWhole = false;
   readonly #node: string;
   readonly #nowMs: () => number;
   readonly #trust: Trust | undefined;
@@ -79,45 +89,69 @@ export class PlainFiles {
    * @returns the same value as before when nothing changed
    * @throws InboxError when it is not complete or holds what no bundle has
    */
-  read(directory: OpenDirectory): Tree {
-    const changed = this.#update(directory);
-    if (!changed && this.#last) return this.#last;
-    const digests = new Map([...this.#known].map(([path, { digest }]) => [path, digest]));
-    checkSeal(digests, (path) => this.#known.get(path)?.text);
-    const files = new Map<string, string>();
-    for (const [path, { text }] of this.#known) if (text !== undefined && readPath(path)) files.set(path, text);
-    const seal = sealOf([...this.#known.keys()], (path) => this.#known.get(path)?.text);
-    this.#last = { files, digest: treeDigest(digests), ...(seal ? { seal } : {}) };
-    return this.#last;
+  read(directory: OpenDirectory, extent: Extent): Tree {
+    if (extent === 'changed' && this.#passedWhole) {
+      try {
+        return this.#take(directory, 'changed');
+      } catch {
+        // A writer that is not done, or a file that was written in place: the whole directory tells which.
+      }
+    }
+    this.#passedWhole = false;
+    const tree = this.#take(directory, 'whole');
+    this.#passedWhole = true;
+    return tree;
   }
 
-  #update(directory: OpenDirectory): boolean {
-    const now = this.#nowMs();
-    const next = new Map<string, Known>();
-    let changed = false;
-    walk(directory, this.#trust, (file) => {
-      const known = this.#known.get(file.path);
-      if (known?.stamp === file.stamp) return void next.set(file.path, known);
-      const copy = this.#copy(file);
-      // Within one tick a second change leaves no trace in the stamp: such a file is read again at the next scan.
-      const racy = now - file.ctimeMs < limits.racyMs;
-      next.set(file.path, { ...copy, stamp: racy ? '' : copy.stamp });
-      changed ||= known?.digest !== copy.digest;
-    });
-    changed ||= next.size !== this.#known.size;
-    this.#known = next;
-    return changed;
+  #take(directory: OpenDirectory, extent: Extent): Tree {
+    const nowMs = this.#nowMs();
+    const visit = (file: Seen, before: Known | undefined): Known =>
+      before?.stamp === file.stamp ? before : this.#copy(file, nowMs, before);
+    const manner = { trust: this.#trust, nowMs, whole: extent === 'whole', visit };
+    this.#top = walkAgain(directory, manner, this.#top);
+    this.#part = partOf(this.#top, this.#part);
+    const { sums } = this.#part;
+    const outside = outsideOf(this.#part);
+    if (this.#last?.sums === sums && this.#last.outside === outside) return this.#last.tree;
+    const tree = treeOf(this.#part);
+    this.#last = { sums, outside, tree };
+    return tree;
   }
 
-  #copy(file: Seen): Known {
+  #copy(file: Seen, nowMs: number, before: Known | undefined): Known {
     const { path } = file;
     const kind = readPath(path);
     const seal = path === completeFile || isReleaseFile(path);
     if (!kind && !seal && !path.startsWith('.sluice-')) throw stranger(path);
-    const { bytes, stamp } = file.read();
+    const { bytes, stats } = file.read();
+    const digest = fileDigest(bytes);
+    const stamp = settledStamp(stats, nowMs);
+    if (before?.copy.digest === digest) return { stamp, copy: before.copy };
     const wanted = seal || (kind && (kind.kind !== 'node' || kind.node === this.#node));
-    return { stamp, digest: fileDigest(bytes), text: wanted ? bytes.toString('utf8') : undefined };
+    const text = wanted ? bytes.toString('utf8') : undefined;
+    return { stamp, copy: { path, digest, text, isRule: kind !== undefined } };
   }
+}
+
+/** @throws InboxError when the files are not what the seal says */
+function treeOf(top: Part): Tree {
+  const digest = fileDigest(top.sums);
+  const copies = [...copiesOf(top)];
+  const texts = new Map<string, string>();
+  const files = new Map<string, string>();
+  for (const { path, text, isRule } of copies) if (text !== undefined) (isRule ? files : texts).set(path, text);
+  const text = (path: string): string | undefined => texts.get(path);
+  if (!fits(top, digest, text)) checkSeal(new Map(copies.map((copy) => [copy.path, copy.digest])), text);
+  const seal = sealOf([...texts.keys()], text);
+  return { files, digest, ...(seal ? { seal } : {}) };
+}
+
+/** True when the seal is, byte for byte, the one that these files have: nothing needs to be parsed then. */
+function fits(top: Part, digest: string, text: (path: string) => string | undefined): boolean {
+  const sums = text(sumsFile);
+  if (sums === undefined) return text(completeFile) === `sha256:${digest}\n`;
+  if (!top.folder.files.has(clusterFile)) return false;
+  return sums === releaseSumsOf(top);
 }
 
 /** What only a release has; undefined for other bundles. To be called when `checkSeal` has passed. */

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { type Accepted, completeFile, type Problem } from '@sluice/bundle';
 import { descend, type OpenDirectory } from './descend.ts';
-import { PlainFiles, type Tree } from './files.ts';
+import { type Extent, PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';
 import { hasEntry } from './read.ts';
 import type { ReleaseGate } from './release-gate.ts';
@@ -61,12 +61,16 @@ export class Inbox {
     this.#git = new GitTree(node);
   }
 
-  /** Looks at the directory. `tree` is the same value as at the last look when nothing changed. */
-  async look(): Promise<Arrival> {
+  /**
+   * Looks at the directory. `tree` is the same value as at the last look when nothing changed.
+   * @param extent `changed` after an event: what the folders and the seal show to be unchanged is not asked file by file. Modes,
+   * owners and contents that were changed in place are found by a whole look.
+   */
+  async look(extent: Extent = 'whole'): Promise<Arrival> {
     try {
       const top = descend(this.#directory, this.#trust);
       try {
-        return await this.#admit(await this.#read(top));
+        return await this.#admit(await this.#read(top, extent));
       } finally {
         top.close();
       }
@@ -98,15 +102,15 @@ export class Inbox {
     };
   }
 
-  async #read(top: OpenDirectory): Promise<Tree> {
+  async #read(top: OpenDirectory, extent: Extent): Promise<Tree> {
     if (hasEntry(top, '.git')) {
       const tree = await this.#git.read(top.path);
       if (tree) return tree;
       throw new InboxError('Cannot use the Git work tree as a bundle: it has no commit', 'Commit the bundle');
     }
     this.#wasRendered ||= hasEntry(top, completeFile);
-    if (this.#wasRendered || PlainFiles.claims(top)) return this.#plain.read(top);
-    return (await this.#git.read(top.path)) ?? this.#plain.read(top);
+    if (this.#wasRendered || PlainFiles.claims(top)) return this.#plain.read(top, extent);
+    return (await this.#git.read(top.path)) ?? this.#plain.read(top, extent);
   }
 }
 

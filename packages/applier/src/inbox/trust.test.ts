@@ -15,7 +15,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
 import { descend } from './descend.ts';
 import { Inbox } from './inbox.ts';
-import { walk } from './read.ts';
+import { walk } from './walk.ts';
 import { trustOf } from './trust.ts';
 
 let base: string;

@@ -13,7 +13,7 @@ import {
 } from '@sluice/bundle';
 import { readText } from '../load/tree.ts';
 import { makeFolder } from './folder.ts';
-import { planTree } from './tree.ts';
+import { planTree, writeAnew } from './tree.ts';
 
 /** What a release consists of besides the bundle's files. */
 export interface ReleaseTexts {
@@ -45,7 +45,7 @@ export function writeRelease(
   for (const path of plan.remove) rmSync(join(dir, path));
   for (const path of plan.write) {
     makeFolder(dirname(join(dir, path)));
-    writeFileSync(join(dir, path), files.get(path) as string);
+    writeAnew(join(dir, path), files.get(path) as string);
   }
   writeFileSync(join(dir, releaseFile), release);
   if (waves !== undefined) writeFileSync(join(dir, wavesFile), waves);

@@ -1,4 +1,14 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  openSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -45,6 +55,16 @@ test('only what changed is written, and what is gone is removed with its empty f
   expect(planned).toMatchObject({ write: ['cluster.yaml'], remove: [service], complete: { isThere: false } });
   writeTree(dir, next, planned);
   expect(() => statSync(join(dir, 'profiles'))).toThrow(/ENOENT/);
+});
+
+test('a file that changes is another file, so that its folder changes too', () => {
+  writeTree(dir, files, plan());
+  utimesSync(join(dir, 'profiles/default/services/shop'), 1, 1);
+  const [opened, next] = [openSync(join(dir, service), 'r'), new Map(files).set(service, '*filter\nCOMMIT\n')];
+  writeTree(dir, next, plan(next));
+  expect(readFileSync(opened, 'utf8'), 'what a reader still holds').toBe(files.get(service));
+  closeSync(opened);
+  expect(statSync(join(dir, 'profiles/default/services/shop')).mtimeMs).toBeGreaterThan(1000);
 });
 
 test.each([

@@ -46,9 +46,18 @@ export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan:
     const parent = dirname(path);
     // Paths are sorted, so the files of one folder follow each other.
     if (parent !== made) makeFolder(join(dir, (made = parent)));
-    writeFileSync(join(dir, path), files.get(path) as string);
+    writeAnew(join(dir, path), files.get(path) as string);
   }
   writeFileSync(join(dir, completeFile), plan.complete.text, { flush: true });
+}
+
+/**
+ * Writes a file in place of another one, never into it: then its folder changes, too, and a reader that remembers folders needs to list
+ * no others.
+ */
+export function writeAnew(path: string, text: string): void {
+  rmSync(path, { force: true });
+  writeFileSync(path, text);
 }
 
 function removeWithEmptyFolders(dir: string, path: string): void {

@@ -1,0 +1,79 @@
+import { compareText, isOutsideTree, isSealedFile } from '@sluice/bundle';
+import type { Stamp } from './read.ts';
+import type { Folder } from './walk.ts';
+
+/** What a file holds, whenever it was written. */
+export interface Copy {
+  readonly path: string;
+  readonly digest: string;
+  /** Only of files that this node may need. */
+  readonly text: string | undefined;
+  /** The format knows it as part of the tree. */
+  readonly isRule: boolean;
+}
+
+/** One file as it was when it was read last. */
+export interface Known {
+  readonly stamp: Stamp;
+  readonly copy: Copy;
+}
+
+/** A folder with its share of what is digested, so that only changed folders are put together again. */
+export interface Part {
+  readonly folder: Folder<Known>;
+  /** Its lines of `SHA256SUMS`, of what lies below it too. */
+  readonly sums: string;
+  /** In the order of those lines. */
+  readonly items: readonly (Copy | Part)[];
+  /** By name. */
+  readonly parts: ReadonlyMap<string, Part>;
+}
+
+/**
+ * Puts together what a walk found.
+ *
+ * All paths in one folder begin alike, so they stand together in the order of bytes, where the folder's name with its slash stands
+ * among the names beside it. So the lines of a folder are the lines of what is in it, one after the other.
+ * @param before what the last walk found; folders that are the same value are not looked into
+ */
+export function partOf(folder: Folder<Known>, before: Part | undefined): Part {
+  if (before?.folder === folder) return before;
+  const parts = new Map<string, Part>();
+  const named: [key: string, item: Copy | Part][] = [];
+  for (const [name, { copy }] of folder.files) named.push([name, copy]);
+  for (const [name, inner] of folder.folders) {
+    const part = partOf(inner, before?.parts.get(name));
+    parts.set(name, part);
+    named.push([`${name}/`, part]);
+  }
+  const items = named.toSorted(([a], [b]) => compareText(a, b)).map(([, item]) => item);
+  return { folder, sums: linesOf(items, (path) => !isOutsideTree(path)), items, parts };
+}
+
+/** The lines of `SHA256SUMS` as a release has them: what it adds at the top counts too. */
+export function releaseSumsOf(top: Part): string {
+  return linesOf(top.items, (path) => isSealedFile(path) || !isOutsideTree(path));
+}
+
+/** Lines in the same form for what lies at the top and no digest of the tree covers: seals, signatures, which waves are open. */
+export function outsideOf(top: Part): string {
+  const files = top.items.filter((item) => !('items' in item));
+  return linesOf(files, isOutsideTree);
+}
+
+/** Every file, in the order of bytes. */
+export function* copiesOf(part: Part): Generator<Copy> {
+  for (const item of part.items) {
+    if ('items' in item) yield* copiesOf(item);
+    else yield item;
+  }
+}
+
+function linesOf(items: readonly (Copy | Part)[], isIn: (path: string) => boolean): string {
+  return items
+    .map((item) => {
+      if ('items' in item) return item.sums;
+      return isIn(item.path) ? `${item.digest}  ${item.path}\n` : '';
+    })
+    .join('');
+}
