@@ -87,6 +87,21 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await keeper.put(two, false)).toMatchObject({ kind: 'refused' });
     });
 
+    test('while the disk takes no write a person goes nowhere: the next process would undo it', async () => {
+      const { keeper, journal } = await node.start();
+      await keeper.put(one, false);
+      const stands = await everything();
+      const before = await journal.generation(0);
+      const full = new Proxy(journal, {
+        get: (target, key: keyof typeof journal) =>
+          key === 'begin' ? () => Promise.reject(new Error('ENOSPC')) : Reflect.get(target, key, target),
+      });
+      const next = await node.start({}, { journal: full });
+      await expect(before && next.keeper.backTo(before)).rejects.toThrow('ENOSPC');
+      expect(await everything()).toBe(stands);
+      expect((await node.start()).journal.standing?.number).toBe(1);
+    });
+
     test('the same bundle again takes no step', async () => {
       const { keeper } = await node.start();
       await keeper.put(one, false);

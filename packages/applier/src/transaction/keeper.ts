@@ -337,6 +337,7 @@ export class Keeper {
    * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
    * bring it back by itself; a node that was held is free again.
    * @param isLastResort the generation that stands cannot be loaded: a process that ends here must not lead back to it
+   * @throws StateError when the journal cannot be written; the kernel is as it was then
    */
   async backTo(target: Generation, isLastResort = false): Promise<Outcome> {
     const { journal } = this.#ports;
@@ -356,16 +357,12 @@ export class Keeper {
   }
 
   /**
-   * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns. A disk that takes
-   * no write does not keep a person from going back.
+   * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns, and so that a disk
+   * that takes no write is known before the kernel is touched: the next process would undo what no journal says.
    */
   async #announce({ version, state }: Generation, flows: FlowChange): Promise<void> {
-    const { journal, report } = this.#ports;
+    const { journal } = this.#ports;
     if (journal.open || journal.held !== undefined) return;
-    try {
-      await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls: new Map(), flows });
-    } catch (error) {
-      report('begin-not-written', { because: messageOf(error) });
-    }
+    await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls: new Map(), flows });
   }
 }
