@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
@@ -19,6 +20,10 @@ const nodes = listExamples().flatMap(({ name, output }) => {
   return listed.slice(0, 1).map(({ node }) => ({ name, output, node }));
 });
 
+/** A kernel without IPVS has not the match that asks for its virtual servers either. Those rules are loaded in the guest. */
+const hasIpvs = existsSync('/proc/net/ip_vs');
+const loadable = (text: string): string => (hasIpvs ? text : text.replaceAll(/^-A .* -m ipvs .*\n/gm, ''));
+
 /** Chains of both tables that a text declares or a kernel holds. */
 const chainsOf = (text: string): readonly string[] => [...new Set(text.match(/^:(?:KUBE|SLU)-\S+/gm))].toSorted();
 
@@ -26,7 +31,7 @@ test.each(nodes)('what show prints for $node of $name is loaded by hand', ({ out
   // Rules of mode ipvs ask sets, which come first; virtual servers are loaded in the guest, where the kernel has them.
   const sets = feed('ipset restore', print(['show', output, '--node', node, '--tool', 'ipset']));
   for (const tool of ['iptables', 'ip6tables']) {
-    const text = print(['show', output, '--node', node, '--tool', tool]);
+    const text = loadable(print(['show', output, '--node', node, '--tool', tool]));
     const saved = inScratchNamespace(`${sets}${feed(`${tool}-restore --noflush`, text)}\n${tool}-save\n`);
     expect(chainsOf(saved)).toEqual(chainsOf(text));
     expect(saved.match(/^-A KUBE-/gm)?.length).toBe(text.match(/^-A KUBE-/gm)?.length);
