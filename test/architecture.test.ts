@@ -10,8 +10,9 @@ const root = join(import.meta.dirname, '..');
  */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   bundle: [],
+  cli: [],
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit'],
-  'renderer/cli': ['renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
+  'renderer/cli': ['cli', 'renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
   'renderer/commands': [
     'renderer/cluster',
     'renderer/fleet',
@@ -34,7 +35,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/exit': [],
   'renderer/version': [],
   'applier/main': ['applier/commands', 'applier/program', 'applier/rollout'],
-  'applier/program': ['applier/commands', 'applier/rollout', 'applier/version'],
+  'applier/program': ['applier/commands', 'applier/rollout', 'applier/version', 'cli'],
   'applier/version': [],
   'applier/commands': [
     'applier/archive',
@@ -99,6 +100,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 /** Places whose functions only turn values into values: they see no disk, no process, no clock. */
 const pure: Readonly<Record<string, readonly string[]>> = {
   bundle: ['node:crypto', 'node:zlib', 'yaml'],
+  cli: ['commander'],
   'renderer/render': ['node:crypto', 'yaml'],
   'renderer/review': ['diff'],
   'renderer/fleet': [],
@@ -135,11 +137,11 @@ function resolveTarget(path: string, target: string): string {
 
 function placeOf(path: string): string {
   const [name, , ...rest] = path.split('/') as [string, string, ...string[]];
-  if (name === 'bundle') return 'bundle';
+  if (name === 'bundle' || name === 'cli') return name;
   return `${name}/${(rest[0] as string).replace(/\.ts$/, '')}`;
 }
 
-const isOurs = (place: string): boolean => /^(bundle|renderer|applier)(\/|$)/.test(place);
+const isOurs = (place: string): boolean => /^(bundle|cli|renderer|applier)(\/|$)/.test(place);
 const unique = (list: readonly Import[]): readonly Import[] => [
   ...new Map(list.map((item) => [JSON.stringify(item), item])).values(),
 ];

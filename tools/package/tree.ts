@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { constants, gzipSync } from 'node:zlib';
-import { completionScripts } from '../../packages/renderer/src/cli/completion.ts';
+import { completionScript, type Shell } from '../../packages/cli/src/index.ts';
+import { programNames } from '../bundle.ts';
 
 /** From the checkout → where it goes. Man pages are compressed on the way. */
 const files: Readonly<Record<string, string>> = {
@@ -36,11 +37,12 @@ export const licences = 'share/doc/sluice/THIRD-PARTY-LICENSES';
 /** Papers of the checkout that are at hand on a node without a network. */
 const papers = ['docs/runbooks', 'docs/threats.md', 'docs/problems.md'] as const;
 
-const completions = {
-  bash: 'usr/share/bash-completion/completions/sluice',
-  zsh: 'usr/share/zsh/vendor-completions/_sluice',
-  fish: 'usr/share/fish/vendor_completions.d/sluice.fish',
-} as const satisfies Record<keyof typeof completionScripts, string>;
+/** Where shells look for the completion of a program. */
+const completions: Readonly<Record<Shell, (name: string) => string>> = {
+  bash: (name) => `usr/share/bash-completion/completions/${name}`,
+  zsh: (name) => `usr/share/zsh/vendor-completions/_${name}`,
+  fish: (name) => `usr/share/fish/vendor_completions.d/${name}.fish`,
+};
 
 /**
  * Fills a folder with what both the Debian package and the archive install.
@@ -58,8 +60,8 @@ export function layOut(root: string, executables: string, tree: string): void {
   for (const path of papers.flatMap((paper) => filesBelow(root, paper)))
     put(tree, join('usr/share/doc/sluice', path.slice('docs/'.length)), readFileSync(join(root, path)));
   put(tree, 'usr/share/doc/sluice/bundle-format.md', readFileSync(join(root, 'packages/bundle/README.md')));
-  for (const [shell, to] of Object.entries(completions)) {
-    put(tree, to, Buffer.from(completionScripts[shell as keyof typeof completions]));
+  for (const shell of Object.keys(completions) as readonly Shell[]) {
+    for (const name of programNames) put(tree, completions[shell](name), Buffer.from(completionScript(name, shell)));
   }
 }
 

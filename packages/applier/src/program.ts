@@ -1,4 +1,6 @@
+import { examples, shellCommands } from '@sluice/cli';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { nodesIn } from './commands/names.ts';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import type { Decision } from './rollout/ports.ts';
 import { version, versionLine, versionReport } from './version.ts';
@@ -46,16 +48,8 @@ export function buildProgram(surroundings = nowhere): Command {
   undoing(program, surroundings);
   deciding(program, surroundings);
   vouching(program, surroundings);
+  shellCommands(program, { '--node': ([dir]) => nodesIn(dir) }, (text) => surroundings.terminal.out(text));
   return program;
-}
-
-/** Ends the help of a command with examples, and its usage errors with where the help is. */
-function examples(command: Command, lines: readonly string[], before?: string): Command {
-  const head = before === undefined ? '' : `\n${before}\n`;
-  const name = command.parent === null ? command.name() : `${command.parent.name()} ${command.name()}`;
-  return command
-    .showHelpAfterError(`    ${name} --help shows what there is`)
-    .addHelpText('after', `${head}\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
 }
 
 /** The options of every command: which node this is, and where its state is kept. */

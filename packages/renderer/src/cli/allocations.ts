@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import type { Command } from 'commander';
-import { examples, notEmpty, run, withInput } from './options.ts';
+import { notEmpty, run, withInput } from './options.ts';
 
 /** What Sluice gave to Services. */
 export function allocationsCommands(program: Command): void {

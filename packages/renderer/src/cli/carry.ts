@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { notEmpty, run } from './options.ts';
 
 /** From a release directory to wherever nodes are. */
 export function carryCommands(program: Command): void {

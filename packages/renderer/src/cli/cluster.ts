@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { collect, examples, notEmpty, run } from './options.ts';
+import { collect, notEmpty, run } from './options.ts';
 
 /** The options that say which cluster is read, as whom. */
 export function withCluster(command: Command): Command {

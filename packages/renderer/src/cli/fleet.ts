@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { notEmpty, run } from './options.ts';
 
 /** How a release goes out wave by wave, and what the nodes say of it. */
 export function fleetCommands(program: Command): void {

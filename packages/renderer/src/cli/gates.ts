@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { notEmpty, run } from './options.ts';
 
 /** What a pipeline asks before a change may go on. */
 export function gateCommands(program: Command): void {

@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { notEmpty, run } from './options.ts';
 
 /** What a bundle holds. */
 export function inspectCommands(program: Command): void {

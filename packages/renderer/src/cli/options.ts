@@ -1,18 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
 
-/** Ends the help of a command with examples, and its usage errors with where the help is. */
-export function examples(command: Command, lines: readonly string[], before?: string): Command {
-  const head = before === undefined ? '' : `\n${before}\n`;
-  return command
-    .showHelpAfterError(`    ${fullName(command)} --help shows what there is`)
-    .addHelpText('after', `${head}\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
-}
-
-/** `sluice allocations fix` */
-function fullName(command: Command): string {
-  return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;
-}
-
 /** The value of an option that must say something. */
 export function notEmpty(value: string): string {
   if (value === '') throw new InvalidArgumentError('It is empty.');

@@ -1,4 +1,7 @@
+import { examples, shellCommands } from '@sluice/cli';
 import { Command } from 'commander';
+import { print } from '../commands/progress.ts';
+import { bundleNames } from '../load/names.ts';
 import { version } from '../version.ts';
 import { allocationsCommands } from './allocations.ts';
 import { carryCommands } from './carry.ts';
@@ -6,11 +9,15 @@ import { clusterCommands } from './cluster.ts';
 import { fleetCommands } from './fleet.ts';
 import { inspectCommands } from './inspect.ts';
 import { gateCommands } from './gates.ts';
-import { examples } from './options.ts';
 import { releaseCommands } from './release.ts';
 import { renderCommands } from './render.ts';
 import { reviewCommands } from './review.ts';
-import { shellCommands } from './shell.ts';
+
+/** What completion asks a bundle directory. */
+const names = {
+  '--node': ([dir = 'rendered']: readonly string[]) => bundleNames.nodes(dir),
+  '--service': ([dir = 'rendered']: readonly string[]) => bundleNames.services(dir),
+};
 
 /**
  * Every command of `sluice` with its options and help, ready to parse. Each command's own code is loaded when it is called:
@@ -42,6 +49,6 @@ export function buildProgram(): Command {
   carryCommands(program);
   fleetCommands(program);
   allocationsCommands(program);
-  shellCommands(program);
+  shellCommands(program, names, print);
   return program;
 }

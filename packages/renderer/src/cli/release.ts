@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { examples, notEmpty, run } from './options.ts';
+import { notEmpty, run } from './options.ts';
 
 /** From a merged bundle to one that nodes take: what it is, and who vouches for it. */
 export function releaseCommands(program: Command): void {

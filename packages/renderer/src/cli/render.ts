@@ -1,6 +1,7 @@
+import { examples } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { withCluster } from './cluster.ts';
-import { examples, notEmpty, run, withInput } from './options.ts';
+import { notEmpty, run, withInput } from './options.ts';
 
 /** From manifests to a bundle, and what prepares it. */
 export function renderCommands(program: Command): void {

@@ -1,5 +1,6 @@
+import { examples } from '@sluice/cli';
 import { type Command, Option } from 'commander';
-import { collect, examples, notEmpty, run } from './options.ts';
+import { collect, notEmpty, run } from './options.ts';
 
 const format = (...choices: readonly string[]): Option =>
   new Option('-o, --output <FORMAT>', 'how to print').choices(choices).default('text');

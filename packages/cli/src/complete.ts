@@ -1,5 +1,7 @@
 import type { Argument, Command, Option } from 'commander';
-import type { BundleNames } from '../load/names.ts';
+
+/** Values that only the program knows: by the option (`--node`) or the argument (`GENERATION`) that takes them, given the operands before. */
+export type KnownNames = Readonly<Record<string, (operands: readonly string[]) => readonly string[]>>;
 
 /** What a word may become. */
 export interface Candidate {
@@ -19,7 +21,7 @@ export interface Candidates {
  * What the last of the words may become.
  * @param words all words after the program's name up to the cursor; the last one is what has been typed of it, perhaps nothing
  */
-export function complete(program: Command, words: readonly string[], names: BundleNames): Candidates {
+export function complete(program: Command, words: readonly string[], names: KnownNames): Candidates {
   const typed = words.at(-1) ?? '';
   const { command, operands, pending } = follow(program, words.slice(0, -1));
   const all = candidates(command, operands, pending, typed, names);
@@ -71,9 +73,10 @@ function candidates(
   operands: readonly string[],
   pending: Option | undefined,
   typed: string,
-  names: BundleNames,
+  names: KnownNames,
 ): Candidates {
-  if (pending !== undefined) return ofValue(pending, operands, names);
+  if (pending !== undefined)
+    return ofValue({ key: pending.long ?? '', shown: pending.flags, choices: pending.argChoices }, operands, names);
   if (typed.startsWith('-')) return ofOptions(command);
   const verbs = visible(command);
   if (verbs.length > 0 && operands.length === 0) {
@@ -81,7 +84,8 @@ function candidates(
   }
   const argument: Argument | undefined = command.registeredArguments[operands.length] ?? variadic(command);
   if (argument === undefined) return noWords;
-  return argument.argChoices === undefined ? files : plain(argument.argChoices);
+  const name = argument.name();
+  return ofValue({ key: name, shown: name, choices: argument.argChoices }, operands, names);
 }
 
 function variadic(command: Command): Argument | undefined {
@@ -101,13 +105,20 @@ function ofOptions(command: Command): Candidates {
   return { words, files: false };
 }
 
-/** What an option's value is, by the name that the help gives it: `--node <NAME>`, `--service <NS/NAME>`. */
-function ofValue(option: Option, operands: readonly string[], names: BundleNames): Candidates {
-  if (option.argChoices !== undefined) return plain(option.argChoices);
-  const dir = operands[0] ?? 'rendered';
-  if (option.long === '--node') return plain(names.nodes(dir));
-  if (option.long === '--service') return plain(names.services(dir));
-  return /FILE|DIR|SNAPSHOT/.test(option.flags) ? files : noWords;
+/** The place of a value: behind an option, or among the arguments. */
+interface Slot {
+  /** As in `KnownNames`. */
+  readonly key: string;
+  /** The name that the help gives the value: `--config <FILE>`, `GENERATION`. */
+  readonly shown: string;
+  readonly choices: readonly string[] | undefined;
+}
+
+function ofValue({ key, shown, choices }: Slot, operands: readonly string[], names: KnownNames): Candidates {
+  if (choices !== undefined) return plain(choices);
+  const known = Object.hasOwn(names, key) ? names[key] : undefined;
+  if (known !== undefined) return plain(known(operands));
+  return /FILE|DIR|SNAPSHOT|OLD|NEW/.test(shown) ? files : noWords;
 }
 
 function plain(values: readonly string[]): Candidates {

@@ -1,15 +1,15 @@
-/** The shells that `sluice completion` knows. */
+/** The shells that can be told how to complete. */
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
 /** After the candidates: the shell is to complete names of files. No candidate begins with a colon. */
 export const filesMark = ':files';
 
-// The scripts are thin: each asks `sluice complete` with the words so far and gets lines `value<TAB>description`. So all
+// The scripts are thin: each asks `PROGRAM complete` with the words so far and gets lines `value<TAB>description`. So all
 // shells know the same things, and a script once installed knows the commands of later versions.
 
-const bash = `# bash completion for sluice
-_sluice() {
+const bash = (name: string): string => `# bash completion for ${name}
+_${name}() {
   local line
   COMPREPLY=()
   while IFS= read -r line; do
@@ -20,11 +20,11 @@ _sluice() {
     fi
   done < <("\${COMP_WORDS[0]}" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
-complete -F _sluice sluice
+complete -F _${name} ${name}
 `;
 
-const zsh = `#compdef sluice
-_sluice() {
+const zsh = (name: string): string => `#compdef ${name}
+_${name}() {
   local line
   local -a found shown
   for line in "\${(@f)$("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
@@ -37,15 +37,15 @@ _sluice() {
   done
   (( \${#found} )) && compadd -l -d shown -a found
 }
-if [[ \${funcstack[1]} == _sluice ]]; then
-  _sluice "$@"
+if [[ \${funcstack[1]} == _${name} ]]; then
+  _${name} "$@"
 else
-  compdef _sluice sluice
+  compdef _${name} ${name}
 fi
 `;
 
-const fish = `# fish completion for sluice
-function __sluice_complete
+const fish = (name: string): string => `# fish completion for ${name}
+function __${name}_complete
     set -l words (commandline -opc) (commandline -ct)
     for line in ($words[1] complete -- $words[2..-1] 2>/dev/null)
         if test "$line" = '${filesMark}'
@@ -55,8 +55,12 @@ function __sluice_complete
         end
     end
 end
-complete -c sluice -f -a '(__sluice_complete)'
+complete -c ${name} -f -a '(__${name}_complete)'
 `;
 
-/** The script that a shell reads to complete the words of `sluice`. */
-export const completionScripts: Readonly<Record<Shell, string>> = { bash, zsh, fish };
+const scripts: Readonly<Record<Shell, (name: string) => string>> = { bash, zsh, fish };
+
+/** The script that a shell reads to complete the words of a program. @param name of the program: letters alone */
+export function completionScript(name: string, shell: Shell): string {
+  return scripts[shell](name);
+}

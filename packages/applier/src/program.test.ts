@@ -1,0 +1,32 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { buildProgram, type Surroundings } from './program.ts';
+
+/** What `sluiced complete` prints for the words so far. */
+async function completed(...words: readonly string[]): Promise<readonly string[]> {
+  let out = '';
+  const terminal: Surroundings['terminal'] = { out: (text) => (out += text), err() {} };
+  const surroundings = { terminal, finish: async () => {}, runDaemon: async () => 0 };
+  await buildProgram(surroundings).parseAsync(['complete', '--', ...words], { from: 'user' });
+  return out.split('\n').slice(0, -1);
+}
+
+test.each([
+  ['a verb, with what it does', ['roll'], ['rollback\tput an earlier generation back']],
+  ['an option', ['apply', '--dry'], ['--dry-run\tshow what would be done; exit code 1 when something would']],
+  ['a choice', ['preflight', '--signatures', ''], ['required', 'none']],
+  ['a file, for an archive', ['import', ''], [':files']],
+  ['nothing, for a number of seconds', ['extend', ''], []],
+] as const)('completion of sluiced knows %s', async (_title, words, lines) => {
+  expect(await completed(...words)).toEqual(lines);
+});
+
+test('completion of sluiced knows the nodes of the bundle that was named before', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'sluiced-nodes-'));
+  onTestFinished(() => rmSync(dir, { recursive: true }));
+  for (const node of ['node-b', 'node-a']) mkdirSync(join(dir, 'nodes', node), { recursive: true });
+  expect(await completed('apply', dir, '--node', '')).toEqual(['node-a', 'node-b']);
+  expect(await completed('apply', join(dir, 'nowhere'), '--node', '')).toEqual([]);
+});

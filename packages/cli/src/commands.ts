@@ -1,0 +1,35 @@
+import { Argument, type Command } from 'commander';
+import { type Candidates, complete, type KnownNames } from './complete.ts';
+import { examples } from './help.ts';
+import { completionScript, filesMark, type Shell, shells } from './scripts.ts';
+
+/**
+ * Adds to a program what makes a shell know it: `completion`, which prints the script of a shell, and `complete`, which the scripts ask.
+ * @param names where the values of options come from that only the program can know
+ * @param print writes to standard output
+ */
+export function shellCommands(program: Command, names: KnownNames, print: (text: string) => void): void {
+  const name = program.name();
+  examples(program.command('completion'), [
+    `source <(${name} completion bash)${' '.repeat(40)}# in ~/.bashrc`,
+    `${name} completion zsh > "\${fpath[1]}/_${name}"`,
+    `${name} completion fish > ~/.config/fish/completions/${name}.fish`,
+  ])
+    .summary('print the completion script of a shell')
+    .description(
+      'Prints the script with which a shell completes commands, options, files, and names that the program knows.',
+    )
+    .addArgument(new Argument('<SHELL>', 'the shell').choices(shells))
+    .action((shell: Shell) => print(completionScript(name, shell)));
+
+  program
+    .command('complete', { hidden: true })
+    .argument('[WORD...]', 'the words so far')
+    .action((words: readonly string[]) => print(linesOf(complete(program, words, names))));
+}
+
+/** One candidate a line, as the scripts read them. */
+function linesOf({ words, files }: Candidates): string {
+  const lines = words.map(({ value, description }) => (description === '' ? value : `${value}\t${description}`));
+  return [...lines, ...(files ? [filesMark] : [])].map((line) => `${line}\n`).join('');
+}
