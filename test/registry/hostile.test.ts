@@ -316,6 +316,75 @@ test('what passes is waited for: a registry that is busy for a moment', async ()
   expect(await push(registry)).toMatchObject({ status: 0 });
 });
 
+describe('an upload that breaks off is begun anew', () => {
+  type Meddling = (request: IncomingMessage, response: ServerResponse) => void;
+  test.each<[title: string, meddle: Meddling]>([
+    ['when the connection ends', (request) => void request.socket.destroy()],
+    ['when the registry is busy', (_request, response) => void response.writeHead(503).end()],
+    ['when the registry has lost it', (_request, response) => void response.writeHead(404).end()],
+  ])('%s', async (_title, meddle) => {
+    let broken = 0;
+    const registry = await start({
+      instead: (request, response) => {
+        if (request.method !== 'PUT' || !request.url?.includes('/blobs/') || broken++ > 0) return false;
+        meddle(request, response);
+        return true;
+      },
+    });
+    const { status, stdout } = await push(registry);
+    expect(status).toBe(0);
+    expect(registry.seen.filter((line) => line.startsWith('POST'))).toHaveLength(registry.blobs.size + 1);
+    expect(await pull(stdout)).toMatchObject({ status: 0 });
+    expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
+  });
+
+  test('also when it cannot be opened at first', async () => {
+    let busy = 1;
+    const registry = await start({
+      instead: ({ method }, response) => method === 'POST' && busy-- > 0 && (response.writeHead(503).end(), true),
+    });
+    expect(await push(registry)).toMatchObject({ status: 0 });
+  });
+
+  test('but not sent twice when it had arrived and only the answer was lost', async () => {
+    let lost = 0;
+    const registry = await start({
+      instead: (request, response) => {
+        if (request.method === 'PUT' && request.url?.includes('/blobs/') && lost++ === 0)
+          response.end = () => (request.socket.destroy(), response);
+        return false;
+      },
+    });
+    expect(await push(registry)).toMatchObject({ status: 0 });
+    expect(registry.seen.filter((line) => line.startsWith('HEAD'))).toHaveLength(registry.blobs.size + 1);
+    expect(lost).toBe(registry.blobs.size);
+  });
+
+  test('and given up after three attempts, with words', async () => {
+    const registry = await start({
+      instead: ({ method }, response) => method === 'PUT' && (response.writeHead(500).end(), true),
+    });
+    expect(await push(registry)).toMatchObject({ status: 2, stderr: expect.stringContaining('answered 500') });
+    expect(registry.seen.filter((line) => line.startsWith('PUT'))).toHaveLength(3);
+  });
+});
+
+test('a refresh token is sent once, also to an address that fails: it may be good for one use', async () => {
+  let asked = 0;
+  const registry = await start({
+    instead: (request, response) => {
+      if (request.url?.startsWith('/token')) {
+        asked++;
+        response.writeHead(503).end();
+      } else challenge(response, `Bearer realm="http://${request.headers.host}/token"`);
+      return true;
+    },
+  });
+  writeFileSync(at('docker/config.json'), JSON.stringify({ auths: { [registry.host]: { identitytoken: 'r3fresh' } } }));
+  expect(await push(registry)).toMatchObject({ status: 2, stderr: expect.stringContaining('answered 503') });
+  expect(asked).toBe(1);
+});
+
 test('words of a registry cannot move the cursor', async () => {
   const said = '{"errors":[{"message":"\u001b[2Jgone"}]}';
   const registry = await start({ instead: (_request, response) => (response.writeHead(403).end(said), true) });

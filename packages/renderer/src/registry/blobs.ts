@@ -1,27 +1,55 @@
 import { fileDigest } from '@sluice/bundle';
 import { type Descriptor, mediaTypes } from './artifact.ts';
 import type { RegistryClient } from './client.ts';
-import { unlikely } from './failure.ts';
+import { backOff, mayPass, RegistryFailure, unlikely } from './failure.ts';
 import { registryLimits } from './limits.ts';
 
 const answerBytesMax = registryLimits.tokenBytesMax;
 
-/** Sends a blob, unless the registry has it. @returns whether it was sent */
+/**
+ * Sends a blob, unless the registry has it. An upload that breaks off is begun anew: nothing tells how much of it arrived, and what the
+ * registry has taken whole after all is found by its digest.
+ * @returns whether it was sent
+ */
 export async function pushBlob(client: RegistryClient, { digest }: Descriptor, bytes: Uint8Array): Promise<boolean> {
-  const there = await client.ask(
-    `look for ${digest}`,
-    client.at(`blobs/${digest}`),
-    { method: 'HEAD', bytesMax: answerBytesMax },
-    [200, 404],
-  );
-  if (there.status === 200) return false;
+  if (await hasBlob(client, digest)) return false;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await upload(client, digest, bytes);
+      return true;
+    } catch (error) {
+      if (attempt === registryLimits.attemptsMax || !isBrokenOff(error)) throw error;
+    }
+    await backOff(attempt);
+    if (await hasBlob(client, digest)) return true;
+  }
+}
+
+async function hasBlob(client: RegistryClient, digest: string): Promise<boolean> {
+  const question = { method: 'HEAD', bytesMax: answerBytesMax } as const;
+  const { status } = await client.ask(`look for ${digest}`, client.at(`blobs/${digest}`), question, [200, 404]);
+  return status === 200;
+}
+
+/** One upload in one piece. That it is opened twice does no harm: a registry forgets uploads that nobody ends. */
+async function upload(client: RegistryClient, digest: string, bytes: Uint8Array): Promise<void> {
   const start = client.at('blobs/uploads/');
-  const opened = await client.ask(`send ${digest}`, start, { method: 'POST', bytesMax: answerBytesMax }, [202]);
+  const open = { method: 'POST', mayRepeat: true, bytesMax: answerBytesMax } as const;
+  const opened = await client.ask(`send ${digest}`, start, open, [202]);
   const place = client.next(opened.headers.location ?? '', start);
   place.searchParams.set('digest', digest);
   const headers = { 'content-type': 'application/octet-stream' };
-  await client.ask(`send ${digest}`, place, { method: 'PUT', headers, body: bytes, bytesMax: answerBytesMax }, [201]);
-  return true;
+  const send = { method: 'PUT', mayRepeat: false, headers, body: bytes, bytesMax: answerBytesMax } as const;
+  await client.ask(`send ${digest}`, place, send, [201]);
+}
+
+/** The network, the registry, or the upload is gone: distribution-spec 1.1, "Pushing a blob", answers 404 or 416 for the last. */
+function isBrokenOff(error: unknown): boolean {
+  if (!(error instanceof RegistryFailure)) return false;
+  const { status, problem } = error;
+  return status === undefined
+    ? problem.code === 'REGISTRY_UNREACHABLE'
+    : mayPass(status) || [404, 416].includes(status);
 }
 
 /**

@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Answer, Question } from './exchange.ts';
 import { exchange } from './exchange.ts';
 import { Authority } from './authority.ts';
-import { RegistryFailure } from './failure.ts';
+import { backOff, mayPass, RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
 
@@ -77,17 +76,17 @@ export class RegistryClient {
     );
   }
 
-  /** Again after what may pass, where asking twice does no harm. */
+  /** Again after what may pass, where sending twice does no harm. */
   async #send(url: URL, question: Question): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
-      const isLast = attempt === registryLimits.attemptsMax || question.method === 'POST';
+      const isLast = attempt === registryLimits.attemptsMax || !(question.mayRepeat ?? question.method !== 'POST');
       try {
         const answer = await exchange(url, question);
-        if (isLast || (answer.status !== 429 && answer.status < 500)) return answer;
+        if (isLast || !mayPass(answer.status)) return answer;
       } catch (error) {
         if (isLast) throw unreachable(url, error as Error);
       }
-      await sleep(registryLimits.backoffMs * 2 ** (attempt - 1));
+      await backOff(attempt);
     }
   }
 }
@@ -107,7 +106,7 @@ function refused(what: string, { registry }: Reference, { status, body }: Answer
     : status === 404
       ? 'Check the repository, the tag and the digest'
       : 'Read what the registry says, and its log';
-  return new RegistryFailure(isAccess ? 'REGISTRY_ACCESS' : 'REGISTRY_INVALID', `Cannot ${what}: ${why}`, hint);
+  return new RegistryFailure(isAccess ? 'REGISTRY_ACCESS' : 'REGISTRY_INVALID', `Cannot ${what}: ${why}`, hint, status);
 }
 
 /** The first words of the registry's own error, without anything that moves a cursor. */

@@ -8,6 +8,8 @@ export interface Question {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | string;
+  /** Whether it may be sent again when it fails; left out: unless its method is POST. */
+  readonly mayRepeat?: boolean;
   /** Of the answer; one that is longer is cut off and an error. */
   readonly bytesMax: number;
 }
