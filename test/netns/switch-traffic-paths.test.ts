@@ -6,39 +6,58 @@ import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /**
- * Clients on the node (OUTPUT) and behind it (PREROUTING), of TCP and UDP, with new connections all the time and one that stays: releases
- * go in and are taken back around them, and none is lost, misled or left without NAT.
+ * Clients on the node (OUTPUT), behind it (PREROUTING) and in a pod that reaches itself through its own Services (hairpin), of TCP and
+ * UDP, IPv4 and IPv6, with new connections all the time and one that stays: releases go in and are taken back around them, and none is
+ * lost, misled or left without NAT.
  */
 
 const rounds = process.env['SLUICE_SOAK'] ? 250 : 12;
 
-/** Endpoint n has 10.244.0.(n + 1). Services have 10.96.0.11 and so on, in the order of the bundle. */
-const wanted = {
-  '10.96.0.11': ['10.244.0.2', '10.244.0.3'],
-  '10.96.0.12': ['10.244.0.4'],
-  '10.96.0.13': ['10.244.0.5'],
-};
+const endsOf = (n: number): readonly string[] => [`10.244.0.${n + 1}`, `fd00:10::${n.toString(16)}`];
+/** Of a Service by its place in the bundle. */
+const vipsOf = (index: number): readonly string[] => [`10.96.0.${index + 11}`, `fd00:96::${(index + 10).toString(16)}`];
 
-/** Every endpoint says which address it was reached at, by HTTP, by UDP, and to whoever stays connected. */
-const servers = (ready: string): string => `
-  let missing = 8;
+/** Two endpoints that are replaced at once are a release. The pod is the only endpoint of its two Services. */
+const [first, second, cart, dns, pod] = [[1, 11], [2, 12], [3], [4], [100]] as const;
+const names = ['shop/web', 'shop/cart', 'shop/dns', 'shop/self', 'shop/sip'] as const;
+const endpoints = [[...first, ...second], cart, dns, pod, pod];
+const ofUdp = [2, 4];
+const addresses = [...first, ...second, ...cart, ...dns].flatMap(endsOf);
+
+/** What is asked for from a place, and who may answer. */
+const wantedBy = (services: readonly number[]): Readonly<Record<string, readonly string[]>> =>
+  Object.fromEntries(
+    services.flatMap((index) =>
+      vipsOf(index).map((vip, family) => [vip, (endpoints[index] ?? []).map((n) => endsOf(n)[family] ?? '')]),
+    ),
+  );
+/** The place, the Services that it asks for, and the one that it stays connected to. */
+const places = [
+  { place: 'on', asks: [0, 1, 2], stays: 1 },
+  { place: 'behind', asks: [0, 1, 2], stays: 1 },
+  { place: 'inside', asks: [3, 4], stays: 3 },
+] as const;
+
+/** Every endpoint says which address it was reached at, by TCP, by UDP, and to whoever stays connected. */
+const servers = (ready: string, at: readonly string[]): string => `
+  let missing = ${2 * at.length};
   const count = () => { if (--missing === 0) require('node:fs').writeFileSync('${ready}', ''); };
   const { createServer } = require('node:net');
   const { createSocket } = require('node:dgram');
-  for (const address of ['10.244.0.2', '10.244.0.3', '10.244.0.4', '10.244.0.5']) {
+  for (const address of ${JSON.stringify(at)}) {
     createServer((socket) => { socket.on('error', () => {}); socket.on('data', () => socket.write(address + '\\n')); }).listen(8080, address, count);
-    const udp = createSocket('udp4');
+    const udp = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     udp.bind(8080, address, count);
     udp.on('message', (_, from) => udp.send(address, from.port, from.address));
   }
 `;
 
 /** Writes down what each kind of client met, by what it asked for. */
-const clients = (file: string): string => `
+const clients = (file: string, { asks, stays }: (typeof places)[number]): string => `
   const { connect } = require('node:net');
   const { createSocket } = require('node:dgram');
   const { writeFileSync, renameSync } = require('node:fs');
-  const wanted = ${JSON.stringify(wanted)};
+  const wanted = ${JSON.stringify(wantedBy(asks))};
   const met = {};
   const note = (kind, vip, what) => {
     const seen = wanted[vip].includes(what) ? 'served' : what;
@@ -55,7 +74,7 @@ const clients = (file: string): string => `
     socket.on('error', (error) => end(error.code));
   };
   const udp = (vip) => {
-    const socket = createSocket('udp4');
+    const socket = createSocket(vip.includes(':') ? 'udp6' : 'udp4');
     let done = false;
     const end = (what) => { if (done) return; done = true; clearTimeout(timer); note('udp', vip, what); socket.close(); setTimeout(udp, 3, vip); };
     const timer = setTimeout(end, 3000, 'no answer');
@@ -78,66 +97,121 @@ const clients = (file: string): string => `
     socket.on('error', (error) => note('long', vip, error.code));
     socket.on('close', () => note('long', vip, 'closed'));
   };
-  for (const vip of ['10.96.0.11', '10.96.0.12']) tcp(vip);
-  udp('10.96.0.13');
-  stay('10.96.0.12');
+  for (const vip of ${JSON.stringify(asks.filter((one) => !ofUdp.includes(one)).flatMap(vipsOf))}) tcp(vip);
+  for (const vip of ${JSON.stringify(asks.filter((one) => ofUdp.includes(one)).flatMap(vipsOf))}) udp(vip);
+  for (const vip of ${JSON.stringify(vipsOf(stays))}) stay(vip);
   setInterval(() => { writeFileSync('${file}.tmp', JSON.stringify(met)); renameSync('${file}.tmp', '${file}'); }, 100);
 `;
 
 let node: SluicedNode;
 const outside = (): string => `${node.name}-c`;
+const inside = (): string => `${node.name}-p`;
+let running: Promise<unknown>[] = [];
+const stop = new Set<() => void>();
 beforeEach(needKernel);
 beforeEach(async () => {
   node = await SluicedNode.make();
 });
 afterEach(async () => {
-  await execa('ip', ['netns', 'delete', outside()], { reject: false });
+  for (const kill of stop) kill();
+  stop.clear();
+  await Promise.all(running);
+  running = [];
+  for (const name of [outside(), inside()]) await execa('ip', ['netns', 'delete', name], { reject: false });
   await node.remove();
 });
 
-/** The Services of TCP, one of UDP, and with `bad` one more, which a probe does not like. */
+/** The Services, with `bad` one more, which a probe does not like. An endpoint that asks for itself is masqueraded, as kube-proxy does. */
 function put(web: readonly number[], bad?: number): void {
+  const ends = [web, cart, dns, pod, pod];
+  const services = Object.fromEntries(names.map((name, index) => [name, ends[index] ?? []]));
   const more = bad === undefined ? {} : { 'shop/zz': [bad] };
-  const files = sampleBundle({ services: { 'shop/web': web, 'shop/cart': [3], 'shop/dns': [4], ...more } });
-  const isUdp = (path: string): boolean => path.includes('/dns.');
-  const texts = [...files].map(([path, text]) =>
-    isUdp(path) ? ([path, text.replaceAll('-m tcp -p tcp', '-m udp -p udp')] as const) : ([path, text] as const),
-  );
+  const files = sampleBundle({ services: { ...services, ...more }, families: ['ipv4', 'ipv6'] });
+  const isUdp = (path: string): boolean => ofUdp.some((index) => path.includes(`${names[index]}.`));
+  const texts = [...files].map(([path, text]) => {
+    const masqueraded = text.replaceAll(
+      /^-A (KUBE-SEP-\S+) .*--to-destination \[?([0-9a-f.:]+?)\]?:8080$/gm,
+      '-A $1 -s $2 -j KUBE-MARK-MASQ\n$&',
+    );
+    return [path, isUdp(path) ? masqueraded.replaceAll('-m tcp -p tcp', '-m udp -p udp') : masqueraded] as const;
+  });
   rmSync(`${node.directory}/rendered`, { recursive: true, force: true });
   writeBundle(`${node.directory}/rendered`, new Map(texts));
 }
 
-/** The node with its endpoints, and a network behind it whose packets come in by PREROUTING. */
+/** The node with its endpoints, a network behind it whose packets come in by PREROUTING, and a pod on it. */
 async function build(): Promise<void> {
-  const inside = [
-    ...[2, 3, 4, 5].map((last) => `ip addr add 10.244.0.${last}/32 dev lo`),
-    'ip route add 10.96.0.0/12 dev lo',
-    'sysctl -qw net.ipv4.ip_forward=1',
-    'ip addr add 192.0.2.1/24 dev veth0',
-    'ip link set veth0 up',
-  ];
-  await execa('ip', ['netns', 'add', outside()]);
-  await execa('ip', [
-    '-n',
-    node.name,
-    'link',
-    'add',
-    'veth0',
-    'type',
-    'veth',
-    'peer',
-    'name',
-    'veth1',
-    'netns',
-    outside(),
+  const ip = async (where: string, commands: readonly string[]): Promise<void> => {
+    for (const command of commands) await execa('ip', ['-n', where, ...command.split(' ')]);
+  };
+  for (const [name, end] of [
+    [outside(), 'veth0'],
+    [inside(), 'veth2'],
+  ] as const) {
+    await execa('ip', ['netns', 'add', name]);
+    await ip(name, ['link set lo up']);
+    await ip(node.name, [`link add ${end} type veth peer name eth0 netns ${name}`, `link set ${end} up`]);
+  }
+  const isSix = (address: string): boolean => address.includes(':');
+  await ip(node.name, [
+    ...addresses.map((one) => `addr add ${one}/${isSix(one) ? '128 dev lo nodad' : '32 dev lo'}`),
+    'route add 10.96.0.0/12 dev lo',
+    'addr add fd00:1::1/64 dev lo nodad',
+    '-6 route add fd00:96::/112 dev lo',
+    'addr add 192.0.2.1/24 dev veth0',
+    'addr add fd00:2::1/64 dev veth0 nodad',
+    'addr add 192.0.3.1/24 dev veth2',
+    'addr add fd00:3::1/64 dev veth2 nodad',
+    ...endsOf(pod[0]).map((one, family) => `route add ${one} via ${['192.0.3.2', 'fd00:3::2'][family]}`),
   ]);
-  await node.tool(['sh', '-c', inside.join(' && ')]);
-  const behind = ['addr add 192.0.2.2/24 dev veth1', 'link set veth1 up', 'route add 10.0.0.0/8 via 192.0.2.1'];
-  for (const command of behind) await execa('ip', ['-n', outside(), ...command.split(' ')]);
+  await node.tool(['sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1']);
+  await ip(outside(), [
+    'addr add 192.0.2.2/24 dev eth0',
+    'addr add fd00:2::2/64 dev eth0 nodad',
+    'link set eth0 up',
+    'route add 10.0.0.0/8 via 192.0.2.1',
+    '-6 route add fd00:96::/112 via fd00:2::1',
+  ]);
+  await ip(inside(), [
+    'addr add 192.0.3.2/24 dev eth0',
+    'addr add fd00:3::2/64 dev eth0 nodad',
+    ...endsOf(pod[0]).map((one) => `addr add ${one}/${isSix(one) ? '128 dev eth0 nodad' : '32 dev eth0'}`),
+    'link set eth0 up',
+    ...endsOf(pod[0]).map(
+      (one, family) =>
+        `${family === 1 ? '-6 ' : ''}route add default via ${['192.0.3.1', 'fd00:3::1'][family]} src ${one}`,
+    ),
+  ]);
 }
 
-const met = (where: string): Record<string, Record<string, number>> =>
-  JSON.parse(readFileSync(`${node.directory}/${where}`, 'utf8')) as Record<string, Record<string, number>>;
+/** Starts a program in one of the three namespaces. */
+function start(where: string, file: string, text: string): void {
+  writeFileSync(file, text);
+  if (where === node.name) {
+    node.startProgram([process.execPath, file]);
+    return;
+  }
+  const child = execa('ip', ['netns', 'exec', where, process.execPath, file], { reject: false });
+  stop.add(() => child.kill('SIGKILL'));
+  running.push(child);
+}
+
+const met = (where: string): Record<string, Record<string, number>> => {
+  try {
+    return JSON.parse(readFileSync(`${node.directory}/${where}.json`, 'utf8')) as Record<
+      string,
+      Record<string, number>
+    >;
+  } catch {
+    return {};
+  }
+};
+const described = { on: 'on the node', behind: 'behind it', inside: 'in a pod that asks for itself' } as const;
+/** Each kind of client of a place: `tcp 10.96.0.11`. */
+const kindsOf = ({ asks, stays }: (typeof places)[number]): readonly string[] => [
+  ...asks.flatMap((index) => vipsOf(index).map((vip) => `${ofUdp.includes(index) ? 'udp' : 'tcp'} ${vip}`)),
+  ...vipsOf(stays).map((vip) => `long ${vip}`),
+];
 
 describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
@@ -148,49 +222,34 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_0
     const save = `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`;
     node.writeConfig(
       backend,
-      `probes: [{name: bad, exec: [/bin/sh, -c, "! ${save} | grep -q 10.96.0.14"], attempts: 1}]\n`,
+      `probes: [{name: bad, exec: [/bin/sh, -c, "! ${save} | grep -q 10.96.0.16"], attempts: 1}]\n`,
     );
-    put([1]);
+    put(first);
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    writeFileSync(`${directory}/servers.cjs`, servers(`${directory}/ready`));
-    node.startProgram([process.execPath, `${directory}/servers.cjs`]);
-    await until('the endpoints listen', async () => existsSync(`${directory}/ready`));
-    for (const where of ['on', 'behind'])
-      writeFileSync(`${directory}/${where}.cjs`, clients(`${directory}/${where}.json`));
-    node.startProgram([process.execPath, `${directory}/on.cjs`]);
-    const behind = execa('ip', ['netns', 'exec', outside(), process.execPath, `${directory}/behind.cjs`], {
-      reject: false,
-    });
-    const kinds = ['long 10.96.0.12', 'tcp 10.96.0.11', 'tcp 10.96.0.12', 'udp 10.96.0.13'];
-    try {
-      for (const where of ['on.json', 'behind.json']) {
-        await until(`clients are served ${where}`, async () => {
-          try {
-            return kinds.every((kind) => met(where)[kind]);
-          } catch {
-            return false;
-          }
-        });
-      }
-      for (let round = 0; round < rounds; round++) {
-        put(round % 2 === 0 ? [2] : [1]);
-        expect(await node.apply()).toMatchObject({ exitCode: 0 });
-        put(round % 2 === 0 ? [2] : [1], 10 + (round % 200));
-        expect(await node.apply()).toMatchObject({ exitCode: 4 });
-      }
-      for (const where of ['on.json', 'behind.json']) {
-        const seen = met(where);
-        expect(Object.fromEntries(kinds.map((kind) => [kind, Object.keys(seen[kind] ?? {})]))).toEqual(
-          Object.fromEntries(kinds.map((kind) => [kind, ['served']])),
-        );
-        const total = Object.values(seen).reduce((sum, { served = 0 }) => sum + served, 0);
-        console.log(
-          `${backend}, clients ${where.replace('.json', '')} the node: ${total} answers over ${2 * rounds} releases`,
-        );
-      }
-    } finally {
-      behind.kill('SIGKILL');
-      await behind;
+    start(node.name, `${directory}/servers.cjs`, servers(`${directory}/ready`, addresses));
+    start(inside(), `${directory}/pod.cjs`, servers(`${directory}/ready-pod`, endsOf(pod[0])));
+    for (const ready of ['ready', 'ready-pod'])
+      await until('the endpoints listen', async () => existsSync(`${directory}/${ready}`));
+    const spaceOf = { on: node.name, behind: outside(), inside: inside() };
+    for (const one of places)
+      start(spaceOf[one.place], `${directory}/${one.place}.cjs`, clients(`${directory}/${one.place}.json`, one));
+    for (const one of places) {
+      await until(`clients are served ${one.place}`, async () => kindsOf(one).every((kind) => met(one.place)[kind]));
+    }
+    for (let round = 0; round < rounds; round++) {
+      const web = round % 2 === 0 ? second : first;
+      put(web);
+      expect(await node.apply()).toMatchObject({ exitCode: 0 });
+      put(web, 200 + (round % 40));
+      expect(await node.apply()).toMatchObject({ exitCode: 4 });
+    }
+    for (const one of places) {
+      const seen = met(one.place);
+      expect(Object.fromEntries(kindsOf(one).map((kind) => [kind, Object.keys(seen[kind] ?? {})]))).toEqual(
+        Object.fromEntries(kindsOf(one).map((kind) => [kind, ['served']])),
+      );
+      const total = Object.values(seen).reduce((sum, { served = 0 }) => sum + served, 0);
+      console.log(`${backend}, clients ${described[one.place]}: ${total} answers over ${2 * rounds} releases`);
     }
   });
 });
