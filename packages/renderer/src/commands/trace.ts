@@ -2,10 +2,11 @@ import { type Family, parseAddress, type Packet, type Problem, type TransportPro
 import { printProblems } from '../emit/problems.ts';
 import { printTrace } from '../emit/review/trace.ts';
 import { exitCodes } from '../exit.ts';
+import { openTree } from '../load/tree.ts';
 import type { Layout } from '../review/layout.ts';
 import { traceOnNode } from '../review/trace-node.ts';
 import { bundleAt } from './bundle-at.ts';
-import { Stopped } from './failure.ts';
+import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 
 export interface TraceOptions {
@@ -26,13 +27,14 @@ export function traceCommand(dir: string, options: TraceOptions): number {
   }
   progress(`reading ${dir}`);
   const from = isOwn ? 'node' : parseAddress(options.from)!.text;
-  const traced = traceOnNode(bundleAt(dir), {
+  const question = {
     ...to,
     node: options.node,
     from,
     layout: options.layout,
     ...(options.in === undefined ? {} : { in: options.in }),
-  });
+  };
+  const traced = reading(dir, () => traceOnNode(bundleAt(dir, openTree), question));
   if (!('ways' in traced)) {
     say(printProblems(traced));
     return exitCodes.problem;

@@ -9,7 +9,7 @@ import {
   type Problem,
   readPath,
 } from '@sluice/bundle';
-import { readTree } from './tree.ts';
+import { type openTree, readTree } from './tree.ts';
 
 /** Where Debian and every other distribution has it; PATH is not asked. */
 const git = '/usr/bin/git';
@@ -19,12 +19,13 @@ const timeoutMs = 60_000;
  * A bundle from a directory (`rendered`) or from a Git revision of one (`main:rendered`, read from the object store: no work
  * tree is touched).
  * @param spec a directory that is there is taken for one, whatever its name
+ * @param readDirectory `openTree` where a directory's files are read when they are asked for
  * @returns path → text, or why it is no bundle (`BUNDLE_INVALID`, `INPUT_UNREADABLE`)
  */
-export function readBundle(spec: string): BundleFiles | Problem {
+export function readBundle(spec: string, readDirectory: typeof openTree = readTree): BundleFiles | Problem {
   const colon = spec.indexOf(':');
   if (colon <= 0 || existsSync(spec))
-    return existsSync(spec) ? readTree(spec) : unreadable(spec, 'there is no such directory');
+    return existsSync(spec) ? readDirectory(spec) : unreadable(spec, 'there is no such directory');
   const revision = spec.slice(0, colon);
   // A revision that starts with a dash would be an option.
   if (!/^[A-Za-z0-9_@][\w./~^@{}+-]*$/.test(revision)) return unreadable(spec, `${revision} is no name of a revision`);

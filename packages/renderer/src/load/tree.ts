@@ -8,11 +8,58 @@ import { type BundleFiles, clusterFile, compareText, isOutsideTree, type Problem
  * @returns path → text, or `BUNDLE_INVALID` when the directory is no bundle or holds what no bundle has
  */
 export function readTree(dir: string, wanted: (path: string) => boolean = () => true): BundleFiles | Problem {
+  const paths = listBundle(dir);
+  if (!Array.isArray(paths)) return paths as Problem;
+  return new Map(paths.filter(wanted).map((path) => [path, readText(dir, path) ?? '']));
+}
+
+/**
+ * The same files, each read whenever it is asked for and not kept: for a question that needs a few of 10,000 for longer than a look,
+ * where keeping all costs more than reading some twice.
+ * @returns path → text, or `BUNDLE_INVALID` as `readTree` does
+ */
+export function openTree(dir: string): BundleFiles | Problem {
+  const paths = listBundle(dir);
+  return Array.isArray(paths) ? new OpenTree(dir, paths) : (paths as Problem);
+}
+
+class OpenTree extends Map<string, string> {
+  readonly #dir: string;
+
+  constructor(dir: string, paths: readonly string[]) {
+    super();
+    this.#dir = dir;
+    for (const path of paths) this.set(path, '');
+  }
+
+  override get(path: string): string | undefined {
+    return this.has(path) ? (readText(this.#dir, path) ?? '') : undefined;
+  }
+
+  override *entries(): MapIterator<[string, string]> {
+    for (const path of this.keys()) yield [path, readText(this.#dir, path) ?? ''];
+  }
+
+  override [Symbol.iterator](): MapIterator<[string, string]> {
+    return this.entries();
+  }
+
+  override *values(): MapIterator<string> {
+    for (const [, text] of this) yield text;
+  }
+
+  override forEach(visit: (text: string, path: string, files: Map<string, string>) => void): void {
+    for (const [path, text] of this) visit(text, path, this);
+  }
+}
+
+/** The paths of a bundle directory, or why it is none. */
+function listBundle(dir: string): readonly string[] | Problem {
   const paths = listTree(dir);
   const foreign = paths.find((path) => readPath(path) === undefined);
   if (foreign !== undefined) return notABundle(join(dir, foreign), 'no bundle has this file');
   if (!paths.includes(clusterFile)) return notABundle(join(dir, clusterFile), 'there is no such file');
-  return new Map(paths.filter(wanted).map((path) => [path, readText(dir, path) ?? '']));
+  return paths;
 }
 
 /** The paths of all files that belong to the tree, sorted; none when the directory is not there. */

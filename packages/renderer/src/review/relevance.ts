@@ -97,11 +97,11 @@ export function relevantTo(
   const rules = `.${toolOf[family]}`;
   const all = servicePaths(files, profile, mode, family).map((path) => {
     const text = files.get(path)!;
-    return { path, text, reach: path.endsWith(rules) ? rulesReach(text) : linesReach(text) };
+    return { path, reach: path.endsWith(rules) ? rulesReach(text) : linesReach(text) };
   });
   const index = (keys: readonly string[]): ReachIndex => {
     const wanted = wantedBy([exact, ...keys]);
-    const some = all.flatMap(({ path, text, reach }) => (mayMeet(reach, wanted) ? [[path, text] as const] : []));
+    const some = all.flatMap(({ path, reach }) => (mayMeet(reach, wanted) ? [[path, files.get(path)!] as const] : []));
     return indexReach(new Map(some), profile, mode, family, memory);
   };
   const first = index([]);

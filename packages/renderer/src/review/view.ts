@@ -44,10 +44,11 @@ export function viewOf(files: BundleFiles, memory = new Memory()): View | readon
   const cluster = keep(readCluster(clusterFile, files.get(clusterFile) ?? ''));
   const profiles = new Map<string, ProfileFile>();
   const nodes: [string, NodeFile][] = [];
-  for (const [path, text] of files) {
+  for (const path of files.keys()) {
     // Nearly all files are rules of Services.
     if (!path.endsWith('.yaml')) continue;
     const what = readPath(path);
+    const text = files.get(path) ?? '';
     if (what?.kind === 'profile') {
       const profile = keep(readProfile(path, text));
       if (profile) profiles.set(what.profile, profile);

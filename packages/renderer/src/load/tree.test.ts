@@ -1,0 +1,34 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openTree, readTree } from './tree.ts';
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-tree-'));
+  mkdirSync(join(dir, 'nodes/node-1'), { recursive: true });
+  writeFileSync(join(dir, 'cluster.yaml'), 'a\n');
+  writeFileSync(join(dir, 'nodes/node-1/node.yaml'), 'b\n');
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+test('a tree that is open has what one has that was read, whichever way it is asked', () => {
+  const open = openTree(dir) as Map<string, string>;
+  const read = readTree(dir) as Map<string, string>;
+  expect(read.size).toBe(2);
+  expect([...open]).toEqual([...read]);
+  expect([...open.entries()]).toEqual([...read.entries()]);
+  expect([...open.values()]).toEqual([...read.values()]);
+  expect([...open.keys()].map((path) => open.get(path))).toEqual(['a\n', 'b\n']);
+  const visited: string[] = [];
+  open.forEach((text, path) => visited.push(path, text));
+  expect(visited).toEqual([...read].flat());
+  expect(open.get('nodes/node-2/node.yaml')).toBeUndefined();
+  expect(open.size).toBe(2);
+});
+
+test.each([openTree, readTree])('a directory with a file that no bundle has is none: %o', (reader) => {
+  writeFileSync(join(dir, 'stray.txt'), '');
+  expect(reader(dir)).toMatchObject({ code: 'BUNDLE_INVALID', at: { file: join(dir, 'stray.txt') } });
+});
