@@ -1,4 +1,5 @@
 export * from './link/program.ts';
+export * from './link/layered.ts';
 export * from './problem.ts';
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';
@@ -45,6 +46,7 @@ export * from './link/text.ts';
 export * from './link/tree/program.ts';
 export * from './link/tree/link.ts';
 export * from './link/tree/memory.ts';
+export * from './link/tree/linker.ts';
 export * from './link/tree/change.ts';
 export * from './link/tree/entries.ts';
 export * from './link/tree/flatten.ts';

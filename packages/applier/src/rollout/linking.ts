@@ -1,24 +1,18 @@
 import {
+  asksHost,
   cidrContains,
   collectRules,
-  emptyProgram,
   type Family,
   type FamilyProgram,
   fillRules,
   type HostValues,
   linkFlat,
-  linkedDigest,
-  linkTree,
-  printProgram,
   type Problem,
-  readBack,
   type ResolvedFiles,
   type ResolvedRules,
   type ResolvedSection,
-  settledProgram,
   type TableName,
-  type TakenNames,
-  TreeMemory,
+  TreeLinker,
 } from '@sluice/bundle';
 import type { NodeFacts } from './ports.ts';
 import { RuleMemory } from './rule-memory.ts';
@@ -30,9 +24,7 @@ export type Layout = 'tree' | 'flat';
 /** What was linked before, so that a bundle costs what changed since the last one. */
 export class LinkMemory {
   readonly rules = new RuleMemory();
-  readonly trees = new TreeMemory();
-  /** The names of each program that stands or stood, with what is in them. */
-  readonly taken = new WeakMap<FamilyProgram, TakenNames>();
+  readonly trees: Readonly<Record<Family, TreeLinker>> = { ipv4: new TreeLinker(), ipv6: new TreeLinker() };
 }
 
 export interface LinkOptions {
@@ -95,25 +87,14 @@ function linkAsTree(
   memory: LinkMemory,
 ): LinkedFamily {
   const files = sections.get(family) ?? [];
+  const taken = standing?.families[family];
+  const options = { family, host, provideKubeChains, ...(taken ? { taken } : {}) };
+  const linker = memory.trees[family];
+  const again = linker.again(files, options);
+  if (again) return { program: again, problems: [] };
   const tooMany = fillRules(hostRules(files), host);
-  if ('code' in tooMany) return { problems: [tooMany] };
-  const held = standing?.families[family];
-  const taken = held && takenBy(held, family, memory);
-  const tree = linkTree(files, { family, host, provideKubeChains, ...(taken ? { taken } : {}) }, memory.trees);
-  const program = settledProgram(tree.program);
-  return { program, problems: tree.problems };
+  return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
 }
-
-/** Whether a file names values of the machine; few do, and one that did not change is not read again. */
-function asksHost(sections: readonly ResolvedSection[]): boolean {
-  const known = hostAskers.get(sections);
-  if (known !== undefined) return known;
-  const asks = sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
-  hostAskers.set(sections, asks);
-  return asks;
-}
-
-const hostAskers = new WeakMap<readonly ResolvedSection[], boolean>();
 
 /** The rules that are repeated for each address of the machine. */
 function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
@@ -123,29 +104,6 @@ function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
     rules: rules.filter((rule) => rule.includes('${host.')),
   });
   return { filter: only(filter), nat: only(nat) };
-}
-
-/** Two contents get one name once in a thousand changes; the one that stands keeps it. */
-function takenBy(program: FamilyProgram, family: Family, { taken }: LinkMemory): TakenNames {
-  const known = taken.get(program);
-  if (known) return known;
-  const names = { filter: namesIn(program, 'filter', family), nat: namesIn(program, 'nat', family) };
-  taken.set(program, names);
-  return names;
-}
-
-/** Only what this process did not link itself is read and hashed. */
-function namesIn(program: FamilyProgram, table: TableName, family: Family): ReadonlyMap<string, string> {
-  const names = new Map<string, string>();
-  const others = new Map<string, readonly string[]>();
-  for (const [name, rules] of program[table].chains) {
-    const digest = linkedDigest(rules);
-    if (digest === undefined) others.set(name, rules);
-    else names.set(name, digest);
-  }
-  const text = printProgram({ ...emptyProgram, [table]: { chains: others, jumps: [] } });
-  for (const [name, digest] of readBack(text, family)[table].chains) names.set(name, digest);
-  return names;
 }
 
 /** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */

@@ -24,6 +24,7 @@ export interface TableChange {
  * Chains that others share are not deleted, nor the jumps to them, even when `to` lacks them.
  */
 export function changeTable(from: TableProgram, to: TableProgram): TableChange {
+  if (from === to) return nothing;
   const write = new Map<string, readonly string[]>();
   for (const [chain, rules] of to.chains) {
     const old = from.chains.get(chain);
@@ -43,6 +44,8 @@ export function changeTable(from: TableProgram, to: TableProgram): TableChange {
   }
   return { write, drop, remove, insert };
 }
+
+const nothing: TableChange = { write: new Map(), drop: [], remove: [], insert: [] };
 
 /** Whether there is nothing to do. */
 export function isEmptyChange(change: TableChange): boolean {

@@ -40,7 +40,7 @@ export function stagePayloads(table: TableName, stage: readonly TreeChain[], lim
 
 function payload(table: TableName, chains: readonly TreeChain[]): string {
   const declared = chains.map(({ name }) => `:${name} - [0:0]\n`);
-  return `*${table}\n${declared.join('')}${chains.map(({ text }) => text).join('')}COMMIT\n`;
+  return `*${table}\n${declared.join('')}${chains.map(({ rules }) => rules.map((rule) => `${rule}\n`).join('')).join('')}COMMIT\n`;
 }
 
 /**

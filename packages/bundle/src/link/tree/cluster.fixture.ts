@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../rulefile.ts';
 import { printWords } from '../../rules/address.ts';
+import type { ResolvedSection } from '../../resolve.ts';
 import { printEndpoint } from '../../rules/rule.ts';
 import type { ResolvedRules } from '../program.ts';
 
@@ -84,6 +85,30 @@ export function rulesOf(specs: readonly ServiceSpec[], family: Family): Resolved
   rules.nat.rules.push('-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS');
   return rules;
 }
+
+/** The file of one Service: its rules as `rulesOf` has them, and nothing that all Services share. */
+export function serviceFile(number: number, spec: ServiceSpec, family: Family): Sections {
+  const rules = { filter: { chains: [], rules: [] }, nat: { chains: [], rules: [] } };
+  new Writer(family, number, spec, rules).write();
+  return sectionsFrom(rules);
+}
+
+/** The rules that stand before those of all Services, and those that stand behind. */
+export function baseFiles(): { readonly first: Sections; readonly last: Sections } {
+  const { filter, nat } = rulesOf([], 'ipv4');
+  const tail = nat.rules.slice(masquerade.length);
+  return {
+    first: sectionsFrom({ filter, nat: { chains: nat.chains, rules: masquerade } }),
+    last: sectionsFrom({ filter: { chains: [], rules: [] }, nat: { chains: [], rules: tail } }),
+  };
+}
+
+type Sections = readonly ResolvedSection[];
+
+const sectionsFrom = ({ filter, nat }: ResolvedRules): Sections => [
+  { table: 'filter', ...filter },
+  { table: 'nat', ...nat },
+];
 
 const masquerade = [
   '-A KUBE-MARK-MASQ -j MARK --or-mark 0x4000',

@@ -1,12 +1,16 @@
-import { carve, type Carved } from './carve.ts';
-import { conditionOf, isAskable, serviceOf } from './keys.ts';
-import { naturalName, type Shelf } from './names.ts';
+import { carve } from './carve.ts';
+import { chainsOf, grow, type Grown, regrow, type Stop, type Swap, swapped } from './grow.ts';
+import { isAskable, serviceOf } from './keys.ts';
+import type { Shelf } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule } from './unit.ts';
 
-/** The root of one dispatch chain, and how far a packet can walk in it. */
+/** The root of one dispatch chain, what stands behind it, and how far a packet can walk in it. */
 export interface Dispatch {
   readonly root: TreeChain;
+  readonly tops: readonly Top[];
+  /** What is left, one by one. */
+  readonly rest: readonly BaseRule[];
   readonly levels: number;
   /** Rules that a packet is held against at most, from the top of a tree to its leaf. */
   readonly steps: number;
@@ -14,12 +18,14 @@ export interface Dispatch {
   readonly errors: readonly string[];
 }
 
-/** All rules for one key, in the order of the files. */
-interface Stop {
-  readonly key: string;
-  readonly weight: number;
-  readonly rules: readonly BaseRule[];
+/** A tree that a root asks. */
+interface Top {
+  readonly condition: string;
+  readonly tree: Grown;
 }
+
+/** The roots of base chains by their names. */
+type Roots = ReadonlyMap<string, TreeChain>;
 
 /**
  * Puts a dispatch chain behind trees. The root asks the tree of addresses, then that of the ports of the node's own addresses,
@@ -31,33 +37,51 @@ interface Stop {
  * @param rules of one base chain, in order
  * @param roots of the base chains that these rules lead to
  */
-export function dispatch(rules: readonly BaseRule[], shelf: Shelf, roots: ReadonlyMap<string, TreeChain>): Dispatch {
-  const sorted = sortRules(rules);
-  const lines: string[] = [];
-  const tops: Built[] = [];
-  for (const [condition, stops] of [
-    ['', sorted.address],
-    ['-m addrtype --dst-type LOCAL ', sorted.local],
-    ['', sorted.port],
-  ] as const) {
-    if (stops.length === 0) continue;
-    const top = build(carve(stops, isAskable(stops[0]?.key ?? '')), shelf);
-    tops.push(top);
-    lines.push(`${condition}-j ${top.chain.name}`);
-  }
-  let height = Math.max(0, ...tops.map(({ chain }) => chain.height));
-  for (const { body, calls } of sorted.rest) {
+export function dispatch(rules: readonly BaseRule[], shelf: Shelf, roots: Roots): Dispatch {
+  const { address, local, port, rest, errors } = sortRules(rules);
+  const tops = (
+    [
+      ['', address],
+      ['-m addrtype --dst-type LOCAL ', local],
+      ['', port],
+    ] as const
+  ).flatMap(([condition, stops]) =>
+    stops.length === 0 ? [] : [{ condition, tree: grow(carve(stops, isAskable(stops[0]?.key ?? '')), shelf) }],
+  );
+  return rooted({ tops, rest, errors }, shelf, roots);
+}
+
+/** The same dispatch chain with some rules swapped, which does not change its shape. */
+export function redispatch({ tops, rest, errors }: Dispatch, swap: Swap, shelf: Shelf, roots: Roots): Dispatch {
+  const grown = tops.map(({ condition, tree }) => ({ condition, tree: regrow(tree, swap, shelf) }));
+  return rooted({ tops: grown, rest: swapped(rest, swap), errors }, shelf, roots);
+}
+
+/** Every chain behind a dispatch chain, its root included. */
+export function* dispatchedChains({ root, tops }: Dispatch): Generator<TreeChain> {
+  yield root;
+  for (const { tree } of tops) yield* chainsOf(tree);
+}
+
+function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, shelf: Shelf, roots: Roots): Dispatch {
+  const { tops, rest } = parts;
+  const errors = [...parts.errors];
+  const lines = tops.map(({ condition, tree }) => `${condition}-j ${tree.chain.name}`);
+  let height = Math.max(0, ...tops.map(({ tree }) => tree.chain.height));
+  for (const { body, calls } of rest) {
     const callee = calls === undefined ? undefined : roots.get(calls);
     if (calls !== undefined && !callee)
-      sorted.errors.push(`a rule leads to ${calls}, which has no root of its own before this one`);
+      errors.push(`a rule leads to ${calls}, which has no root of its own before this one`);
     lines.push(`${body.text}${callee?.name ?? ''}`);
     height = Math.max(height, body.height, callee?.height ?? 0);
   }
   return {
     root: shelf.add('SLUICE-R', lines, height + 1),
-    levels: Math.max(0, ...tops.map(({ levels }) => levels)),
-    steps: Math.max(0, ...tops.map(({ steps }) => steps)),
-    errors: sorted.errors,
+    tops,
+    rest,
+    levels: Math.max(0, ...tops.map(({ tree }) => tree.levels)),
+    steps: Math.max(0, ...tops.map(({ tree }) => tree.steps)),
+    errors,
   };
 }
 
@@ -66,7 +90,7 @@ interface Sorted {
   readonly local: readonly Stop[];
   readonly port: readonly Stop[];
   readonly rest: readonly BaseRule[];
-  readonly errors: string[];
+  readonly errors: readonly string[];
 }
 
 function sortRules(rules: readonly BaseRule[]): Sorted {
@@ -121,46 +145,4 @@ function toStop([key, rules]: readonly [string, readonly BaseRule[]]): Stop {
 
 function byKey(a: Stop, b: Stop): number {
   return a.key < b.key ? -1 : 1;
-}
-
-interface Built {
-  readonly chain: TreeChain;
-  readonly levels: number;
-  readonly steps: number;
-}
-
-function build(carved: Carved<Stop>, shelf: Shelf): Built {
-  if (carved.kind === 'leaf') {
-    const rules = carved.items.flatMap((stop) => stop.rules);
-    return { chain: leafChain(rules, shelf), levels: 1, steps: rules.length };
-  }
-  const below = carved.ways.map((way) => build(way.below, shelf));
-  const rules = carved.ways.map(({ key, length }, at) => `${conditionOf(key, length)}-g ${below[at]?.chain.name}`);
-  const height = 1 + Math.max(...below.map(({ chain }) => chain.height));
-  return {
-    chain: shelf.add('SLUICE-T', rules, height),
-    levels: 1 + Math.max(...below.map(({ levels }) => levels)),
-    steps: Math.max(...below.map(({ steps }, at) => at + 1 + steps)),
-  };
-}
-
-interface Leaf {
-  readonly rules: readonly BaseRule[];
-  readonly chain: TreeChain;
-}
-
-/** Leaves by their first rule. Rules of files that did not change are the same objects, so most leaves are made once. */
-const leaves = new WeakMap<BaseRule, Leaf>();
-
-function leafChain(rules: readonly BaseRule[], shelf: Shelf): TreeChain {
-  const [first] = rules;
-  const known = first && leaves.get(first);
-  const isSame = known?.rules.length === rules.length && known.rules.every((rule, at) => rule === rules[at]);
-  if (known && isSame && shelf.adopt([known.chain])) return known.chain;
-  const height = 1 + Math.max(0, ...rules.map(({ body }) => body.height));
-  const texts = rules.map(({ body }) => body.text);
-  const chain = shelf.add('SLUICE-T', texts, height);
-  // Only the first choice of a name depends on nothing but the rules.
-  if (first && chain.name === naturalName('SLUICE-T', chain.digest)) leaves.set(first, { rules, chain });
-  return chain;
 }

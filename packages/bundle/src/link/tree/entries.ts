@@ -8,7 +8,7 @@ export const switches = { nat: 'SLUICE-N', filter: 'SLUICE-F' } as const satisfi
  * The rules of every entry chain of a settled node: the way to the root and nothing else. No rule names a set, so what
  * iptables-save prints of a settled node loads on any machine.
  */
-export function settledEntries(program: TreeTable): ReadonlyMap<string, readonly string[]> {
+export function settledEntries(program: Pick<TreeTable, 'entries'>): ReadonlyMap<string, readonly string[]> {
   return new Map([...program.entries].map(([entry, root]) => [entry, [`-A ${entry} -g ${root}`]]));
 }
 

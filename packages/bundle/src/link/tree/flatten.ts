@@ -1,6 +1,6 @@
 import type { FamilyProgram, TableProgram } from '../program.ts';
 import { settledEntries, trialEntries } from './entries.ts';
-import { linesOf, type TreeChain, type TreeProgram, type TreeTable } from './program.ts';
+import type { TreeProgram, TreeTable } from './program.ts';
 
 /** A settled tree program as the kernel holds it: what `printProgram` prints and the tracer runs. */
 export function settledProgram(program: TreeProgram): FamilyProgram {
@@ -20,31 +20,13 @@ export function trialProgram(confirmed: TreeProgram, trial: TreeProgram): Family
   return { filter: table('filter'), nat: table('nat') };
 }
 
-/** Two programs that share a chain share its lines, so that comparing them costs a look at each. */
-const lines = new WeakMap<TreeChain, readonly string[]>();
-const digests = new WeakMap<readonly string[], string>();
-
-function chainLines(chain: TreeChain): readonly string[] {
-  const known = lines.get(chain);
-  if (known) return known;
-  const fresh = linesOf(chain);
-  lines.set(chain, fresh);
-  digests.set(fresh, chain.digest);
-  return fresh;
-}
-
-/** The digest of a chain that this process linked, by its rules as they stand in a program; undefined for any others. */
-export function linkedDigest(rules: readonly string[]): string | undefined {
-  return digests.get(rules);
-}
-
 function tableOf(
   table: TreeTable,
   entries: ReadonlyMap<string, readonly string[]>,
   others: readonly TreeTable[],
 ): TableProgram {
   const shared = [table, ...others].flatMap(({ chains }) =>
-    [...chains].map(([name, chain]) => [name, chainLines(chain)] as const),
+    [...chains].map(([name, { rules }]) => [name, rules] as const),
   );
   return { chains: new Map([...table.fixtures, ...shared, ...entries]), jumps: table.jumps };
 }

@@ -2,21 +2,21 @@ import type { Problem } from '../../problem.ts';
 import type { HostValues, ResolvedSection } from '../../resolve.ts';
 import type { Family, TableName } from '../../rulefile.ts';
 import { refusal } from '../check.ts';
-import { type ResolvedRules, tableNames } from '../program.ts';
+import { type FamilyProgram, type ResolvedRules, tableNames } from '../program.ts';
 import { type Dispatch, dispatch } from './dispatch.ts';
 import { entryChains, fixtureChains, fixtureName, fixturesOf, treeJumps } from './fixtures.ts';
 import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
 import { NamesExhausted, Shelf } from './names.ts';
-import type { TakenNames, TreeProgram, TreeTable } from './program.ts';
+import type { TreeChain, TreeProgram, TreeTable } from './program.ts';
 import { type BaseRule, linkUnits, type Unit, type Units, type UnitScope } from './unit.ts';
 
 export interface TreeOptions {
   readonly family: Family;
   /** What the machine knows, for `${host.*}`. */
   readonly host?: HostValues;
-  /** What the kernel holds, as `readBack` tells it: a name that stands there for another content is not used. Must not change. */
-  readonly taken?: TakenNames;
+  /** What the kernel holds: a name that stands there for another content is not used. Must not change. */
+  readonly taken?: FamilyProgram;
   /** Provide KUBE-MARK-MASQ and KUBE-POSTROUTING with kube-proxy's meaning, for CNI plugins on a node where nobody else does. */
   readonly provideKubeChains?: boolean;
 }
@@ -49,21 +49,46 @@ export function linkTree(
   options: TreeOptions,
   memory: TreeMemory = new TreeMemory(),
 ): LinkedTree {
+  const { tables, problems } = linkParts(files, options, memory);
+  return { program: { filter: tables.filter.program, nat: tables.nat.program }, problems };
+}
+
+/** A linked table with what it was put together from. */
+export interface TableParts {
+  readonly program: TreeTable;
+  /** By base chain. */
+  readonly dispatched: ReadonlyMap<string, Dispatch>;
+}
+
+/** A linked family with what it was put together from. */
+export interface LinkedParts {
+  /** Of each file. */
+  readonly units: readonly Units[];
+  readonly tables: Readonly<Record<TableName, TableParts>>;
+  readonly problems: readonly Problem[];
+}
+
+/** Does the work of `linkTree`. */
+export function linkParts(
+  files: readonly (readonly ResolvedSection[])[],
+  options: TreeOptions,
+  memory: TreeMemory,
+): LinkedParts {
   const scope: UnitScope = { family: options.family, host: options.host ?? {} };
-  const shelves = { filter: new Shelf(options.taken?.filter), nat: new Shelf(options.taken?.nat) };
-  const all = files.map((file) => place(file, scope, shelves, memory));
-  const problems = all.flatMap((units) => tableNames.flatMap((table) => units[table].problems));
-  const link = (table: TableName): TreeTable => {
-    const units = all.map((one) => one[table]);
-    problems.push(...declarationProblems(table, options.family, units));
-    return linkTable(table, units, shelves[table], options, problems);
+  const shelves = { filter: new Shelf(options.taken?.filter.chains), nat: new Shelf(options.taken?.nat.chains) };
+  const units = files.map((file) => placeUnits(file, scope, shelves, memory));
+  const problems = units.flatMap((one) => tableNames.flatMap((table) => one[table].problems));
+  const link = (table: TableName): TableParts => {
+    const ofTable = units.map((one) => one[table]);
+    problems.push(...declarationProblems(table, options.family, ofTable));
+    return linkTable(table, ofTable, shelves[table], options, problems);
   };
-  const program = { filter: link('filter'), nat: link('nat') };
-  return { program, problems };
+  const tables = { filter: link('filter'), nat: link('nat') };
+  return { units, tables, problems };
 }
 
 /** Puts the chains of a file on the shelves. Where one of their names is taken, the file is linked again. */
-function place(
+export function placeUnits(
   file: readonly ResolvedSection[],
   scope: UnitScope,
   shelves: Readonly<Record<TableName, Shelf>>,
@@ -100,13 +125,14 @@ function linkTable(
   shelf: Shelf,
   { family, provideKubeChains = false }: TreeOptions,
   problems: Problem[],
-): TreeTable {
+): TableParts {
   const rules = new Map<string, BaseRule[]>();
   for (const chain of units.flatMap(({ bases }) => bases.filter((name) => isBase(table, name)))) rules.set(chain, []);
   for (const { base } of units) for (const rule of base) rules.get(rule.chain)?.push(rule);
   const entries = new Map<string, string>();
+  let dispatched: TableParts['dispatched'] = new Map();
   try {
-    const dispatched = dispatchAll(table, rules, shelf);
+    dispatched = dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], shelf, roots));
     for (const base of entryChains[table]) entries.set(fixtureName(base), dispatched.get(base)?.root.name ?? '');
     problems.push(...limitProblems(table, family, dispatched));
   } catch (error) {
@@ -115,7 +141,8 @@ function linkTable(
   }
   const bodies = new Map([...rules].map(([chain, list]) => [chain, list.map(({ body }) => body.text)] as const));
   const fixtures = fixturesOf(table, bodies, provideKubeChains);
-  return { chains: shelf.chains, entries, fixtures, jumps: treeJumps(table, fixtures) };
+  const program = { chains: shelf.chains, entries, fixtures, jumps: treeJumps(table, fixtures) };
+  return { program, dispatched };
 }
 
 const isBase = (table: TableName, name: string): boolean =>
@@ -129,15 +156,17 @@ const dispatchOrder: Readonly<Record<TableName, readonly string[]>> = {
   nat: ['KUBE-NODEPORTS', ...entryChains.nat],
 };
 
-function dispatchAll(
+/** Every dispatch chain of a table. @param one makes it, with the roots of those that it may lead to */
+export function dispatchAll(
   table: TableName,
-  rules: ReadonlyMap<string, readonly BaseRule[]>,
-  shelf: Shelf,
+  one: (base: string, roots: ReadonlyMap<string, TreeChain>) => Dispatch,
 ): ReadonlyMap<string, Dispatch> {
   const done = new Map<string, Dispatch>();
+  const roots = new Map<string, TreeChain>();
   for (const base of dispatchOrder[table]) {
-    const roots = new Map([...done].map(([name, { root }]) => [name, root] as const));
-    done.set(base, dispatch(rules.get(base) ?? [], shelf, roots));
+    const dispatched = one(base, new Map(roots));
+    done.set(base, dispatched);
+    roots.set(base, dispatched.root);
   }
   return done;
 }

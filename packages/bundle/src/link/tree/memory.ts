@@ -19,10 +19,14 @@ export class TreeMemory {
   }
 }
 
+/** Whether a file names values of the machine; few do. */
+export function asksHost(sections: readonly ResolvedSection[]): boolean {
+  return sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
+}
+
 /** What of the scope the result depends on. */
 function keyOf(sections: readonly ResolvedSection[], { family, host }: UnitScope): string {
-  const asksHost = sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
-  return asksHost ? `${family} ${printHost(host)}` : family;
+  return asksHost(sections) ? `${family} ${printHost(host)}` : family;
 }
 
 function printHost(host: HostValues): string {

@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto';
+import { differing } from '../layered.ts';
+import type { TableProgram } from '../program.ts';
 import type { TreeChain } from './program.ts';
 
 /** Two characters of a-z and 0-9. */
@@ -61,8 +63,8 @@ export class NamesExhausted extends Error {
   override readonly name = 'NamesExhausted';
 }
 
-const noNames: ReadonlyMap<string, string> = new Map();
-const strays = new WeakMap<ReadonlyMap<string, string>, ReadonlyMap<string, string>>();
+type Chains = TableProgram['chains'];
+const noChains: Chains = new Map();
 
 /**
  * The chains of one table while it is being linked. It gives each content a name that no other content has, neither in this
@@ -74,67 +76,96 @@ const strays = new WeakMap<ReadonlyMap<string, string>, ReadonlyMap<string, stri
  */
 export class Shelf {
   readonly chains = new Map<string, TreeChain>();
-  readonly #taken: ReadonlyMap<string, string>;
+  readonly #taken: Chains;
   readonly #strays: ReadonlyMap<string, string>;
 
-  /** @param taken the names in the kernel with their digests; must not change afterwards */
-  constructor(taken = noNames) {
+  /** @param taken the chains in the kernel; must not change afterwards */
+  constructor(taken = noChains) {
     this.#taken = taken;
     this.#strays = straysOf(taken);
   }
 
   /**
    * Adds a chain.
-   * @param rules each without `-A <name> `
+   * @param bodies its rules, each without `-A <name> `
    * @param height see `TreeChain`
    */
-  add(stem: string, rules: readonly string[], height: number): TreeChain {
-    const body = rules.map((rule) => `${rule}\n`).join('');
-    const digest = digestOf(stem, body);
-    const name = this.#nameOf(stem, digest);
+  add(stem: string, bodies: readonly string[], height: number): TreeChain {
+    const digest = digestOf(stem, bodies.map((body) => `${body}\n`).join(''));
+    const name = this.#nameOf(stem, digest, bodies);
     const known = this.chains.get(name);
     if (known) return known;
-    const chain = { name, digest, text: rules.map((rule) => `-A ${name} ${rule}\n`).join(''), height };
+    const chain = { name, digest, rules: bodies.map((body) => `-A ${name} ${body}`), height };
     this.chains.set(name, chain);
     return chain;
   }
 
   /** Adds chains that were made without knowing what names are taken. False, and nothing is added, when one needs another name. */
   adopt(chains: readonly TreeChain[]): boolean {
-    for (const { name, digest } of chains) {
-      if (!this.#isFree(name, digest)) return false;
+    for (const { name, digest, rules } of chains) {
+      const own = this.chains.get(name)?.digest ?? digest;
+      const held = this.#taken.get(name);
+      if (own !== digest || (held && !sameLines(held, rules))) return false;
       if (this.#strays.size > 0 && this.#strays.has(digest)) return false;
     }
     for (const chain of chains) this.chains.set(chain.name, chain);
     return true;
   }
 
-  #nameOf(stem: string, digest: string): string {
+  #nameOf(stem: string, digest: string, bodies: readonly string[]): string {
     const stray = this.#strays.get(digest);
     if (stray !== undefined) return stray;
-    for (const name of namesFor(stem, digest)) if (this.#isFree(name, digest)) return name;
+    for (const name of namesFor(stem, digest)) {
+      const own = this.chains.get(name)?.digest ?? digest;
+      const held = this.#taken.get(name);
+      if (own === digest && (!held || hasBodies(name, held, bodies))) return name;
+    }
     throw new NamesExhausted(`${stem} has no tag left`);
-  }
-
-  #isFree(name: string, digest: string): boolean {
-    const own = this.chains.get(name)?.digest ?? digest;
-    return own === digest && this.#isTakenFor(name, digest);
-  }
-
-  #isTakenFor(name: string, digest: string): boolean {
-    return this.#taken.size === 0 || (this.#taken.get(name) ?? digest) === digest;
   }
 }
 
-/** By digest, the names in the kernel that are not the first choice of what they hold. */
-function straysOf(taken: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-  const known = strays.get(taken);
+/** Whether two chains of one name have the same rules. */
+export function sameLines(a: readonly string[], b: readonly string[]): boolean {
+  return a === b || (a.length === b.length && a.every((line, at) => line === b[at]));
+}
+
+function hasBodies(name: string, lines: readonly string[], bodies: readonly string[]): boolean {
+  const start = 4 + name.length;
+  return lines.length === bodies.length && lines.every((line, at) => line.slice(start) === bodies[at]);
+}
+
+const strays = new WeakMap<Chains, ReadonlyMap<string, string>>();
+
+/**
+ * By digest, the names of a table that are not the first choice of what they stand for.
+ * @param like a table that shares chains with this one: only what differs is looked at
+ */
+export function straysOf(table: Chains, like?: Chains): ReadonlyMap<string, string> {
+  const known = strays.get(table);
   if (known) return known;
   const found = new Map<string, string>();
-  for (const [name, digest] of taken) {
-    const tag = Number.parseInt(digest.slice(0, 8), 16) % tags;
-    if (Number.parseInt(name.slice(-2), 36) !== tag) found.set(digest, name);
+  const names = like ? differing(like, table) : table.keys();
+  if (like)
+    for (const [digest, name] of straysOf(like)) if (table.get(name) === like.get(name)) found.set(digest, name);
+  for (const name of names) {
+    const stem = stemOf(name);
+    const lines = table.get(name);
+    if (stem === undefined || lines === undefined) continue;
+    const digest = digestOf(stem, lines.map((line) => `${line.slice(4 + name.length)}\n`).join(''));
+    if (!isFirstChoice(name, digest)) found.set(digest, name);
   }
-  strays.set(taken, found);
+  strays.set(table, found);
   return found;
+}
+
+/** The same for a table that holds these chains, whose digests are known. */
+export function noteStrays(table: Chains, chains: Iterable<TreeChain>): void {
+  const found = new Map<string, string>();
+  for (const { name, digest } of chains) if (!isFirstChoice(name, digest)) found.set(digest, name);
+  strays.set(table, found);
+}
+
+/** Whether the tag of a name is the first one that its content asks for. */
+function isFirstChoice(name: string, digest: string): boolean {
+  return Number.parseInt(digest.slice(0, 8), 16) % tags === Number.parseInt(name.slice(-2), 36);
 }

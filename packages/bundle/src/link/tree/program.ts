@@ -6,8 +6,8 @@ export interface TreeChain {
   readonly name: string;
   /** Of its logical name and its rules, with the names of the chains they lead to: what `readBack` computes, too. */
   readonly digest: string;
-  /** Its rules as iptables-save prints them, each `-A <name> …` and a line feed. `''` for a chain without rules. */
-  readonly text: string;
+  /** Its rules as iptables-save prints them, each `-A <name> …`. */
+  readonly rules: readonly string[];
   /** How many chains a packet can be deep in when it is in this chain's deepest callee; 1 for a chain that calls none. */
   readonly height: number;
 }
@@ -32,11 +32,3 @@ export interface TreeTable {
 
 /** What one node runs for one family in layout `tree`. */
 export type TreeProgram = Readonly<Record<TableName, TreeTable>>;
-
-/** The names of tagged chains that a kernel holds, each with its digest, per table. */
-export type TakenNames = Readonly<Record<TableName, ReadonlyMap<string, string>>>;
-
-/** The rules of a chain as lines. */
-export function linesOf(chain: TreeChain): readonly string[] {
-  return chain.text === '' ? [] : chain.text.slice(0, -1).split('\n');
-}

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cart } from '../cart.fixture.ts';
-import type { ResolvedRules } from '../program.ts';
+import { emptyTable, type FamilyProgram, type ResolvedRules } from '../program.ts';
 import { changeTree, collectPayloads, stagePayloads } from './change.ts';
 import { addresses, rulesOf, type ServiceSpec } from './cluster.fixture.ts';
 import { settledProgram } from './flatten.ts';
 import { linkTree, sectionsOf, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
 import { naturalName } from './names.ts';
-import { linesOf, type TakenNames, type TreeProgram } from './program.ts';
+import type { TreeProgram } from './program.ts';
 import { readBack } from './read-back.ts';
 import { printProgram } from '../text.ts';
 
@@ -36,7 +36,7 @@ describe('bounds', () => {
   function longest(program: TreeProgram): { readonly levels: number; readonly steps: number } {
     const { chains, entries } = program.filter;
     const walk = (name: string): { levels: number; steps: number } => {
-      const lines = linesOf(chains.get(name) ?? { name, digest: '', text: '', height: 0 });
+      const lines = chains.get(name)?.rules ?? [];
       const below = lines.flatMap((line, at) => {
         const target = / -[jg] (SLUICE-T-\S+)$/.exec(line)?.[1];
         return target === undefined ? [] : [{ at, ...walk(target) }];
@@ -145,7 +145,7 @@ describe('names', () => {
     const files = [...sectionsOf(rulesOf(many.slice(0, 50), 'ipv4'))];
     const memory = new TreeMemory();
     const first = linkTree(files, { family: 'ipv4' }, memory).program;
-    const taken = takenBy(first);
+    const taken = settledProgram(first);
     for (const again of [linkTree(files, { family: 'ipv4' }, memory), linkTree(files, { family: 'ipv4', taken })]) {
       expect(changeTree(first.nat, again.program.nat)).toEqual({ stage: [], collect: [] });
     }
@@ -154,20 +154,19 @@ describe('names', () => {
   test('a name that the kernel holds for another content is passed over, and found again afterwards', () => {
     const usual = link(cart());
     for (const name of usual.nat.chains.keys()) {
-      const taken = { filter: new Map(), nat: new Map([[name, 'another content']]) };
-      const moved = link(cart(), { taken });
+      const moved = link(cart(), { taken: heldElse([name]) });
       expect(moved.nat.chains.has(name)).toBe(false);
       // Later the name is free again, but the kernel holds the program under the names that it was loaded with.
-      const later = link(cart(), { taken: takenBy(moved) });
+      const later = link(cart(), { taken: settledProgram(moved) });
       expect(changeTree(moved.nat, later.nat)).toEqual({ stage: [], collect: [] });
     }
   });
 
   test('two contents never share a name, even when every first choice is taken', () => {
     const usual = link(cart());
-    const nat = new Map([...usual.nat.chains.keys()].map((name) => [name, 'another content'] as const));
-    const moved = link(cart(), { taken: { filter: new Map(), nat } });
-    expect([...moved.nat.chains.keys()].filter((name) => nat.has(name))).toEqual([]);
+    const taken = heldElse(usual.nat.chains.keys());
+    const moved = link(cart(), { taken });
+    expect([...moved.nat.chains.keys()].filter((name) => taken.nat.chains.has(name))).toEqual([]);
     expect(moved.nat.chains.size).toBe(usual.nat.chains.size);
   });
 
@@ -179,11 +178,11 @@ describe('names', () => {
   });
 });
 
-function takenBy({ filter, nat }: TreeProgram): TakenNames {
-  const names = (chains: TreeProgram['nat']['chains']): Map<string, string> =>
-    new Map([...chains].map(([name, { digest }]) => [name, digest]));
-  return { filter: names(filter.chains), nat: names(nat.chains) };
-}
+/** A kernel that holds other chains under these names. */
+const heldElse = (names: Iterable<string>): FamilyProgram => ({
+  filter: emptyTable,
+  nat: { chains: new Map([...names].map((name) => [name, [`-A ${name} -j ACCEPT`]] as const)), jumps: [] },
+});
 
 describe('what is loaded', () => {
   const program = link(
@@ -195,7 +194,7 @@ describe('what is loaded', () => {
       const seen = new Set(fixtures.keys());
       const stray: string[] = [];
       for (const chain of chains.values()) {
-        for (const line of linesOf(chain)) {
+        for (const line of chain.rules) {
           const target = / -[jg] (SLU\S+)$/.exec(line)?.[1];
           if (target !== undefined && !seen.has(target)) stray.push(line);
         }

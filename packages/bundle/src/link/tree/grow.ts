@@ -1,0 +1,98 @@
+import type { Carved } from './carve.ts';
+import { conditionOf } from './keys.ts';
+import { naturalName, type Shelf } from './names.ts';
+import type { TreeChain } from './program.ts';
+import type { BaseRule } from './unit.ts';
+
+/** All rules for one key, in the order of the files. */
+export interface Stop {
+  readonly key: string;
+  readonly weight: number;
+  readonly rules: readonly BaseRule[];
+}
+
+interface Measured {
+  readonly chain: TreeChain;
+  readonly levels: number;
+  /** Rules that a packet is held against at most, from here to a leaf. */
+  readonly steps: number;
+}
+
+/** A part of a tree with its chain. */
+export type Grown = Measured &
+  (
+    | { readonly kind: 'leaf'; readonly rules: readonly BaseRule[] }
+    | { readonly kind: 'fork'; readonly conditions: readonly string[]; readonly below: readonly Grown[] }
+  );
+
+/** Rules that stand in the place of others: of the same chain and key, and they lead elsewhere. */
+export type Swap = ReadonlyMap<BaseRule, BaseRule>;
+
+/** Makes the chains of a tree, each behind those that it leads to. */
+export function grow(carved: Carved<Stop>, shelf: Shelf): Grown {
+  if (carved.kind === 'leaf') {
+    const rules = carved.items.flatMap((stop) => stop.rules);
+    return leaf(rules, leafChain(rules, shelf));
+  }
+  const below = carved.ways.map((way) => grow(way.below, shelf));
+  const conditions = carved.ways.map(({ key, length }) => conditionOf(key, length));
+  return fork(conditions, below, shelf);
+}
+
+/** The same tree with some rules swapped: only what lies on the way to one of them is made again. */
+export function regrow(grown: Grown, swap: Swap, shelf: Shelf): Grown {
+  if (grown.kind === 'leaf') {
+    const rules = swapped(grown.rules, swap);
+    return rules === grown.rules ? grown : leaf(rules, leafChain(rules, shelf));
+  }
+  const below = grown.below.map((one) => regrow(one, swap, shelf));
+  return below.every((one, at) => one === grown.below[at]) ? grown : fork(grown.conditions, below, shelf);
+}
+
+/** The rules with some swapped; the same list when none of them is. */
+export function swapped(rules: readonly BaseRule[], swap: Swap): readonly BaseRule[] {
+  return rules.some((rule) => swap.has(rule)) ? rules.map((rule) => swap.get(rule) ?? rule) : rules;
+}
+
+/** Every chain of a tree. */
+export function* chainsOf(grown: Grown): Generator<TreeChain> {
+  yield grown.chain;
+  if (grown.kind === 'fork') for (const one of grown.below) yield* chainsOf(one);
+}
+
+const leaf = (rules: readonly BaseRule[], chain: TreeChain): Grown => ({
+  kind: 'leaf',
+  rules,
+  chain,
+  levels: 1,
+  steps: rules.length,
+});
+
+function fork(conditions: readonly string[], below: readonly Grown[], shelf: Shelf): Grown {
+  const bodies = conditions.map((condition, at) => `${condition}-g ${below[at]?.chain.name}`);
+  const height = 1 + Math.max(...below.map(({ chain }) => chain.height));
+  return {
+    kind: 'fork',
+    conditions,
+    below,
+    chain: shelf.add('SLUICE-T', bodies, height),
+    levels: 1 + Math.max(...below.map(({ levels }) => levels)),
+    steps: Math.max(...below.map(({ steps }, at) => at + 1 + steps)),
+  };
+}
+
+/** Leaves by their first rule. Rules of files that did not change are the same objects, so most leaves are made once. */
+const leaves = new WeakMap<BaseRule, { readonly rules: readonly BaseRule[]; readonly chain: TreeChain }>();
+
+function leafChain(rules: readonly BaseRule[], shelf: Shelf): TreeChain {
+  const [first] = rules;
+  const known = first && leaves.get(first);
+  const isSame = known?.rules.length === rules.length && known.rules.every((rule, at) => rule === rules[at]);
+  if (known && isSame && shelf.adopt([known.chain])) return known.chain;
+  const height = 1 + Math.max(0, ...rules.map(({ body }) => body.height));
+  const texts = rules.map(({ body }) => body.text);
+  const chain = shelf.add('SLUICE-T', texts, height);
+  // Only the first choice of a name depends on nothing but the rules.
+  if (first && chain.name === naturalName('SLUICE-T', chain.digest)) leaves.set(first, { rules, chain });
+  return chain;
+}

@@ -1,0 +1,108 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { ResolvedSection } from '../../resolve.ts';
+import type { FamilyProgram, TableProgram } from '../program.ts';
+import { baseFiles, serviceFile, type ServiceSpec, services } from './cluster.fixture.ts';
+import { settledProgram } from './flatten.ts';
+import { linkTree } from './link.ts';
+import { TreeLinker } from './linker.ts';
+
+/** Printed by fast-check when a property fails. */
+const seed = 20_261_121;
+type File = readonly ResolvedSection[];
+const { first, last } = baseFiles();
+
+/** Every chain with its rules, whatever the order in which they were put together. */
+const spell = ({ filter, nat }: FamilyProgram): unknown =>
+  [filter, nat].map(({ chains, jumps }) => [Object.fromEntries(chains), jumps]);
+
+/** What happens to one Service. */
+const edits = fc.record({
+  service: fc.nat(40),
+  kind: fc.constantFrom('endpoints', 'endpoints', 'endpoints', 'port', 'comes or goes'),
+  endpoints: fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 1, max: 5 }) }, fc.constantFrom(0, 33, 60)),
+});
+type Edit = typeof edits extends fc.Arbitrary<infer T> ? T : never;
+
+/** What the kernel holds when the next version is linked. */
+const kernels = fc.oneof(
+  { weight: 6, arbitrary: fc.constant({ holds: 'the last program' } as const) },
+  fc.constant({ holds: 'the first program' } as const),
+  fc.constant({ holds: 'nothing' } as const),
+  fc.record({ holds: fc.constant('others under some names' as const), every: fc.integer({ min: 2, max: 9 }) }),
+);
+type Held = typeof kernels extends fc.Arbitrary<infer T> ? T : never;
+
+/** A program of which some names stand for other contents. */
+function withOthers({ filter, nat }: FamilyProgram, every: number): FamilyProgram {
+  const table = ({ chains, jumps }: TableProgram): TableProgram => ({
+    chains: new Map(
+      [...chains].map(([name, rules], at) =>
+        name.includes('.') && at % every === 0 ? [name, [`-A ${name} -j ACCEPT`]] : [name, rules],
+      ),
+    ),
+    jumps,
+  });
+  return { filter: table(filter), nat: table(nat) };
+}
+
+/** Services over time, with the same file for one that did not change. */
+class History {
+  readonly #specs: (ServiceSpec | undefined)[];
+  readonly #files: (File | undefined)[];
+
+  constructor(specs: readonly ServiceSpec[]) {
+    this.#specs = [...specs];
+    this.#files = specs.map((spec, at) => serviceFile(at, spec, 'ipv4'));
+  }
+
+  edit({ service, kind, endpoints }: Edit): void {
+    const at = service % Math.max(1, this.#specs.length);
+    const spec = this.#specs[at];
+    if (!spec) return;
+    const port = kind === 'port' ? (spec.port % 65_000) + 1 : spec.port;
+    this.#specs[at] = { ...spec, port, endpoints };
+    const isThere = kind !== 'comes or goes' || this.#files[at] === undefined;
+    this.#files[at] = isThere ? serviceFile(at, this.#specs[at] as ServiceSpec, 'ipv4') : undefined;
+  }
+
+  get files(): readonly File[] {
+    return [first, ...this.#files.filter((file) => file !== undefined), last];
+  }
+}
+
+function heldOf(held: Held, programs: readonly FamilyProgram[]): FamilyProgram | undefined {
+  const newest = programs.at(-1);
+  if (held.holds === 'nothing' || !newest) return undefined;
+  if (held.holds === 'others under some names') return withOthers(newest, held.every);
+  return held.holds === 'the last program' ? newest : programs[0];
+}
+
+test('after any history a program made from the last one is the program that all files give', () => {
+  let again = 0;
+  fc.assert(
+    fc.property(
+      services('ipv4'),
+      fc.array(fc.tuple(fc.array(edits, { minLength: 1, maxLength: 3 }), kernels), { minLength: 1, maxLength: 12 }),
+      (specs, steps) => {
+        const history = new History(specs);
+        const linker = new TreeLinker();
+        const programs = [linker.link(history.files, { family: 'ipv4' }).program];
+        for (const [changes, held] of steps) {
+          for (const change of changes) history.edit(change);
+          const taken = heldOf(held, programs);
+          const options = { family: 'ipv4', ...(taken ? { taken } : {}) } as const;
+          const made = linker.again(history.files, options);
+          if (made) again++;
+          const program = made ?? linker.link(history.files, options).program;
+          const whole = linkTree(history.files, options);
+          expect(spell(program)).toEqual(spell(settledProgram(whole.program)));
+          programs.push(program);
+        }
+      },
+    ),
+    { seed, numRuns: 150, endOnFailure: true },
+  );
+  // What is compared must not be two times the same way.
+  expect(again).toBeGreaterThan(150);
+});

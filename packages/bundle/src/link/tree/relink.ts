@@ -1,0 +1,193 @@
+import type { ResolvedSection } from '../../resolve.ts';
+import type { TableName } from '../../rulefile.ts';
+import { differing, Layered } from '../layered.ts';
+import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
+import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
+import { settledEntries } from './entries.ts';
+import { entryChains, fixtureChains, fixtureName } from './fixtures.ts';
+import type { Swap } from './grow.ts';
+import { limitProblems } from './limits.ts';
+import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
+import { asksHost, type TreeMemory } from './memory.ts';
+import { naturalName, NamesExhausted, sameLines, Shelf, stemOf, straysOf } from './names.ts';
+import type { TreeChain } from './program.ts';
+import type { BaseRule, Unit, Units } from './unit.ts';
+
+type Sections = readonly ResolvedSection[];
+
+/** A family that was linked, with what the next program can be made from. */
+export interface Link {
+  readonly files: readonly Sections[];
+  readonly options: TreeOptions;
+  /** Of each file; no two have a chain in common. */
+  readonly units: readonly Units[];
+  readonly tables: Readonly<Record<TableName, LinkTable>>;
+  readonly program: FamilyProgram;
+}
+
+export interface LinkTable {
+  /** By base chain. */
+  readonly dispatched: ReadonlyMap<string, Dispatch>;
+  /** The names of all chains behind these. */
+  readonly inner: ReadonlySet<string>;
+}
+
+/** A file with other contents than before. */
+interface Replaced {
+  readonly old: Units;
+  readonly fresh: Units;
+}
+
+/** More files than this are linked with all others. */
+const replacedMax = 256;
+
+/**
+ * Makes a program from the last one, where some files have other contents of the same shape: the same rules lead to chains of the file
+ * under the same addresses and ports. So the trees keep their form, and only the ways to those chains are made again.
+ * @returns undefined where anything else changed, or where a chain would get another name for other reasons than its content
+ */
+export function relink(last: Link, files: Link['files'], options: TreeOptions, memory: TreeMemory): Link | undefined {
+  if (files.length !== last.files.length || !sameScope(last.options, options) || !keepsNames(last, options)) {
+    return undefined;
+  }
+  const places = otherPlaces(files, last.files);
+  if (places.length > replacedMax || places.some((at) => asksHost(files[at] as Sections))) return undefined;
+  const shelves = { filter: new Shelf(options.taken?.filter.chains), nat: new Shelf(options.taken?.nat.chains) };
+  const scope = { family: options.family, host: options.host ?? {} };
+  const units = [...last.units];
+  const replaced: Replaced[] = [];
+  for (const at of places) {
+    const old = units[at] as Units;
+    const fresh = placeUnits(files[at] as Sections, scope, shelves, memory);
+    if (!tableNames.every((table) => sameShape(table, old[table], fresh[table]))) return undefined;
+    units[at] = fresh;
+    replaced.push({ old, fresh });
+  }
+  const nat = relinkTable('nat', last, replaced, shelves.nat);
+  const filter = nat && relinkTable('filter', last, replaced, shelves.filter);
+  if (!nat || !filter) return undefined;
+  const program = { filter: filter.program, nat: nat.program };
+  return { files, options, units, program, tables: { filter: filter.table, nat: nat.table } };
+}
+
+function otherPlaces(files: Link['files'], before: Link['files']): readonly number[] {
+  const places: number[] = [];
+  for (const [at, file] of files.entries()) if (file !== before[at]) places.push(at);
+  return places;
+}
+
+/** Whether files are linked as they were: for the same machine. */
+function sameScope(a: TreeOptions, b: TreeOptions): boolean {
+  const scope = ({ family, host = {}, provideKubeChains = false }: TreeOptions): string =>
+    JSON.stringify([family, host, provideKubeChains]);
+  return scope(a) === scope(b);
+}
+
+/**
+ * Whether every chain of the last program would get its name again. What the kernel holds decides about names, so what it holds otherwise
+ * since then is looked at; mostly that is the last program.
+ */
+function keepsNames({ options, program }: Link, { taken }: TreeOptions): boolean {
+  return tableNames.every((table) => {
+    const before = options.taken?.[table].chains ?? none;
+    const now = taken?.[table].chains ?? none;
+    const own = program[table].chains;
+    if (now === before) return true;
+    const held = straysOf(now, now === own ? undefined : before);
+    return (
+      differing(before, now).every((name) => isFree(name, now, own)) &&
+      [...straysOf(own, before)].every(([digest, name]) => held.get(digest) === name) &&
+      [...held].every(([digest, name]) => own.has(name) || !own.has(naturalName(stemOf(name) ?? '', digest)))
+    );
+  });
+}
+
+/** Whether the kernel has nothing else under a name of the last program. */
+function isFree(name: string, held: TableProgram['chains'], own: TableProgram['chains']): boolean {
+  const [lines, mine] = [held.get(name), own.get(name)];
+  return !lines || !mine || sameLines(lines, mine);
+}
+
+const none: TableProgram['chains'] = new Map();
+
+/** Whether the rules of two units stand in the same base chains, in the same places. */
+function sameShape(table: TableName, a: Unit, b: Unit): boolean {
+  if (b.problems.length > 0 || a.base.length !== b.base.length) return false;
+  if (!sameLines(a.bases, b.bases) || !sameLines(a.named, b.named)) return false;
+  return a.base.every((rule, at) => sameWay(table, rule, b.base[at] as BaseRule));
+}
+
+function sameWay(table: TableName, a: BaseRule, b: BaseRule): boolean {
+  if (a.chain !== b.chain || a.calls !== b.calls || a.ends !== b.ends) return false;
+  if ((fixtureChains[table] as readonly string[]).includes(a.chain)) return a.body.text === b.body.text;
+  const key = ({ place }: BaseRule): string => (place.kind === 'rest' ? '' : place.key);
+  return a.place.kind === b.place.kind && key(a) === key(b);
+}
+
+type Changes = Map<string, readonly string[] | undefined>;
+
+function relinkTable(
+  name: TableName,
+  { options, tables, program }: Link,
+  replaced: readonly Replaced[],
+  shelf: Shelf,
+): { readonly table: LinkTable; readonly program: TableProgram } | undefined {
+  const { dispatched: before, inner: gone } = tables[name];
+  const swap: Swap = new Map(
+    replaced.flatMap(({ old, fresh }) => old[name].base.map((rule, at) => [rule, fresh[name].base[at] as BaseRule])),
+  );
+  if (replaced.every(({ old, fresh }) => old[name] === fresh[name]))
+    return { table: tables[name], program: program[name] };
+  const dispatched = redispatched(name, before, swap, shelf);
+  if (!dispatched || limitProblems(name, options.family, dispatched).length > 0) return undefined;
+  const inner = new Set(
+    [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map((chain) => chain.name)),
+  );
+  const changes: Changes = new Map([...gone].filter((one) => !inner.has(one)).map((one) => [one, undefined]));
+  for (const { old } of replaced) for (const chain of old[name].chains) changes.set(chain.name, undefined);
+  const held = program[name].chains;
+  for (const chain of shelf.chains.values()) if (!addChain(chain, held, changes, gone)) return undefined;
+  for (const [entry, rules] of entriesOf(name, dispatched))
+    if (!sameLines(held.get(entry) ?? [], rules)) changes.set(entry, rules);
+  const next = Layered.of(held).with(changes);
+  straysOf(next, held);
+  const table = next === held ? program[name] : { chains: next, jumps: program[name].jumps };
+  return { table: { dispatched, inner }, program: table };
+}
+
+function redispatched(
+  table: TableName,
+  before: LinkTable['dispatched'],
+  swap: Swap,
+  shelf: Shelf,
+): LinkTable['dispatched'] | undefined {
+  try {
+    return dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, shelf, roots));
+  } catch (error) {
+    if (error instanceof NamesExhausted) return undefined;
+    throw error;
+  }
+}
+
+function entriesOf(table: TableName, dispatched: LinkTable['dispatched']): ReadonlyMap<string, readonly string[]> {
+  const roots = entryChains[table].map((base) => [fixtureName(base), dispatched.get(base)?.root.name ?? ''] as const);
+  return settledEntries({ entries: new Map(roots) });
+}
+
+/**
+ * Notes a chain that was made. One that is there with the same rules stays the object that it is.
+ * @param inner chains behind dispatch chains, which may stay though they were made again
+ * @returns false when a chain that stays has its name
+ */
+function addChain(
+  { name, rules }: TreeChain,
+  held: TableProgram['chains'],
+  changes: Changes,
+  inner: ReadonlySet<string>,
+): boolean {
+  const old = held.get(name);
+  const isSame = old !== undefined && sameLines(old, rules);
+  if (old && !changes.has(name)) return isSame && inner.has(name);
+  changes.set(name, isSame ? old : rules);
+  return true;
+}
