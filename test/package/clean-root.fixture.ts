@@ -21,5 +21,5 @@ export function noRootBecause(): string {
 /** Fills a folder with a minimal Debian and the packages that ours depends on. */
 export function makeRoot(folder: string): void {
   const { suite, uri } = mirror() as { suite: string; uri: string };
-  execaSync(debootstrap, ['--variant=minbase', '--include=iptables,ipset', suite, folder, uri]);
+  execaSync(debootstrap, ['--variant=minbase', '--include=iptables,ipset,openssh-client', suite, folder, uri]);
 }

@@ -28,8 +28,10 @@ beforeAll(() => {
   makeRoot(root);
   copyFileSync(artefact('_amd64.deb'), join(root, 'old.deb'));
   makeNewer(join(root, 'old.deb'), join(root, 'new.deb'));
+  copyFileSync(artefact('-linux-x64.tar.zst'), join(root, 'archive.tar.zst'));
   const script = join(import.meta.dirname, 'lifecycle.sh');
-  execaSync('unshare', ['-n', '-m', 'sh', script, root, '/old.deb', '/new.deb'], { timeout: 240_000 });
+  const given = [root, '/old.deb', '/new.deb', '/archive.tar.zst'];
+  execaSync('unshare', ['-n', '-m', 'sh', script, ...given], { timeout: 240_000 });
 });
 
 const seen = (name: string): string => readFileSync(join(root, 'seen', name), 'utf8');
@@ -79,6 +81,29 @@ test('sluiced runs where there is no Node, and says why it was not started', (co
   if (whyNot) return context.skip(whyNot);
   expect(JSON.parse(seen('version'))).toMatchObject({ version });
   expect(seen('installed.said')).toContain('sluiced is not started: there is no /etc/sluice/sluiced.yaml');
+});
+
+test('the first install makes the key of the node, which root alone reads and only a purge takes', (context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(seen('installed.key')).toMatch(/^600 root root\n[0-9a-f]{64} {2}-\n$/);
+  expect(seen('installed.said')).toContain('this node has a key to sign receipts with');
+  for (const step of ['upgraded', 'removed', 'again']) expect(seen(`${step}.key`)).toBe(seen('installed.key'));
+  expect(seen('purged.key')).toBe('');
+});
+
+test('a shell in the clean root completes the words of both programs', (context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(seen('completed')).toBe('sluice: verify\nsluiced: version\n');
+});
+
+test('the archive is installed and removed as the page inside it says, and rules stay', (context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(seen('archive.line')).toMatch(/^node-a namespaces="sluice-receipt" ssh-ed25519 \S+\n$/);
+  expect(seen('archive.key')).toMatch(/^600 root root\n/);
+  expect(seen('archive.files').split('\n')).toContain(program);
+  expect(seen('archive-removed.files').split('\n')).toEqual(expect.arrayContaining([config, 'var/lib/sluice']));
+  expect(seen('archive-removed.files')).not.toContain(program);
+  for (const step of ['archive', 'archive-removed']) expect(seen(`${step}.rules`)).toBe(seen('before.rules'));
 });
 
 test('dpkg finds every file as it was packed', (context) => {

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from
 import { join } from 'node:path';
 import { filesBelow } from './executable.ts';
 import { type Arch, architectures } from './node.ts';
-import { run } from './run.ts';
+import { PackageError, run } from './run.ts';
 import { copyAs } from './tree.ts';
 
 export interface Release {
@@ -41,7 +41,18 @@ function controlFile(root: string, tree: string, arch: Arch, version: string): s
   return readFileSync(join(root, 'packaging/debian/control'), 'utf8')
     .replace('@VERSION@', version)
     .replace('@ARCH@', architectures[arch].debian)
+    .replace('@MAINTAINER@', () => maintainer(root))
     .replace('@SIZE@', String(Math.ceil(bytes / 1024)));
+}
+
+/** Who answers for the package: whoever builds it for others says so as with Debian's own tools, DEBFULLNAME and DEBEMAIL. */
+function maintainer(root: string): string {
+  const { DEBFULLNAME: name, DEBEMAIL: address } = process.env;
+  if (name === undefined && address === undefined)
+    return (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { author: string }).author;
+  const whole = `${name ?? ''} <${address ?? ''}>`;
+  if (/^[^<>\n]+ <[^<>@\s]+@[^<>@\s]+>$/.test(whole)) return whole;
+  throw new PackageError(`Cannot name ${whole} as the maintainer`, 'Set both DEBFULLNAME and DEBEMAIL, or neither');
 }
 
 /** For `dpkg --verify`. */
