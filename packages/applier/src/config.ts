@@ -128,6 +128,11 @@ export function defaultConfig(node: string): Config {
   return v.parse(schema, { apiVersion: 'sluice.dev/v1alpha1', kind: 'SluicedConfig', node });
 }
 
+/** Why a text cannot be the name of a node, in words; undefined when it can. */
+export function nodeMisfit(name: string): string | undefined {
+  return v.safeParse(subdomain, name).issues?.[0].message;
+}
+
 /**
  * Reads the text of `sluiced.yaml`.
  * @param file named in problems

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { printProblem, type Problem } from '@sluice/bundle';
-import { type Config, defaultConfig, readConfig } from '../config.ts';
+import { type Config, defaultConfig, nodeMisfit, readConfig } from '../config.ts';
 import { StateError } from '../store/state-error.ts';
 import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts';
 
@@ -39,11 +39,16 @@ export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
 /**
  * The config of a command: the file that was named, or the usual one if it is there, or the defaults for a node that was named.
  * Flags win over the file.
- * @throws CommandError with every problem of the file
+ * @throws CommandError with every problem of the file, or of a flag
  */
 export function loadConfig(options: CommonOptions): Config {
   const path = options.config ?? defaultConfigPath;
   const text = readText(path, options.config !== undefined);
+  const misfit = options.node === undefined ? undefined : nodeMisfit(options.node);
+  if (misfit !== undefined) {
+    const hint = 'Names of nodes are small letters, digits, dashes and dots: `kubectl get nodes` lists them';
+    throw new CommandError([configProblem(`Cannot take --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
+  }
   if (text === undefined && options.node === undefined) {
     const hint = `Write ${defaultConfigPath} (docs/sluiced.yaml shows every field), or name the node with --node`;
     throw new CommandError([configProblem(`Cannot read ${path}: it is not there`, hint)]);

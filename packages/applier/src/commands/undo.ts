@@ -36,7 +36,10 @@ async function findTarget({ journal }: Session, wanted: string | undefined): Pro
   const number = wanted === undefined ? defaultTarget(journal) : /^\d+$/.test(wanted) ? Number(wanted) : undefined;
   const target = number === undefined ? undefined : await journal.generation(number);
   if (target) return target;
-  const message = `Cannot go back to generation ${wanted ?? 'before the current one'}: it is not kept on this node`;
+  const message =
+    wanted === undefined
+      ? 'Cannot go back: this node keeps no generation before the one that stands'
+      : `Cannot go back to generation ${wanted}: this node does not keep it`;
   throw new CommandError([
     { code: 'NODE_STATE_INVALID', level: 'error', message, hint: '`sluiced history` lists what there was' },
   ]);

@@ -1,7 +1,7 @@
 import {
   type Accepted,
+  expired,
   fileDigest,
-  isExpired,
   isProblem,
   type Problem,
   readRelease,
@@ -123,17 +123,10 @@ export class ReleaseGate {
     }
   }
 
-  #expired({ expires, serial }: Accepted): readonly Problem[] {
+  #expired(release: Accepted): readonly Problem[] {
     const now = `${new Date(this.#parts.nowMs()).toISOString().slice(0, 19)}Z`;
-    if (!isExpired(expires, now)) return [];
-    return [
-      {
-        code: 'RELEASE_EXPIRED',
-        level: 'warning',
-        message: `Cannot call release ${serial} current: it expired at ${expires}; its rules stay`,
-        hint: 'Ship a newer release; if there is one, find out what holds it back. Check the clock of the node',
-      },
-    ];
+    const problem = expired(release, now);
+    return problem === undefined ? [] : [problem];
   }
 }
 

@@ -58,11 +58,21 @@ function wrongSerial(serial: number, digest: string, { accepted, floor }: Standp
 }
 
 /**
- * True when `expires` is past. A node keeps its rules all the same.
+ * What is said of a release that is past its time. A node keeps its rules all the same.
  * @param now in the form of `expires`, so that byte order is the order of time
+ * @returns `RELEASE_EXPIRED`, or nothing while it is not
  */
-export function isExpired(expires: string | undefined, now: string): boolean {
-  return expires !== undefined && now >= expires;
+export function expired(
+  { expires, serial }: { readonly expires?: string; readonly serial: number },
+  now: string,
+): Problem | undefined {
+  if (expires === undefined || now < expires) return undefined;
+  return {
+    code: 'RELEASE_EXPIRED',
+    level: 'warning',
+    message: `Cannot call release ${serial} current: it expired at ${expires}; its rules stay`,
+    hint: 'Ship a newer release; if there is one, find out what holds it back. Check the clock of the node',
+  };
 }
 
 function refusedSerial(why: string): Problem {

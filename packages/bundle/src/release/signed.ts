@@ -118,7 +118,7 @@ export function unreachable(file: string, signers: readonly Signer[], threshold:
   return {
     code: 'SIGNERS_INVALID',
     level: 'error',
-    message: `Cannot use ${file}: it has ${able.size} principals for namespace ${releaseNamespace}, ${threshold} are needed`,
+    message: `Cannot use ${file}: principals for namespace ${releaseNamespace}: ${able.size}, needed: ${threshold}`,
     hint: 'Add lines with namespaces="sluice-release", each with another principal, or lower the threshold',
   };
 }

@@ -163,6 +163,15 @@ describe('sluice sign and verify', async () => {
     ).toContain('Good');
   });
 
+  test('a release past its time is good, as nodes take it, and it is said that they raise an alarm', async () => {
+    await make('--expires', '2020-01-31T00:00:00Z');
+    await sign('alice');
+    expect(await verify()).toMatchObject({ status: 0, stderr: expect.stringContaining('[RELEASE_EXPIRED]') });
+    await make('--serial', '9', '--expires', '2999-01-31T00:00:00Z');
+    await sign('alice');
+    expect(await verify()).toMatchObject({ status: 0, stderr: '' });
+  });
+
   test('one key that signs twice counts once', async () => {
     await make();
     await sign('alice');
@@ -223,7 +232,7 @@ describe('sluice sign and verify', async () => {
       () => allow(lineOf('alice', 'namespaces="git"'), lineOf('bob')),
       'not allowed for namespace',
     ],
-    ['nobody who may sign', () => allow(''), '0 principals'],
+    ['nobody who may sign', () => allow(''), 'principals for namespace sluice-release: 0, needed: 1'],
     [
       'a line without namespaces',
       () => allow(lineOf('alice').replace('namespaces="sluice-release" ', '')),

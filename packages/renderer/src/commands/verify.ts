@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import {
   compareText,
+  expired,
   fileDigest,
   isProblem,
   makeRelease,
@@ -46,6 +47,8 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
   if (wrong.length > 0) return refuse(wrong);
   for (const why of signed.passedOver) say(`passed over: ${why}\n`);
+  const late = expired(release, `${new Date().toISOString().slice(0, 19)}Z`);
+  if (late) say(printProblems([late]));
   print(options.output === 'json' ? json(release, signed, directory) : text(dir, release, signed, directory));
   return exitCodes.done;
 }
