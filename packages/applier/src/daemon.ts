@@ -1,5 +1,5 @@
 import { printProblem, type Problem } from '@sluice/bundle';
-import type { Inbox } from './inbox/inbox.ts';
+import type { Arrival, Inbox } from './inbox/inbox.ts';
 import type { Extent, Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
@@ -55,8 +55,9 @@ export class Daemon {
   #news = Promise.withResolvers<void>();
   /** Ends a rest because of the kernel. */
   #stirred = Promise.withResolvers<false>();
-  /** How much the next look takes in: all of it where a scan is due. */
+  /** How much the next look takes in: all of it at a scan, though not at each one where that takes long. */
   #extent: Extent = 'whole';
+  #wholeDueMs = -Infinity;
   #stopping = false;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
@@ -95,8 +96,8 @@ export class Daemon {
       const { monotonicMs, scanIntervalMs, ready } = this.#parts;
       this.#wake = Promise.withResolvers();
       if (monotonicMs() >= dueMs) {
-        this.#extent = 'whole';
-        await this.#settle();
+        if (monotonicMs() >= this.#wholeDueMs) this.#extent = 'whole';
+        await this.#settle(this.#parts.drift?.isDue ?? true);
         dueMs = monotonicMs() + (this.#fights ? Math.max(limits.fightPaceMs, scanIntervalMs) : scanIntervalMs);
       }
       if (first) ready();
@@ -116,7 +117,7 @@ export class Daemon {
       const restMs = Math.min(untilMs, lookMs) - monotonicMs();
       const woken = await this.#rest(Math.max(restMs, 0));
       if (woken || monotonicMs() >= untilMs) return;
-      if (await drift?.look()) await this.#settle();
+      if (await drift?.look()) await this.#settle(true);
     }
   }
 
@@ -149,14 +150,17 @@ export class Daemon {
     }
   }
 
-  /** Drift: what others changed in our chains and jumps is put right. */
-  async #settle(): Promise<void> {
+  /**
+   * Drift: what others changed in our chains and jumps is put right.
+   * @param tables false: nobody told of a change in them, and the rest is cheap to look at
+   */
+  async #settle(tables: boolean): Promise<void> {
     const { keeper, journal, status, log, drift, monotonicMs } = this.#parts;
     const beginMs = monotonicMs();
     const change = drift?.take();
     try {
-      const steps = await keeper.settle();
-      drift?.compared(monotonicMs() - beginMs, steps);
+      const steps = await keeper.settle(tables);
+      if (tables || steps > 0) drift?.compared(monotonicMs() - beginMs, steps);
       if (steps > 0) {
         status.repaired(change);
         this.#repairsMs = [...this.#repairsMs, monotonicMs()];
@@ -165,6 +169,7 @@ export class Daemon {
       }
       status.clear('KERNEL');
     } catch (error) {
+      drift?.failed();
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot make the kernel hold the confirmed rules; trying again');
     }
@@ -189,10 +194,8 @@ export class Daemon {
   }
 
   async #look(): Promise<void> {
-    const { inbox, status, journal } = this.#parts;
-    const extent = this.#extent;
-    this.#extent = 'changed';
-    const arrival = await inbox.look(extent);
+    const { status, journal } = this.#parts;
+    const arrival = await this.#arrival();
     if (arrival.kind === 'absent') {
       status.raise('BUNDLE_ABSENT', 'the bundle directory is not there; the rules stay as they are');
       return;
@@ -222,6 +225,17 @@ export class Daemon {
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
     if (isIn) await this.#parts.taken?.(arrival.tree.files);
+  }
+
+  async #arrival(): Promise<Arrival> {
+    const { inbox, monotonicMs } = this.#parts;
+    const extent = this.#extent;
+    this.#extent = 'changed';
+    const beginMs = monotonicMs();
+    const arrival = await inbox.look(extent);
+    const nowMs = monotonicMs();
+    if (extent === 'whole') this.#wholeDueMs = nowMs + (nowMs - beginMs) * limits.wholeLookFactor;
+    return arrival;
   }
 
   /** A directory that was refused in between is what it was: nothing is to be done but to say so. */
@@ -278,6 +292,7 @@ export class Daemon {
       await this.#ended(outcome, tree);
       return outcome;
     } catch (error) {
+      this.#parts.drift?.failed();
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
       return undefined;

@@ -2,14 +2,15 @@ import type { Change, ChangeWatch } from './kernel/changes.ts';
 import { limits } from './limits.ts';
 
 /**
- * Decides when the kernel is compared because it may have changed: soon after an event, and never so often that comparing takes more
- * than a small part of the time, whatever others write.
+ * Decides when the tables are compared: soon after an event, whatever others write never so often that it takes more than a small part
+ * of the time; and now and then though nobody told of a change, so rarely that it is hardly noticed on a node with many rules.
  */
 export class Drift {
   readonly #watch: ChangeWatch;
   readonly #monotonicMs: () => number;
   #suspect: Change | undefined;
   #restUntilMs = -Infinity;
+  #knownUntilMs = -Infinity;
 
   constructor(watch: ChangeWatch, monotonicMs: () => number) {
     this.#watch = watch;
@@ -26,6 +27,11 @@ export class Drift {
   /** When `look` is to be called next. */
   get dueMs(): number {
     return this.#suspect ? this.#restUntilMs : this.#watch.dueMs;
+  }
+
+  /** Whether a scan has to compare the tables: something was heard, or they were compared too long ago. */
+  get isDue(): boolean {
+    return this.#suspect !== undefined || this.#monotonicMs() >= this.#knownUntilMs;
   }
 
   /** @returns what makes a comparison due now */
@@ -56,6 +62,13 @@ export class Drift {
    */
   compared(tookMs: number, steps: number): void {
     if (steps > 0) this.wrote();
-    this.#restUntilMs = this.#monotonicMs() + Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
+    const nowMs = this.#monotonicMs();
+    this.#restUntilMs = nowMs + Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
+    this.#knownUntilMs = nowMs + tookMs * limits.compareAgainFactor;
+  }
+
+  /** It is not known what the tables hold: the next scan compares them. */
+  failed(): void {
+    this.#knownUntilMs = -Infinity;
   }
 }

@@ -108,9 +108,13 @@ export const limits = {
   /** A comparison that an event asked for comes at the earliest so long after the last one, and so many times as long as that took. */
   comparePauseMs: 500,
   comparePauseFactor: 20,
-  /** Where no events tell of changes: the pause between two looks, and at least so many times as long as a look took (0.5 %). */
+  /** A scan compares the tables though nobody told of a change, so many times later as the last comparison took (0.13 %). */
+  compareAgainFactor: 800,
+  /** Where no events tell of changes: the pause between two looks, and at least so many times as long as a look took (0.25 %). */
   pollPauseMs: 2_000,
-  pollPauseFactor: 200,
+  pollPauseFactor: 400,
+  /** A scan looks at every file of the bundle directory, so many times later as the last such look took (0.1 %). */
+  wholeLookFactor: 1_000,
   /** The address space of `nft monitor`, which holds all rules: enough for about 100,000 of them. */
   monitorBytesMax: 256 * 1024 * 1024,
   /** It is relied on once it has run for so long. */

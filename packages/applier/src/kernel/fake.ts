@@ -73,9 +73,9 @@ export class FakeKernel implements Kernel {
     this.switch?.clear();
   }
 
-  async observe(families: readonly Family[]): Promise<Observed> {
+  async observe(families: readonly Family[], known?: Pick<NodeState, 'families'>): Promise<Observed> {
     const observed: { [F in Family]?: ObservedFamily } = {};
-    for (const family of families) observed[family] = readSave(this.save(family));
+    for (const family of families) observed[family] = readSave(this.save(family), known?.families[family]);
     return observed;
   }
 

@@ -1,4 +1,4 @@
-import { type Family, ipvsInterface, type SysctlKey, type TableName } from '@sluice/bundle';
+import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
@@ -7,7 +7,7 @@ import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
 import { rehearse } from './rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
-import { readList, readSave } from './save.ts';
+import { readList, SaveReader } from './save.ts';
 import type { Tunables } from './sysctl.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
@@ -37,14 +37,21 @@ export class LinuxKernel implements Kernel {
     return this.#tools.backend === 'nft';
   }
 
-  async observe(families: readonly Family[]): Promise<Observed> {
+  async observe(families: readonly Family[], known?: Pick<NodeState, 'families'>): Promise<Observed> {
     const observed: { [F in Family]?: ObservedFamily } = {};
-    for (const family of families) {
-      const { save } = this.#toolsOf(family);
-      const { stdout } = await this.#must({ file: save, args: [] });
-      observed[family] = readSave(stdout);
-    }
+    for (const family of families) observed[family] = await this.#save(family, known?.families[family]);
     return observed;
+  }
+
+  async #save(family: Family, known: FamilyProgram | undefined): Promise<ObservedFamily> {
+    const { save } = this.#toolsOf(family);
+    let reader = new SaveReader(known);
+    const begin = (): void => {
+      // A tool that is asked again prints all of it again.
+      reader = new SaveReader(known);
+    };
+    await this.#must({ file: save, args: [], onOutput: (part) => reader.take(part) }, save, begin);
+    return reader.done();
   }
 
   async observeChains(
@@ -136,15 +143,16 @@ export class LinuxKernel implements Kernel {
     }
   }
 
-  async #must(command: Command, action = command.file): Promise<Ran> {
-    const ran = await this.#patiently(command);
+  async #must(command: Command, action = command.file, begin?: () => void): Promise<Ran> {
+    const ran = await this.#patiently(command, begin);
     if (ran.exitCode !== 0) throw new KernelError(action, ran.why);
     return ran;
   }
 
   /** Asks again when a legacy tool did not get the lock (exit code 4): somebody else is busy, nothing is wrong. */
-  async #patiently(command: Command): Promise<Ran> {
+  async #patiently(command: Command, begin?: () => void): Promise<Ran> {
     for (let attempt = 1; ; attempt++) {
+      begin?.();
       const ran = await this.#run(command);
       const isBusy = this.#tools.backend === 'legacy' && ran.exitCode === 4;
       if (!isBusy || attempt >= limits.xtablesLockAttemptsMax) return ran;

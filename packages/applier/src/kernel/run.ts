@@ -10,6 +10,8 @@ export interface Command {
   readonly timeoutMs?: number;
   /** Of each of the two outputs; a tool that prints more is ended. */
   readonly outputBytesMax?: number;
+  /** Takes what the tool prints, in parts as they come, each byte as one character; then `stdout` is empty. */
+  readonly onOutput?: (part: string) => void;
 }
 
 /** How a run ended. A tool that could not be started, timed out or was killed has no exit code. */
@@ -34,7 +36,7 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  * @param started is told of every child
  */
 export function runChildren(lockFd?: number, started?: (pid: number) => void): Run {
-  return async ({ file, args, input, timeoutMs, outputBytesMax }) => {
+  return async ({ file, args, input, timeoutMs, outputBytesMax, onOutput }) => {
     const stdin = input === undefined ? 'ignore' : 'pipe';
     const child = execa(file, args, {
       env: toolEnvironment,
@@ -44,14 +46,16 @@ export function runChildren(lockFd?: number, started?: (pid: number) => void): R
       timeout: timeoutMs ?? limits.commandTimeoutMs,
       forceKillAfterDelay: limits.commandKillDelayMs,
       maxBuffer: outputBytesMax ?? limits.commandOutputBytesMax,
+      buffer: { stdout: onOutput === undefined },
       // The types do not know that a further entry may be an open file.
       stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'],
       ...(input === undefined ? {} : { input }),
     });
     if (child.pid !== undefined) started?.(child.pid);
+    if (onOutput) child.stdout?.setEncoding('latin1').on('data', onOutput);
     const result = await child;
     const { exitCode, stdout, stderr } = result;
-    return { exitCode, stdout, stderr, why: whyFailed(result) };
+    return { exitCode, stdout: typeof stdout === 'string' ? stdout : '', stderr, why: whyFailed(result) };
   };
 }
 

@@ -1,35 +1,107 @@
-import { type TableName, tableNames } from '@sluice/bundle';
+import { type FamilyProgram, type TableName, tableNames } from '@sluice/bundle';
 import type { ObservedChain, ObservedFamily, ObservedTable } from '../rollout/state.ts';
 
 const declaration = /^:(\S+) (\S+)/;
 
 /**
- * Reads what `iptables-save` prints. Tables other than filter and nat are passed over.
- * @param text may hold several tables; a table that is not printed is empty
+ * Reads what `iptables-save` prints of one family, in parts as they come, and keeps nothing of what is known: a chain that has the rules
+ * of a known one is told with the very same value. So looking at 230,000 rules costs no memory for them, and whoever compares what was
+ * seen with what was known compares identities. Tables other than filter and nat are passed over; one that is not printed is empty.
  */
-export function readSave(text: string): ObservedFamily {
-  const tables: Record<TableName, Map<string, { builtIn: boolean; rules: string[] }>> = {
-    filter: new Map(),
-    nat: new Map(),
-  };
-  let open: Map<string, { builtIn: boolean; rules: string[] }> | undefined;
-  for (const line of text.split('\n')) {
-    if (line.startsWith('-A ')) {
-      const end = line.indexOf(' ', 3);
-      open?.get(end < 0 ? line.slice(3) : line.slice(3, end))?.rules.push(line);
-    } else if (line.startsWith(':')) {
-      const [, name, policy] = declaration.exec(line) ?? [];
-      if (name !== undefined) open?.set(name, { builtIn: policy !== '-', rules: [] });
-    } else if (line.startsWith('*')) {
-      const table = tableNames.find((known) => known === line.slice(1).trim());
-      open = table === undefined ? undefined : tables[table];
+export class SaveReader {
+  readonly #known: FamilyProgram | undefined;
+  readonly #tables: Record<TableName, Map<string, Reading>> = { filter: new Map(), nat: new Map() };
+  #table: TableName | undefined;
+  /** The chain of the rule before, for its rules stand together, and how these begin. */
+  #chain: Reading | undefined;
+  #prefix = '';
+  /** The beginning of a line whose end has not come yet. */
+  #rest = '';
+
+  /** @param known what the kernel is thought to hold */
+  constructor(known?: FamilyProgram) {
+    this.#known = known;
+  }
+
+  /** Takes a part of the text; it may end anywhere. */
+  take(part: string): void {
+    const text = this.#rest + part;
+    let at = 0;
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
+      this.#line(text.slice(at, end));
+      at = end + 1;
+    }
+    this.#rest = text.slice(at);
+  }
+
+  /** What was read, when all of it came. */
+  done(): ObservedFamily {
+    this.take('\n');
+    return { filter: tableOf(this.#tables.filter), nat: tableOf(this.#tables.nat) };
+  }
+
+  #line(line: string): void {
+    if (line.startsWith('-A ')) this.#rule(line);
+    else if (line.startsWith(':')) this.#declare(line);
+    else if (line.startsWith('*')) {
+      this.#table = tableNames.find((known) => known === line.slice(1).trim());
+      this.#prefix = '';
     }
   }
-  return { filter: tableFrom(tables.filter), nat: tableFrom(tables.nat) };
+
+  #declare(line: string): void {
+    const [, name, policy] = declaration.exec(line) ?? [];
+    if (name === undefined || this.#table === undefined) return;
+    const known = this.#known?.[this.#table].chains.get(name);
+    this.#tables[this.#table].set(name, new Reading(policy !== '-', known));
+  }
+
+  #rule(line: string): void {
+    if (this.#table === undefined) return;
+    if (this.#prefix === '' || !line.startsWith(this.#prefix)) {
+      const end = line.indexOf(' ', 3);
+      const name = end < 0 ? line.slice(3) : line.slice(3, end);
+      this.#chain = this.#tables[this.#table].get(name);
+      this.#prefix = end < 0 ? '' : line.slice(0, end + 1);
+    }
+    this.#chain?.add(line);
+  }
 }
 
-function tableFrom(chains: ReadonlyMap<string, ObservedChain>): ObservedTable {
+/** A chain that is being read. As long as its rules are those that are known, it has none of its own. */
+class Reading {
+  readonly builtIn: boolean;
+  readonly #known: readonly string[];
+  #count = 0;
+  #own: string[] | undefined;
+
+  constructor(builtIn: boolean, known: readonly string[] = []) {
+    this.builtIn = builtIn;
+    this.#known = known;
+  }
+
+  add(rule: string): void {
+    if (this.#own) this.#own.push(rule);
+    else if (this.#known[this.#count] === rule) this.#count += 1;
+    else this.#own = [...this.#known.slice(0, this.#count), rule];
+  }
+
+  get rules(): readonly string[] {
+    return this.#own ?? (this.#count === this.#known.length ? this.#known : this.#known.slice(0, this.#count));
+  }
+}
+
+function tableOf(read: ReadonlyMap<string, Reading>): ObservedTable {
+  const chains = new Map<string, ObservedChain>();
+  for (const [name, { builtIn, rules }] of read) chains.set(name, { builtIn, rules });
   return { chains };
+}
+
+/** The same for a text as a whole. */
+export function readSave(text: string, known?: FamilyProgram): ObservedFamily {
+  const reader = new SaveReader(known);
+  reader.take(text);
+  return reader.done();
 }
 
 /** Reads what `iptables -S CHAIN` prints: the rules of one chain. */

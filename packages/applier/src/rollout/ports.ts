@@ -29,8 +29,12 @@ export interface Kernel {
   readonly slowWithManyChains: boolean;
   /** Sets, virtual servers and addresses; absent where the tools for them are missing. */
   readonly ipvs?: IpvsKernel | undefined;
-  /** Both tables of these families, whoever made what is in them. */
-  observe(families: readonly Family[]): Promise<Observed>;
+  /**
+   * Both tables of these families, whoever made what is in them.
+   * @param known what they are thought to hold: a chain that has these rules is told with the same value, so that what was expected
+   *   is held once and compared by identity
+   */
+  observe(families: readonly Family[], known?: Pick<NodeState, 'families'>): Promise<Observed>;
   /** The rules of some chains as the kernel prints them. A chain that is not there is absent. */
   observeChains(
     family: Family,

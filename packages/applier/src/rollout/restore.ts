@@ -21,7 +21,7 @@ export async function restore(
     (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !goal.families[family]),
   );
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
-    const observed = await kernel.observe(families);
+    const observed = await kernel.observe(families, goal);
     const adapted = adaptGoal(goal, observed, names);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(adapted, names, ports);

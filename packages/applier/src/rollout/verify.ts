@@ -8,8 +8,8 @@ import type { Kernel } from './ports.ts';
 /**
  * Says where the kernel differs from `goal` after a plan was carried out, or undefined.
  *
- * A plan that touched a few chains is verified by reading these back: everything else was verified before, and the next scan
- * compares all of it again. Anything larger is verified by reading the tables.
+ * A plan that touched a few chains is verified by reading these back: everything else was verified before, and the next
+ * comparison reads all of it again. Anything larger is verified by reading the tables.
  */
 export async function unlike(goal: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
   const sysctl = await unlikeSysctl(change, kernel);
@@ -55,7 +55,7 @@ function differs(
 }
 
 async function unlikeAnywhere(goal: NodeState, kernel: Kernel): Promise<string | undefined> {
-  const observed = await kernel.observe(familiesOf(goal));
+  const observed = await kernel.observe(familiesOf(goal), goal);
   const now: NodeState = { ...goal, families: ownState(observed, chainNames(goal), goal) };
   const left = plan(now, goal, kernel).steps;
   return left.length === 0 ? undefined : left.map(describeStep).join('; ');

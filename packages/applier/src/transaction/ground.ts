@@ -51,7 +51,7 @@ export async function readGround(
 ): Promise<Ground | Refusal> {
   const { standing } = journal;
   const families = familyNames.filter((family) => facts.tools[family] !== undefined);
-  const observed = looked.tables ?? (await kernel.observe(families));
+  const observed = looked.tables ?? (await kernel.observe(families, standing?.state));
   const seen = looked.ipvs ? { ipvs: looked.ipvs } : {};
   const owned = standing ? chainNames(standing.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, behind ours, as the way back by hand.

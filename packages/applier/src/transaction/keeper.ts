@@ -86,14 +86,16 @@ export class Keeper {
 
   /**
    * Makes the kernel hold the confirmed generation: after a boot, and whenever others changed our chains or jumps.
+   * @param tables false: they are what they were, as far as anybody told; where it is known what that is, only sysctls and what mode
+   *   ipvs has are looked at
    * @returns how many steps it took; 0 when nothing differed
    */
-  async settle(): Promise<number> {
+  async settle(tables = true): Promise<number> {
     const { journal, report } = this.#ports;
     if (journal.open) await this.recover();
     const standing = journal.standing;
     if (!standing || journal.held !== undefined || journal.open) return 0;
-    const change = await this.#difference(standing.state);
+    const change = await this.#difference(standing.state, tables ? undefined : this.#settled);
     this.#seen = undefined;
     if (change.plan.steps.length === 0) {
       this.#settled = change.goal;
@@ -125,17 +127,29 @@ export class Keeper {
     else this.#seen = virtual.seen;
   }
 
-  async #difference(state: NodeState): Promise<{ plan: Plan; goal: NodeState; virtual: Virtual | undefined }> {
-    const { kernel } = this.#ports;
+  /** @param known what the kernel holds, where its tables need not be read */
+  async #difference(
+    state: NodeState,
+    known: NodeState | undefined,
+  ): Promise<{ plan: Plan; goal: NodeState; virtual: Virtual | undefined }> {
     const owned = chainNames(state);
-    const observed = await kernel.observe(familiesOf(state));
+    const { goal, families } = known ? { goal: known, families: known.families } : await this.#tables(state, owned);
+    // First: the look loads the module, and with it come its sysctls.
+    const virtual = await lookVirtual(goal, owned, this.#ports);
+    const now = await withSysctls({ families, sysctls: new Map() }, goal, this.#ports);
+    return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, virtual };
+  }
+
+  /** The state as this kernel can have it, and what of it stands in the tables. */
+  async #tables(
+    state: NodeState,
+    owned: ChainNames,
+  ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families'] }> {
+    const observed = await this.#ports.kernel.observe(familiesOf(state), state);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned);
-    // First: the look loads the module, and with it come its sysctls.
-    const virtual = await lookVirtual(goal, owned, this.#ports);
-    const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
-    return { plan: plan(now, goal, kernel, virtual?.plan), goal, virtual };
+    return { goal, families: ownState(observed, owned, goal) };
   }
 
   /**
