@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { slotBytes } from '../../packages/applier/src/journal/slots.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode } from './sluiced-node.ts';
 
@@ -46,5 +47,31 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stderr: expect.stringContaining('generation 2 cannot be read'),
     });
     expect(await node.rules(backend)).toBe(first);
+  });
+
+  test('with both slots of the journal damaged, what the kernel holds goes on, after a boot what was confirmed; else a person is called', async () => {
+    node.writeConfig(backend);
+    await put(1);
+    const second = await put(2);
+    const damage = (): void => writeFileSync(`${node.directory}/state/journal`, 'x'.repeat(2 * slotBytes));
+    damage();
+    expect(await node.apply()).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('generation 2, which the kernel holds, stands'),
+    });
+    expect(await node.rules(backend)).toBe(second);
+    damage();
+    await forget();
+    expect(await node.sluiced('boot')).toMatchObject({
+      exitCode: 4,
+      stderr: expect.stringContaining('generation 2, which was confirmed, stands'),
+    });
+    expect(await node.rules(backend)).toBe(second);
+    damage();
+    await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
+    const strange = await node.rules(backend);
+    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 5 });
+    expect(await node.apply()).toMatchObject({ exitCode: 5 });
+    expect(await node.rules(backend)).toBe(strange);
   });
 });

@@ -6,13 +6,14 @@ import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.
 
 /**
  * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
- * that cannot be read, or that this kernel does not take, is passed over for the one before it.
+ * that cannot be read, or that this kernel does not take, is passed over for the one before it; without a journal, the one that is known to
+ * have stood is taken.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const session = await openSession(loadConfig(options), 'change', () => undefined);
   try {
     const { keeper, journal } = session;
-    const isDamaged = journal.damaged !== undefined;
+    const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
     const left = await keeper.recover();
     if (left?.kind === 'held') return tell(left, terminal);
     if (left) terminal.err(`first: ${describe(left)}\n`);

@@ -37,7 +37,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
   try {
     const own = new OwnProcesses();
     const run = runChildren(lock?.fd, (pid) => own.add(pid));
-    const journal = DiskJournal.open(config.state, config.node, () => new Date());
+    const journal = DiskJournal.open(config.state, config.node, () => new Date(), mode === 'look');
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
     if (mode === 'change') await journal.pin(tools.backend);

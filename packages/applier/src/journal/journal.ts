@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs';
 import type { SysctlKey } from '@sluice/bundle';
 import type { Drain } from '../ipvs/values.ts';
 import { limits } from '../limits.ts';
@@ -10,25 +9,29 @@ import type {
   Journal,
   Opening,
   OpenTransaction,
+  Remains,
 } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
 import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
 import { writing } from '../store/files.ts';
-import { peek } from './peek.ts';
+import { type Opened, openRecord } from './opened.ts';
+import { keepDamaged, recordFrom, remainsOf } from './remains.ts';
 import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
-import { abandoned, accepted, findGeneration, flowsOf, generationsOf, releasesBetween } from './update.ts';
 import {
-  freshRecord,
-  type GenerationRecord,
-  type HistoryEntry,
-  type NodeRecord,
-  openFrom,
-  sysctlMap,
-} from './record.ts';
+  abandoned,
+  accepted,
+  findGeneration,
+  flowsOf,
+  forgotten,
+  generationsOf,
+  heldDownUntil,
+  releasesBetween,
+} from './update.ts';
+import { type GenerationRecord, type HistoryEntry, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
-import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
+import { slotBytes, writeSlot } from './slots.ts';
 
 /**
  * The journal on disk. Every method that changes something returns when it is durable; one write of one slot is the moment at which
@@ -40,6 +43,8 @@ export class DiskJournal implements Journal {
   readonly #store: Store;
   readonly #text: CurrentText;
   readonly #memory = new ManifestMemory();
+  readonly #directory: string;
+  #lost: string | undefined;
   #record: NodeRecord;
   #sequence: number;
   #standing: Generation | undefined;
@@ -50,7 +55,9 @@ export class DiskJournal implements Journal {
   #updates = 0;
   #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowChange } | undefined;
 
-  private constructor(directory: string, record: NodeRecord, sequence: number, now: () => Date) {
+  private constructor(directory: string, { record, sequence, lost }: Opened, now: () => Date) {
+    this.#directory = directory;
+    this.#lost = lost;
     this.#path = `${directory}/journal`;
     this.#record = record;
     this.#sequence = sequence;
@@ -63,18 +70,11 @@ export class DiskJournal implements Journal {
   /**
    * Opens, or makes, a state directory. The caller holds its lock.
    * @param now the time of day, for people who read the history; nothing is decided by it
+   * @param whole false: both slots may be damaged, and then the journal is `lost`
+   * @throws StateError when it cannot be read, or belongs to another node
    */
-  static open(directory: string, node: string, now: () => Date): DiskJournal {
-    writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
-    const known = peek(directory);
-    if (known && known.node !== node) {
-      const hint = 'Use another state directory, or the node name that this one was made for';
-      throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
-    }
-    const path = `${directory}/journal`;
-    writing(path, () => allocateSlots(path));
-    const read = readSlots(path);
-    return new DiskJournal(directory, known ?? freshRecord(node), read.kind === 'record' ? read.sequence : 0, now);
+  static open(directory: string, node: string, now: () => Date, whole = true): DiskJournal {
+    return new DiskJournal(directory, openRecord(directory, node, whole), now);
   }
 
   get record(): NodeRecord {
@@ -104,7 +104,24 @@ export class DiskJournal implements Journal {
   }
 
   get held(): string | undefined {
-    return this.#record.held ?? this.#damaged?.because;
+    return this.#record.held ?? this.#lost ?? this.#damaged?.because;
+  }
+
+  get lost(): string | undefined {
+    return this.#lost;
+  }
+
+  remains(): Iterable<Remains> {
+    return remainsOf(this.#directory, this.#store);
+  }
+
+  async rescue(target: Generation, because: string): Promise<void> {
+    const current = this.#stored(target);
+    const { number, version } = target;
+    keepDamaged(this.#path);
+    this.#lost = undefined;
+    this.#record = recordFrom(this.#record.node, current);
+    this.#stands(target, { history: this.#and({ what: 'fell-back', generation: number, version, because }) });
   }
 
   get failures(): number {
@@ -112,10 +129,7 @@ export class DiskJournal implements Journal {
   }
 
   get notBeforeMs(): number {
-    const { failures, history } = this.#record;
-    const last = history.findLast(({ what }) => what === 'rolled-back');
-    if (failures === 0 || !last) return 0;
-    return Date.parse(last.at) + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
+    return heldDownUntil(this.#record);
   }
 
   releasesSince(sinceMs: number): number {
@@ -144,10 +158,8 @@ export class DiskJournal implements Journal {
   #read(record: GenerationRecord): Generation | undefined {
     const same = (one: Generation | undefined): boolean =>
       one?.number === record.number && one.revision === record.revision && one.version === record.version;
-    if (same(this.#standing)) return this.#standing;
-    if (same(this.#next)) return this.#next;
-    if (same(this.#offered?.from)) return this.#offered?.from;
-    if (same(this.#offered?.to)) return this.#offered?.to;
+    const known = [this.#standing, this.#next, this.#offered?.from, this.#offered?.to].find(same);
+    if (known) return known;
     const state = getState(record.manifest, this.#store);
     const { number, revision, version } = record;
     return state && { number, revision, version, state };
@@ -156,7 +168,7 @@ export class DiskJournal implements Journal {
   /** Remembers in which rule store the rules are; they are never written to another one by accident. */
   async pin(backend: 'legacy' | 'nft'): Promise<void> {
     const pinned = this.#record.backend;
-    if (pinned === backend) return;
+    if (pinned === backend || this.#lost !== undefined) return;
     if (pinned !== undefined && this.#record.current !== null) {
       const hint = `Set \`backend: ${pinned}\` in sluiced.yaml, or run \`sluiced cleanup\` with it before you change the backend`;
       const why = `the node's rules are in the ${pinned} store, not in ${backend}`;
@@ -254,14 +266,14 @@ export class DiskJournal implements Journal {
     if (this.#record.open) {
       this.#save({ ...this.#record, open: null });
       this.#sweep();
-      this.#text.write(standing);
+      this.#text.write(standing, this.#record.current?.manifest ?? '');
     } else this.#sweepSometimes();
     this.#forgetTransaction();
     return standing;
   }
 
   async tidy(): Promise<void> {
-    if (this.#standing) this.#text.catchUp(this.#standing);
+    if (this.#standing) this.#text.catchUp(this.#standing, this.#record.current?.manifest ?? '');
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
@@ -304,22 +316,13 @@ export class DiskJournal implements Journal {
     this.#save({ ...this.#record, ...changes, current });
     this.#standing = target;
     this.#forgetTransaction();
-    this.#text.write(target);
+    this.#text.write(target, current.manifest);
   }
 
   async forget(): Promise<void> {
     const { current } = this.#record;
     const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
-    this.#save({
-      ...this.#record,
-      current: null,
-      kept: [],
-      open: null,
-      held: null,
-      originals: {},
-      draining: [],
-      history: this.#and(what),
-    });
+    this.#save({ ...forgotten(this.#record), history: this.#and(what) });
     this.#standing = undefined;
     this.#forgetTransaction();
     this.#sweep();
@@ -356,6 +359,7 @@ export class DiskJournal implements Journal {
   }
 
   #save(record: NodeRecord): void {
+    if (this.#lost !== undefined) throw new Error(`the journal is lost: ${this.#lost}`);
     const { saved, text } = fitted(record, slotBytes - 256);
     // After a failed write the next one goes to the same slot: the other one holds the newest whole record.
     writing(this.#path, () => writeSlot(this.#path, this.#sequence + 1, text));
@@ -379,7 +383,9 @@ export class DiskJournal implements Journal {
 
   /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */
   #sweep(): void {
-    const needed = new Set(generationsOf(this.#record).flatMap(({ manifest }) => objectsOf(manifest, this.#store)));
+    const manifests = generationsOf(this.#record).map(({ manifest }) => manifest);
+    // What the text for people is of: without the journal that is what is known to have stood.
+    const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));
     for (const digest of flowsOf(this.#record)) needed.add(digest);
     try {
       this.#store.sweep(needed);

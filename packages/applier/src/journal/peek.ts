@@ -16,10 +16,13 @@ export function peek(directory: string): NodeRecord | undefined {
   return undefined;
 }
 
+/** In words. */
+export const bothDamaged = (path: string): string => `both slots of ${path} are damaged`;
+
 function damaged(path: string): StateError {
   const hint =
-    'The kernel was not touched and keeps its rules. Restore the file from a backup, or move the directory away and take the rules over by hand';
-  return new StateError('NODE_STATE_INVALID', `both slots of ${path} are damaged`, hint);
+    'The kernel was not touched and keeps its rules. `sluiced run`, `boot` and `apply` go on from what the kernel holds, where the store has it; else restore the file from a backup';
+  return new StateError('NODE_STATE_INVALID', bothDamaged(path), hint);
 }
 
 function oldForm(directory: string): StateError {

@@ -4,7 +4,7 @@ import type { OpenTransaction } from '../rollout/ports.ts';
 import { StateError } from '../store/state-error.ts';
 
 /** The record of the journal: everything that decides what the node runs. Programs are in the store. */
-const generation = v.strictObject({
+export const generation = v.strictObject({
   number: v.number(),
   revision: v.number(),
   version: v.string(),

@@ -84,3 +84,15 @@ export function releasesBetween(history: readonly HistoryEntry[], fromMs: number
     return (what === 'confirmed' || what === 'rolled-back') && atMs >= fromMs && atMs <= toMs;
   }).length;
 }
+
+/** When a release may be tried again, in milliseconds since 1970: each failure in a row doubles the wait. 0 when none failed. */
+export function heldDownUntil({ failures, history }: NodeRecord): number {
+  const last = history.findLast(({ what }) => what === 'rolled-back');
+  if (failures === 0 || !last) return 0;
+  return Date.parse(last.at) + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
+}
+
+/** The record of a node whose kernel holds nothing of Sluice any more; its history and what it knows of versions stay. */
+export function forgotten(record: NodeRecord): NodeRecord {
+  return { ...record, current: null, kept: [], open: null, held: null, originals: {}, draining: [] };
+}

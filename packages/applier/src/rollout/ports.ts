@@ -170,6 +170,13 @@ export interface EndpointUpdate {
   readonly flows: FlowChange;
 }
 
+/** A generation that was found without the journal. */
+export interface Remains {
+  readonly generation: Generation;
+  /** The node wrote down that it stood, after it was confirmed. Of the others that is not known. */
+  readonly stoodLast: boolean;
+}
+
 export type GenerationId = Pick<Generation, 'number' | 'revision'>;
 
 export type Fault = 'bundle' | 'process';
@@ -184,6 +191,12 @@ export interface Journal {
   readonly held: string | undefined;
   /** The generation that should stand, where it cannot be read; the node is held then. */
   readonly damaged: { readonly number: number; readonly because: string } | undefined;
+  /** Why nothing of the journal can be read, though it was written; the node is held then, and the journal stays as it is. */
+  readonly lost: string | undefined;
+  /** What the store still holds of a node whose journal is lost, one after the other: the one that stood last comes first. */
+  remains(): Iterable<Remains>;
+  /** Of a lost journal: this generation stands, and nothing else is known any more. */
+  rescue(target: Generation, because: string): Promise<void>;
   /** Why this version must not be applied again by itself, now. */
   quarantined(version: string): string | undefined;
   /** When a release may be tried by itself again, after some failed in a row; milliseconds since 1970, 0 on most days. */

@@ -191,6 +191,11 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
   return { chains, jumps };
 }
 
+/** Whether a text of the store is a manifest, whole or a delta, to judge by how it begins. */
+export function isManifest(text: string | undefined): boolean {
+  return text !== undefined && /^\{"schema":[23],/.test(text);
+}
+
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
 export function objectsOf(digest: string, store: Texts): readonly string[] {
   const text = store.get(digest);

@@ -1,5 +1,5 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
-import { fileDigest } from '@sluice/bundle';
+import { compareText, fileDigest } from '@sluice/bundle';
 import { readIfThere, syncDirectory, writeSynced, writing } from './files.ts';
 
 /** See `Store`. */
@@ -60,6 +60,11 @@ export class Store implements Texts {
 
   has(digest: string): boolean {
     return this.#known.has(digest);
+  }
+
+  /** What it holds, sorted. */
+  get digests(): readonly string[] {
+    return [...this.#known].toSorted(compareText);
   }
 
   /** Removes everything but some digests. */

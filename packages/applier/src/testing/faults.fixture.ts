@@ -79,6 +79,11 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get damaged() {
       return journal.damaged;
     },
+    get lost() {
+      return journal.lost;
+    },
+    remains: () => journal.remains(),
+    rescue: (target, because) => countdown.through(() => journal.rescue(target, because)),
     releasesSince: (sinceMs) => journal.releasesSince(sinceMs),
     quarantined: (version) => journal.quarantined(version),
     generation: (number, revision) => journal.generation(number, revision),

@@ -46,7 +46,7 @@ async function startKeeper(
   options: Partial<KeeperOptions>,
   others: Partial<Ports>,
 ): Promise<{ keeper: Keeper; journal: DiskJournal }> {
-  const journal = DiskJournal.open(self.directory, sampleNode, () => new Date(0));
+  const journal = DiskJournal.open(self.directory, sampleNode, () => new Date(0), false);
   const kernel: Kernel = others.kernel ?? self.kernel;
   const probe = async (): Promise<readonly ProbeResult[]> => {
     const healthy = self.health();

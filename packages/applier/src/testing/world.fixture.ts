@@ -58,7 +58,7 @@ export class World {
    * @param moment called after every change that it makes
    */
   start(troubles: Troubles, moment: (journal: DiskJournal) => void): { keeper: Keeper; journal: DiskJournal } {
-    const journal = DiskJournal.open(this.#directory, sampleNode, () => new Date(0));
+    const journal = DiskJournal.open(this.#directory, sampleNode, () => new Date(0), false);
     const countdown = new Countdown(troubles.diesAt ?? -1, troubles.fault);
     const kernel = this.#slow(mortalKernel(this.kernel, countdown), troubles, () => moment(journal));
     const probe = async () => {

@@ -22,6 +22,7 @@ import { laneOf } from './lane.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { lacksModule, quarantined, tooEarly, tooMany, withoutIpvs } from './refusals.ts';
+import { rescue } from './rescue.ts';
 import { resume } from './resume.ts';
 import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
 import { stepsOf } from './way.ts';
@@ -66,8 +67,8 @@ export class Keeper {
    */
   async recover(): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
-    const fell = await fallBack(this.#families(), this.#ports);
-    if (fell) return fell;
+    const found = (await rescue(this.#families(), this.#ports)) ?? (await fallBack(this.#families(), this.#ports));
+    if (found) return found;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
     const ending = await resume(this.#ports);
     if (ending) this.#remember(ending);

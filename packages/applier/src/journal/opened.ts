@@ -1,0 +1,35 @@
+import { mkdirSync } from 'node:fs';
+import { writing } from '../store/files.ts';
+import { StateError } from '../store/state-error.ts';
+import { bothDamaged, peek } from './peek.ts';
+import { freshRecord, type NodeRecord } from './record.ts';
+import { allocateSlots, readSlots } from './slots.ts';
+
+/** A journal as it was found. */
+export interface Opened {
+  /** That of a node that has never run Sluice where there is none, or none that can be read. */
+  readonly record: NodeRecord;
+  readonly sequence: number;
+  /** Why none can be read, though there is one. */
+  readonly lost: string | undefined;
+}
+
+/**
+ * Opens, or makes, the journal of a state directory.
+ * @param whole false: both slots may be damaged
+ * @throws StateError when it cannot be read, or belongs to another node
+ */
+export function openRecord(directory: string, node: string, whole: boolean): Opened {
+  writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+  const path = `${directory}/journal`;
+  const fresh = freshRecord(node);
+  if (!whole && readSlots(path).kind === 'damaged') return { record: fresh, sequence: 0, lost: bothDamaged(path) };
+  const known = peek(directory);
+  if (known && known.node !== node) {
+    const hint = 'Use another state directory, or the node name that this one was made for';
+    throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
+  }
+  writing(path, () => allocateSlots(path));
+  const read = readSlots(path);
+  return { record: known ?? fresh, sequence: read.kind === 'record' ? read.sequence : 0, lost: undefined };
+}

@@ -1,0 +1,130 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { sysctlKeys } from '@sluice/bundle';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { slotBytes } from '../journal/slots.ts';
+import { FakeKernel } from '../kernel/fake.ts';
+import type { Probes } from '../rollout/ports.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+const families = ['ipv4', 'ipv6'];
+const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] }, families });
+const two = sampleBundle({ services: { 'shop/web': [4, 5], 'shop/cart': [], 'shop/new': [6] }, families });
+
+let node: Scene;
+afterEach(() => node.end());
+
+const journalFile = (): string => `${node.directory}/journal`;
+const damage = (): void => writeFileSync(journalFile(), 'x'.repeat(2 * slotBytes));
+const rules = (kernel = node.kernel): string => `${kernel.save('ipv4')}${kernel.save('ipv6')}`;
+const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])) });
+
+describe.each(['flat', 'tree'] as const)('both slots of the journal are damaged, in layout %s', (layout) => {
+  beforeEach(() => {
+    node = scene();
+    node.layout = layout;
+  });
+
+  test('what the kernel holds stands from then on, and nothing of it is touched', async () => {
+    const { keeper } = await node.start();
+    await keeper.put(one, false);
+    await keeper.put(two, false);
+    const before = rules();
+    const steps = node.kernel.taken.length;
+    damage();
+    const next = await node.start();
+    expect(await next.keeper.recover()).toMatchObject({
+      kind: 'rolled-back',
+      because: expect.stringContaining('generation 2, which the kernel holds, stands'),
+    });
+    expect(await next.keeper.settle()).toBe(0);
+    expect([rules(), node.kernel.taken.length]).toEqual([before, steps]);
+    expect(readFileSync(`${journalFile()}.damaged`, 'latin1'), 'the damaged file is kept').toMatch(/^x+$/);
+    expect((await next.keeper.put(two, false)).kind, 'its version is known').toBe('same');
+    expect((await node.start()).journal.standing?.number, 'the next process reads it').toBe(2);
+  });
+
+  test('after a boot, what the node wrote down as confirmed is put in, not what was on trial', async () => {
+    const { keeper } = await node.start();
+    await keeper.put(one, false);
+    const before = rules();
+    const { probes, probed } = hanging();
+    const second = await node.start({}, { probes });
+    void second.keeper.put(two, false);
+    await probed;
+    damage();
+    const kernel = booted();
+    const next = await node.start({}, { kernel });
+    expect(await next.keeper.recover()).toMatchObject({
+      because: expect.stringContaining('generation 1, which was confirmed, stands'),
+    });
+    await next.keeper.settle();
+    expect(rules(kernel)).toBe(before);
+  });
+
+  test.each([
+    ['rules that no generation has', () => node.kernel.load('ipv4', strange(layout))],
+    ['a store that holds no generation', () => rmSync(`${node.directory}/store`, { recursive: true })],
+  ])('with %s in the kernel or on the disk nothing is changed, and a person must look', async (_title, change) => {
+    const { keeper } = await node.start();
+    await keeper.put(one, false);
+    change();
+    damage();
+    const [before, file] = [rules(), readFileSync(journalFile(), 'latin1')];
+    const next = await node.start();
+    expect(await next.keeper.recover()).toMatchObject({ kind: 'held', because: expect.stringContaining('both slots') });
+    expect(await next.keeper.settle()).toBe(0);
+    expect(await next.keeper.put(two, false)).toMatchObject({ kind: 'held' });
+    expect(await next.keeper.cleanup()).toBe(0);
+    expect([rules(), readFileSync(journalFile(), 'latin1')]).toEqual([before, file]);
+    expect(existsSync(`${journalFile()}.damaged`)).toBe(false);
+  });
+
+  test('wherever a change was when the disk lost the journal, the node ends on the old rules or the new, or as it was', async () => {
+    const { keeper } = await node.start();
+    await keeper.put(one, false);
+    const old = rules();
+    await keeper.put(two, false);
+    const fresh = rules();
+    node.end();
+    const endings = new Set<string>();
+    for (let at = 0; ; at++) {
+      node = scene();
+      node.layout = layout;
+      await (await node.start()).keeper.put(one, false);
+      const countdown = new Countdown(at, 'after');
+      const first = await node.start();
+      const journal = mortalJournal(first.journal, countdown);
+      const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
+      await mortal.keeper.put(two, false).catch(() => undefined);
+      if (countdown.calls <= at) break;
+      const left = rules();
+      damage();
+      const next = await node.start();
+      const outcome = await next.keeper.recover();
+      await next.keeper.settle();
+      expect([old, fresh, ...(outcome?.kind === 'held' ? [left] : [])], `call ${at}`).toContain(rules());
+      endings.add(`${outcome?.kind} ${rules() === old ? 'old' : rules() === fresh ? 'new' : 'as it was'}`);
+      node.end();
+    }
+    expect(endings).toContain('rolled-back old');
+    expect(endings).toContain('rolled-back new');
+  });
+});
+
+/** A process that is never heard of again once its release is on trial. */
+function hanging(): { probes: Probes; probed: Promise<void> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const once = (): Promise<never> => {
+    resolve();
+    return new Promise(() => undefined);
+  };
+  return { probes: { policies: [], intervalMs: 1000, once, patiently: async () => [] }, probed: promise };
+}
+
+/** A chain of ours with another rule in it. */
+function strange(layout: 'flat' | 'tree'): string {
+  const chain = layout === 'flat' ? 'KUBE-SERVICES' : 'SLUICE-SERVICES';
+  return `*nat\n:${chain} - [0:0]\n-A ${chain} -j RETURN\nCOMMIT\n`;
+}
