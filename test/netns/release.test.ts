@@ -40,7 +40,7 @@ test('a node takes signed releases, stays where it is when they are not, and say
   node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
 
   publish([1, 2]);
-  expect(await node.apply()).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
+  expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
   rmSync(release, { recursive: true });
   publish([1, 2], 'alice');
   expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
@@ -48,7 +48,7 @@ test('a node takes signed releases, stays where it is when they are not, and say
   expect(good).toContain('10.244.0.2:8080');
 
   publish([1, 3], 'mallory');
-  expect(await node.apply()).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('not in allowed_signers') });
+  expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('not in allowed_signers') });
   expect(await node.rules('nft')).toBe(good);
   const status = JSON.parse((await node.sluiced('status', '-o', 'json')).stdout) as object;
   expect(status).toMatchObject({

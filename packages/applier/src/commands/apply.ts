@@ -1,5 +1,6 @@
 import type { Problem } from '@sluice/bundle';
-import { Inbox } from '../inbox/inbox.ts';
+import type { Config } from '../config.ts';
+import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { accountOf } from '../receipts/account.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
@@ -22,15 +23,7 @@ export interface ApplyOptions extends CommonOptions {
 export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
-  const remember = !options.dryRun;
-  const waves = options.ignoreWaves ? undefined : wavesOf(config, remember);
-  const inbox = new Inbox(directory, config.node, Date.now, undefined, gateOf(config, remember), waves);
-  const arrival = await inbox.look();
-  if (arrival.kind === 'refused') throw new CommandError(arrival.problems);
-  if (arrival.kind === 'absent') throw new CommandError([notThere(directory)]);
-  if (arrival.waits && !options.dryRun)
-    throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
-  tellProblems([...(arrival.alarms ?? []), ...(arrival.waits ? [arrival.waits.problem] : [])], terminal);
+  const { tree } = await arrivalAt(directory, config, options, terminal);
   let journal: Session['journal'] | undefined;
   const witness = witnessOf(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
@@ -41,7 +34,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   journal = session.journal;
   try {
     if (options.dryRun) {
-      const change = await session.keeper.preview(arrival.tree.files);
+      const change = await session.keeper.preview(tree.files);
       if ('problems' in change) {
         tellProblems(change.problems, terminal);
         return exitCodes.refused;
@@ -52,12 +45,37 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     if (left) terminal.out(`first: ${describe(left)}\n`);
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
-    const outcome = await session.keeper.put(arrival.tree.files, true);
-    await witness.tell(accountOf(outcome), arrival.tree.seal);
+    const outcome = await session.keeper.put(tree.files, true);
+    await witness.tell(accountOf(outcome), tree.seal);
     return tell(outcome, terminal);
   } finally {
     session.close();
   }
+}
+
+/**
+ * What is in the directory, when this node may take it now.
+ * @throws CommandError otherwise: a verdict of the node has another exit code than a directory that is no bundle
+ */
+async function arrivalAt(
+  directory: string,
+  config: Config,
+  { dryRun, ignoreWaves }: ApplyOptions,
+  terminal: Terminal,
+): Promise<Extract<Arrival, { kind: 'bundle' }>> {
+  const remember = !dryRun;
+  const waves = ignoreWaves ? undefined : wavesOf(config, remember);
+  const inbox = new Inbox(directory, config.node, Date.now, undefined, gateOf(config, remember), waves);
+  const arrival = await inbox.look();
+  if (arrival.kind === 'absent') throw new CommandError([notThere(directory)]);
+  if (arrival.kind === 'refused') {
+    const isVerdict = arrival.problems.some(({ code }) => /^(RELEASE|SIGNERS|NODE)_|^BUNDLE_UNTRUSTED$/.test(code));
+    throw new CommandError(arrival.problems, isVerdict ? exitCodes.refused : exitCodes.problem);
+  }
+  if (arrival.waits && !dryRun)
+    throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
+  tellProblems([...(arrival.alarms ?? []), ...(arrival.waits ? [arrival.waits.problem] : [])], terminal);
+  return arrival;
 }
 
 function notThere(directory: string): Problem {
