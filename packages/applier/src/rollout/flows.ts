@@ -1,4 +1,4 @@
-import type { Family, TableProgram } from '@sluice/bundle';
+import { differing, type Family, type TableProgram } from '@sluice/bundle';
 import type { Flow, FlowChange, Ports } from './ports.ts';
 import { messageOf } from './message.ts';
 import { familyNames, type NodeState, tableOf } from './state.ts';
@@ -14,7 +14,7 @@ import { familyNames, type NodeState, tableOf } from './state.ts';
  */
 export function flowChange(now: NodeState, goal: NodeState): FlowChange {
   if (sameState(now, goal)) return { old: [], fresh: [] };
-  const [before, after] = [doorsOf(now, 'udp'), doorsOf(goal, 'udp')];
+  const [before, after] = doorsOfBoth(now, goal, 'udp');
   return { old: onlyIn(before, after), fresh: onlyIn(after, before) };
 }
 
@@ -28,7 +28,9 @@ export function flowChange(now: NodeState, goal: NodeState): FlowChange {
  * @param fresh the program on trial
  */
 export function pendingFlows(old: NodeState, fresh: NodeState): readonly Flow[] {
-  return sameState(old, fresh) ? [] : onlyIn(doorsOf(fresh, 'tcp'), doorsOf(old, 'tcp'));
+  if (sameState(old, fresh)) return [];
+  const [before, after] = doorsOfBoth(old, fresh, 'tcp');
+  return onlyIn(after, before);
 }
 
 /**
@@ -54,10 +56,7 @@ type Tracked = Extract<Flow['protocol'], 'tcp' | 'udp'>;
 
 const natOf = (state: NodeState, family: Family): TableProgram => tableOf(state, family, 'nat');
 
-function sameChains(a: TableProgram, b: TableProgram): boolean {
-  if (a.chains === b.chains) return true;
-  return a.chains.size === b.chains.size && [...a.chains].every(([name, rules]) => b.chains.get(name) === rules);
-}
+const sameChains = (a: TableProgram, b: TableProgram): boolean => differing(a.chains, b.chains).length === 0;
 
 /** What a state serves to clients of one protocol. */
 interface Doors {
@@ -71,10 +70,27 @@ interface Doors {
 const doorKey = (flow: Flow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
 const portKey = (flow: Flow): string => `${flow.family} ${flow.port}`;
 
-function doorsOf(state: NodeState, protocol: Tracked): Doors {
+/** By family, the names of the chains in which doors are looked for; left out: all. */
+type Places = { readonly [F in Family]?: readonly string[] };
+
+/**
+ * The doors of two states. In layout `tree` the name of a chain says what is behind it: whatever one of the two has other endpoints
+ * behind stands in a chain that the other one lacks, and chains that both have lead to the same in both.
+ */
+function doorsOfBoth(a: NodeState, b: NodeState, protocol: Tracked): readonly [Doors, Doors] {
+  const places: { -readonly [F in Family]?: readonly string[] } = {};
+  for (const family of familyNames) {
+    const tables = [natOf(a, family), natOf(b, family)] as const;
+    if (tables.every(({ chains }) => chains.has('SLUICE-SERVICES')))
+      places[family] = differing(tables[0].chains, tables[1].chains);
+  }
+  return [doorsOf(a, protocol, places), doorsOf(b, protocol, places)];
+}
+
+function doorsOf(state: NodeState, protocol: Tracked, places: Places): Doors {
   const flows = new Map<string, Map<string, Flow>>();
   const byPort = new Map<string, Set<string>>();
-  for (const flow of flowsOf(state, protocol)) {
+  for (const flow of flowsOf(state, protocol, places)) {
     const endpoint = flow.endpoint ?? '';
     const [door, port] = [doorKey(flow), portKey(flow)];
     flows.set(door, (flows.get(door) ?? new Map<string, Flow>()).set(endpoint, flow));
@@ -104,7 +120,7 @@ function serves({ flows, byPort }: Doors, door: string, flow: Flow, endpoint: st
 }
 
 /** Every way of a protocol from an address and port to an endpoint. */
-function* flowsOf(state: NodeState, protocol: Tracked): Generator<Flow> {
+function* flowsOf(state: NodeState, protocol: Tracked, places: Places): Generator<Flow> {
   for (const { family, protocol: its, address, port, real } of state.ipvs?.virtualServers.values() ?? []) {
     if (its !== protocol) continue;
     for (const endpoint of real.keys()) yield { family, protocol, address, port, endpoint };
@@ -112,9 +128,9 @@ function* flowsOf(state: NodeState, protocol: Tracked): Generator<Flow> {
   for (const family of familyNames) {
     const table = natOf(state, family);
     const endpoints = new Endpoints(table);
-    for (const [name, rules] of table.chains) {
+    for (const name of places[family] ?? table.chains.keys()) {
       if (isOfService(name)) continue;
-      for (const rule of rules) {
+      for (const rule of table.chains.get(name) ?? []) {
         const door = doorOf(rule, family, protocol);
         if (!door) continue;
         for (const endpoint of endpoints.of(door.chain)) yield { ...door.flow, endpoint };

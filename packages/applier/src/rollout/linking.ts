@@ -10,7 +10,6 @@ import {
   type Problem,
   type ResolvedFiles,
   type ResolvedRules,
-  type ResolvedSection,
   type TableName,
   TreeLinker,
 } from '@sluice/bundle';

@@ -4,6 +4,7 @@ import {
   isKubeProxyChain,
   isTreeChain,
   jumpedChains,
+  Layered,
   sharedChains,
   type TableName,
   type TableProgram,
@@ -99,22 +100,29 @@ export function adaptGoal(goal: NodeState, observed: Observed, owned: ChainNames
     const wanted = tableOf(goal, family, table);
     const seen = observed[family]?.[table];
     if (!seen) return wanted;
-    const chains = new Map(wanted.chains);
-    for (const name of sharedChains) keepOthersRules(chains, name, seen);
-    for (const name of pinned(seen, new Set(owned[family]?.[table]), wanted)) {
-      chains.set(name, seen.chains.get(name)?.rules ?? []);
-    }
-    return { chains, jumps: wanted.jumps };
+    const kept = [...sharedChains].flatMap((name) => withOthersRules(name, wanted, seen));
+    const others = [...pinned(seen, new Set(owned[family]?.[table]), wanted)].map(
+      (name) => [name, seen.chains.get(name)?.rules ?? []] as const,
+    );
+    const extra = [...kept, ...others];
+    return extra.length === 0 ? wanted : { chains: Layered.of(wanted.chains).with(extra), jumps: wanted.jumps };
   });
   return { ...goal, families: adapted };
 }
 
-function keepOthersRules(chains: Map<string, readonly string[]>, name: string, seen: ObservedTable): void {
-  const ours = chains.get(name);
+function withOthersRules(
+  name: string,
+  wanted: TableProgram,
+  seen: ObservedTable,
+): readonly (readonly [string, readonly string[]])[] {
+  const ours = wanted.chains.get(name);
   const theirs = seen.chains.get(name)?.rules;
-  if (!ours || !theirs) return;
+  if (!ours || !theirs) return [];
   const known = new Set(theirs.map(canonicalRule));
-  chains.set(name, [...theirs, ...ours.filter((rule) => !known.has(canonicalRule(rule)))]);
+  const rules = [...theirs, ...ours.filter((rule) => !known.has(canonicalRule(rule)))];
+  const isSame =
+    rules.length === ours.length && rules.every((rule, at) => canonicalRule(rule) === canonicalRule(ours[at] ?? ''));
+  return isSame ? [] : [[name, rules]];
 }
 
 /** Chains of ours that the goal lacks and that foreign rules lead to, with what these need in turn. */

@@ -65,9 +65,15 @@ export function mapTables(
 export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): ChainNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familiesOf(state)) {
+    const listed = (table: TableName): readonly string[] => [...tableOf(state, family, table).chains.keys()];
+    // Mostly nobody asks: a change whose ground is known goes by the states alone.
     names[family] = {
-      filter: [...tableOf(state, family, 'filter').chains.keys()],
-      nat: [...tableOf(state, family, 'nat').chains.keys()],
+      get filter() {
+        return listed('filter');
+      },
+      get nat() {
+        return listed('nat');
+      },
     };
   }
   return state.ipvs ? { ...names, ipvs: ipvsNames(state.ipvs) } : names;

@@ -1,4 +1,12 @@
-import { type Family, type FamilyProgram, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
+import {
+  differing,
+  type Family,
+  type FamilyProgram,
+  Layered,
+  type TableName,
+  type TableProgram,
+  tableNames,
+} from '@sluice/bundle';
 import * as v from 'valibot';
 import { limits } from '../limits.ts';
 import { familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
@@ -62,8 +70,11 @@ function sameAround(a: NodeState, b: NodeState): boolean {
 function changeOf(from: TableProgram, to: TableProgram): Change {
   const write: Change['write'] = [];
   const drop: string[] = [];
-  for (const [name, rules] of to.chains) if (!sameRules(rules, from.chains.get(name))) write.push([name, [...rules]]);
-  for (const name of from.chains.keys()) if (!to.chains.has(name)) drop.push(name);
+  for (const name of differing(from.chains, to.chains)) {
+    const rules = to.chains.get(name);
+    if (!rules) drop.push(name);
+    else if (!sameRules(rules, from.chains.get(name))) write.push([name, [...rules]]);
+  }
   return { write, drop };
 }
 
@@ -87,8 +98,5 @@ export function applyDelta(base: NodeState, { families }: Delta): NodeState {
 }
 
 function changed(chains: TableProgram['chains'], { write, drop }: Change): TableProgram['chains'] {
-  const result = new Map(chains);
-  for (const name of drop) result.delete(name);
-  for (const [name, rules] of write) result.set(name, rules);
-  return result;
+  return Layered.of(chains).with([...drop.map((name) => [name, undefined] as const), ...write]);
 }

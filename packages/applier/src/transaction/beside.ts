@@ -1,4 +1,4 @@
-import { type Family, switches, type TableName, type TableProgram } from '@sluice/bundle';
+import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/bundle';
 import { type ChainNames, familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, isTagged, rootsOf } from './entries.ts';
 
@@ -23,21 +23,22 @@ const markChain = 'SLUICE-MARK-MASQ';
  * marked in one way are masqueraded in either.
  */
 export function beside(table: TableName, old: TableProgram, fresh: TableProgram, lead: Lead): TableProgram {
-  const chains = new Map<string, readonly string[]>([...old.chains, ...fresh.chains]);
-  for (const [name, rules] of fresh.chains) {
-    const before = old.chains.get(name);
-    if (isTagged(name) || entryNames[table].includes(name) || !before || sameRules(before, rules)) continue;
+  const chains = new Map<string, readonly string[]>();
+  for (const name of differing(old.chains, fresh.chains)) {
+    const [before, rules] = [old.chains.get(name), fresh.chains.get(name)];
+    if (rules) chains.set(name, rules);
+    if (isTagged(name) || entryNames[table].includes(name) || !before || !rules || sameRules(before, rules)) continue;
     if (name === markChain) chains.set(name, lead === 'switch' ? before : rules);
     else for (const [part, lines] of inTurn(name, before, rules)) chains.set(part, lines);
   }
   for (const [entry, rules] of entryRules(table, old, fresh, lead)) chains.set(entry, rules);
   const jumps = [...fresh.jumps, ...old.jumps.filter((jump) => !fresh.jumps.includes(jump))];
-  return { chains, jumps };
+  return { chains: Layered.of(old.chains).with(chains), jumps };
 }
 
 /** Whether the two have a fixture with different rules: it narrows in a step of its own. */
 export function differInFixtures(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
-  return [...new Set([...old.chains.keys(), ...fresh.chains.keys()])].some((name) => {
+  return differing(old.chains, fresh.chains).some((name) => {
     if (isTagged(name) || entryNames[table].includes(name)) return false;
     return !sameRules(old.chains.get(name) ?? [], fresh.chains.get(name) ?? []);
   });

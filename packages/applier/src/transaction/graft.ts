@@ -1,4 +1,11 @@
-import { compareText, type Family, type FamilyProgram, replaceChains, type TableProgram } from '@sluice/bundle';
+import {
+  compareText,
+  differing,
+  type Family,
+  type FamilyProgram,
+  replaceChains,
+  type TableProgram,
+} from '@sluice/bundle';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import { isTagged, isTree } from './entries.ts';
@@ -58,7 +65,11 @@ interface Differences {
 }
 
 function differences(base: TableProgram, offered: TableProgram): Differences {
-  const [gone, come] = [onlyIn(base, offered), onlyIn(offered, base)];
+  const changed = differing(base.chains, offered.chains).filter(
+    (name) => !sameRules(base.chains.get(name), offered.chains.get(name)),
+  );
+  const gone = changed.filter((name) => base.chains.has(name));
+  const come = changed.filter((name) => offered.chains.has(name));
   const after = new Map(come.filter(isService).map((name) => [withoutTag(name), name] as const));
   const services = gone.filter(isService).flatMap((before) => {
     const found = after.get(withoutTag(before));
@@ -70,15 +81,8 @@ function differences(base: TableProgram, offered: TableProgram): Differences {
   return { services, others: { gone: rest(gone), come: rest(come) } };
 }
 
-/** Chains that the other one lacks or has with other rules. */
-function onlyIn(one: TableProgram, other: TableProgram): readonly string[] {
-  const found: string[] = [];
-  for (const [name, rules] of one.chains) if (!sameRules(rules, other.chains.get(name))) found.push(name);
-  return found;
-}
-
-function sameRules(a: readonly string[], b: readonly string[] | undefined): boolean {
-  return a === b || (a.length === b?.length && a.every((rule, index) => rule === b[index]));
+function sameRules(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  return a === b || (a?.length === b?.length && (a ?? []).every((rule, index) => rule === b?.[index]));
 }
 
 /**

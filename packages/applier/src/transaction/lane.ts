@@ -1,4 +1,4 @@
-import { compareText, tableNames, type TableProgram } from '@sluice/bundle';
+import { compareText, differing, tableNames, type TableProgram } from '@sluice/bundle';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { Lane } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
@@ -38,8 +38,8 @@ function sameState(a: NodeState, b: NodeState): boolean {
 function sameTable(a: TableProgram, b: TableProgram): boolean {
   if (a === b) return true;
   if (a.chains.size !== b.chains.size || a.jumps.join('\n') !== b.jumps.join('\n')) return false;
-  return [...a.chains].every(
-    ([name, rules]) => rules === b.chains.get(name) || rules.join('\n') === b.chains.get(name)?.join('\n'),
+  return differing(a.chains, b.chains).every(
+    (name) => a.chains.get(name)?.join('\n') === b.chains.get(name)?.join('\n'),
   );
 }
 

@@ -1,6 +1,7 @@
 import type { TableName } from '../rulefile.ts';
 import { canonicalRule } from '../rules/print.ts';
 import { targetOf } from '../rules/words.ts';
+import { differing } from './layered.ts';
 import type { TableProgram } from './program.ts';
 import { sharedChains } from './shared.ts';
 
@@ -26,11 +27,13 @@ export interface TableChange {
 export function changeTable(from: TableProgram, to: TableProgram): TableChange {
   if (from === to) return nothing;
   const write = new Map<string, readonly string[]>();
-  for (const [chain, rules] of to.chains) {
-    const old = from.chains.get(chain);
-    if (!old || !sameRules(old, rules)) write.set(chain, rules);
+  const drop: string[] = [];
+  for (const chain of differing(from.chains, to.chains)) {
+    const [old, rules] = [from.chains.get(chain), to.chains.get(chain)];
+    if (!rules) {
+      if (!sharedChains.has(chain)) drop.push(chain);
+    } else if (!old || !sameRules(old, rules)) write.set(chain, rules);
   }
-  const drop = [...from.chains.keys()].filter((chain) => !to.chains.has(chain) && !sharedChains.has(chain));
   const remove: string[] = [];
   const insert: string[] = [];
   const stays = (jump: string): boolean =>

@@ -23,7 +23,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   /** @param map must not change any more */
   static of<V>(map: ReadonlyMap<string, V>): Layered<V> {
-    return map instanceof Layered ? (map as Layered<V>) : new Layered(map, new Map(), map.size);
+    return isLayered(map) ? map : new Layered<V>(map, new Map(), map.size);
   }
 
   /**
@@ -46,7 +46,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     if (isSame) return this;
     const next = new Layered(this.#below, above, size);
     const most = Math.max(layerMin, this.#below.size * layerShare);
-    return above.size <= most ? next : new Layered(new Map(next), new Map(), size);
+    return above.size <= most ? next : new Layered<V>(new Map(next), new Map(), size);
   }
 
   get(key: string): V | undefined {
@@ -88,9 +88,13 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   /** The keys in the layers of two maps; undefined where they do not lie on the same map. */
   static layers<V>(a: ReadonlyMap<string, V>, b: ReadonlyMap<string, V>): ReadonlySet<string> | undefined {
-    if (!(a instanceof Layered) || !(b instanceof Layered) || a.#below !== b.#below) return undefined;
-    return new Set([...b.#above.keys(), ...a.#above.keys()] as string[]);
+    if (!isLayered(a) || !isLayered(b) || a.#below !== b.#below) return undefined;
+    return new Set([...b.#above.keys(), ...a.#above.keys()]);
   }
+}
+
+function isLayered<V>(map: ReadonlyMap<string, V>): map is Layered<V> {
+  return map instanceof Layered;
 }
 
 /**

@@ -61,9 +61,10 @@ class History {
     const spec = this.#specs[at];
     if (!spec) return;
     const port = kind === 'port' ? (spec.port % 65_000) + 1 : spec.port;
-    this.#specs[at] = { ...spec, port, endpoints };
+    const edited = { ...spec, port, endpoints };
+    this.#specs[at] = edited;
     const isThere = kind !== 'comes or goes' || this.#files[at] === undefined;
-    this.#files[at] = isThere ? serviceFile(at, this.#specs[at] as ServiceSpec, 'ipv4') : undefined;
+    this.#files[at] = isThere ? serviceFile(at, edited, 'ipv4') : undefined;
   }
 
   get files(): readonly File[] {
@@ -101,8 +102,8 @@ test('after any history a program made from the last one is the program that all
         }
       },
     ),
-    { seed, numRuns: 150, endOnFailure: true },
+    { seed, numRuns: 60, endOnFailure: true },
   );
-  // What is compared must not be two times the same way.
-  expect(again).toBeGreaterThan(150);
+  // Otherwise both programs would be made in the same way.
+  expect(again).toBeGreaterThan(100);
 });
