@@ -66,6 +66,24 @@ describe.each(registries)('%s', (_title, open) => {
     expect(filesOf(at('pulled'))).toEqual(filesOf(at('release')));
   });
 
+  test('keeps both signatures of a signer who signed anew under one name', async () => {
+    writeFileSync(at('release/SHA256SUMS.sig'), 'signed with a key that was lost\n');
+    await push();
+    writeFileSync(at('release/SHA256SUMS.sig'), 'signed anew\n');
+    const { stdout } = await push();
+    const signatures = (dir: string): readonly string[] =>
+      Object.entries(filesOf(at(dir))).flatMap(([name, text]) => (name.endsWith('.sig') ? [text] : []));
+    const pulled = async (): Promise<readonly string[]> => {
+      rmSync(at('pulled'), { recursive: true, force: true });
+      expect(await sluice('pull', stdout.trim(), '-o', at('pulled'))).toMatchObject({ status: 0 });
+      return signatures('pulled').toSorted();
+    };
+    const both = ['signed anew\n', 'signed with a key that was lost\n'];
+    expect(await pulled()).toEqual(both);
+    await sluice('push', at('pulled'), `${registry?.host}/sluice/shop:latest`);
+    expect(await pulled()).toEqual(both);
+  });
+
   test('gives the opening of waves that is open furthest', async () => {
     const opening = (waves: number): string =>
       `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${'a'.repeat(64)}"\nopen: ${waves}\n`;

@@ -172,6 +172,24 @@ describe('sluice sign and verify', async () => {
     expect(await verify()).toMatchObject({ status: 0, stderr: '' });
   });
 
+  test('an agent signs with a key that is nowhere on the disk', async () => {
+    const [key, socket] = [join(scratch, 'agent-only'), join(scratch, 'agent')];
+    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'agent-only', '-f', key]);
+    const started = execFileSync('/usr/bin/ssh-agent', ['-s', '-a', socket], { encoding: 'utf8' });
+    try {
+      vi.stubEnv('SSH_AUTH_SOCK', socket);
+      execFileSync('/usr/bin/ssh-add', ['-q', key], { stdio: 'ignore' });
+      rmSync(key);
+      await make();
+      expect(await sign('agent-only.pub')).toMatchObject({ status: 0 });
+      writeFileSync(signers, lineOf('agent-only'));
+      expect(await verify()).toMatchObject({ status: 0, stdout: expect.stringContaining('signed by agent-only') });
+    } finally {
+      vi.unstubAllEnvs();
+      process.kill(Number(/SSH_AGENT_PID=(\d+)/.exec(started)?.[1]));
+    }
+  });
+
   test('one key that signs twice counts once', async () => {
     await make();
     await sign('alice');

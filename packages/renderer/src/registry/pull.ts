@@ -8,6 +8,7 @@ import {
   readArchive,
   readOpening,
   releaseLimits,
+  signatureFile,
 } from '@sluice/bundle';
 import { type Descriptor, mediaTypes, profileKey, readManifest, titleKey } from './artifact.ts';
 import { pullBlob, pullManifest } from './blobs.ts';
@@ -53,19 +54,28 @@ async function pullLayer(client: RegistryClient, layer: Descriptor): Promise<Arc
 
 /** Signatures by their names, and of the openings the one that is open furthest. */
 async function attachments(client: RegistryClient, digest: string): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
-  let open = -1;
+  const signatures = new Map<string, string>();
+  let opened: ReadonlyMap<string, string> = new Map();
   for (const { digest: referrer, artifactType } of await referrersOf(client, digest)) {
     if (artifactType !== mediaTypes.signature && artifactType !== mediaTypes.opening) continue;
     const files = await attachment(client, referrer, artifactType, digest);
-    if (artifactType === mediaTypes.signature) {
-      const name = [...files.keys()].find((one) => found.has(one));
-      if (name !== undefined) throw unlikely(digest, `two signatures are called ${name}`);
-    } else if (openOf(files) <= open) continue;
-    else open = openOf(files);
-    for (const [name, text] of files) found.set(name, text);
+    if (artifactType === mediaTypes.signature) addSignatures(signatures, files, referrer);
+    else if (openOf(files) > openOf(opened)) opened = files;
   }
-  return found;
+  return new Map([...signatures, ...opened]);
+}
+
+/**
+ * A signer who signs a release anew gives the file its old name, and registries keep both. A name says nothing of who signed, so the
+ * second gets one from its digest.
+ */
+function addSignatures(found: Map<string, string>, files: ReadonlyMap<string, string>, referrer: string): void {
+  for (const [name, text] of files) {
+    if ([...found.values()].includes(text)) continue;
+    const free = found.has(name) ? signatureFile(referrer.slice('sha256:'.length, 'sha256:'.length + 32)) : name;
+    if (found.has(free)) throw unlikely(referrer, `its signature would be called ${free}, as another one is`);
+    found.set(free, text);
+  }
 }
 
 async function attachment(
