@@ -6,6 +6,7 @@ export * from './read-rulefile.ts';
 export * from './limits.ts';
 export * from './documents.ts';
 export * from './node.ts';
+export { type BundleFiles, letGo, type SourcedFiles, sourceOf, type TextSource } from './source.ts';
 export * from './reach.ts';
 export * from './resolve.ts';
 export * from './seal.ts';

@@ -23,14 +23,12 @@ import {
 import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import { type Family, familyOf, type RuleFile, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
+import { type BundleFiles, lend, sourceOf, type TextSource } from './source.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath, sysctlFile } from './tree.ts';
 import { readKernelLine } from './rules/kernel.ts';
 import { unknownVariable } from './variables.ts';
 import { VirtualCache, virtualScope } from './virtual/cache.ts';
 import type { ResolvedFile, ResolvedVirtual } from './virtual/resolve.ts';
-
-/** The files of a bundle: path → text. Only those that a node needs have to be there. */
-export type BundleFiles = ReadonlyMap<string, string>;
 
 /** What one node runs, with `${host.*}` as written. */
 export interface ResolvedNode {
@@ -52,8 +50,9 @@ export interface ResolvedNode {
 }
 
 interface Cached {
-  readonly text: string;
-  readonly file: RuleFile;
+  readonly key: string;
+  /** Left out once nobody is expected to need it again. */
+  file: RuleFile | undefined;
   readonly sameEverywhere: boolean;
   resolved?: {
     readonly scope: string;
@@ -73,12 +72,12 @@ export class ResolveCache {
   readonly virtual = new VirtualCache();
 
   /** The file read and checked, or its problems. */
-  read(path: string, text: string): Cached | readonly Problem[] {
+  read(path: string, source: TextSource): Cached | readonly Problem[] {
     const known = this.#files.get(path);
-    if (known?.text === text) return known;
-    const file = readRuleFile(path, text);
+    if (known?.key === source.key) return known;
+    const file = readRuleFile(path, source.text);
     if (!('sections' in file)) return file;
-    const cached: Cached = { text, file, sameEverywhere: isSameEverywhere(file) };
+    const cached: Cached = { key: source.key, file, sameEverywhere: isSameEverywhere(file) };
     this.#files.set(path, cached);
     return cached;
   }
@@ -142,7 +141,7 @@ export function resolveSections(
     const scope = scopeOf(head, node, family);
     const ofFamily: (readonly ResolvedSection[])[] = [];
     for (const path of ruleFiles(files, profileName, tool)) {
-      const resolved = resolveCached(cache, path, files.get(path) as string, scope, profile.mode);
+      const resolved = resolveCached(cache, path, sourceOf(files, path) as TextSource, scope, profile.mode);
       if (!('sections' in resolved)) problems.push(...resolved);
       else {
         ofFamily.push(resolved.sections);
@@ -181,7 +180,7 @@ function resolveVirtualFiles(
   const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
   const resolve = (tool: VirtualTool): readonly ResolvedFile[] =>
     ruleFiles(files, profileName, tool).flatMap((path) => {
-      const done = cache.virtual.resolve(path, files.get(path) as string, scope);
+      const done = cache.virtual.resolve(path, sourceOf(files, path) as TextSource, scope);
       if (!('file' in done)) {
         problems.push(...done);
         return [];
@@ -247,30 +246,45 @@ function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | Virtual
 function resolveCached(
   cache: ResolveCache,
   path: string,
-  text: string,
+  source: TextSource,
   scope: Scope,
   mode: Mode,
 ): NonNullable<Cached['resolved']> | readonly Problem[] {
-  const cached = cache.read(path, text);
-  if (!('file' in cached)) return cached;
-  const key = `${mode} ${scopeKey(scope, cached.sameEverywhere)}`;
-  if (cached.resolved?.scope !== key) {
-    const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
-    const sections = resolveFile(cached.file, scope, kind === 'base');
-    const problems = reachProblems(path, kind, cached.file, sections, mode);
-    if (problems.length > 0) return problems;
-    cached.resolved = { scope: key, sections, digestLine: digestLine(path, sections) };
-  }
+  const cached = cache.read(path, source);
+  if (!('sameEverywhere' in cached)) return cached;
+  const key = scopeKey(scope, mode, cached.sameEverywhere);
+  if (cached.resolved?.scope === key) return cached.resolved;
+  const file = cached.file ?? readAgain(path, source);
+  const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
+  const resolve = (of: RuleFile): readonly ResolvedSection[] => resolveFile(of, scope, kind === 'base');
+  const sections = resolve(file);
+  const problems = reachProblems(path, kind, file, sections, mode);
+  if (problems.length > 0) return problems;
+  const isLent = !source.isAtHand;
+  // Who resolves many nodes needs a file again for each, unless it says the same for all.
+  if (isLent || cached.sameEverywhere) cached.file = undefined;
+  cached.resolved = {
+    scope: key,
+    sections: isLent ? lend(sections, () => resolve(readAgain(path, source))) : sections,
+    digestLine: digestLine(path, sections),
+  };
   return cached.resolved;
 }
 
-const keys = new WeakMap<Scope, { node: string; profile: string }>();
+/** A file that was read without problems before. */
+function readAgain(path: string, { text }: TextSource): RuleFile {
+  const file = readRuleFile(path, text);
+  if ('sections' in file) return file;
+  throw new Error(`${path} is no longer what it was`);
+}
+
+const keys = new WeakMap<Scope, { readonly node: string; readonly profile: string }>();
 
 /** What of the scope the result depends on, as a text to compare. */
-function scopeKey(scope: Scope, sameEverywhere: boolean): string {
+function scopeKey(scope: Scope, mode: Mode, sameEverywhere: boolean): string {
   let known = keys.get(scope);
   if (!known) {
-    const profile = JSON.stringify(scope.profileValues);
+    const profile = JSON.stringify([mode, scope.profileValues]);
     known = { profile, node: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, profile]) };
     keys.set(scope, known);
   }
@@ -290,7 +304,7 @@ function scopeOf(head: Head, node: string, family: Family): Scope {
 function digestLine(path: string, sections: readonly ResolvedSection[]): string {
   const digest = resolvedDigest(sections);
   const belowProfile = path.split('/').slice(2).join('/');
-  return digest === undefined ? '' : `${digest}  ${belowProfile}\n`;
+  return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
 }
 
 /** Puts the sections of files behind each other, table by table: what `linkFlat` takes. */

@@ -1,4 +1,14 @@
-import { type BundleFiles, isProblem, nodeFile, profileFile, readNode, readPath, readProfile } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  isProblem,
+  nodeFile,
+  profileFile,
+  readNode,
+  readPath,
+  readProfile,
+  sourceOf,
+  type TextSource,
+} from '@sluice/bundle';
 
 /** A Service whose load balancer asks each node whether it has an endpoint of it. */
 export interface HealthService {
@@ -38,14 +48,14 @@ export function declaredHealth(files: BundleFiles, node: string): DeclaredHealth
 
 function healthServices(files: BundleFiles, node: string, profile: string): readonly HealthService[] {
   const found = new Map<string, { port: number; addresses: Set<string> }>();
-  for (const [path, text] of files) {
+  for (const path of files.keys()) {
     const kind = readPath(path);
     if (kind?.kind !== 'service' || kind.profile !== profile) continue;
-    const port = Number(portLine.exec(text)?.[1] ?? 0);
-    if (port < 1 || port > 65_535 || !localPolicy.test(text)) continue;
+    const declared = declaredIn(sourceOf(files, path) as TextSource, node);
+    if (!declared) continue;
     const key = `${kind.namespace}/${kind.name}`;
-    const entry = found.get(key) ?? { port, addresses: new Set<string>() };
-    for (const address of localAddresses(text, node)) entry.addresses.add(address);
+    const entry = found.get(key) ?? { port: declared.port, addresses: new Set<string>() };
+    for (const address of declared.addresses) entry.addresses.add(address);
     found.set(key, entry);
   }
   return [...found]
@@ -54,6 +64,27 @@ function healthServices(files: BundleFiles, node: string, profile: string): read
       return { namespace, name, port, localEndpoints: addresses.size };
     })
     .toSorted((a, b) => a.port - b.port);
+}
+
+interface Declared {
+  readonly node: string;
+  readonly port: number;
+  readonly addresses: readonly string[];
+}
+
+/** Few files declare anything, and after a change one file of 10,000 is another. */
+const known = new WeakMap<TextSource, Declared | 'nothing'>();
+
+function declaredIn(source: TextSource, node: string): Declared | undefined {
+  const before = known.get(source);
+  if (before === 'nothing') return undefined;
+  if (before?.node === node) return before;
+  const { text } = source;
+  const port = Number(portLine.exec(text)?.[1] ?? 0);
+  const declares = port >= 1 && port <= 65_535 && localPolicy.test(text);
+  const declared = declares ? { node, port, addresses: [...localAddresses(text, node)] } : undefined;
+  known.set(source, declared ?? 'nothing');
+  return declared;
 }
 
 /** packages/bundle/README.md, "Rule files": `endpoint [PORT] ADDRESS:PORT [NODE [ZONE]] [not ready] [terminating…]`. */

@@ -1,4 +1,5 @@
 import {
+  type BundleFiles,
   clusterFile,
   completeFile,
   completeText,
@@ -11,10 +12,12 @@ import {
   releaseFile,
   sumsFile,
   sumsMisfit,
+  type TextSource,
   wavesFile,
 } from '@sluice/bundle';
 import type { OpenDirectory } from './descend.ts';
 import { copiesOf, type Known, outsideOf, type Part, partOf, releaseSumsOf } from './parts.ts';
+import { PackedFiles, PackedText } from './packed.ts';
 import { hasEntry, type Seen, settledStamp } from './read.ts';
 import { InboxError, type Trust } from './trust.ts';
 import { type Folder, walkAgain } from './walk.ts';
@@ -34,7 +37,7 @@ export interface Seal {
 
 /** A tree that is complete, by its own word. */
 export interface Tree {
-  readonly files: ReadonlyMap<string, string>;
+  readonly files: BundleFiles;
   /** Equal for equal trees. */
   readonly digest: string;
   /** Of a release. */
@@ -128,8 +131,8 @@ export class PlainFiles {
     const stamp = settledStamp(stats, nowMs);
     if (before?.copy.digest === digest) return { stamp, copy: before.copy };
     const wanted = seal || (kind && (kind.kind !== 'node' || kind.node === this.#node));
-    const text = wanted ? bytes.toString('utf8') : undefined;
-    return { stamp, copy: { path, digest, text, isRule: kind !== undefined } };
+    const source = wanted ? new PackedText(bytes, digest) : undefined;
+    return { stamp, copy: { path, digest, source, isRule: kind !== undefined } };
   }
 }
 
@@ -137,13 +140,13 @@ export class PlainFiles {
 function treeOf(top: Part): Tree {
   const digest = fileDigest(top.sums);
   const copies = [...copiesOf(top)];
-  const texts = new Map<string, string>();
-  const files = new Map<string, string>();
-  for (const { path, text, isRule } of copies) if (text !== undefined) (isRule ? files : texts).set(path, text);
-  const text = (path: string): string | undefined => texts.get(path);
+  const texts = new Map<string, TextSource>();
+  const files = new Map<string, TextSource>();
+  for (const { path, source, isRule } of copies) if (source) (isRule ? files : texts).set(path, source);
+  const text = (path: string): string | undefined => texts.get(path)?.text;
   if (!fits(top, digest, text)) checkSeal(new Map(copies.map((copy) => [copy.path, copy.digest])), text);
   const seal = sealOf([...texts.keys()], text);
-  return { files, digest, ...(seal ? { seal } : {}) };
+  return { files: new PackedFiles(files), digest, ...(seal ? { seal } : {}) };
 }
 
 /** True when the seal is, byte for byte, the one that these files have: nothing needs to be parsed then. */

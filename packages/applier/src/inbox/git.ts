@@ -4,6 +4,7 @@ import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
 import { toolEnvironment } from '../kernel/run.ts';
 import { checkSeal, sealOf, stranger, type Tree } from './files.ts';
+import { PackedFiles, PackedText } from './packed.ts';
 import { InboxError } from './trust.ts';
 
 /**
@@ -35,7 +36,7 @@ const gitOptions = ['core.fsmonitor=false', 'core.hooksPath=/dev/null', 'safe.ba
 export class GitTree {
   readonly #node: string;
   /** Texts by object id: an object never changes. */
-  #texts = new Map<string, string>();
+  #texts = new Map<string, PackedText>();
   /** SHA-256 by object id: Git's own ids are SHA-1, and it is not asked whether they are right. */
   #digests = new Map<string, string>();
   #last: Tree | undefined;
@@ -60,8 +61,8 @@ export class GitTree {
     const entries = await listTree(directory, digest);
     const isRelease = entries.some(({ path }) => path === sumsFile);
     await this.#fetch(directory, entries, isRelease);
-    const files = new Map<string, string>();
-    const texts = new Map<string, string>();
+    const files = new Map<string, PackedText>();
+    const texts = new Map<string, PackedText>();
     for (const { path, id } of entries) {
       const text = this.#texts.get(id);
       if (text === undefined) continue;
@@ -69,9 +70,9 @@ export class GitTree {
       texts.set(id, text);
     }
     this.#texts = texts;
-    const seal = isRelease ? this.#seal(entries, files) : undefined;
+    const seal = isRelease ? this.#seal(entries, new PackedFiles(files)) : undefined;
     this.#last = {
-      files: new Map([...files].filter(([path]) => !isReleaseFile(path))),
+      files: new PackedFiles(new Map([...files].filter(([path]) => !isReleaseFile(path)))),
       digest,
       ...(seal ? { seal } : {}),
     };
@@ -79,7 +80,7 @@ export class GitTree {
   }
 
   /** A release that was committed: its `SHA256SUMS` is held against the bytes, as on a disk. */
-  #seal(entries: readonly Entry[], texts: ReadonlyMap<string, string>): Tree['seal'] {
+  #seal(entries: readonly Entry[], texts: PackedFiles): Tree['seal'] {
     const known = this.#digests;
     this.#digests = new Map(entries.map(({ id }) => [id, known.get(id) ?? '']));
     const text = (path: string): string | undefined => texts.get(path);
@@ -111,7 +112,7 @@ export class GitTree {
       }
       const bytes = stdout.subarray(end + 1, end + 1 + length);
       if (isRelease) this.#digests.set(id, fileDigest(bytes));
-      if (this.#needs(path)) this.#texts.set(id, bytes.toString('utf8'));
+      if (this.#needs(path)) this.#texts.set(id, new PackedText(bytes, id));
       at = end + 1 + length + 1;
     }
   }

@@ -1,4 +1,4 @@
-import { compareText, isOutsideTree, isSealedFile } from '@sluice/bundle';
+import { compareText, isOutsideTree, isSealedFile, type TextSource } from '@sluice/bundle';
 import type { Stamp } from './read.ts';
 import type { Folder } from './walk.ts';
 
@@ -7,7 +7,7 @@ export interface Copy {
   readonly path: string;
   readonly digest: string;
   /** Only of files that this node may need. */
-  readonly text: string | undefined;
+  readonly source: TextSource | undefined;
   /** The format knows it as part of the tree. */
   readonly isRule: boolean;
 }

@@ -7,7 +7,8 @@ import { checkTrust, InboxError, type Trust } from './trust.ts';
 export type Stamp = string;
 
 export function stampOf(stats: BigIntStats): Stamp {
-  return `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}:${stats.ctimeNs}`;
+  // Joined, so that it is one string of its length: there is one for each of 10,000 files.
+  return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(':');
 }
 
 /** The stamp of what will not change again without another one; empty within one tick of the file system's clock, where a change leaves no trace. */

@@ -6,6 +6,7 @@ import {
   type FamilyProgram,
   fillRules,
   type HostValues,
+  letGo,
   linkFlat,
   type Problem,
   type ResolvedFiles,
@@ -89,10 +90,14 @@ function linkAsTree(
   const taken = standing?.families[family];
   const options = { family, host, provideKubeChains, ...(taken ? { taken } : {}) };
   const linker = memory.trees[family];
-  const again = linker.again(files, options);
-  if (again) return { program: again, problems: [] };
-  const tooMany = fillRules(hostRules(files), host);
-  return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
+  try {
+    const again = linker.again(files, options);
+    if (again) return { program: again, problems: [] };
+    const tooMany = fillRules(hostRules(files), host);
+    return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
+  } finally {
+    letGo(files);
+  }
 }
 
 /** The rules that are repeated for each address of the machine. */

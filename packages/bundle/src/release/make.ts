@@ -1,5 +1,6 @@
 import { isProblem, readProfile } from '../documents.ts';
-import { type BundleFiles, nodesOf, ResolveCache, summariseNode } from '../node.ts';
+import { nodesOf, ResolveCache, summariseNode } from '../node.ts';
+import type { BundleFiles } from '../source.ts';
 import { compareText, type Problem } from '../problem.ts';
 import { fileDigest } from '../seal.ts';
 import { readCluster } from '../documents.ts';

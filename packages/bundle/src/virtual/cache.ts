@@ -1,6 +1,7 @@
 import type { ProfileFile } from '../documents.ts';
 import type { Problem } from '../problem.ts';
 import type { Scope } from '../resolve.ts';
+import type { TextSource } from '../source.ts';
 import { readPath } from '../tree.ts';
 import { readVirtualFile, refusedLine, type VirtualFile } from './file.ts';
 import { isVirtualSameEverywhere, type ResolvedFile, resolveVirtual, virtualDigest } from './resolve.ts';
@@ -12,7 +13,7 @@ interface Resolved {
 }
 
 interface Cached {
-  readonly text: string;
+  readonly key: string;
   readonly file: VirtualFile;
   readonly sameEverywhere: boolean;
   resolved?: { readonly scope: string; readonly result: Resolved };
@@ -41,10 +42,10 @@ export class VirtualCache {
    * @param path of an `.ipset` or `.ipvs` file
    * @param of whose profile is in mode ipvs; in mode iptables such a file is a problem
    */
-  resolve(path: string, text: string, of: VirtualScope): Resolved | readonly Problem[] {
+  resolve(path: string, source: TextSource, of: VirtualScope): Resolved | readonly Problem[] {
     const { profile, scope, sharedKey, nodeKey } = of;
     if (profile.mode !== 'ipvs') return [refusedLine(path, 1, 'the profile is not in mode ipvs')];
-    const cached = this.#read(path, text);
+    const cached = this.#read(path, source);
     if (!('file' in cached)) return cached;
     const key = cached.sameEverywhere ? sharedKey : nodeKey;
     if (cached.resolved?.scope === key) return cached.resolved.result;
@@ -57,15 +58,15 @@ export class VirtualCache {
     return result;
   }
 
-  #read(path: string, text: string): Cached | readonly Problem[] {
+  #read(path: string, source: TextSource): Cached | readonly Problem[] {
     const known = this.#files.get(path);
-    if (known?.text === text) return known;
+    if (known?.key === source.key) return known;
     const what = readPath(path);
     if ((what?.kind !== 'base' && what?.kind !== 'service') || (what.tool !== 'ipset' && what.tool !== 'ipvs'))
       return [refusedLine(path, 1, 'the format has no such file')];
-    const file = readVirtualFile(path, what.tool, what.kind, text);
+    const file = readVirtualFile(path, what.tool, what.kind, source.text);
     if (!('lines' in file)) return file;
-    const cached: Cached = { text, file, sameEverywhere: isVirtualSameEverywhere(file) };
+    const cached: Cached = { key: source.key, file, sameEverywhere: isVirtualSameEverywhere(file) };
     this.#files.set(path, cached);
     return cached;
   }

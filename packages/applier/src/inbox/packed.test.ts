@@ -1,0 +1,57 @@
+import { fileDigest, letGo, ResolveCache, resolveSections } from '@sluice/bundle';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { PackedFiles, PackedText } from './packed.ts';
+
+const packed = (text: string): PackedText => new PackedText(Buffer.from(text), fileDigest(text));
+const packedFiles = (files: ReadonlyMap<string, string>): PackedFiles =>
+  new PackedFiles(new Map([...files].map(([path, text]) => [path, packed(text)])));
+
+test('a text comes out as it went in, byte by byte', () => {
+  fc.assert(fc.property(fc.string({ unit: 'grapheme', maxLength: 500 }), (text) => packed(text).text === text));
+  expect(packed('').text).toBe('');
+});
+
+test('packed files are read like a map of their texts', () => {
+  const files = new Map([
+    ['a', 'one\n'],
+    ['b', 'two\n'],
+  ]);
+  const same = packedFiles(files);
+  const told: unknown[] = [];
+  same.forEach((text, path) => told.push([path, text]));
+  expect([[...same], [...same.entries()], told]).toEqual([[...files], [...files], [...files]]);
+  expect([[...same.keys()], [...same.values()]]).toEqual([[...files.keys()], [...files.values()]]);
+  expect([same.size, same.has('a'), same.has('c'), same.get('b'), same.get('c')]).toEqual([
+    2,
+    true,
+    false,
+    'two\n',
+    undefined,
+  ]);
+});
+
+test('a node resolves to the same from packed files, also when its sections were let go', () => {
+  const files = sampleBundle({ families: ['ipv4', 'ipv6'] });
+  const cache = new ResolveCache();
+  const of = (from: ReadonlyMap<string, string>, by = new ResolveCache()) => {
+    const resolved = resolveSections(from, 'node-a', by);
+    if (!('version' in resolved)) throw new Error(JSON.stringify(resolved));
+    return resolved;
+  };
+  const told = ({ version, sections }: ReturnType<typeof of>): unknown => [
+    version,
+    [...sections].map(([family, list]) => [
+      family,
+      list.map((file) => file.map(({ table, chains, rules }) => ({ table, chains, rules }))),
+    ]),
+  ];
+  const plain = of(files);
+  const first = of(packedFiles(files), cache);
+  expect(told(first)).toEqual(told(plain));
+  for (const list of first.sections.values()) letGo(list);
+  expect(told(first)).toEqual(told(plain));
+  const again = of(packedFiles(files), cache);
+  expect(again.sections.get('ipv4')?.every((file, at) => file === first.sections.get('ipv4')?.[at])).toBe(true);
+});

@@ -1,0 +1,70 @@
+import type { ResolvedSection } from './resolve.ts';
+import type { TableName } from './rulefile.ts';
+
+/** A file's text, which may be made anew each time it is asked for. */
+export interface TextSource {
+  /** Equal for equal texts, such as a digest; what is compared in place of the text. */
+  readonly key: string;
+  readonly text: string;
+  /** Whether the text stays in memory anyway, so that nothing is won by letting go of what was read of it. */
+  readonly isAtHand: boolean;
+}
+
+/** Files whose texts are not all at hand: path → text, and how to tell whether a text is one that was seen before. */
+export interface SourcedFiles extends ReadonlyMap<string, string> {
+  sourceOf(path: string): TextSource | undefined;
+}
+
+/** The files of a bundle: path → text. Only those that a node needs have to be there. */
+export type BundleFiles = ReadonlyMap<string, string> & Partial<Pick<SourcedFiles, 'sourceOf'>>;
+
+/** The text of a path; undefined where there is no such file. */
+export function sourceOf(files: BundleFiles, path: string): TextSource | undefined {
+  if (files.sourceOf) return files.sourceOf(path);
+  const text = files.get(path);
+  return text === undefined ? undefined : { key: text, text, isAtHand: true };
+}
+
+/**
+ * A section of which only its name is kept once it was used. Linkers know files by the identity of their sections, and hardly ever need
+ * the rules a second time.
+ */
+class LentSection implements ResolvedSection {
+  readonly table: TableName;
+  #held: ResolvedSection | undefined;
+  readonly #again: () => ResolvedSection;
+
+  constructor(section: ResolvedSection, again: () => ResolvedSection) {
+    this.table = section.table;
+    this.#held = section;
+    this.#again = again;
+  }
+
+  get chains(): readonly string[] {
+    return (this.#held ??= this.#again()).chains;
+  }
+
+  get rules(): readonly string[] {
+    return (this.#held ??= this.#again()).rules;
+  }
+
+  letGo(): void {
+    this.#held = undefined;
+  }
+}
+
+/**
+ * Sections that can be read again.
+ * @param again reads them; it gives the same every time
+ */
+export function lend(
+  sections: readonly ResolvedSection[],
+  again: () => readonly ResolvedSection[],
+): readonly ResolvedSection[] {
+  return sections.map((section, at) => new LentSection(section, () => again()[at] as ResolvedSection));
+}
+
+/** Says that these sections were used: whatever can be read again leaves the memory. */
+export function letGo(files: readonly (readonly ResolvedSection[])[]): void {
+  for (const file of files) for (const section of file) if (section instanceof LentSection) section.letGo();
+}
