@@ -129,7 +129,8 @@ export function knownAfter(
   const setsTimeouts = steps.some(({ kind, text }) => kind === 'ipvsadm' && /^--set /m.test(text));
   return {
     ...(touches('ipvsadm') ? {} : { servers: { servers, strange } }),
-    ...(setsTimeouts ? {} : { timeouts: { timeouts } }),
+    // Not asked for is not known.
+    ...(setsTimeouts || !timeouts ? {} : { timeouts: { timeouts } }),
     ...(touches('ipset') ? {} : { sets: { sets } }),
     ...(touches('ip') ? {} : { addresses: { bound, elsewhere } }),
   };

@@ -140,6 +140,10 @@ export class DiskJournal implements Journal {
     return sysctlMap(this.#record.originals);
   }
 
+  get originalTimeouts(): Journal['originalTimeouts'] {
+    return this.#record.originalTimeouts;
+  }
+
   quarantined(version: string): string | undefined {
     return Object.hasOwn(this.#record.quarantined, version) ? this.#record.quarantined[version] : undefined;
   }
@@ -186,8 +190,8 @@ export class DiskJournal implements Journal {
     return generation;
   }
 
-  async begin({ lane, flip, version, state, sysctls, flows }: Opening): Promise<void> {
-    const { current, next, originals } = this.#record;
+  async begin({ lane, flip, version, state, sysctls, timeouts, flows }: Opening): Promise<void> {
+    const { current, next, originals, originalTimeouts = timeouts } = this.#record;
     if (!current) throw new Error('no generation stands');
     const isUpdate = lane === 'endpoints';
     const number = isUpdate ? current.number : next;
@@ -195,7 +199,8 @@ export class DiskJournal implements Journal {
     const to = this.#stored(generation, isUpdate ? current : undefined);
     const old = Object.fromEntries(sysctls);
     const [digest] = this.#store.put([JSON.stringify(flows)]);
-    const transaction = {
+    const open = {
+      phase: 'open' as const,
       lane,
       flip,
       version,
@@ -204,9 +209,10 @@ export class DiskJournal implements Journal {
       sysctls: old,
       flows: digest as string,
       at: this.#time(),
+      recoveries: 0,
     };
-    const open = { phase: 'open' as const, ...transaction, recoveries: 0 };
-    this.#save({ ...this.#record, open, originals: { ...old, ...originals } });
+    const before = originalTimeouts ? { originalTimeouts } : {};
+    this.#save({ ...this.#record, open, originals: { ...old, ...originals }, ...before });
     this.#next = generation;
     this.#flows = flows;
   }

@@ -54,6 +54,8 @@ const record = v.strictObject({
   /** Releases taken back since the last one that was confirmed: the hold-down doubles with each. */
   failures: v.number(),
   originals: sysctls,
+  /** The time-outs that IPVS had before Sluice first set them, in seconds. */
+  originalTimeouts: v.optional(v.strictObject({ tcp: v.number(), tcpFin: v.number(), udp: v.number() })),
   /** Real servers of mode ipvs that are on their way out. */
   draining: v.array(drain),
   history: v.array(entry),

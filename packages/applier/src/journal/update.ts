@@ -94,5 +94,6 @@ export function heldDownUntil({ failures, history }: NodeRecord): number {
 
 /** The record of a node whose kernel holds nothing of Sluice any more; its history and what it knows of versions stay. */
 export function forgotten(record: NodeRecord): NodeRecord {
-  return { ...record, current: null, kept: [], open: null, held: null, originals: {}, draining: [] };
+  const { originalTimeouts: _, ...others } = record;
+  return { ...others, current: null, kept: [], open: null, held: null, originals: {}, draining: [] };
 }

@@ -1,4 +1,4 @@
-import type { Family, Problem, SysctlKey, TableName } from '@sluice/bundle';
+import type { Family, IpvsTimeouts, Problem, SysctlKey, TableName } from '@sluice/bundle';
 import type { Drain, IpvsStep } from '../ipvs/values.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { Rehearsal } from './rehearsal.ts';
@@ -135,6 +135,8 @@ export interface Opening {
   readonly state: NodeState;
   /** The values that sysctls had before, of those that the standing generation does not set. */
   readonly sysctls: ReadonlyMap<SysctlKey, number>;
+  /** The time-outs that IPVS had before, where the state sets others. */
+  readonly timeouts?: IpvsTimeouts;
   /** Flows that only one of the two programs has. */
   readonly flows: FlowChange;
 }
@@ -242,6 +244,8 @@ export interface Journal {
   keepDraining(draining: readonly Drain[]): Promise<void>;
   /** The values that sysctls had before Sluice first set them. */
   readonly originals: ReadonlyMap<SysctlKey, number>;
+  /** The time-outs that IPVS had before Sluice first set them. */
+  readonly originalTimeouts: IpvsTimeouts | undefined;
   /** Nothing of Sluice is in the kernel any more; the history stays. */
   forget(): Promise<void>;
 }

@@ -93,6 +93,36 @@ test('a table of kube-proxy in mode nftables is refused, and cannot be taken ove
   expect(self.kernel.taken).toEqual([]);
 });
 
+const timed = (line: string): Map<string, string> =>
+  new Map([...bundle(), ['profiles/default/base/first.ipvs', line === '' ? '' : `${line}\n`]]);
+const timeouts = async (): Promise<unknown> => Object.values((await self.kernel.ipvs.observe()).timeouts ?? {});
+
+test('time-outs that nobody asks for any more are what they were before Sluice, over restarts, and after a cleanup', async () => {
+  self = scene();
+  await (await self.start()).keeper.put(timed('--set 60 0 0'), false);
+  expect(await timeouts()).toEqual([60, 120, 300]);
+  await (await self.start()).keeper.put(timed('--set 0 0 30'), false);
+  expect(await timeouts()).toEqual([900, 120, 30]);
+  await (await self.start()).keeper.put(sampleBundle({ families: ['ipv4'] }), false);
+  expect(await timeouts()).toEqual([900, 120, 300]);
+  const last = await self.start();
+  await last.keeper.put(timed('--set 60 0 0'), false);
+  await last.keeper.cleanup();
+  expect(await timeouts()).toEqual([900, 120, 300]);
+  expect(last.journal.originalTimeouts).toBeUndefined();
+});
+
+test.each(['', '--set 0 0 30'])('a release that is taken back leaves time-outs as they were: %j', async (line) => {
+  self = scene();
+  const { keeper } = await self.start();
+  await keeper.put(timed(line), false);
+  const before = await timeouts();
+  let asked = 0;
+  self.health = () => asked++ === 0;
+  expect((await keeper.put(timed('--set 60 60 60'), false)).kind).toBe('rolled-back');
+  expect(await timeouts()).toEqual(before);
+});
+
 test('putting the same bundle again, and settling, does nothing', async () => {
   self = scene();
   const { keeper } = await self.start();

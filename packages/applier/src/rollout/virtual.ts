@@ -1,3 +1,4 @@
+import type { IpvsTimeouts } from '@sluice/bundle';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { continueDrains } from '../ipvs/drain.ts';
 import {
@@ -46,9 +47,20 @@ export async function lookVirtual(
 /** Time-outs count only where a goal sets them, or a kube-proxy may have. */
 export const noTimeouts: IpvsKnown = { timeouts: { timeouts: undefined } };
 
+/** The state, with the time-outs that IPVS had before Sluice where it asks for none of its own. */
+export function withTimeouts(state: NodeState, original: IpvsTimeouts | undefined): NodeState {
+  if (!original) return state;
+  const ipvs = state.ipvs ?? { ...nothing, excludeCIDRs: [] };
+  const { tcp, tcpFin, udp } = ipvs.timeouts ?? noneSet;
+  const timeouts = { tcp: tcp || original.tcp, tcpFin: tcpFin || original.tcpFin, udp: udp || original.udp };
+  return { ...state, ipvs: { ...ipvs, timeouts } };
+}
+
+const noneSet: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
+
 /** Whether a goal asks for time-outs of its own: 0 keeps what the kernel has. */
-function setsTimeouts({ ipvs }: NodeState): boolean {
-  const { tcp = 0, tcpFin = 0, udp = 0 } = ipvs?.timeouts ?? {};
+export function setsTimeouts({ ipvs }: NodeState): boolean {
+  const { tcp, tcpFin, udp } = ipvs?.timeouts ?? noneSet;
   return tcp + tcpFin + udp > 0;
 }
 

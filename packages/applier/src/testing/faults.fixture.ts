@@ -70,6 +70,9 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get originals() {
       return journal.originals;
     },
+    get originalTimeouts() {
+      return journal.originalTimeouts;
+    },
     get draining() {
       return journal.draining;
     },

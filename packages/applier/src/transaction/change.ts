@@ -5,7 +5,7 @@ import { adaptGoal } from '../rollout/own.ts';
 import type { Flip, Ports, Refusal } from '../rollout/ports.ts';
 import { withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
-import { lookVirtual, type Virtual } from '../rollout/virtual.ts';
+import { lookVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { Ground } from './ground.ts';
 import { laneOf } from './lane.ts';
@@ -16,7 +16,7 @@ import { wayTo } from './way.ts';
 export async function decideChange(bundle: Target, ground: Ground, ports: Ports): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = ground;
-  const wanted = withDropped(bundle.state, from.state, journal.originals);
+  const wanted = withDropped(bundle.state, from.state, journal);
   const owned = chainNames(from.state);
   const goal = adaptGoal(wanted, observed ?? {}, owned);
   // First: the look loads the module of mode ipvs, and with it come its sysctls.
@@ -36,6 +36,7 @@ export async function decideChange(bundle: Target, ground: Ground, ports: Ports)
     way: wayTo(now, goal, { lane, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
     sysctls: foreignSysctls(from.state, goal, now),
+    ...(virtual?.seen.timeouts && setsTimeouts(goal) ? { timeouts: virtual.seen.timeouts } : {}),
     ...(observed ? { observed } : {}),
     ...(virtual ? { virtual } : {}),
   };

@@ -1,3 +1,4 @@
+import type { IpvsTimeouts } from '@sluice/bundle';
 import type { AdmittedBundle } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';
@@ -33,6 +34,8 @@ export interface Change {
   readonly flows: FlowChange;
   /** The values that sysctls have now, of those that `from` does not set. */
   readonly sysctls: NodeState['sysctls'];
+  /** The time-outs that IPVS has now, where the change sets others. */
+  readonly timeouts?: IpvsTimeouts;
   /** The tables as they were read for this change; left out when they were known from before. */
   readonly observed?: Observed;
   /** What is to be done in mode ipvs, and what the kernel held of it before. */
