@@ -27,6 +27,7 @@ import {
   forgotten,
   generationsOf,
   heldDownUntil,
+  opened,
   releasesBetween,
 } from './update.ts';
 import { type GenerationRecord, type HistoryEntry, type NodeRecord, openFrom, sysctlMap } from './record.ts';
@@ -191,28 +192,16 @@ export class DiskJournal implements Journal {
   }
 
   async begin({ lane, flip, version, state, sysctls, timeouts, flows }: Opening): Promise<void> {
-    const { current, next, originals, originalTimeouts = timeouts } = this.#record;
+    const { current, next } = this.#record;
     if (!current) throw new Error('no generation stands');
     const isUpdate = lane === 'endpoints';
     const number = isUpdate ? current.number : next;
     const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
     const to = this.#stored(generation, isUpdate ? current : undefined);
-    const old = Object.fromEntries(sysctls);
     const [digest] = this.#store.put([JSON.stringify(flows)]);
-    const open = {
-      phase: 'open' as const,
-      lane,
-      flip,
-      version,
-      to,
-      from: current,
-      sysctls: old,
-      flows: digest as string,
-      at: this.#time(),
-      recoveries: 0,
-    };
-    const before = originalTimeouts ? { originalTimeouts } : {};
-    this.#save({ ...this.#record, open, originals: { ...old, ...originals }, ...before });
+    const at = this.#time();
+    const open = { lane, flip, version, to, from: current, sysctls: Object.fromEntries(sysctls), flows: digest!, at };
+    this.#save(opened(this.#record, { phase: 'open', ...open, recoveries: 0 }, timeouts));
     this.#next = generation;
     this.#flows = flows;
   }

@@ -1,3 +1,4 @@
+import type { IpvsTimeouts } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import type { Fault } from '../rollout/ports.ts';
 import { recent, remember, updated } from './keep.ts';
@@ -25,6 +26,17 @@ export function findGeneration(
   const { kept, current } = record;
   if (revision === undefined) return [...kept, ...(current ? [current] : [])].findLast((one) => one.number === number);
   return generationsOf(record).findLast((one) => one.number === number && one.revision === revision);
+}
+
+/** The record of a transaction that begins. What was there before Sluice is remembered at the first time. */
+export function opened(record: NodeRecord, open: OpenRecord, timeouts: IpvsTimeouts | undefined): NodeRecord {
+  const { originals, originalTimeouts = timeouts } = record;
+  return {
+    ...record,
+    open,
+    originals: { ...open.sysctls, ...originals },
+    ...(originalTimeouts ? { originalTimeouts } : {}),
+  };
 }
 
 /** The record once the kernel holds what `open.update` says, in both programs. */
