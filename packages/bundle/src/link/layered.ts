@@ -3,6 +3,14 @@ const layerMin = 512;
 /** … or one with so large a share of what lies below. */
 const layerShare = 1 / 16;
 
+/** What lies below, and what it was put together from. */
+interface Below<V> {
+  readonly map: ReadonlyMap<string, V>;
+  /** The one before, by nothing but its identity, and the keys that may differ from it. */
+  readonly made?: { readonly from: object; readonly keys: readonly string[] };
+  readonly self: object;
+}
+
 /**
  * A map that never changes and shares what it has in common with the map that it was made from: one large map below, and above it what
  * differs. Changing ten of 60,000 entries costs ten, and so does finding the ten again: `differing`.
@@ -10,12 +18,12 @@ const layerShare = 1 / 16;
  * What did not change is the same value. So the next map is made from the last one, by `with`, and never put together anew.
  */
 export class Layered<V> implements ReadonlyMap<string, V> {
-  readonly #below: ReadonlyMap<string, V>;
+  readonly #below: Below<V>;
   /** What differs; undefined: not there. */
   readonly #above: ReadonlyMap<string, V | undefined>;
   readonly size: number;
 
-  private constructor(below: ReadonlyMap<string, V>, above: ReadonlyMap<string, V | undefined>, size: number) {
+  private constructor(below: Below<V>, above: ReadonlyMap<string, V | undefined>, size: number) {
     this.#below = below;
     this.#above = above;
     this.size = size;
@@ -23,7 +31,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   /** @param map must not change any more */
   static of<V>(map: ReadonlyMap<string, V>): Layered<V> {
-    return isLayered(map) ? map : new Layered<V>(map, new Map(), map.size);
+    return isLayered(map) ? map : new Layered<V>({ map, self: {} }, new Map(), map.size);
   }
 
   /**
@@ -32,26 +40,31 @@ export class Layered<V> implements ReadonlyMap<string, V> {
    * @returns this map when it has all of them
    */
   with(changes: Iterable<readonly [string, V | undefined]>): Layered<V> {
+    const below = this.#below.map;
     const above = new Map(this.#above);
     let { size } = this;
     let isSame = true;
     for (const [key, value] of changes) {
-      const old = above.has(key) ? above.get(key) : this.#below.get(key);
+      const old = above.has(key) ? above.get(key) : below.get(key);
       if (old === value) continue;
       isSame = false;
       size += Number(value !== undefined) - Number(old !== undefined);
-      if (this.#below.get(key) === value) above.delete(key);
+      if (below.get(key) === value) above.delete(key);
       else above.set(key, value);
     }
     if (isSame) return this;
     const next = new Layered(this.#below, above, size);
-    const most = Math.max(layerMin, this.#below.size * layerShare);
-    return above.size <= most ? next : new Layered<V>(new Map(next), new Map(), size);
+    return above.size <= Math.max(layerMin, below.size * layerShare) ? next : next.#flat();
+  }
+
+  #flat(): Layered<V> {
+    const made = { from: this.#below.self, keys: [...this.#above.keys()] };
+    return new Layered<V>({ map: new Map(this), made, self: {} }, new Map(), this.size);
   }
 
   get(key: string): V | undefined {
     const value = this.#above.get(key);
-    return value !== undefined || this.#above.has(key) ? value : this.#below.get(key);
+    return value !== undefined || this.#above.has(key) ? value : this.#below.map.get(key);
   }
 
   has(key: string): boolean {
@@ -60,7 +73,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   *entries(): MapIterator<[string, V]> {
     const seen = new Set<string>();
-    for (const [key, value] of this.#below) {
+    for (const [key, value] of this.#below.map) {
       const own = this.#above.get(key);
       if (own !== undefined) {
         seen.add(key);
@@ -86,10 +99,17 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     for (const [key, value] of this.entries()) callback(value, key, this);
   }
 
-  /** The keys in the layers of two maps; undefined where they do not lie on the same map. */
+  /** The keys in which two maps may differ; undefined where they have nothing in common that is known. */
   static layers<V>(a: ReadonlyMap<string, V>, b: ReadonlyMap<string, V>): ReadonlySet<string> | undefined {
-    if (!isLayered(a) || !isLayered(b) || a.#below !== b.#below) return undefined;
-    return new Set([...b.#above.keys(), ...a.#above.keys()]);
+    if (!isLayered(a) || !isLayered(b)) return undefined;
+    const [one, other] = [a.#below, b.#below];
+    const between =
+      one === other
+        ? []
+        : one.made?.from === other.self
+          ? one.made.keys
+          : other.made?.from === one.self && other.made.keys;
+    return between ? new Set([...b.#above.keys(), ...a.#above.keys(), ...between]) : undefined;
   }
 }
 

@@ -7,7 +7,7 @@ import { dispatchedChains } from './dispatch.ts';
 import { settledProgram } from './flatten.ts';
 import { type LinkedParts, linkParts, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
-import { noteStrays, sameLines } from './names.ts';
+import { noteStrays, sameLines, straysOf } from './names.ts';
 import { type Link, type LinkTable, relink } from './relink.ts';
 
 /** A settled program, and what is wrong with it. Only a program without problems may reach a kernel. */
@@ -38,6 +38,10 @@ export class TreeLinker {
 
   /** The program put together from all files. */
   link(files: readonly (readonly ResolvedSection[])[], options: TreeOptions): LinkedProgram {
+    const { taken } = options;
+    // What is known of the last program's names need not be found out again.
+    if (taken && this.#last)
+      for (const table of tableNames) straysOf(taken[table].chains, this.#last.program[table].chains);
     const parts = linkParts(files, options, this.#memory);
     const program = onto(options.taken, settledProgram(treeOf(parts)));
     const isPlain = parts.problems.length === 0 && tableNames.every((table) => isApart(parts, table));

@@ -19,10 +19,16 @@ export class TreeMemory {
   }
 }
 
-/** Whether a file names values of the machine; few do. */
+/** Whether a file names values of the machine; few do, and one that did not change is not read again. */
 export function asksHost(sections: readonly ResolvedSection[]): boolean {
-  return sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
+  const known = hostAskers.get(sections);
+  if (known !== undefined) return known;
+  const asks = sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
+  hostAskers.set(sections, asks);
+  return asks;
 }
+
+const hostAskers = new WeakMap<readonly ResolvedSection[], boolean>();
 
 /** What of the scope the result depends on. */
 function keyOf(sections: readonly ResolvedSection[], { family, host }: UnitScope): string {

@@ -102,8 +102,8 @@ test('after any history a program made from the last one is the program that all
         }
       },
     ),
-    { seed, numRuns: 60, endOnFailure: true },
+    { seed, numRuns: 25, endOnFailure: true },
   );
   // Otherwise both programs would be made in the same way.
-  expect(again).toBeGreaterThan(100);
+  expect(again).toBeGreaterThan(40);
 });

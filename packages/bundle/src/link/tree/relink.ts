@@ -72,7 +72,7 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
 
 function otherPlaces(files: Link['files'], before: Link['files']): readonly number[] {
   const places: number[] = [];
-  for (const [at, file] of files.entries()) if (file !== before[at]) places.push(at);
+  for (let at = 0; at < files.length; at++) if (files[at] !== before[at]) places.push(at);
   return places;
 }
 
@@ -105,7 +105,7 @@ function keepsNames({ options, program }: Link, { taken }: TreeOptions): boolean
 /** Whether the kernel has nothing else under a name of the last program. */
 function isFree(name: string, held: TableProgram['chains'], own: TableProgram['chains']): boolean {
   const [lines, mine] = [held.get(name), own.get(name)];
-  return !lines || !mine || sameLines(lines, mine);
+  return !lines || !mine || stemOf(name) === undefined || sameLines(lines, mine);
 }
 
 const none: TableProgram['chains'] = new Map();

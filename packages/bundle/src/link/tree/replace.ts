@@ -1,5 +1,6 @@
+import { Layered } from '../layered.ts';
 import type { TableProgram } from '../program.ts';
-import { digestOf, namesFor, stemOf } from './names.ts';
+import { digestOf, namesFor, sameLines, stemOf } from './names.ts';
 
 /** What replaces chains of a settled table. */
 export interface Replacement {
@@ -21,36 +22,73 @@ export function replaceChains(
   { renamed, chains }: Replacement,
   isTaken: (name: string, rules: readonly string[]) => boolean,
 ): TableProgram {
-  const callers = callersOf(table);
+  const behind = reached([...renamed.keys()], table.chains);
+  const callers = callersOf(table, behind);
   const names = new Map(renamed);
-  const result = new Map([...table.chains, ...chains]);
-  for (const name of callersFirst([...renamed.keys()], callers).toReversed()) {
+  const changes = new Map<string, readonly string[] | undefined>();
+  const order = callersFirst([...renamed.keys()], callers).toReversed();
+  for (const name of order) {
     const before = table.chains.get(name);
     if (renamed.has(name) || !before) continue;
     const rules = before.map((rule) => led(rule, names));
     const stem = stemOf(name);
-    if (stem === undefined) {
-      result.set(name, rules);
-      continue;
-    }
-    const fresh = namedAs(stem, name, rules, (one, lines) => isTaken(one, lines) || differs(table, one, lines));
+    const fresh =
+      stem === undefined
+        ? { name, rules }
+        : namedAs(stem, name, rules, (one, lines) => isTaken(one, lines) || differs(table, one, lines));
     names.set(name, fresh.name);
-    result.set(fresh.name, fresh.rules);
+    changes.set(name, undefined).set(fresh.name, fresh.rules);
   }
-  return {
-    chains: swept(result, table, new Set([...names.keys()].filter((name) => names.get(name) !== name))),
-    jumps: table.jumps,
-  };
+  const whole = Layered.of(table.chains).with(coming(chains, table));
+  const stays = reached([...chains.keys()], whole);
+  for (const name of unneeded(behind, renamed, callers)) if (!stays.has(name)) changes.set(name, undefined);
+  return { chains: whole.with(changes), jumps: table.jumps };
 }
 
-const leads = / -[jg] (SLU\S+)$/;
+/** The chains that come; one that is there with the same rules stays the object that it is. */
+function* coming(
+  chains: TableProgram['chains'],
+  { chains: before }: TableProgram,
+): Generator<readonly [string, readonly string[]]> {
+  for (const [name, rules] of chains) {
+    const old = before.get(name);
+    yield [name, old && sameLines(old, rules) ? old : rules];
+  }
+}
 
-function callersOf({ chains }: TableProgram): ReadonlyMap<string, readonly string[]> {
+/** The tagged chain that a rule leads to. Found without a pattern: there are as many rules as ways to endpoints. */
+function calleeOf(rule: string): string | undefined {
+  const at = rule.lastIndexOf(' ') + 1;
+  if (!rule.startsWith('SLU', at) || rule.at(-3) !== '.') return undefined;
+  const option = rule.slice(at - 4, at);
+  return option === ' -j ' || option === ' -g ' ? rule.slice(at) : undefined;
+}
+
+/** Tagged chains that some lead to, by whatever way, and these. */
+function reached(from: readonly string[], chains: TableProgram['chains']): ReadonlySet<string> {
+  const found = new Set<string>(from);
+  for (const name of found) {
+    for (const rule of chains.get(name) ?? []) {
+      const callee = calleeOf(rule);
+      if (callee !== undefined) found.add(callee);
+    }
+  }
+  return found;
+}
+
+const isOfEndpoint = (name: string): boolean => name.startsWith('SLU-SEP-') || name.startsWith('SLU-GRP-');
+
+/**
+ * By callee, the chains that lead to it. Those of endpoints lead to nothing that has a tag and is none of an endpoint; of the chains of
+ * endpoints only some count.
+ */
+function callersOf({ chains }: TableProgram, some: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
   const callers = new Map<string, string[]>();
   for (const [name, rules] of chains) {
+    if (name.startsWith('SLU-SEP-')) continue;
     for (const rule of rules) {
-      const callee = leads.exec(rule)?.[1];
-      if (callee === undefined) continue;
+      const callee = calleeOf(rule);
+      if (callee === undefined || (isOfEndpoint(callee) && !some.has(callee))) continue;
       const known = callers.get(callee);
       if (!known) callers.set(callee, [name]);
       else if (known.at(-1) !== name) known.push(name);
@@ -71,8 +109,28 @@ function callersFirst(from: readonly string[], callers: ReadonlyMap<string, read
   return [...order];
 }
 
+/**
+ * What only led on from chains that were replaced, and these.
+ * @param behind the chains that were replaced and all that they led to
+ */
+function unneeded(
+  behind: ReadonlySet<string>,
+  renamed: ReadonlyMap<string, string>,
+  callers: ReadonlyMap<string, readonly string[]>,
+): ReadonlySet<string> {
+  const gone = new Set<string>();
+  for (let count = -1; count < gone.size; ) {
+    count = gone.size;
+    for (const name of behind) {
+      const isLeft = renamed.has(name) ? renamed.get(name) === name : callers.get(name)?.some((one) => !gone.has(one));
+      if (isLeft !== true) gone.add(name);
+    }
+  }
+  return gone;
+}
+
 function led(rule: string, names: ReadonlyMap<string, string>): string {
-  const callee = leads.exec(rule)?.[1];
+  const callee = calleeOf(rule);
   const fresh = callee === undefined ? undefined : names.get(callee);
   return callee === undefined || fresh === undefined ? rule : `${rule.slice(0, -callee.length)}${fresh}`;
 }
@@ -96,37 +154,4 @@ function namedAs(
 function differs({ chains }: TableProgram, name: string, rules: readonly string[]): boolean {
   const held = chains.get(name);
   return held !== undefined && (held.length !== rules.length || held.some((rule, at) => rule !== rules[at]));
-}
-
-/** Without the chains that were replaced, and without those that only they led to. */
-function swept(
-  chains: ReadonlyMap<string, readonly string[]>,
-  { chains: before }: TableProgram,
-  gone: ReadonlySet<string>,
-): TableProgram['chains'] {
-  const left = new Map([...chains].filter(([name]) => !gone.has(name)));
-  const suspects = new Set<string>();
-  const suspect = (name: string): void => {
-    for (const rule of before.get(name) ?? []) {
-      const callee = leads.exec(rule)?.[1];
-      if (callee === undefined || suspects.has(callee) || stemOf(callee) === undefined) continue;
-      suspects.add(callee);
-      suspect(callee);
-    }
-  };
-  for (const name of gone) suspect(name);
-  const needed = new Set<string>();
-  const need = (name: string): void => {
-    if (needed.has(name)) return;
-    needed.add(name);
-    for (const rule of left.get(name) ?? []) need(leads.exec(rule)?.[1] ?? name);
-  };
-  for (const [name, rules] of left) {
-    if (suspects.has(name)) continue;
-    for (const rule of rules) {
-      const callee = leads.exec(rule)?.[1];
-      if (callee !== undefined && suspects.has(callee)) need(callee);
-    }
-  }
-  return new Map([...left].filter(([name]) => !suspects.has(name) || needed.has(name)));
 }
