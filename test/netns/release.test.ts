@@ -58,3 +58,41 @@ test('a node takes signed releases, stays where it is when they are not, and say
   });
   expect((await node.sluiced('status')).stdout).toContain('serial 1, signed by alice');
 });
+
+test('a key for endpoints changes endpoints and nothing else', { timeout: 120_000 }, async () => {
+  const { directory } = node;
+  const [bundle, release, signers] = ['bundle', 'rendered', 'allowed_signers'].map((name) => join(directory, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const run = (...args: readonly string[]): string =>
+    execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  const keyOf = (name: string, space: string): string => {
+    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, name)]);
+    const [type, key] = readFileSync(join(directory, `${name}.pub`), 'utf8').split(' ');
+    return `${name} namespaces="${space}" ${type} ${key}\n`;
+  };
+  writeFileSync(signers, keyOf('alice', 'sluice-release') + keyOf('ends', 'sluice-endpoints'), { mode: 0o644 });
+  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+  const publish = (services: Readonly<Record<string, readonly number[]>>, by: 'alice' | 'ends'): void => {
+    rmSync(bundle, { recursive: true, force: true });
+    writeBundle(bundle, sampleBundle({ services }));
+    const [order, role] = by === 'ends' ? [['--endpoints'], ['--endpoints']] : [['--serial', 'auto'], []];
+    run('release', bundle, ...order, '--source', 'c'.repeat(40), '-o', release);
+    run('sign', release, '--key', join(directory, by), ...role);
+  };
+
+  publish({ 'shop/web': [1, 2] }, 'alice');
+  expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  publish({ 'shop/web': [1, 3] }, 'ends');
+  expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('generation 1') });
+  const good = await node.rules('nft');
+  expect(good).toContain('10.244.0.4:8080');
+  publish({ 'shop/web': [1, 3], 'shop/more': [5] }, 'ends');
+  expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('RELEASE_ENDPOINTS_ONLY') });
+  expect(await node.rules('nft')).toBe(good);
+  expect((await node.sluiced('status')).stdout).toContain('serial 1, revision 2, signed by ends for endpoints only');
+  publish({ 'shop/web': [1, 3], 'shop/more': [5] }, 'alice');
+  expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('generation 2') });
+});

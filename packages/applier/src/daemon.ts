@@ -220,7 +220,7 @@ export class Daemon {
     if (journal.held !== undefined) return;
     if (arrival.tree === this.#done?.tree && machine === this.#done.machine) return this.#again(arrival.tree);
     if (arrival.waits && (await this.#waits(arrival.tree, arrival.waits))) return;
-    const outcome = await this.#put(arrival.tree);
+    const outcome = await this.#put(arrival.tree, arrival.release?.onlyEndpoints === true);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
@@ -281,11 +281,11 @@ export class Daemon {
     return true;
   }
 
-  async #put(tree: Tree): Promise<Outcome | undefined> {
+  async #put(tree: Tree, onlyEndpoints: boolean): Promise<Outcome | undefined> {
     const { keeper, journal, status, log, monotonicMs } = this.#parts;
     const startMs = monotonicMs();
     try {
-      const outcome = await this.#withOffers(tree, (offers) => keeper.put(tree.files, false, offers));
+      const outcome = await this.#withOffers(tree, (offers) => keeper.put(tree.files, false, offers, onlyEndpoints));
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.stands(journal.standing);
       this.#say(outcome);

@@ -99,6 +99,7 @@ export const problemCodes = {
   RELEASE_INVALID: 'release.yaml, SHA256SUMS or a signature file is not what the format says',
   RELEASE_SERIAL: 'a release has a serial that it must not have',
   RELEASE_UNSIGNED: 'too few of the signers that are allowed have signed a release',
+  RELEASE_ENDPOINTS_ONLY: 'keys that may sign updates of endpoints have signed more than that',
   RELEASE_EQUIVOCATION: 'two releases with different content have one serial',
   RELEASE_ELSEWHERE: 'a release is for another cluster or has no such node',
   RELEASE_EXPIRED: 'a release that runs is past its time: newer ones may be held back',

@@ -23,7 +23,8 @@ export interface ApplyOptions extends CommonOptions {
 export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
-  const { tree } = await arrivalAt(directory, config, options, terminal);
+  const { tree, release } = await arrivalAt(directory, config, options, terminal);
+  const onlyEndpoints = release?.onlyEndpoints === true;
   let journal: Session['journal'] | undefined;
   const witness = witnessOf(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
@@ -34,7 +35,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   journal = session.journal;
   try {
     if (options.dryRun) {
-      const change = await session.keeper.preview(tree.files);
+      const change = await session.keeper.preview(tree.files, onlyEndpoints);
       if ('problems' in change) {
         tellProblems(change.problems, terminal);
         return exitCodes.refused;
@@ -45,7 +46,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     if (left) terminal.out(`first: ${describe(left)}\n`);
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
-    const outcome = await session.keeper.put(tree.files, true);
+    const outcome = await session.keeper.put(tree.files, true, undefined, onlyEndpoints);
     await witness.tell(accountOf(outcome), tree.seal);
     return tell(outcome, terminal);
   } finally {

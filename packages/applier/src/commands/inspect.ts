@@ -58,6 +58,11 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
   };
 }
 
+function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted): string {
+  const what = revision === undefined ? `serial ${serial}` : `serial ${serial}, revision ${revision}`;
+  return `${what}, signed by ${signers.join(', ')}${onlyEndpoints ? ' for endpoints only' : ''}`;
+}
+
 function acceptedOf(state: string): Accepted | null {
   const accepted = new ReleaseFloor(state).read();
   if (accepted && 'problem' in accepted) throw new CommandError([accepted.problem]);
@@ -78,8 +83,7 @@ function printStatus(summary: Summary): string {
   ];
   lines.push(`daemon      ${daemon === null ? 'does not answer' : daemon.healthy ? 'healthy' : 'not healthy'}`);
   lines.push(`signatures  ${summary.signatures === 'none' ? 'NONE: any bundle is taken' : 'required'}`);
-  if (summary.release)
-    lines.push(`release     serial ${summary.release.serial}, signed by ${summary.release.signers.join(', ')}`);
+  if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
   if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
   if (summary.open !== null)

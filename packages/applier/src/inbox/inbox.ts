@@ -92,7 +92,8 @@ export class Inbox {
   async #admit(tree: Tree): Promise<Arrival> {
     const verdict = await this.#gate?.check(tree);
     if (verdict?.kind === 'refused') return verdict;
-    const waits = await this.#waves?.check(tree.seal);
+    // An update of endpoints waits for no wave: nothing else of it is taken.
+    const waits = verdict?.release.onlyEndpoints ? undefined : await this.#waves?.check(tree.seal);
     if (waits && 'problems' in waits) return { kind: 'refused', problems: waits.problems };
     return {
       kind: 'bundle',

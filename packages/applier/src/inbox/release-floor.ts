@@ -12,7 +12,14 @@ const schema = v.strictObject({
     v.check((value) => isSerial(value)),
   ),
   digest: digestForm,
+  revision: v.optional(
+    v.pipe(
+      v.number(),
+      v.check((value) => isSerial(value)),
+    ),
+  ),
   signers: v.array(v.string()),
+  onlyEndpoints: v.optional(v.literal(true)),
   expires: v.optional(v.string()),
   opened: v.optional(v.literal(true)),
 });
@@ -33,8 +40,13 @@ export class ReleaseFloor {
   read(): Accepted | undefined | { readonly problem: Problem } {
     const record = this.#record();
     if (record === undefined || 'problem' in record) return record;
-    const { schema: _schema, opened: _opened, expires, ...rest } = record;
-    return expires === undefined ? rest : { ...rest, expires };
+    const { schema: _schema, opened: _opened, expires, revision, onlyEndpoints, ...rest } = record;
+    return {
+      ...rest,
+      ...(revision === undefined ? {} : { revision }),
+      ...(onlyEndpoints ? { onlyEndpoints } : {}),
+      ...(expires === undefined ? {} : { expires }),
+    };
   }
 
   #record(): v.InferOutput<typeof schema> | undefined | { readonly problem: Problem } {

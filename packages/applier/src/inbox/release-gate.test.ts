@@ -27,7 +27,7 @@ const directory = join(scratch, 'release');
 const state = join(scratch, 'state');
 const signersFile = join(scratch, 'allowed_signers');
 const at = (path: string): string => join(directory, path);
-const keys = ['alice', 'bob', 'mallory'] as const;
+const keys = ['alice', 'bob', 'mallory', 'ends'] as const;
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 for (const name of keys)
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
@@ -38,8 +38,10 @@ const lineOf = (name: string, options = 'namespaces="sluice-release"'): string =
     .slice(0, 2)
     .join(' ')}\n`;
 const allow = (...lines: readonly string[]): void => writeFileSync(signersFile, lines.join(''), { mode: 0o644 });
-const signatureOf = (name: string, sums: string): string =>
-  execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', 'sluice-release', '-f', join(scratch, name)], {
+/** `ends` has the role for endpoints. */
+const spaceOf = (name: string): string => (name === 'ends' ? 'sluice-endpoints' : 'sluice-release');
+const signatureOf = (name: string, sums: string, space = spaceOf(name)): string =>
+  execFileSync('/usr/bin/ssh-keygen', ['-Y', 'sign', '-q', '-n', space, '-f', join(scratch, name)], {
     input: sums,
     encoding: 'utf8',
   });
@@ -53,12 +55,18 @@ interface Made extends Partial<ReleaseTerms> {
 /** Publishes a release where the node looks for it, signed by alice unless told otherwise. */
 function publish({
   serial = 5,
+  revision,
   expires,
   files = sampleBundle(),
   change = (one) => one,
   by = ['alice'],
 }: Made = {}): void {
-  const made = makeRelease(files, { serial, source: 'c'.repeat(40), ...(expires ? { expires } : {}) });
+  const made = makeRelease(files, {
+    serial,
+    source: 'c'.repeat(40),
+    ...(revision === undefined ? {} : { revision }),
+    ...(expires ? { expires } : {}),
+  });
   if (!('serial' in made)) throw new Error(JSON.stringify(made));
   const text = printRelease(change(made));
   const sums = sumsOf(files, text);
@@ -85,7 +93,9 @@ async function said(...how: Parameters<typeof look>): Promise<string> {
   if (arrival.kind === 'refused')
     return `refused ${arrival.problems.map(({ code, message }) => `${code} ${message}`).join()}`;
   const alarms = (arrival.alarms ?? []).map(({ code }) => ` ${code}`).join('');
-  return `serial ${arrival.release?.serial} by ${arrival.release?.signers.join()}${alarms}`;
+  const { serial, revision = 0, signers = [], onlyEndpoints } = arrival.release ?? {};
+  const what = `serial ${serial}${revision > 0 ? `.${revision}` : ''} by ${signers.join()}`;
+  return `${what}${onlyEndpoints ? ', endpoints only' : ''}${alarms}`;
 }
 
 beforeEach(() => {
@@ -370,5 +380,82 @@ describe('what was accepted once stays so', () => {
     cpSync(directory, join(scratch, 'copy'), { recursive: true });
     writeFileSync(at('SHA256SUMS.bob.sig'), signatureOf('bob', readFileSync(at('SHA256SUMS'), 'utf8')));
     expect(await said()).toBe('serial 5 by alice');
+  });
+});
+
+describe('an update of endpoints', () => {
+  beforeEach(async () => {
+    allow(lineOf('alice'), lineOf('bob'), lineOf('ends', 'namespaces="sluice-endpoints"'));
+    await acceptFive();
+  });
+  const update = (revision: number, more: Made = {}): void =>
+    publish({ serial: 5, revision, by: ['ends'], files: other, ...more });
+
+  test('needs one key with that role, whatever the threshold for releases, and stays what it is over restarts', async () => {
+    update(1);
+    expect(await said({ threshold: 2 })).toBe('serial 5.1 by ends, endpoints only');
+    expect(await said({ threshold: 2 })).toBe('serial 5.1 by ends, endpoints only');
+    update(2);
+    expect(await said()).toBe('serial 5.2 by ends, endpoints only');
+    allow(lineOf('alice'), lineOf('bob'));
+    expect(await said(), 'the key was withdrawn').toBe('serial 5.2 by ends, endpoints only RELEASE_SIGNERS_CHANGED');
+  });
+
+  test('that signers of releases sign, too, is a release; one that they sign later becomes one', async () => {
+    update(1, { by: ['ends', 'alice'] });
+    expect(await said()).toBe('serial 5.1 by alice');
+    update(2);
+    expect(await said()).toBe('serial 5.2 by ends, endpoints only');
+    writeFileSync(at('SHA256SUMS.alice.sig'), signatureOf('alice', readFileSync(at('SHA256SUMS'), 'utf8')));
+    expect(await said()).toBe('serial 5.2 by alice');
+    rmSync(at('SHA256SUMS.alice.sig'));
+    expect(await said(), 'what was accepted stays so').toBe('serial 5.2 by alice RELEASE_SIGNERS_CHANGED');
+    publish({ serial: 6 });
+    expect(await said()).toBe('serial 6 by alice');
+  });
+
+  test.each([
+    ['a release', () => publish({ serial: 6, by: ['ends'] }), 'RELEASE_ENDPOINTS_ONLY .*release 6 is no update'],
+    [
+      'an update of a release that nobody else has signed',
+      () => update(1, { serial: 6 }),
+      'RELEASE_ENDPOINTS_ONLY .*6',
+    ],
+    ['the release again, with other content', () => publish({ by: ['ends'], files: other }), 'RELEASE_ENDPOINTS_ONLY'],
+    ['an update of an older release', () => update(9, { serial: 4 }), 'RELEASE_SERIAL .*serial 4, revision 9 is older'],
+    ['an older update', () => update(2), 'RELEASE_SERIAL .*serial 5, revision 2 is older than 5, revision 3'],
+    ['two updates with one revision', () => update(3, { files: sampleBundle() }), 'RELEASE_EQUIVOCATION'],
+    ['a revision far ahead', () => update(2_000_000), 'RELEASE_SERIAL .*more than 1000000 revisions ahead'],
+    [
+      'a signature for releases by such a key',
+      () => {
+        update(4, { by: [] });
+        const sums = readFileSync(at('SHA256SUMS'), 'utf8');
+        writeFileSync(at('SHA256SUMS.sig'), signatureOf('ends', sums, 'sluice-release'));
+      },
+      'RELEASE_UNSIGNED .*not allowed for namespace sluice-release',
+    ],
+    [
+      'a signature for endpoints by a key of releases alone',
+      () => {
+        update(4, { by: [] });
+        const sums = readFileSync(at('SHA256SUMS'), 'utf8');
+        writeFileSync(at('SHA256SUMS.sig'), signatureOf('alice', sums, 'sluice-endpoints'));
+      },
+      'RELEASE_UNSIGNED',
+    ],
+  ])('by its key alone, %s: refused, and the next good one is taken', async (_title, attack, expected) => {
+    update(3);
+    await look();
+    attack();
+    expect(await said()).toMatch(new RegExp(`^refused ${expected}`));
+    update(4);
+    expect(await said()).toBe('serial 5.4 by ends, endpoints only');
+  });
+
+  test('on a node that has accepted nothing yet is refused', async () => {
+    rmSync(state, { recursive: true });
+    update(1);
+    expect(await said()).toContain('RELEASE_ENDPOINTS_ONLY');
   });
 });

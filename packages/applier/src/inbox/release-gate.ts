@@ -1,5 +1,6 @@
 import {
   type Accepted,
+  endpointsNamespace,
   expired,
   fileDigest,
   isProblem,
@@ -15,6 +16,13 @@ import type { Seal, Tree } from './files.ts';
 import { ReleaseFloor } from './release-floor.ts';
 import { loadSigners, whoSigned } from './release-signatures.ts';
 import type { Trust } from './trust.ts';
+
+/** Who signed a release, and whether that is good for endpoints alone. */
+interface Signers {
+  readonly principals: readonly string[];
+  /** Why it is not good for more. */
+  readonly onlyEndpoints?: Problem;
+}
 
 /** What the node's config says about releases. */
 export interface GateRules {
@@ -66,43 +74,64 @@ export class ReleaseGate {
     if (accepted && 'problem' in accepted) return refused(accepted.problem);
     if (accepted?.digest === digest) return this.#again(accepted, signers);
     if ('problems' in signers) return { kind: 'refused', problems: signers.problems };
-    return this.#fresh(seal, digest, accepted, signers.principals);
+    return this.#fresh(seal, digest, accepted, signers);
   }
 
-  /** Who signed, when they are enough. */
-  async #signers(seal: Seal): Promise<{ principals: readonly string[] } | { problems: readonly Problem[] }> {
+  /** Who signed, when they are enough; for an update of endpoints one key with that role is. */
+  async #signers(seal: Seal): Promise<Signers | { problems: readonly Problem[] }> {
     const { allowedSigners, threshold } = this.#rules;
     const signers = loadSigners(allowedSigners, this.#parts.trust);
     if ('problems' in signers) return signers;
     const never = unreachable(allowedSigners, signers, threshold);
     if (never) return { problems: [never] };
-    const signed = await whoSigned(seal.sums, seal.signatures, signers, this.#parts.run);
+    const { run } = this.#parts;
+    const signed = await whoSigned(seal.sums, seal.signatures, signers, run);
     if ('problems' in signed) return signed;
     const tooFew = unsigned(signed, threshold);
-    return tooFew ? { problems: [tooFew] } : signed;
+    if (!tooFew) return signed;
+    const updaters = await whoSigned(seal.sums, seal.signatures, signers, run, endpointsNamespace);
+    if ('problems' in updaters) return updaters;
+    const { principals } = updaters;
+    return principals.length === 0 ? { problems: [tooFew] } : { principals, onlyEndpoints: tooFew };
   }
 
   /** The release that was accepted: it stays so, and what has become of its signatures is told. */
-  #again(accepted: Accepted, signers: { problems: readonly Problem[] } | { principals: readonly string[] }): Verdict {
-    const changed =
-      'problems' in signers ? signers.problems.map(({ message }) => signersChanged(accepted.serial, message)) : [];
+  #again(accepted: Accepted, signers: { problems: readonly Problem[] } | Signers): Verdict {
+    if (accepted.onlyEndpoints && !('problems' in signers) && !signers.onlyEndpoints) {
+      const { onlyEndpoints: _before, ...rest } = accepted;
+      return this.#accept({ ...rest, signers: signers.principals });
+    }
+    const lost = 'problems' in signers ? signers.problems : signers.onlyEndpoints ? [signers.onlyEndpoints] : [];
+    const isEnough = accepted.onlyEndpoints && !('problems' in signers);
+    const changed = isEnough ? [] : lost.map(({ message }) => signersChanged(accepted.serial, message));
     return { kind: 'accepted', release: accepted, alarms: [...this.#expired(accepted), ...changed] };
   }
 
-  #fresh(seal: Seal, digest: string, accepted: Accepted | undefined, signers: readonly string[]): Verdict {
+  #fresh(seal: Seal, digest: string, accepted: Accepted | undefined, signers: Signers): Verdict {
     const release = readRelease(seal.release ?? '');
     if (isProblem(release)) return refused(release);
     const { node, cluster, floor } = this.#rules;
-    const problem = refusedRelease(release, digest, { node, cluster, floor, accepted });
+    const problem = refusedRelease(release, digest, {
+      node,
+      cluster,
+      floor,
+      accepted,
+      onlyEndpoints: signers.onlyEndpoints !== undefined,
+    });
     if (problem) return refused(problem);
-    const { serial, expires } = release;
-    const fresh: Accepted = {
+    const { serial, revision, expires } = release;
+    return this.#accept({
       cluster: release.cluster,
       serial,
+      ...(revision === undefined ? {} : { revision }),
       digest,
-      signers,
+      signers: signers.principals,
+      ...(signers.onlyEndpoints ? { onlyEndpoints: true } : {}),
       ...(expires === undefined ? {} : { expires }),
-    };
+    });
+  }
+
+  #accept(fresh: Accepted): Verdict {
     const unwritable = this.#parts.remember ? this.#remember(fresh) : undefined;
     return unwritable ? refused(unwritable) : { kind: 'accepted', release: fresh, alarms: this.#expired(fresh) };
   }

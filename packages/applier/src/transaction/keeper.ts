@@ -21,7 +21,7 @@ import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { laneOf } from './lane.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
-import { lacksModule, quarantined, tooEarly, tooMany, withoutIpvs } from './refusals.ts';
+import { beyondEndpoints, lacksModule, quarantined, tooEarly, tooMany, withoutIpvs } from './refusals.ts';
 import { rescue } from './rescue.ts';
 import { resume } from './resume.ts';
 import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
@@ -34,6 +34,13 @@ export interface KeeperOptions extends AdmitOptions {
   readonly probation: ProbationRules;
   /** So many are tried by themselves. */
   readonly releasesPerHour: number;
+}
+
+/** How a bundle comes. */
+interface How {
+  readonly byHand: boolean;
+  readonly offers: Offers;
+  readonly onlyEndpoints: boolean;
 }
 
 /**
@@ -157,8 +164,9 @@ export class Keeper {
    * Puts a bundle into the kernel, or says why not.
    * @param byHand a person asked for it: a version that failed before is tried again
    * @param offers what comes while it is on trial
+   * @param onlyEndpoints whoever signed it may say nothing but endpoints
    */
-  async put(files: BundleFiles, byHand: boolean, offers = noOffers): Promise<Outcome> {
+  async put(files: BundleFiles, byHand: boolean, offers = noOffers, onlyEndpoints = false): Promise<Outcome> {
     const { journal } = this.#ports;
     const left = await this.recover();
     if (left?.kind === 'held') return left;
@@ -169,11 +177,12 @@ export class Keeper {
       const brought = await this.#bringEndpoints(bundle);
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
-    const ending = await this.#change(bundle, byHand, offers);
+    const how = { byHand, offers, onlyEndpoints };
+    const ending = await this.#change(bundle, how);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
     this.#remember({ outcome: ending.outcome });
-    return (await this.#change(bundle, byHand, offers)).outcome;
+    return (await this.#change(bundle, how)).outcome;
   }
 
   /** What arrives during a trial, checked like every bundle. */
@@ -249,7 +258,7 @@ export class Keeper {
     return !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
   }
 
-  async #change(bundle: AdmittedBundle, byHand: boolean, offers: Offers): Promise<Ending> {
+  async #change(bundle: AdmittedBundle, { byHand, offers, onlyEndpoints }: How): Promise<Ending> {
     let change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const brought = change.lane === 'release' ? await this.#bringEndpoints(bundle) : undefined;
@@ -261,6 +270,8 @@ export class Keeper {
       this.#settled = way.goal;
       return { outcome: { kind: 'same', generation: from } };
     }
+    if (onlyEndpoints && change.lane === 'release')
+      return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     const early = byHand ? undefined : this.#mustWait(change);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
     const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
@@ -302,9 +313,12 @@ export class Keeper {
   }
 
   /** What `put` would do, without doing it. */
-  async preview(files: BundleFiles): Promise<Change | Refusal> {
+  async preview(files: BundleFiles, onlyEndpoints = false): Promise<Change | Refusal> {
     const bundle = await this.#admit(files);
-    return isRefusal(bundle) ? bundle : this.#decide(bundle, true);
+    if (isRefusal(bundle)) return bundle;
+    const change = await this.#decide(bundle, true);
+    const isBeyond = onlyEndpoints && !('problems' in change) && change.lane === 'release';
+    return isBeyond ? beyondEndpoints(bundle.version) : change;
   }
 
   /** What stands before the change: known from before, or read. */

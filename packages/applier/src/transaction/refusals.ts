@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import { onlyEndpoints, type Problem } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import type { Refusal } from '../rollout/ports.ts';
 
@@ -24,6 +24,12 @@ export function quarantined(version: string, because: string): Refusal {
     hint: 'Ship another version, or run `sluiced apply DIR --node NAME` by hand to try this one again',
   };
   return { problems: [problem] };
+}
+
+/** Endpoints that what stands may take are in by then. */
+export function beyondEndpoints(version: string): Refusal {
+  const why = `version ${version} changes more than endpoints of Services that the node serves, or more of them than goes without a trial`;
+  return { problems: [onlyEndpoints(why)] };
 }
 
 export function tooEarly(version: string): Refusal {

@@ -6,10 +6,14 @@ import type { Release } from './release.ts';
 export interface Accepted {
   readonly cluster: string;
   readonly serial: number;
+  /** Of an update of endpoints; left out for the release itself. */
+  readonly revision?: number;
   /** The digest of its `SHA256SUMS`. */
   readonly digest: string;
   /** Who signed it. */
   readonly signers: readonly string[];
+  /** They may sign updates of endpoints only, so that nothing else of it may be taken. */
+  readonly onlyEndpoints?: true;
   readonly expires?: string;
 }
 
@@ -21,6 +25,8 @@ export interface Standpoint {
   /** The lowest serial that its config allows. */
   readonly floor: number;
   readonly accepted?: Accepted | undefined;
+  /** Whether its signatures are good for endpoints alone. */
+  readonly onlyEndpoints?: boolean;
 }
 
 /**
@@ -34,28 +40,57 @@ export function refusedRelease(release: Release, digest: string, standpoint: Sta
   if (cluster !== undefined && release.cluster !== cluster)
     return elsewhere(`it is for cluster ${release.cluster}, this node belongs to ${cluster}`);
   if (!Object.hasOwn(release.nodes, node)) return elsewhere(`it has no node ${node}`);
-  return wrongSerial(release.serial, digest, standpoint);
+  return (
+    (standpoint.onlyEndpoints ? beyondEndpoints(release, accepted) : undefined) ??
+    wrongSerial(release, digest, standpoint)
+  );
 }
 
-function wrongSerial(serial: number, digest: string, { accepted, floor }: Standpoint): Problem | undefined {
+/** A key for endpoints brings no release, not even one with the content of another: it could use up serials. */
+function beyondEndpoints({ serial, revision }: Release, accepted: Accepted | undefined): Problem | undefined {
+  if (revision === undefined) return onlyEndpoints(`release ${serial} is no update of endpoints`);
+  if (accepted && serial <= accepted.serial) return undefined;
+  return onlyEndpoints(`it updates release ${serial}, which this node has not accepted`);
+}
+
+/** Why what keys for endpoints have signed is not taken. */
+export function onlyEndpoints(why: string): Problem {
+  return {
+    code: 'RELEASE_ENDPOINTS_ONLY',
+    level: 'error',
+    message: `Cannot take it by the signatures of keys for endpoints alone: ${why}`,
+    hint: 'Let signers of releases sign it, too (`sluice sign DIR --key FILE --as NAME`), or ship the release first and its update later',
+  };
+}
+
+function wrongSerial(release: Release, digest: string, { accepted, floor }: Standpoint): Problem | undefined {
+  const { serial, revision = 0 } = release;
   if (serial < floor) return refusedSerial(`serial ${serial} is below the floor ${floor} of sluiced.yaml`);
   if (accepted === undefined) return undefined;
-  if (serial === accepted.serial && digest !== accepted.digest) {
+  const { revision: before = 0 } = accepted;
+  const [name, had] = [spell(release), spell(accepted)];
+  if (serial === accepted.serial && revision === before && digest !== accepted.digest) {
     return {
       code: 'RELEASE_EQUIVOCATION',
       level: 'error',
-      message: `Cannot take the release: serial ${serial} was accepted with other content (SHA256SUMS ${accepted.digest.slice(0, 16)}, now ${digest.slice(0, 16)})`,
+      message: `Cannot take the release: serial ${name} was accepted with other content (SHA256SUMS ${accepted.digest.slice(0, 16)}, now ${digest.slice(0, 16)})`,
       hint: 'Somebody signed two releases with one serial: find out who and why, then make a new one with a greater serial',
     };
   }
-  if (serial < accepted.serial)
-    return refusedSerial(`serial ${serial} is older than ${accepted.serial}, which this node has accepted`);
+  if (serial < accepted.serial || (serial === accepted.serial && revision < before))
+    return refusedSerial(`serial ${name} is older than ${had}, which this node has accepted`);
+  if (serial === accepted.serial && revision - before > releaseLimits.serialStepMax)
+    return refusedSerial(`serial ${name} is more than ${releaseLimits.serialStepMax} revisions ahead of ${had}`);
   if (serial - accepted.serial > releaseLimits.serialStepMax)
     return refusedSerial(
       `serial ${serial} is more than ${releaseLimits.serialStepMax} ahead of ${accepted.serial}, which this node has accepted`,
     );
   return undefined;
 }
+
+/** `42`; of an update of endpoints `42, revision 3`. */
+const spell = ({ serial, revision }: { readonly serial: number; readonly revision?: number }): string =>
+  revision === undefined ? String(serial) : `${serial}, revision ${revision}`;
 
 /**
  * What is said of a release that is past its time. A node keeps its rules all the same.

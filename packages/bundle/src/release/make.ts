@@ -12,6 +12,8 @@ import { releaseSums } from './sums.ts';
 /** What a release says that its files do not. */
 export interface ReleaseTerms {
   readonly serial: number;
+  /** Of an update of endpoints. */
+  readonly revision?: number;
   readonly source: string;
   readonly expires?: string;
   /** Whether it goes out in waves: it has `waves.yaml`. */
@@ -31,11 +33,13 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
   if (terms.hasWaves) features.add('waves');
+  if (terms.revision !== undefined) features.add('revisions');
   return {
     format: 1,
     requires: [...features].toSorted(compareText),
     cluster: cluster.name,
     serial: terms.serial,
+    ...(terms.revision === undefined ? {} : { revision: terms.revision }),
     source: terms.source,
     ...(terms.expires === undefined ? {} : { expires: terms.expires }),
     profiles: profiles.found,

@@ -4,6 +4,8 @@ export const sumsFile = 'SHA256SUMS';
 /** Of signatures, in the sense of `PROTOCOL.sshsig`: a signature for Git commits is none for releases. */
 export const releaseNamespace = 'sluice-release' as const satisfies SignatureNamespace;
 
+/** Of signatures over updates of endpoints: such a key can sign nothing else. README.md, "Updates of endpoints". */
+export const endpointsNamespace = 'sluice-endpoints' as const satisfies SignatureNamespace;
 /** Of the signature over `waves-open.yaml`: who may open waves need not be one who may sign releases. */
 export const waveNamespace = 'sluice-wave' as const satisfies SignatureNamespace;
 /** Of the signature of a node over what it says of itself. */
@@ -15,7 +17,7 @@ export const openingFile = 'waves-open.yaml';
 export const openingSignatureFile = `${openingFile}.sig`;
 
 /** What can be signed here; the namespace keeps a signature for one from being one for another. */
-export type SignatureNamespace = 'sluice-release' | 'sluice-wave' | 'sluice-receipt';
+export type SignatureNamespace = 'sluice-release' | 'sluice-endpoints' | 'sluice-wave' | 'sluice-receipt';
 
 const signatureForm = /^SHA256SUMS\.(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)?sig$/;
 

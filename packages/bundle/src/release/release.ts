@@ -5,7 +5,7 @@ import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
 
 /** What a reader of a release must know. README.md has the table. */
-export const releaseFeatures = ['mode-iptables', 'mode-ipvs', 'waves'] as const;
+export const releaseFeatures = ['mode-iptables', 'mode-ipvs', 'revisions', 'waves'] as const;
 export type ReleaseFeature = (typeof releaseFeatures)[number];
 
 export interface ReleaseProfile {
@@ -20,6 +20,8 @@ export interface Release {
   readonly requires: readonly ReleaseFeature[];
   readonly cluster: string;
   readonly serial: number;
+  /** Of an update of endpoints: from 1, counted anew for each serial. The release itself has none. */
+  readonly revision?: number;
   /** The commit that it was made from. */
   readonly source: string;
   /** `YYYY-MM-DDTHH:MM:SSZ`. */
@@ -55,6 +57,7 @@ const checks: Check<Release> = {
   requires: (value) => subsetOf(value, releaseFeatures),
   cluster: (value) => typeof value === 'string' && value !== '',
   serial: isSerial,
+  revision: (value) => value === undefined || isSerial(value),
   source: isCommit,
   expires: (value) => value === undefined || (typeof value === 'string' && isInstant(value)),
   profiles: (value) =>
@@ -106,7 +109,7 @@ function tooNew(features: readonly string[]): Problem {
 
 /** The text of `release.yaml`: keys in the order of README.md, names sorted. */
 export function printRelease(release: Release): string {
-  const { requires, cluster, serial, source, expires } = release;
+  const { requires, cluster, serial, revision, source, expires } = release;
   const profiles = sorted(release.profiles).map(
     ([name, { mode, families, needs: wanted }]) =>
       `  ${quoted(name)}: { mode: ${mode}, families: [${families.join(', ')}], needs: [${wanted.join(', ')}] }`,
@@ -121,6 +124,7 @@ export function printRelease(release: Release): string {
     `requires: [${requires.join(', ')}]`,
     `cluster: ${quoted(cluster)}`,
     `serial: ${serial}`,
+    ...(revision === undefined ? [] : [`revision: ${revision}`]),
     `source: ${quoted(source)}`,
     ...(expires === undefined ? [] : [`expires: ${quoted(expires)}`]),
     profiles.length === 0 ? 'profiles: {}' : 'profiles:',

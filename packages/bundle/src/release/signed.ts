@@ -1,6 +1,6 @@
 import { compareText, type Problem } from '../problem.ts';
 import { readSignature } from './armour.ts';
-import { releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
+import { endpointsNamespace, releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
 import type { Signer } from './signers.ts';
 
 /** One question for `ssh-keygen -Y verify`: is this a good signature of this signer? */
@@ -27,6 +27,12 @@ export interface Signed {
   readonly passedOver: readonly string[];
 }
 
+/** `SHA256SUMS` may be signed for both: one signature counts for one of them. */
+const besides: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>> = {
+  [releaseNamespace]: endpointsNamespace,
+  [endpointsNamespace]: releaseNamespace,
+};
+
 /**
  * Which questions are to be asked about a release's signatures. Whose key a signature claims is read from it and looked up here, so
  * each is asked about one line of `allowed_signers`. (`find-principals` named signers whom the namespace excludes, in OpenSSH 9.2.)
@@ -48,7 +54,10 @@ export function planSignatures(
   for (const [file, signature] of [...signatures].toSorted(([a], [b]) => compareText(a, b))) {
     const claim = readSignature(signature, namespace);
     if (typeof claim === 'string') {
-      problems.push(malformed(file, claim));
+      const other = besides[namespace];
+      if (other !== undefined && typeof readSignature(signature, other) !== 'string')
+        passedOver.push(`${file}: it is for namespace ${other}`);
+      else problems.push(malformed(file, claim));
       continue;
     }
     const signer = signers.find(({ key }) => key === claim.key);

@@ -14,26 +14,33 @@ export function releaseCommands(program: Command): void {
       'Writes a bundle with release.yaml, which says what it is, and SHA256SUMS, which covers all of it. The same arguments give the same bytes. Prints the serial.',
     )
     .argument('<DIR>', 'a bundle directory, or a Git revision of one (REV:PATH)')
-    .requiredOption(
-      '--serial <N|auto>',
-      'greater than that of every release before; auto: one more than in DIR of -o',
-      serial,
+    .option('--serial <N|auto>', 'greater than that of every release before; auto: one more than in DIR of -o', serial)
+    .addOption(
+      new Option('--endpoints', 'an update of endpoints of the release in DIR of -o, with the next revision').conflicts(
+        ['serial', 'wave'],
+      ),
     )
     .requiredOption('--source <COMMIT>', 'the commit that the bundle is from', commit)
     .option('--expires <TIME>', 'after this time nodes raise an alarm, such as 2027-01-31T00:00:00Z', instant)
     .option('--wave <FILE>', 'waves of nodes that `sluice promote` opens one by one', notEmpty)
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .hook('preAction', (command) => {
+      const { serial: given, endpoints } = command.opts<{ serial?: number; endpoints?: boolean }>();
+      if (given === undefined && !endpoints) command.error("error: required option '--serial <N|auto>' not specified");
+    })
     .action(run(async (options, dir) => (await import('../commands/release.ts')).releaseCommand(dir, options)));
 
   examples(program.command('sign'), [
     'sluice sign release --key ~/.ssh/id_ed25519',
     'sluice sign release --key ~/.ssh/id_ed25519_sk.pub --as bob',
+    'sluice sign release --key /etc/sluice/endpoints --endpoints',
   ])
     .summary('add a signature to a release')
     .description('Adds one signature, made by ssh-keygen over SHA256SUMS, and touches nothing else.')
     .argument('<DIR>', 'a release directory')
     .requiredOption('--key <FILE>', 'a private key, or a public one whose private half an agent or token has', notEmpty)
     .option('--as <NAME>', 'for a further signer: writes SHA256SUMS.NAME.sig', label)
+    .option('--endpoints', 'with a key that may sign updates of endpoints and nothing else')
     .action(run(async (options, dir) => (await import('../commands/sign.ts')).signCommand(dir, options)));
 
   examples(program.command('verify'), [

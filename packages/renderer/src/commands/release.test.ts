@@ -16,7 +16,7 @@ const signers = join(scratch, 'allowed_signers');
 const source = 'c0ffee'.padEnd(40, '0');
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-for (const name of ['alice', 'bob', 'mallory'])
+for (const name of ['alice', 'bob', 'mallory', 'ends'])
   execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(scratch, name)]);
 
 /** The command in this process: a start of Node for each would take most of the time. */
@@ -274,5 +274,58 @@ describe('sluice sign and verify', async () => {
     await sign('alice');
     spoil();
     expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining(expected) });
+  });
+});
+
+describe('an update of endpoints', () => {
+  const update = () => sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
+  const edit = (n: number) => appendFileSync(join(bundle, 'cluster.yaml'), `# ${n}\n`);
+
+  test('has the serial of the release that it updates and the next revision, and the same again when nothing differs', async () => {
+    expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('holds no release') });
+    await make();
+    for (const revision of [1, 2]) {
+      edit(revision);
+      expect(await update()).toMatchObject({
+        stdout: '1\n',
+        stderr: expect.stringContaining(`update ${revision} of release 1`),
+      });
+      expect(readFileSync(join(release, 'release.yaml'), 'utf8')).toContain(`serial: 1\nrevision: ${revision}\n`);
+    }
+    expect((await update()).stderr).toContain('update 2 of release 1');
+    expect((await make()).stdout, 'the next release counts anew').toBe('2\n');
+    expect(readFileSync(join(release, 'release.yaml'), 'utf8')).not.toContain('revision');
+  });
+
+  test('is good with one signature of a key with that role, and nothing else is', async () => {
+    writeFileSync(signers, lineOf('alice') + lineOf('ends', 'namespaces="sluice-endpoints"'));
+    await make();
+    expect(await sign('ends', '--endpoints')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('no update'),
+    });
+    edit(1);
+    await update();
+    await sign('ends', '--endpoints');
+    expect(await verify('--threshold', '1')).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/revision +1\n[^]*signed by +ends \(endpoints only\)/),
+    });
+    await sign('alice', '--as', 'alice');
+    expect((await verify()).stdout).toMatch(/signed by +alice\n/);
+    const sums = readFileSync(join(release, 'SHA256SUMS.sig'));
+    edit(2);
+    await make();
+    writeFileSync(join(release, 'SHA256SUMS.sig'), sums);
+    expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
+  });
+
+  test('takes no serial and no waves', async () => {
+    expect(
+      (await sluice('release', bundle, '--endpoints', '--serial', '3', '--source', source, '-o', release)).status,
+    ).toBe(2);
+    expect((await sluice('release', bundle, '--source', source, '-o', release)).stderr).toContain(
+      "'--serial <N|auto>' not specified",
+    );
   });
 });

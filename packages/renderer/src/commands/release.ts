@@ -26,7 +26,10 @@ import { reading, Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 
 export interface ReleaseOptions {
-  readonly serial: number | 'auto';
+  /** Left out for an update of endpoints. */
+  readonly serial?: number | 'auto';
+  /** An update of endpoints of the release that the output directory holds. */
+  readonly endpoints?: boolean;
   readonly source: string;
   readonly expires?: string;
   /** A file with the waves. */
@@ -45,8 +48,8 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     throw new Stopped({ ...half, level: 'error', hint: 'Render it again, so that what is released is what was meant' });
   const former = formerRelease(output);
   progress('resolving nodes');
-  const made = (serial: number): Release => {
-    const release = makeRelease(files, termsOf(options, serial));
+  const made = (at: Ordinal): Release => {
+    const release = makeRelease(files, termsOf(options, at));
     if ('serial' in release) return release;
     say(printProblems(release));
     throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: a node could not read it` });
@@ -57,23 +60,56 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     const waves = wishes && wavesText(options.wave ?? '', wishes, release);
     return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
-  const release = decideSerial(
-    options.serial,
-    former,
-    made,
-    (one) => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS')),
-  );
+  const isThere = (one: Release): boolean => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS'));
+  const release =
+    options.endpoints === true
+      ? decideRevision(former, made, isThere)
+      : decideSerial(options.serial ?? 'auto', former, (serial) => made({ serial }), isThere);
   const written = texts(release);
   if (Object.values(written).some((text = '') => text.length > bundleLimits.fileBytesMax))
     throw new Stopped(tooLarge(spec));
   const done = writing(output, () => writeRelease(output, files, written));
   if (typeof done !== 'string') throw new Stopped(done);
   say(
-    `${output}: release ${release.serial} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', as it was' : ''}\n`,
+    `${output}: ${nameOf(release)} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', as it was' : ''}\n`,
   );
   print(`${release.serial}\n`);
   return exitCodes.done;
 }
+
+/** What a release, or an update of its endpoints, is ordered by. */
+interface Ordinal {
+  readonly serial: number;
+  readonly revision?: number;
+}
+
+const nameOf = ({ serial, revision }: Ordinal): string =>
+  revision === undefined ? `release ${serial}` : `update ${revision} of release ${serial}`;
+
+/**
+ * Chooses the revision: one more than that of the output directory, or the same when nothing differs.
+ * @throws Stopped when there is no release there to update, or another cluster's
+ */
+function decideRevision(
+  former: Release | undefined,
+  made: (at: Ordinal) => Release,
+  isThere: (release: Release) => boolean,
+): Release {
+  if (former === undefined) throw new Stopped(nothingToUpdate);
+  const { serial, revision = 0 } = former;
+  const again = revision === 0 ? undefined : made({ serial, revision });
+  if (again && isThere(again)) return again;
+  const next = made({ serial, revision: revision + 1 });
+  if (next.cluster !== former.cluster) throw new Stopped(otherCluster(former.cluster, next.cluster));
+  return next;
+}
+
+const nothingToUpdate: Problem = {
+  code: 'RELEASE_SERIAL',
+  level: 'error',
+  message: 'Cannot make an update of endpoints: the output directory holds no release',
+  hint: 'Make the release first, with --serial; its updates go into the same directory',
+};
 
 /**
  * Chooses the serial. A serial is given once: the former release keeps its own when nothing differs, so running again changes nothing.
@@ -100,8 +136,8 @@ function decideSerial(
   });
 }
 
-function termsOf({ source, expires, wave }: ReleaseOptions, serial: number): ReleaseTerms {
-  return { serial, source, hasWaves: wave !== undefined, ...(expires === undefined ? {} : { expires }) };
+function termsOf({ source, expires, wave }: ReleaseOptions, at: Ordinal): ReleaseTerms {
+  return { ...at, source, hasWaves: wave !== undefined, ...(expires === undefined ? {} : { expires }) };
 }
 
 function wishesOf(file: string): readonly WaveWish[] {

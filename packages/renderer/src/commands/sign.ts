@@ -1,7 +1,17 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Problem, readSignature, releaseNamespace, signatureFile, sumsMisfit } from '@sluice/bundle';
+import {
+  endpointsNamespace,
+  isProblem,
+  type Problem,
+  readRelease,
+  readSignature,
+  releaseNamespace,
+  type SignatureNamespace,
+  signatureFile,
+  sumsMisfit,
+} from '@sluice/bundle';
 import { writeSignature } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readReleaseDirectory } from '../load/release.ts';
@@ -12,25 +22,29 @@ import { say } from './progress.ts';
 export interface SignOptions {
   readonly key: string;
   readonly as?: string;
+  /** With a key for updates of endpoints. */
+  readonly endpoints?: boolean;
 }
 
 /**
  * `sluice sign`: adds one signature file and touches nothing else. `ssh-keygen` finds the key: in a file, in the agent (then `--key`
  * is its public half) or on a token; it asks for passphrase and touch itself.
  */
-export function signCommand(dir: string, { key, as: label }: SignOptions): number {
+export function signCommand(dir: string, { key, as: label, endpoints = false }: SignOptions): number {
   const release = reading(dir, () => readReleaseDirectory(dir));
   if ('code' in release) throw new Stopped(release);
   const misfit = sumsMisfit(release.sums, release.digests);
   if (misfit !== undefined)
     throw new Stopped(cannot(dir, `its files are not those of SHA256SUMS: ${misfit}`, 'Make the release again'));
+  if (endpoints) checkUpdate(dir, release.release);
+  const namespace = endpoints ? endpointsNamespace : releaseNamespace;
   const file = signatureFile(label);
   if (existsSync(join(dir, file)))
     throw new Stopped(
       cannot(dir, `${file} is there`, 'Add yours beside it with --as NAME, or remove it if it is to be made again'),
     );
-  const signature = sign(dir, key, release.sums);
-  const claim = readSignature(signature);
+  const signature = sign(dir, key, release.sums, namespace);
+  const claim = readSignature(signature, namespace);
   if (typeof claim === 'string')
     throw new Stopped(cannot(dir, `ssh-keygen made a signature that nodes refuse: ${claim}`, 'Use another key'));
   writing(join(dir, file), () => writeSignature(dir, file, signature));
@@ -38,10 +52,24 @@ export function signCommand(dir: string, { key, as: label }: SignOptions): numbe
   return exitCodes.done;
 }
 
+/** Nodes take nothing else from such a key. */
+function checkUpdate(dir: string, text: string): void {
+  const release = readRelease(text);
+  if (isProblem(release)) throw new Stopped(release);
+  if (release.revision === undefined)
+    throw new Stopped(
+      cannot(
+        dir,
+        'it is no update of endpoints',
+        'Make one with `sluice release --endpoints`, or sign it as a release',
+      ),
+    );
+}
+
 /** The agent, the terminal and the user's ssh settings are the signer's: here, unlike on a node, the environment is theirs. */
-function sign(dir: string, key: string, sums: string): string {
+function sign(dir: string, key: string, sums: string, namespace: SignatureNamespace): string {
   try {
-    return execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', releaseNamespace, '-f', key], {
+    return execFileSync(sshKeygen, ['-Y', 'sign', '-q', '-n', namespace, '-f', key], {
       input: sums,
       encoding: 'latin1',
       stdio: ['pipe', 'pipe', 'inherit'],

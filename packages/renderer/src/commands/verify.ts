@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import {
   compareText,
+  endpointsNamespace,
   expired,
   fileDigest,
   isProblem,
   makeRelease,
+  onlyEndpoints,
   printRelease,
   type Problem,
   readOpening,
@@ -32,6 +34,11 @@ export interface VerifyOptions {
   readonly output: 'text' | 'json';
 }
 
+/** Who signed, when they are enough; for an update of endpoints one key with that role is. */
+interface Vouched extends Signed {
+  readonly onlyEndpoints?: true;
+}
+
 /** `sluice verify`: what a node will say about a release, but for what only the node knows: its name and the serial it has accepted. */
 export function verifyCommand(dir: string, options: VerifyOptions): number {
   const directory = reading(dir, () => readReleaseDirectory(dir));
@@ -43,6 +50,8 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   if (misfit !== undefined) return refuse([invalid(`SHA256SUMS does not fit the files: ${misfit}`)]);
   const release = readRelease(directory.release);
   if (isProblem(release)) return refuse([release]);
+  if (signed.onlyEndpoints && release.revision === undefined)
+    return refuse([onlyEndpoints(`release ${release.serial} is no update of endpoints`)]);
   progress('resolving nodes');
   const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
   if (wrong.length > 0) return refuse(wrong);
@@ -61,7 +70,7 @@ function refuse(problems: readonly Problem[]): number {
 function verifySignatures(
   directory: ReleaseDirectory,
   options: VerifyOptions,
-): Signed | { problems: readonly Problem[] } {
+): Vouched | { problems: readonly Problem[] } {
   const { allowedSigners, threshold } = options;
   if (!existsSync(sshKeygen)) throw new Stopped(noTool);
   const signers = readSigners(
@@ -74,14 +83,23 @@ function verifySignatures(
   const signed = whoSigned(directory.sums, directory.signatures, signers);
   if ('problems' in signed) return signed;
   const tooFew = unsigned(signed, threshold);
-  return tooFew ? { problems: [tooFew] } : signed;
+  if (!tooFew) return signed;
+  const updaters = whoSigned(directory.sums, directory.signatures, signers, endpointsNamespace);
+  if ('problems' in updaters) return updaters;
+  return updaters.principals.length === 0 ? { problems: [tooFew] } : { ...updaters, onlyEndpoints: true };
 }
 
 /** Whether release.yaml says of the files what they are. A directory may lack other nodes and profiles; what is there must be right. */
 function wrongContent(release: Release, { files }: ReleaseDirectory): readonly Problem[] {
-  const { serial, source, expires } = release;
+  const { serial, revision, source, expires } = release;
   const hasWaves = release.requires.includes('waves');
-  const made = makeRelease(files, { serial, source, hasWaves, ...(expires === undefined ? {} : { expires }) });
+  const made = makeRelease(files, {
+    serial,
+    source,
+    hasWaves,
+    ...(revision === undefined ? {} : { revision }),
+    ...(expires === undefined ? {} : { expires }),
+  });
   if (!('serial' in made)) return made;
   if (made.cluster !== release.cluster)
     return [invalid(`release.yaml is for cluster ${release.cluster}, the files for ${made.cluster}`)];
@@ -138,28 +156,39 @@ function openedOf({
   return { waves: waves.length, open: isOurs ? Math.min(opening.open, waves.length) : 0 };
 }
 
-function text(dir: string, release: Release, { principals }: Signed, directory: ReleaseDirectory): string {
+function text(
+  dir: string,
+  release: Release,
+  { principals, onlyEndpoints: only }: Vouched,
+  directory: ReleaseDirectory,
+): string {
   const opened = openedOf(directory);
   const expires = release.expires === undefined ? 'never' : release.expires;
   const rows = [
     ['cluster', release.cluster],
     ['serial', String(release.serial)],
+    ...(release.revision === undefined ? [] : ([['revision', String(release.revision)]] as const)),
     ['source', release.source],
     ['expires', expires],
     ['nodes', String(Object.keys(release.nodes).length)],
-    ['signed by', principals.join(', ')],
+    ['signed by', `${principals.join(', ')}${only ? ' (endpoints only)' : ''}`],
     ...(opened ? ([['waves', `${opened.open} of ${opened.waves} open`]] as const) : []),
   ] as const;
   return `${dir}: good\n${rows.map(([name, value]) => `  ${name.padEnd(10)}${value}\n`).join('')}`;
 }
 
-function json(release: Release, { principals, passedOver }: Signed, directory: ReleaseDirectory): string {
+function json(
+  release: Release,
+  { principals, passedOver, onlyEndpoints: only }: Vouched,
+  directory: ReleaseDirectory,
+): string {
   const opened = openedOf(directory);
   const document = {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'VerifiedRelease',
     ...release,
     signers: principals,
+    ...(only ? { onlyEndpoints: only } : {}),
     passedOver,
     ...(opened ? { waves: opened } : {}),
   };
