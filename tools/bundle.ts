@@ -1,6 +1,7 @@
 /** Both programs as one JavaScript file each. */
+import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
-import { build } from 'esbuild';
+import { build, type Plugin } from 'esbuild';
 
 /** Program → the package of the workspace that it is made of. */
 export const programs = { sluice: 'renderer', sluiced: 'applier' } as const;
@@ -24,6 +25,22 @@ const checksNode = (name: Program): string => `if (Number.parseInt(process.versi
 }`;
 
 /**
+ * Node's own modules are required when somebody needs them. As imports of one file all of them would be made ready before its first line
+ * runs, with every name that they export: `node:http` alone loads a whole client for fetch then, which costs 30 ms.
+ */
+const lateBuiltins: Plugin = {
+  name: 'late-builtins',
+  setup(bundler) {
+    bundler.onResolve({ filter: /.*/ }, ({ path, kind }) =>
+      isBuiltin(path) && kind !== 'require-call' ? { path, namespace: 'builtin' } : undefined,
+    );
+    bundler.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(path)});`,
+    }));
+  },
+};
+
+/**
  * Writes a program with everything it imports as one minified module. The same sources give the same bytes, wherever the checkout is.
  * @param root the checkout
  * @param forAnyNode whether it starts by itself with whatever Node is there; else a Node is put around it
@@ -45,5 +62,6 @@ export async function bundleProgram(root: string, name: Program, outfile: string
     legalComments: 'none',
     banner: { js: banner.join('\n') },
     logLevel: 'warning',
+    plugins: [lateBuiltins],
   });
 }

@@ -1,21 +1,26 @@
-// The executables without a Node beside them: how fast they start.
-import { execFileSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+// The executables without a Node beside them: how fast they start. Run by itself: `node test/bench/executables.ts`.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programNames } from '../../tools/bundle.ts';
+import { buildExecutables } from '../../tools/package/executable.ts';
+import { archNames } from '../../tools/package/node.ts';
+import { PackageError } from '../../tools/package/run.ts';
 import { interleave, ms, ratio, report, runMeasured } from './measure.ts';
 
-/** Needs what `./dev package` built before. */
-export async function executablesBench(root: string, scratch: string, rounds: number): Promise<void> {
-  const folder = join(root, 'dist/release');
-  const arch = process.arch === 'x64' ? 'amd64' : process.arch;
-  const deb = names(folder).find((name) => name.endsWith(`_${arch}.deb`));
-  if (deb === undefined) {
-    process.stdout.write('executables: not measured, ./dev package builds them\n');
+/**
+ * Builds the executables of this machine as `./dev package` does, and starts them.
+ * @param root the checkout
+ * @param folder where they go
+ */
+export async function executablesBench(root: string, folder: string, rounds: number): Promise<void> {
+  const whyNot = await build(root, folder);
+  if (whyNot !== undefined) {
+    process.stdout.write(`executables: not measured, ${whyNot}\n`);
     return;
   }
-  execFileSync('dpkg-deb', ['-x', join(folder, deb), join(scratch, 'deb')]);
-  for (const program of ['sluice', 'sluiced']) {
-    const file = join(scratch, 'deb/usr/bin', program);
+  for (const program of programNames) {
+    const file = join(folder, 'bin', program);
     const runs = await interleave(rounds * 3, {
       ours: () => runMeasured(file, ['--version']),
       again: () => runMeasured(file, ['--version']),
@@ -30,10 +35,26 @@ export async function executablesBench(root: string, scratch: string, rounds: nu
   }
 }
 
-function names(folder: string): readonly string[] {
+/** @returns why there are none: a tool that is missing, or another architecture */
+async function build(root: string, folder: string): Promise<string | undefined> {
+  const arch = archNames.find((name) => name === process.arch);
+  if (arch === undefined) return `they are built for ${archNames.join(' and ')}`;
   try {
-    return readdirSync(folder);
-  } catch {
-    return [];
+    await buildExecutables(root, arch, folder);
+    return undefined;
+  } catch (error) {
+    if (error instanceof PackageError) return `${error.message} (${error.hint})`;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      return `${(error as Error).message} (./dev package says more)`;
+    throw error;
+  }
+}
+
+if (import.meta.main) {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-executables-'));
+  try {
+    await executablesBench(join(import.meta.dirname, '../..'), folder, 3);
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 }

@@ -139,7 +139,7 @@ process.stdout.write(
   `node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, median of ${rounds} interleaved runs\n\n`,
 );
 await startup();
-await executablesBench(root, scratch, rounds);
+await executablesBench(root, join(scratch, 'executables'), rounds);
 await renderJson(
   '10,000 Services with 50,000 endpoints from JSON, 1 node',
   { services: 10_000, endpointsPerService: 5, nodes: 1 },

@@ -1,6 +1,5 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareText } from '@sluice/bundle';
 
 /**
  * Names of the nodes in a bundle directory, for completion: told by names of files alone. None where nothing can be read.
@@ -8,7 +7,7 @@ import { compareText } from '@sluice/bundle';
  */
 export function nodesIn(dir = '/etc/sluice/rendered'): readonly string[] {
   try {
-    return readdirSync(join(dir, 'nodes')).toSorted(compareText);
+    return readdirSync(join(dir, 'nodes')).toSorted();
   } catch {
     return [];
   }
