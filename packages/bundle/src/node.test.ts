@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { nodesOf, ResolveCache, resolveNode, type ResolvedNode, ruleFiles } from './node.ts';
+import { nodesOf, resolveNode, type ResolvedNode } from './node.ts';
+import { ResolveCache, ruleFiles } from './resolve-cache.ts';
 
 const profile = (name: string, extra = ''): [string, string] => [
   `profiles/${name}/profile.yaml`,

@@ -1,33 +1,15 @@
 import { hash } from 'node:crypto';
-import {
-  type ClusterFile,
-  isProblem,
-  type Mode,
-  type NodeFile,
-  type ProfileFile,
-  readCluster,
-  readNode,
-  readProfile,
-} from './documents.ts';
+import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import type { ResolvedRules } from './link/program.ts';
 import { compareText, type Place, type Problem } from './problem.ts';
-import {
-  fillVariables,
-  isSameEverywhere,
-  type ResolvedSection,
-  resolvedDigest,
-  resolveFile,
-  type Scope,
-  valueOf,
-} from './resolve.ts';
-import { reachProblems } from './reach.ts';
-import { readRuleFile } from './read-rulefile.ts';
-import { type Family, familyOf, type RuleFile, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
-import { type BundleFiles, lend, sourceOf, type TextSource } from './source.ts';
-import { baseFile, clusterFile, nodeFile, profileFile, readPath, sysctlFile } from './tree.ts';
+import { type Head, ResolveCache, ruleFiles, type Sections } from './resolve-cache.ts';
+import { fillVariables, type Scope, valueOf } from './resolve.ts';
+import { type Family, familyOf, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
+import { type BundleFiles, sourceOf, type TextSource } from './source.ts';
+import { readPath, sysctlFile } from './tree.ts';
 import { readKernelLine } from './rules/kernel.ts';
 import { unknownVariable } from './variables.ts';
-import { VirtualCache, virtualScope } from './virtual/cache.ts';
+import { virtualScope } from './virtual/cache.ts';
 import type { ResolvedFile, ResolvedVirtual } from './virtual/resolve.ts';
 
 /** What one node runs, with `${host.*}` as written. */
@@ -47,40 +29,6 @@ export interface ResolvedNode {
   readonly sysctls: readonly string[];
   /** A floor for the hash table's size. */
   readonly conntrackHashSize?: number;
-}
-
-interface Cached {
-  readonly key: string;
-  /** Left out once nobody is expected to need it again. */
-  file: RuleFile | undefined;
-  readonly sameEverywhere: boolean;
-  resolved?: {
-    readonly scope: string;
-    readonly sections: readonly ResolvedSection[];
-    /** `<digest>  <file>`, as a node's version counts it; empty when the file resolves to nothing. */
-    readonly digestLine: string;
-  };
-}
-
-/**
- * Remembers what files resolved to, by path and text. One reader that resolves many nodes, or one node again and again,
- * keeps one: then a file that did not change costs a look-up.
- */
-export class ResolveCache {
-  readonly #files = new Map<string, Cached>();
-  /** What `.ipset` and `.ipvs` files resolved to. */
-  readonly virtual = new VirtualCache();
-
-  /** The file read and checked, or its problems. */
-  read(path: string, source: TextSource): Cached | readonly Problem[] {
-    const known = this.#files.get(path);
-    if (known?.key === source.key) return known;
-    const file = readRuleFile(path, source.text);
-    if (!('sections' in file)) return file;
-    const cached: Cached = { key: source.key, file, sameEverywhere: isSameEverywhere(file) };
-    this.#files.set(path, cached);
-    return cached;
-  }
 }
 
 /**
@@ -118,7 +66,7 @@ export function summariseNode(
 /** A node with its rules file by file. */
 export interface ResolvedFiles extends Omit<ResolvedNode, 'rules'> {
   /** The sections of each file, in the order of loading; the same objects as before for a file that did not change. */
-  readonly sections: ReadonlyMap<Family, readonly (readonly ResolvedSection[])[]>;
+  readonly sections: ReadonlyMap<Family, readonly Sections[]>;
 }
 
 /**
@@ -130,25 +78,18 @@ export function resolveSections(
   node: string,
   cache = new ResolveCache(),
 ): ResolvedFiles | readonly Problem[] {
-  const head = readHead(files, node);
+  const head = cache.head(files, node) ?? [unknownNode(files, node)];
   if (!('cluster' in head)) return head;
   const { profileName, profile } = head;
   const problems: Problem[] = [];
-  const sections = new Map<Family, (readonly ResolvedSection[])[]>();
+  const sections = new Map<Family, readonly Sections[]>();
   const digests: string[] = [];
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
-    const scope = scopeOf(head, node, family);
-    const ofFamily: (readonly ResolvedSection[])[] = [];
-    for (const path of ruleFiles(files, profileName, tool)) {
-      const resolved = resolveCached(cache, path, sourceOf(files, path) as TextSource, scope, profile.mode);
-      if (!('sections' in resolved)) problems.push(...resolved);
-      else {
-        ofFamily.push(resolved.sections);
-        digests.push(resolved.digestLine);
-      }
-    }
-    sections.set(family, ofFamily);
+    const resolved = cache.rules(files, profileName, tool, { scope: scopeOf(head, node, family), mode: profile.mode });
+    problems.push(...resolved.problems);
+    sections.set(family, resolved.sections);
+    digests.push(resolved.digests);
   }
   const virtual = resolveVirtualFiles(files, head, node, cache, digests, problems);
   const sysctls = sysctlLines(sysctlFile(profileName), files, head, node, problems);
@@ -192,21 +133,6 @@ function resolveVirtualFiles(
   return profile.mode === 'ipvs' ? virtual : undefined;
 }
 
-type Head = Pick<ResolvedNode, 'cluster' | 'profile' | 'profileName' | 'nodeFile'>;
-
-/** The three YAML files that concern a node. */
-function readHead(files: BundleFiles, node: string): Head | readonly Problem[] {
-  const nodeText = files.get(nodeFile(node));
-  if (nodeText === undefined) return [unknownNode(files, node)];
-  const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
-  const own = readNode(nodeFile(node), nodeText);
-  if (isProblem(cluster)) return [cluster];
-  if (isProblem(own)) return [own];
-  const path = profileFile(own.profile);
-  const profile = readProfile(path, files.get(path) ?? '');
-  return isProblem(profile) ? [profile] : { cluster, nodeFile: own, profileName: own.profile, profile };
-}
-
 /** The names of the nodes that the bundle has, sorted. */
 export function nodesOf(files: BundleFiles): readonly string[] {
   const names: string[] = [];
@@ -215,80 +141,6 @@ export function nodesOf(files: BundleFiles): readonly string[] {
     if (what?.kind === 'node') names.push(what.node);
   }
   return names.toSorted(compareText);
-}
-
-const orders = new WeakMap<BundleFiles, Map<string, readonly string[]>>();
-
-/** The paths of a profile's rule files of one tool, in the order of loading. Sorted once for each `files`, which must not change. */
-export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
-  const known = orders.get(files) ?? new Map<string, readonly string[]>();
-  orders.set(files, known);
-  const key = `${profile}.${tool}`;
-  const order = known.get(key) ?? sortRuleFiles(files, profile, tool);
-  known.set(key, order);
-  return order;
-}
-
-function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
-  const prefix = `profiles/${profile}/services/`;
-  const ending = `.${tool}`;
-  // Without the ending, so that `a/b` stands before `a/b-c`: `.` sorts after `-`.
-  const names: string[] = [];
-  for (const path of files.keys()) {
-    if (path.startsWith(prefix) && path.endsWith(ending)) names.push(path.slice(0, -ending.length));
-  }
-  const services = names.toSorted(compareText).map((name) => name + ending);
-  return [baseFile(profile, 'first', tool), ...services, baseFile(profile, 'last', tool)].filter((path) =>
-    files.has(path),
-  );
-}
-
-function resolveCached(
-  cache: ResolveCache,
-  path: string,
-  source: TextSource,
-  scope: Scope,
-  mode: Mode,
-): NonNullable<Cached['resolved']> | readonly Problem[] {
-  const cached = cache.read(path, source);
-  if (!('sameEverywhere' in cached)) return cached;
-  const key = scopeKey(scope, mode, cached.sameEverywhere);
-  if (cached.resolved?.scope === key) return cached.resolved;
-  const file = cached.file ?? readAgain(path, source);
-  const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
-  const resolve = (of: RuleFile): readonly ResolvedSection[] => resolveFile(of, scope, kind === 'base');
-  const sections = resolve(file);
-  const problems = reachProblems(path, kind, file, sections, mode);
-  if (problems.length > 0) return problems;
-  const isLent = !source.isAtHand;
-  // Who resolves many nodes needs a file again for each, unless it says the same for all.
-  if (isLent || cached.sameEverywhere) cached.file = undefined;
-  cached.resolved = {
-    scope: key,
-    sections: isLent ? lend(sections, () => resolve(readAgain(path, source))) : sections,
-    digestLine: digestLine(path, sections),
-  };
-  return cached.resolved;
-}
-
-/** A file that was read without problems before. */
-function readAgain(path: string, { text }: TextSource): RuleFile {
-  const file = readRuleFile(path, text);
-  if ('sections' in file) return file;
-  throw new Error(`${path} is no longer what it was`);
-}
-
-const keys = new WeakMap<Scope, { readonly node: string; readonly profile: string }>();
-
-/** What of the scope the result depends on, as a text to compare. */
-function scopeKey(scope: Scope, mode: Mode, sameEverywhere: boolean): string {
-  let known = keys.get(scope);
-  if (!known) {
-    const profile = JSON.stringify([mode, scope.profileValues]);
-    known = { profile, node: JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, profile]) };
-    keys.set(scope, known);
-  }
-  return sameEverywhere ? known.profile : known.node;
 }
 
 function scopeOf(head: Head, node: string, family: Family): Scope {
@@ -301,14 +153,8 @@ function scopeOf(head: Head, node: string, family: Family): Scope {
   };
 }
 
-function digestLine(path: string, sections: readonly ResolvedSection[]): string {
-  const digest = resolvedDigest(sections);
-  const belowProfile = path.split('/').slice(2).join('/');
-  return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
-}
-
 /** Puts the sections of files behind each other, table by table: what `linkFlat` takes. */
-export function collectRules(files: readonly (readonly ResolvedSection[])[]): ResolvedRules {
+export function collectRules(files: readonly Sections[]): ResolvedRules {
   const rules: Record<TableName, { chains: string[]; rules: string[] }> = {
     filter: { chains: [], rules: [] },
     nat: { chains: [], rules: [] },

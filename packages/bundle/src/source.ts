@@ -1,3 +1,4 @@
+import { differing } from './link/layered.ts';
 import type { ResolvedSection } from './resolve.ts';
 import type { TableName } from './rulefile.ts';
 
@@ -12,17 +13,25 @@ export interface TextSource {
 
 /** Files whose texts are not all at hand: path → text, and how to tell whether a text is one that was seen before. */
 export interface SourcedFiles extends ReadonlyMap<string, string> {
-  sourceOf(path: string): TextSource | undefined;
+  /** By path. A file that did not change is the same object. */
+  readonly sources: ReadonlyMap<string, TextSource>;
 }
 
 /** The files of a bundle: path → text. Only those that a node needs have to be there. */
-export type BundleFiles = ReadonlyMap<string, string> & Partial<Pick<SourcedFiles, 'sourceOf'>>;
+export type BundleFiles = ReadonlyMap<string, string> & Partial<Pick<SourcedFiles, 'sources'>>;
 
 /** The text of a path; undefined where there is no such file. */
 export function sourceOf(files: BundleFiles, path: string): TextSource | undefined {
-  if (files.sourceOf) return files.sourceOf(path);
+  if (files.sources) return files.sources.get(path);
   const text = files.get(path);
   return text === undefined ? undefined : { key: text, text, isAtHand: true };
+}
+
+/** The paths of files that came, went or have other contents. */
+export function changedFiles(before: BundleFiles, now: BundleFiles): readonly string[] {
+  if (!before.sources || !now.sources) return differing(before, now);
+  const [old, fresh] = [before.sources, now.sources];
+  return differing(old, fresh).filter((path) => old.get(path)?.key !== fresh.get(path)?.key);
 }
 
 /**

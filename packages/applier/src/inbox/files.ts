@@ -6,6 +6,7 @@ import {
   fileDigest,
   isReleaseFile,
   isSignatureFile,
+  Layered,
   openingFile,
   openingSignatureFile,
   readPath,
@@ -16,7 +17,16 @@ import {
   wavesFile,
 } from '@sluice/bundle';
 import type { OpenDirectory } from './descend.ts';
-import { copiesOf, type Known, outsideOf, type Part, partOf, releaseSumsOf } from './parts.ts';
+import {
+  changedCopies,
+  copiesOf,
+  type Copy,
+  type Known,
+  outsideOf,
+  type Part,
+  partOf,
+  releaseSumsOf,
+} from './parts.ts';
 import { PackedFiles, PackedText } from './packed.ts';
 import { hasEntry, type Seen, settledStamp } from './read.ts';
 import { InboxError, type Trust } from './trust.ts';
@@ -48,10 +58,17 @@ export interface Tree {
 export type Extent = 'whole' | 'changed';
 
 /** What was found last, and what its seal covers. */
-interface Last {
+interface Last extends Held {
   readonly sums: string;
   readonly outside: string;
+  readonly part: Part;
+}
+
+/** A tree, and its files as they lie there: those of the format, and all others. */
+interface Held {
   readonly tree: Tree;
+  readonly files: Layered<TextSource>;
+  readonly others: Layered<TextSource>;
 }
 
 /**
@@ -116,9 +133,9 @@ export class PlainFiles {
     const { sums } = this.#part;
     const outside = outsideOf(this.#part);
     if (this.#last?.sums === sums && this.#last.outside === outside) return this.#last.tree;
-    const tree = treeOf(this.#part);
-    this.#last = { sums, outside, tree };
-    return tree;
+    const last = treeOf(this.#part, this.#last);
+    this.#last = { ...last, sums, outside, part: this.#part };
+    return last.tree;
   }
 
   #copy(file: Seen, nowMs: number, before: Known | undefined): Known {
@@ -136,18 +153,32 @@ export class PlainFiles {
   }
 }
 
-/** @throws InboxError when the files are not what the seal says */
-function treeOf(top: Part): Tree {
+/**
+ * @param last what was found before; a file that did not change is the same object
+ * @throws InboxError when the files are not what the seal says
+ */
+function treeOf(top: Part, last: Last | undefined): Held {
   const digest = fileDigest(top.sums);
-  const copies = [...copiesOf(top)];
-  const texts = new Map<string, TextSource>();
-  const files = new Map<string, TextSource>();
-  for (const { path, source, isRule } of copies) if (source) (isRule ? files : texts).set(path, source);
-  const text = (path: string): string | undefined => texts.get(path)?.text;
-  if (!fits(top, digest, text)) checkSeal(new Map(copies.map((copy) => [copy.path, copy.digest])), text);
-  const seal = sealOf([...texts.keys()], text);
-  return { files: new PackedFiles(files), digest, ...(seal ? { seal } : {}) };
+  const changed = [...changedCopies(last?.part, top)];
+  // Files that come are put in their place; what else happens leaves the order as it is.
+  const isInOrder = changed.every(([path, copy]) => !copy?.isRule || last?.files.has(path));
+  const files = sourcesOf(true, isInOrder ? changed : all(top), isInOrder ? last?.files : undefined);
+  const others = sourcesOf(false, changed, last?.others);
+  const text = (path: string): string | undefined => others.get(path)?.text;
+  if (!fits(top, digest, text)) checkSeal(new Map([...copiesOf(top)].map((copy) => [copy.path, copy.digest])), text);
+  const seal = sealOf([...others.keys()], text);
+  return { files, others, tree: { files: new PackedFiles(files), digest, ...(seal ? { seal } : {}) } };
 }
+
+function sourcesOf(
+  isRule: boolean,
+  changed: Iterable<readonly [string, Copy | undefined]>,
+  before = Layered.of<TextSource>(new Map()),
+): Layered<TextSource> {
+  return before.with([...changed].map(([path, copy]) => [path, copy?.isRule === isRule ? copy.source : undefined]));
+}
+
+const all = (top: Part): (readonly [string, Copy])[] => [...copiesOf(top)].map((copy) => [copy.path, copy]);
 
 /** True when the seal is, byte for byte, the one that these files have: nothing needs to be parsed then. */
 function fits(top: Part, digest: string, text: (path: string) => string | undefined): boolean {

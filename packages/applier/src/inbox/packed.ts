@@ -28,39 +28,35 @@ export class PackedText implements TextSource {
 
 /** Files of a bundle, packed. */
 export class PackedFiles implements SourcedFiles {
-  readonly #sources: ReadonlyMap<string, TextSource>;
+  readonly sources: ReadonlyMap<string, TextSource>;
 
   /** @param sources in the order of their paths; must not change any more */
   constructor(sources: ReadonlyMap<string, TextSource>) {
-    this.#sources = sources;
+    this.sources = sources;
   }
 
   get size(): number {
-    return this.#sources.size;
-  }
-
-  sourceOf(path: string): TextSource | undefined {
-    return this.#sources.get(path);
+    return this.sources.size;
   }
 
   get(path: string): string | undefined {
-    return this.#sources.get(path)?.text;
+    return this.sources.get(path)?.text;
   }
 
   has(path: string): boolean {
-    return this.#sources.has(path);
+    return this.sources.has(path);
   }
 
   keys(): MapIterator<string> {
-    return this.#sources.keys();
+    return this.sources.keys();
   }
 
   *entries(): MapIterator<[string, string]> {
-    for (const [path, source] of this.#sources) yield [path, source.text];
+    for (const [path, source] of this.sources) yield [path, source.text];
   }
 
   *values(): MapIterator<string> {
-    for (const source of this.#sources.values()) yield source.text;
+    for (const source of this.sources.values()) yield source.text;
   }
 
   [Symbol.iterator](): MapIterator<[string, string]> {

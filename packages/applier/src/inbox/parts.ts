@@ -69,6 +69,24 @@ export function* copiesOf(part: Part): Generator<Copy> {
   }
 }
 
+/** The files that came, went or have other contents since another walk. What is in a folder of the same value is not looked at. */
+export function* changedCopies(
+  before: Part | undefined,
+  now: Part | undefined,
+): Generator<readonly [path: string, Copy | undefined]> {
+  if (before === now) return;
+  const gone = new Map<string, Copy>();
+  for (const item of before?.items ?? []) if (!('items' in item)) gone.set(item.path, item);
+  for (const item of now?.items ?? []) {
+    if ('items' in item) continue;
+    if (gone.get(item.path) !== item) yield [item.path, item];
+    gone.delete(item.path);
+  }
+  for (const path of gone.keys()) yield [path, undefined];
+  for (const name of new Set([...(before?.parts.keys() ?? []), ...(now?.parts.keys() ?? [])]))
+    yield* changedCopies(before?.parts.get(name), now?.parts.get(name));
+}
+
 function linesOf(items: readonly (Copy | Part)[], isIn: (path: string) => boolean): string {
   return items
     .map((item) => {

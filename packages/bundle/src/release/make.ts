@@ -1,5 +1,6 @@
 import { isProblem, readProfile } from '../documents.ts';
-import { nodesOf, ResolveCache, summariseNode } from '../node.ts';
+import { nodesOf, summariseNode } from '../node.ts';
+import { ResolveCache } from '../resolve-cache.ts';
 import type { BundleFiles } from '../source.ts';
 import { compareText, type Problem } from '../problem.ts';
 import { fileDigest } from '../seal.ts';
