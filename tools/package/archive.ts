@@ -7,11 +7,29 @@ import type { Arch } from './node.ts';
 import { run } from './run.ts';
 import { copyAs } from './tree.ts';
 
-/** Writes a folder, or what is in it, as a tar file: sorted, owned by root, of one time. */
-export function tar(folder: string, epoch: number, target: string, contentsOnly: boolean): void {
-  const where = contentsOnly ? ['-C', folder, '.'] : ['-C', dirname(folder), basename(folder)];
-  const same = ['--sort=name', `--mtime=@${epoch}`, '--owner=0', '--group=0', '--numeric-owner', '--format=gnu'];
-  run('tar', ['--create', ...same, '--mode=u=rwX,go=rX', `--file=${target}`, ...where]);
+const same = (epoch: number): readonly string[] => [
+  '--sort=name',
+  `--mtime=@${epoch}`,
+  '--owner=0',
+  '--group=0',
+  '--numeric-owner',
+  '--format=gnu',
+];
+
+/** Writes a folder as a tar file: sorted, owned by root, of one time. */
+export function tar(folder: string, epoch: number, target: string): void {
+  const options = ['--create', ...same(epoch), '--mode=u=rwX,go=rX', `--file=${target}`];
+  run('tar', [...options, '-C', dirname(folder), basename(folder)]);
+}
+
+/** Writes what is in a folder in the same way. @param open empty folders in it where everybody may write, as in /tmp */
+export function tarContents(folder: string, epoch: number, target: string, open: readonly string[] = []): void {
+  const paths = open.map((name) => `./${name}`);
+  const excluded = paths.map((path) => `--exclude=${path}`);
+  const options = ['--create', ...same(epoch), '--mode=u=rwX,go=rX', `--file=${target}`];
+  run('tar', [...options, '--anchored', ...excluded, '-C', folder, '.']);
+  if (open.length > 0)
+    run('tar', ['--append', ...same(epoch), '--mode=1777', `--file=${target}`, '-C', folder, ...paths]);
 }
 
 /**
@@ -29,7 +47,7 @@ export function buildArchive(root: string, tree: string, arch: Arch, release: Re
       .join(''),
   );
   copyAs(join(root, 'packaging/README-archive.md'), join(staged, 'README.md'), 0o644);
-  tar(staged, release.epoch, `${staged}.tar`, false);
+  tar(staged, release.epoch, `${staged}.tar`);
   run('zstd', [
     '-q',
     '-6',

@@ -15,6 +15,7 @@ const programs = [
   '/usr/bin/cat',
   '/usr/bin/cp',
   '/usr/bin/mkdir',
+  '/usr/bin/rm',
 ] as const;
 
 /** Which Debian package brings each, for who does not have it. */
@@ -32,6 +33,9 @@ const links = {
 
 /** The user of the image, whom deploy/watch.yaml names too. */
 export const user = 65_532;
+
+/** Folders where a job of a pipeline may write, whoever it runs as. */
+export const writable = ['tmp', 'work'] as const;
 
 const certificates = 'etc/ssl/certs/ca-certificates.crt';
 /** It makes that file when it is installed, so dpkg does not know whose it is. */
@@ -64,7 +68,7 @@ export function layOutImage(executables: string, folder: string): void {
   write(folder, 'etc/group', `root:x:0:\nsluice:x:${user}:\n`);
   write(folder, 'etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n');
   for (const [path, target] of Object.entries(links)) link(folder, path, target);
-  for (const path of ['tmp', 'work', 'proc', 'dev']) mkdirSync(join(folder, path));
+  for (const path of [...writable, 'proc', 'dev']) mkdirSync(join(folder, path));
 }
 
 /** On a merged system the loader's own path is /lib64. */

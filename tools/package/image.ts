@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { tar } from './archive.ts';
+import { tarContents } from './archive.ts';
 import type { Release } from './deb.ts';
-import { layOutImage, takenFrom, user } from './image-root.ts';
+import { layOutImage, takenFrom, user, writable } from './image-root.ts';
 
 /** How a manifest names a blob. */
 export interface Descriptor {
@@ -24,7 +24,7 @@ const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).d
 export function buildImage(executables: string, work: string, release: Release, target: string): string {
   const [root, layout] = [join(work, 'root'), join(work, 'layout')];
   layOutImage(executables, root);
-  tar(root, release.epoch, join(work, 'layer.tar'), true);
+  tarContents(root, release.epoch, join(work, 'layer.tar'), writable);
   const layerTar = readFileSync(join(work, 'layer.tar'));
   const layer = blob(layout, 'application/vnd.oci.image.layer.v1.tar+gzip', anySystem(gzipSync(layerTar)));
   const config = blob(layout, 'application/vnd.oci.image.config.v1+json', json(configOf(digestOf(layerTar), release)));
@@ -32,7 +32,7 @@ export function buildImage(executables: string, work: string, release: Release, 
   writeFileSync(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
   writeFileSync(join(layout, 'index.json'), json(indexOf(manifest, release)));
   const name = `sluice-${release.version}-image-${ociArch()}.tar`;
-  tar(layout, release.epoch, join(target, name), true);
+  tarContents(layout, release.epoch, join(target, name));
   rmSync(work, { recursive: true });
   return name;
 }
@@ -61,7 +61,8 @@ const configOf = (diffId: string, release: Release): object => ({
   created: created(release),
   config: {
     User: `${user}:${user}`,
-    Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8'],
+    // Without its templates, which are examples of hooks, git would say at each clone that they are not there.
+    Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8', 'GIT_TEMPLATE_DIR='],
     Entrypoint: ['/usr/bin/sluice'],
     WorkingDir: '/work',
   },
