@@ -1,4 +1,4 @@
-import { tableNames } from '@sluice/bundle';
+import { differing, emptyTable, tableNames, type TableProgram } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { limits } from './limits.ts';
 import type { Outcome } from './rollout/outcome.ts';
@@ -18,6 +18,8 @@ export class ProxyMetrics {
   readonly #rules: Gauge<'ip_family' | 'table'>;
   readonly #healthz: Counter<'code'>;
   readonly #livez: Counter<'code'>;
+  /** By family and table, how many rules were counted in which chains. */
+  readonly #counted = new Map<string, { readonly chains: TableProgram['chains']; readonly rules: number }>();
 
   /** @param nowMs the time of day */
   constructor(registry: Registry, nowMs: () => number) {
@@ -62,9 +64,12 @@ export class ProxyMetrics {
     this.#rules.reset();
     for (const family of generation ? familiesOf(generation.state) : []) {
       for (const table of tableNames) {
+        const labels = { ip_family: familyLabel[family], table };
         const { chains, jumps } = tableOf(generation!.state, family, table);
-        const rules = [...chains.values()].reduce((sum, one) => sum + one.length, jumps.length);
-        this.#rules.set({ ip_family: familyLabel[family], table }, rules);
+        const last = this.#counted.get(`${family} ${table}`) ?? { chains: emptyTable.chains, rules: 0 };
+        const rules = last.rules + rulesMore(last.chains, chains);
+        this.#counted.set(`${family} ${table}`, { chains, rules });
+        this.#rules.set(labels, rules + jumps.length);
       }
     }
   }
@@ -76,6 +81,12 @@ export class ProxyMetrics {
   livez(code: number): void {
     this.#livez.inc({ code });
   }
+}
+
+/** How many rules more the second of two tables has. */
+function rulesMore(before: TableProgram['chains'], now: TableProgram['chains']): number {
+  const count = (chains: TableProgram['chains'], name: string): number => chains.get(name)?.length ?? 0;
+  return differing(before, now).reduce((sum, name) => sum + count(now, name) - count(before, name), 0);
 }
 
 /** What a scrape asks the node's memory for. */

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import type { ResolvedRules } from './link/program.ts';
 import { compareText, type Place, type Problem } from './problem.ts';
-import { type Head, ResolveCache, ruleFiles, type Sections } from './resolve-cache.ts';
+import { type Head, ResolveCache, type Sections } from './resolve-cache.ts';
 import { fillVariables, type Scope, valueOf } from './resolve.ts';
 import { type Family, familyOf, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
 import { type BundleFiles, sourceOf, type TextSource } from './source.ts';
@@ -120,7 +120,7 @@ function resolveVirtualFiles(
   const { profile, profileName, nodeFile: own } = head;
   const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
   const resolve = (tool: VirtualTool): readonly ResolvedFile[] =>
-    ruleFiles(files, profileName, tool).flatMap((path) => {
+    cache.paths(files, profileName, tool).flatMap((path) => {
       const done = cache.virtual.resolve(path, sourceOf(files, path) as TextSource, scope);
       if (!('file' in done)) {
         problems.push(...done);

@@ -73,6 +73,10 @@ interface ResolvedFile {
 export class ResolveCache {
   readonly #files = new Map<string, Cached>();
   readonly #last = new Map<Tool, LastTool>();
+  readonly #orders = new Map<
+    Tool | VirtualTool,
+    { readonly files: BundleFiles; readonly profile: string; readonly paths: readonly string[] }
+  >();
   #head: { readonly texts: readonly string[]; readonly head: Head } | undefined;
   /** What `.ipset` and `.ipvs` files resolved to. */
   readonly virtual = new VirtualCache();
@@ -90,6 +94,17 @@ export class ResolveCache {
     return head;
   }
 
+  /** As `ruleFiles` tells; what it told last where no file of this tool came or went. */
+  paths(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
+    const last = this.#orders.get(tool);
+    const isMoved = (path: string): boolean =>
+      isRuleFile(path, profile, tool) && last?.files.has(path) !== files.has(path);
+    const isSame = last?.profile === profile && !changedFiles(last.files, files).some(isMoved);
+    const paths = isSame ? last.paths : ruleFiles(files, profile, tool);
+    this.#orders.set(tool, { files, profile, paths });
+    return paths;
+  }
+
   /** The rule files of one tool. */
   rules(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): ResolvedTool {
     const key = `${profile} ${scopeKey(of, false)}`;
@@ -103,7 +118,7 @@ export class ResolveCache {
   }
 
   #whole(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): Omit<LastTool, 'key' | 'files'> {
-    const paths = ruleFiles(files, profile, tool);
+    const paths = this.paths(files, profile, tool);
     const problems: Problem[] = [];
     const found: ResolvedFile[] = [];
     for (const path of paths) {
@@ -122,8 +137,7 @@ export class ResolveCache {
     files: BundleFiles,
     { profile, tool, of }: { readonly profile: string; readonly tool: Tool; readonly of: RuleScope },
   ): Omit<LastTool, 'key' | 'files'> | undefined {
-    const isOurs = (path: string): boolean => path.startsWith(`profiles/${profile}/`) && path.endsWith(`.${tool}`);
-    const changed = changedFiles(last.files, files).filter(isOurs);
+    const changed = changedFiles(last.files, files).filter((path) => isRuleFile(path, profile, tool));
     if (changed.length === 0) return last;
     const [sections, lines] = [[...last.sections], [...last.lines]];
     for (const path of changed) {
@@ -206,6 +220,9 @@ function digestLine(path: string, sections: readonly ResolvedSection[]): string 
   const belowProfile = path.split('/').slice(2).join('/');
   return digest === undefined ? '' : [digest, '  ', belowProfile, '\n'].join('');
 }
+
+const isRuleFile = (path: string, profile: string, tool: Tool | VirtualTool): boolean =>
+  path.startsWith(`profiles/${profile}/`) && path.endsWith(`.${tool}`);
 
 const orders = new WeakMap<BundleFiles, Map<string, readonly string[]>>();
 

@@ -1,7 +1,7 @@
 import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
 import { Drift } from '../drift.ts';
-import { declaredHealth } from '../health/declared.ts';
+import { HealthReader } from '../health/declared.ts';
 import { HealthPorts } from '../health/ports.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
@@ -9,6 +9,7 @@ import { watchBundle } from '../inbox/watch.ts';
 import { interfaceAddresses } from '../kernel/facts.ts';
 import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
+import { type Heap, Tidier } from '../memory.ts';
 import type { NodeMemory } from '../metrics.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
@@ -20,6 +21,7 @@ import { type CommonOptions, loadConfig } from './terminal.ts';
 
 /** What the daemon takes from the process that it is. */
 export interface Surroundings {
+  readonly heap: Heap;
   readonly monotonicMs: () => number;
   readonly stdout: DestinationStream;
   /** Whether a person reads the output. */
@@ -71,6 +73,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     addresses: () => Object.values(interfaceAddresses()).flat(),
     failed: (why) => (why === undefined ? status.clear('HEALTH_PORT') : status.raise('HEALTH_PORT', why)),
   });
+  const declared = new HealthReader(config.node);
+  const tidier = new Tidier(surroundings.heap, monotonicMs);
   const changes = session.watch(monotonicMs, (change) => daemon.changed(change));
   const daemon = new Daemon({
     keeper: session.keeper,
@@ -90,9 +94,10 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     scanIntervalMs,
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
-    taken: (files) => health.follow(declaredHealth(files, config.node)),
+    taken: (files) => health.follow(declared.read(files)),
     ended: (ending, tree) => witness.tell(accountOf(ending), tree?.seal),
     round: () => health.refresh(),
+    idle: () => tidier.idle(),
   });
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
   surroundings.onLook(() => daemon.poke('whole'));

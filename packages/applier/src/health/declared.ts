@@ -1,13 +1,13 @@
 import {
   type BundleFiles,
+  changedFiles,
+  compareText,
   isProblem,
   nodeFile,
   profileFile,
   readNode,
   readPath,
   readProfile,
-  sourceOf,
-  type TextSource,
 } from '@sluice/bundle';
 
 /** A Service whose load balancer asks each node whether it has an endpoint of it. */
@@ -30,6 +30,14 @@ const portLine = /^# health-check node port (\d{1,5})$/m;
 const localPolicy = /^# externalTrafficPolicy Local$/m;
 const endpointLine = /^# endpoint (?:[a-z0-9-]+ )?(?:\[([0-9a-f:]+)\]|([0-9.]+)):\d+ ([^\s,]+)(.*)$/gm;
 
+/** What the file of one Service declares. */
+interface Declared {
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly port: number;
+  readonly addresses: readonly string[];
+}
+
 /**
  * The health-check node ports that a bundle declares, with what stands on one node. They come from the comment block of a Service's
  * files, which says what the Service declares: rules say where traffic goes, which is not the same while endpoints end.
@@ -38,53 +46,61 @@ const endpointLine = /^# endpoint (?:[a-z0-9-]+ )?(?:\[([0-9a-f:]+)\]|([0-9.]+))
  * @returns Services sorted by port; each once, with both families counted together
  */
 export function declaredHealth(files: BundleFiles, node: string): DeclaredHealth {
-  const own = readNode(nodeFile(node), files.get(nodeFile(node)) ?? '');
-  if (isProblem(own)) return { services: [], nodePortAddresses: [] };
-  const path = profileFile(own.profile);
-  const profile = readProfile(path, files.get(path) ?? '');
-  const nodePortAddresses = isProblem(profile) ? [] : profile.nodePortAddresses;
-  return { services: healthServices(files, node, own.profile), nodePortAddresses };
+  return new HealthReader(node).read(files);
 }
 
-function healthServices(files: BundleFiles, node: string, profile: string): readonly HealthService[] {
-  const found = new Map<string, { port: number; addresses: Set<string> }>();
-  for (const path of files.keys()) {
-    const kind = readPath(path);
-    if (kind?.kind !== 'service' || kind.profile !== profile) continue;
-    const declared = declaredIn(sourceOf(files, path) as TextSource, node);
-    if (!declared) continue;
-    const key = `${kind.namespace}/${kind.name}`;
-    const entry = found.get(key) ?? { port: declared.port, addresses: new Set<string>() };
-    for (const address of declared.addresses) entry.addresses.add(address);
-    found.set(key, entry);
+/** Reads one bundle after the other: a file that did not change is not read again. */
+export class HealthReader {
+  readonly #node: string;
+  #last: { readonly files: BundleFiles; readonly profile: string } | undefined;
+  /** By path, of the files that declare something. */
+  readonly #declared = new Map<string, Declared>();
+
+  constructor(node: string) {
+    this.#node = node;
   }
-  return [...found]
-    .map(([key, { port, addresses }]) => {
-      const [namespace = '', name = ''] = key.split('/');
-      return { namespace, name, port, localEndpoints: addresses.size };
-    })
-    .toSorted((a, b) => a.port - b.port);
+
+  /** See `declaredHealth`. */
+  read(files: BundleFiles): DeclaredHealth {
+    const own = readNode(nodeFile(this.#node), files.get(nodeFile(this.#node)) ?? '');
+    if (isProblem(own)) return { services: [], nodePortAddresses: [] };
+    const path = profileFile(own.profile);
+    const profile = readProfile(path, files.get(path) ?? '');
+    const nodePortAddresses = isProblem(profile) ? [] : profile.nodePortAddresses;
+    this.#follow(files, own.profile);
+    return { services: servicesOf(this.#declared.values()), nodePortAddresses };
+  }
+
+  #follow(files: BundleFiles, profile: string): void {
+    const last = this.#last?.profile === profile ? this.#last : undefined;
+    if (!last) this.#declared.clear();
+    for (const path of last ? changedFiles(last.files, files) : files.keys()) {
+      const declared = declaredIn(path, files, profile, this.#node);
+      if (declared) this.#declared.set(path, declared);
+      else this.#declared.delete(path);
+    }
+    this.#last = { files, profile };
+  }
 }
 
-interface Declared {
-  readonly node: string;
-  readonly port: number;
-  readonly addresses: readonly string[];
-}
-
-/** Few files declare anything, and after a change one file of 10,000 is another. */
-const known = new WeakMap<TextSource, Declared | 'nothing'>();
-
-function declaredIn(source: TextSource, node: string): Declared | undefined {
-  const before = known.get(source);
-  if (before === 'nothing') return undefined;
-  if (before?.node === node) return before;
-  const { text } = source;
+function declaredIn(path: string, files: BundleFiles, profile: string, node: string): Declared | undefined {
+  const kind = readPath(path);
+  if (kind?.kind !== 'service' || kind.profile !== profile) return undefined;
+  const text = files.get(path) ?? '';
   const port = Number(portLine.exec(text)?.[1] ?? 0);
-  const declares = port >= 1 && port <= 65_535 && localPolicy.test(text);
-  const declared = declares ? { node, port, addresses: [...localAddresses(text, node)] } : undefined;
-  known.set(source, declared ?? 'nothing');
-  return declared;
+  if (port < 1 || port > 65_535 || !localPolicy.test(text)) return undefined;
+  return { service: `${kind.namespace}/${kind.name}`, port, addresses: [...localAddresses(text, node)] };
+}
+
+/** A Service has a file for each family. */
+function servicesOf(declared: Iterable<Declared>): readonly HealthService[] {
+  return [...Map.groupBy(declared, ({ service }) => service)]
+    .map(([service, files]) => {
+      const [namespace = '', name = ''] = service.split('/');
+      const addresses = new Set(files.flatMap((file) => file.addresses));
+      return { namespace, name, port: files[0]?.port ?? 0, localEndpoints: addresses.size };
+    })
+    .toSorted((a, b) => a.port - b.port || compareText(a.namespace, b.namespace) || compareText(a.name, b.name));
 }
 
 /** packages/bundle/README.md, "Rule files": `endpoint [PORT] ADDRESS:PORT [NODE [ZONE]] [not ready] [terminating…]`. */

@@ -2,7 +2,7 @@ import { get } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
-import { declaredHealth } from './declared.ts';
+import { declaredHealth, HealthReader } from './declared.ts';
 import { HealthPorts } from './ports.ts';
 
 const path = 'profiles/default/services/shop/web.iptables';
@@ -51,6 +51,15 @@ describe('what a bundle declares', () => {
     ['a port beyond 65535 is none', ['externalTrafficPolicy Local', 'health-check node port 70000']],
   ])('%s', (_title, lines) => {
     expect(declaredHealth(bundle(...lines), sampleNode).services).toEqual([]);
+  });
+
+  test('a reader says of each bundle what one that reads it first says', () => {
+    const reader = new HealthReader(sampleNode);
+    const endpoint = 'endpoint http 10.244.1.5:8080 node-a';
+    const other = new Map([...bundle(...local, endpoint), ['nodes/node-a/node.yaml', 'profile: [']]);
+    const bundles = [bundle(...local), bundle(...local, endpoint), other, sampleBundle(), bundle(...local, endpoint)];
+    for (const files of bundles) expect(reader.read(files)).toEqual(declaredHealth(files, sampleNode));
+    expect(bundles.map((files) => declaredHealth(files, sampleNode).services.length)).toEqual([1, 1, 0, 0, 1]);
   });
 
   test('a node that the bundle lacks has none', () => {
