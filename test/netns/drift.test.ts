@@ -76,13 +76,15 @@ test('somebody who does it again and again meets an alarm, and slower repairs', 
   expect(await node.rules('nft'), 'not outrun').not.toBe(good);
 });
 
-test('nft monitor ends with sluiced, and comes back when it was ended', { timeout: 60_000 }, async (context) => {
+test('xtables-monitor ends with sluiced, and comes back when it was ended', { timeout: 60_000 }, async (context) => {
   needBackend(context, 'nft');
   const good = await start('nft');
   const monitors = async (): Promise<readonly string[]> =>
     (await execa('ip', ['netns', 'pids', node.name])).stdout
       .split('\n')
-      .filter((pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('nft\0monitor\0'));
+      .filter(
+        (pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('xtables-monitor\0--event\0'),
+      );
   const [first] = await monitors();
   expect(first).toBeDefined();
   process.kill(Number(first), 'SIGKILL');

@@ -42,6 +42,8 @@ export interface DaemonParts {
   readonly ended?: (ending: Ending, tree?: Tree) => Promise<void>;
   /** Called once a round, for what is tried again until it succeeds. */
   readonly round?: () => Promise<void>;
+  /** Called when there is nothing to do, for what is done then. */
+  readonly idle?: () => void;
 }
 
 /**
@@ -110,8 +112,9 @@ export class Daemon {
 
   /** Until the next scan or an event of the bundle directory. What others change in the kernel meanwhile is put right. */
   async #sleep(untilMs: number): Promise<void> {
-    const { drift, monotonicMs } = this.#parts;
+    const { drift, monotonicMs, idle } = this.#parts;
     for (;;) {
+      idle?.();
       // In a fight the scan alone repairs, at its slower pace.
       const lookMs = drift && !this.#fights ? drift.dueMs : Infinity;
       const restMs = Math.min(untilMs, lookMs) - monotonicMs();

@@ -115,8 +115,6 @@ export const limits = {
   pollPauseFactor: 400,
   /** A scan looks at every file of the bundle directory, so many times later as the last such look took (0.1 %). */
   wholeLookFactor: 1_000,
-  /** The address space of `nft monitor`, which holds all rules: enough for about 100,000 of them. */
-  monitorBytesMax: 256 * 1024 * 1024,
   /** It is relied on once it has run for so long. */
   monitorTrustMs: 1_000,
   monitorRestartMs: 1_000,
@@ -140,6 +138,14 @@ export const limits = {
   /** Releases that a node takes by itself in an hour, unless its config says otherwise: with a trial of 10 s each, a sixth of the time. */
   releasesPerHourDefault: 60,
   releasesPerHourMax: 360,
+
+  /** How much the heap may grow over what is in use before it is collected. */
+  heapGrowthPercent: 40,
+  /** More than this over what was in use last is given back when there is nothing else to do. */
+  heapSlackBytes: 12 * 1024 * 1024,
+  /** The pause between two such collections, and at least so many times as long as one took (0.2 %). */
+  collectPauseMs: 10_000,
+  collectPauseFactor: 500,
 
   generationsKept: 10,
   /** So many updates of endpoints are kept as what differs from the one before; the next one is stored whole. */

@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
 import { CommanderError } from 'commander';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import { buildProgram } from './program.ts';
@@ -20,16 +19,12 @@ async function finish(work: () => Promise<number>): Promise<void> {
   }
 }
 
-/**
- * How much the heap may grow over what is in use before it is collected, in percent. V8's own choice, made for throughput, is up to four
- * times: 740 MB resident at 10,000 Services with 50,000 endpoints, where this takes 420 MB and 4 % more processor time to begin with.
- */
-const heapGrowth = 40;
-
 async function runDaemon(options: CommonOptions): Promise<number> {
-  setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
+  const { smallHeap } = await import('./memory.ts');
+  const heap = smallHeap();
   const { run } = await import('./commands/run.ts');
   return run(options, {
+    heap,
     monotonicMs: () => performance.now(),
     stdout: process.stdout,
     isTerminal: process.stdout.isTTY,

@@ -8,7 +8,7 @@ import { findTool, type Tools } from './tools.ts';
 export interface Change {
   /** Who, where the kernel says so: `iptables-nft (process 4711)`. */
   readonly by: string | undefined;
-  /** A few of the things that were changed, in the words of `nft monitor`. */
+  /** A few of the things that were changed, each as the command that does it. */
   readonly what: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export interface ChangeWatch {
 }
 
 /**
- * Events of nf_tables, where `nft monitor` runs; otherwise, and in the legacy store, a look every few seconds.
+ * Events of nf_tables, where `xtables-monitor` runs; otherwise, and in the legacy store, a look every few seconds.
  * @param onChange called for events; it must not take long
  */
 export function watchChanges(
@@ -36,10 +36,9 @@ export function watchChanges(
 ): ChangeWatch {
   const saves = Object.values(tools.families).map(({ save }) => save);
   const poll = new SavePoll(saves, run, monotonicMs);
-  const nft = tools.backend === 'nft' ? findTool('nft') : undefined;
-  const [setpriv, prlimit] = [findTool('setpriv'), findTool('prlimit')];
-  if (nft === undefined || setpriv === undefined || prlimit === undefined) return poll;
-  const monitor = new NftMonitor({ nft, setpriv, prlimit }, own, onChange);
+  const [program, stdbuf, setpriv] = [findTool('xtables-monitor'), findTool('stdbuf'), findTool('setpriv')];
+  if (tools.backend !== 'nft' || program === undefined || stdbuf === undefined || setpriv === undefined) return poll;
+  const monitor = new NftMonitor({ monitor: program, stdbuf, setpriv }, own, onChange);
   return {
     get dueMs() {
       return monitor.listens ? Infinity : poll.dueMs;

@@ -4,52 +4,56 @@ import type { Change } from './changes.ts';
 import { NftEvents } from './nft-events.ts';
 import { OwnProcesses } from './own-processes.ts';
 
-/** What a text of `nft monitor` tells when process 7 is our own. */
+/** What a text of `xtables-monitor --event` tells when process 7 is our own. */
 const told = (text: string): readonly Change[] => {
   const events = new NftEvents((pid) => pid === 7);
-  return text.split('\n').flatMap((line) => events.read(line.trim()) ?? []);
+  return text.split('\n').flatMap((line) => events.read(line) ?? []);
 };
 
-describe('nft monitor', () => {
+describe('xtables-monitor', () => {
   test.each([
     [
       'a flush by somebody else is told with who did it',
-      'delete rule ip nat SLUICE-SERVICES handle 9\n# new generation 3 by process 12 (iptables-nft)',
-      [{ by: 'iptables-nft (process 12)', what: ['delete rule ip nat SLUICE-SERVICES handle 9'] }],
+      ' EVENT: -4 -t nat -D SLUICE-SERVICES -g SLUICE-R-A.aa\nNEWGEN:\tGENID=3\tPID=12\tNAME=iptables-nft',
+      [{ by: 'iptables-nft (process 12)', what: ['iptables -t nat -D SLUICE-SERVICES -g SLUICE-R-A.aa'] }],
     ],
     [
       'what we change ourselves is no drift',
-      'add rule ip nat SLU-SVC-A.aa return\n# new generation 3 by process 7 (nft)',
+      ' EVENT: -4 -t nat -A SLU-SVC-A.aa -j RETURN\nNEWGEN: GENID=3 PID=7 NAME=nft',
       [],
     ],
     [
       'chains that have nothing to do with us are passed over',
-      'add chain ip filter CALICO-X\n# new generation 3 by process 12 (felix)',
+      ' EVENT: -4 -t filter -N CALICO-X\nNEWGEN: GENID=3 PID=12 NAME=felix',
       [],
     ],
     [
       'a rule in a built-in chain may stand before our jump',
-      'insert rule ip6 filter FORWARD counter drop\n# new generation 3 by process 12 (ip6tables)',
-      [{ by: 'ip6tables (process 12)', what: ['insert rule ip6 filter FORWARD counter drop'] }],
+      ' EVENT: -6 -t filter -A FORWARD -j DROP\nNEWGEN: GENID=3 PID=12 NAME=ip6tables',
+      [{ by: 'ip6tables (process 12)', what: ['ip6tables -t filter -A FORWARD -j DROP'] }],
     ],
     [
       'a table that goes takes our chains with it',
-      'delete table ip nat\n# new generation 4 by process 12 (nft)',
-      [{ by: 'nft (process 12)', what: ['delete table ip nat'] }],
+      ' EVENT: nft: DEL table: table nat ip flags 0 use 0 handle 2\nNEWGEN: GENID=4 PID=12 NAME=nft',
+      [{ by: 'nft (process 12)', what: ['DEL table: table nat ip'] }],
     ],
-    ['tables of others are passed over', 'delete table inet firewalld\n# new generation 4 by process 12 (nft)', []],
+    [
+      'tables of others, and what is no rule of iptables, are passed over',
+      ' EVENT: nft: DEL table: table firewalld inet flags 0 use 0 handle 2\n EVENT: -4 -t mangle -A OUTPUT -j DROP\n EVENT: # nft: inet fw x use 0\n EVENT: \nNEWGEN: GENID=4 PID=12 NAME=nft',
+      [],
+    ],
     [
       'each process has its own change',
-      'flush chain ip nat KUBE-SERVICES\n# new generation 4 by process 7 (nft)\ndelete chain ip nat SLUICE-SERVICES\n# new generation 5 by process 9 (x (y))',
-      [{ by: 'x (y) (process 9)', what: ['delete chain ip nat SLUICE-SERVICES'] }],
+      ' EVENT: -4 -t nat -D KUBE-SERVICES -j KUBE-A\nNEWGEN: GENID=4 PID=7 NAME=nft\n EVENT: -4 -t nat -X SLUICE-SERVICES\nNEWGEN: GENID=5 PID=9 NAME=x (y)',
+      [{ by: 'x (y) (process 9)', what: ['iptables -t nat -X SLUICE-SERVICES'] }],
     ],
   ])('%s', (_title, text, changes) => {
     expect(told(text)).toEqual(changes);
   });
 
   test('of a large change a few lines are kept, each cut', () => {
-    const line = `delete rule ip nat SLUICE-SERVICES ${'x'.repeat(5_000)}`;
-    const [change] = told(`${`${line}\n`.repeat(10_000)}# new generation 5 by process 9 (iptables)`);
+    const line = ` EVENT: -4 -t nat -D SLUICE-SERVICES -m comment --comment ${'x'.repeat(5_000)}`;
+    const [change] = told(`${`${line}\n`.repeat(10_000)}NEWGEN: GENID=5 PID=9 NAME=iptables`);
     expect(change?.what).toHaveLength(limits.changesToldMax);
     expect(change?.what[0]?.length).toBeLessThanOrEqual(limits.changeCharactersMax + 1);
   });

@@ -2,18 +2,20 @@ import { limits } from '../limits.ts';
 import type { Change } from './changes.ts';
 
 /** Said after everything that one process changed in one go. */
-const generation = /^# new generation \d+ by process (\d+) \((.*)\)$/;
+const generation = /^NEWGEN:\s+GENID=\d+\s+PID=(\d+)\s+NAME=(.*)$/;
 
-/** A table of iptables as a whole, or a chain in it. */
-const thing =
-  /^(?:add|insert|create|delete|replace|flush) (?:table ip6? (?:nat|filter)$|(?:rule|chain) ip6? (?:nat|filter) (\S+))/;
+/** What happened to a rule or a chain of iptables: it is told as the command that does it. */
+const command = /^ ?EVENT: -([46]) (-t (?:nat|filter) -[A-Z] (\S+).*)$/;
+
+/** A table of iptables goes as a whole. */
+const lost = /^ ?EVENT: nft: (DEL table: table (?:nat|filter) ip6?) /;
 
 /** Our own chains, and the built-in ones: our jumps stand there, and their order counts. */
 const concerning = /^(?:SLU-|SLUICE-|KUBE-|(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$)/;
 
 /**
- * Reads what `nft monitor` prints, line by line. What a process changed in one go is one change; changes of ourselves, and of chains
- * that have nothing to do with us, are passed over.
+ * Reads what `xtables-monitor --event` prints, line by line. What a process changed in one go is one change; changes of ourselves, and
+ * of chains that have nothing to do with us, are passed over.
  */
 export class NftEvents {
   readonly #isOwn: (pid: number) => boolean;
@@ -27,7 +29,8 @@ export class NftEvents {
   read(line: string): Change | undefined {
     const [, pid, name] = generation.exec(line) ?? [];
     if (pid === undefined) {
-      if (this.#what.length < limits.changesToldMax && concerns(line)) this.#what.push(shortened(line));
+      const what = this.#what.length < limits.changesToldMax ? concern(line) : undefined;
+      if (what !== undefined) this.#what.push(shortened(what));
       return undefined;
     }
     const what = this.#what;
@@ -37,9 +40,11 @@ export class NftEvents {
   }
 }
 
-function concerns(line: string): boolean {
-  const match = thing.exec(line);
-  return match !== null && (match[1] === undefined || concerning.test(match[1]));
+/** What a line tells, if that concerns us. */
+function concern(line: string): string | undefined {
+  const [, version, rest, chain = ''] = command.exec(line) ?? [];
+  if (rest !== undefined && concerning.test(chain)) return `${version === '6' ? 'ip6tables' : 'iptables'} ${rest}`;
+  return lost.exec(line)?.[1];
 }
 
 const shortened = (line: string): string =>

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { limits } from './limits.ts';
+import { Tidier } from './memory.ts';
+
+/** A heap that can be grown, and a clock that a collection takes time of. */
+function setUp(tookMs: number) {
+  const state = { size: 50_000_000, live: 40_000_000, nowMs: 0, collections: 0 };
+  const heap = {
+    size: () => state.size,
+    collect: () => {
+      state.collections += 1;
+      state.nowMs += tookMs;
+      state.size = state.live;
+    },
+  };
+  return { state, tidier: new Tidier(heap, () => state.nowMs) };
+}
+
+test('what work leaves behind is given back once, when there is nothing else to do', () => {
+  const { state, tidier } = setUp(1);
+  tidier.idle();
+  state.nowMs += limits.collectPauseMs + 1;
+  tidier.idle();
+  expect(state).toMatchObject({ collections: 1, size: 40_000_000 });
+});
+
+test('little is not worth the time, much is', () => {
+  const { state, tidier } = setUp(1);
+  tidier.idle();
+  state.nowMs += limits.collectPauseMs + 1;
+  state.size = state.live + limits.heapSlackBytes - 1;
+  tidier.idle();
+  expect(state.collections).toBe(1);
+  state.size += 1;
+  tidier.idle();
+  expect(state.collections).toBe(2);
+});
+
+test.each([
+  ['a pause', 1, limits.collectPauseMs],
+  ['a longer one where a collection takes long', 1_000, 1_000 * limits.collectPauseFactor],
+])('between two collections there is %s', (_title, tookMs, pauseMs) => {
+  const { state, tidier } = setUp(tookMs);
+  tidier.idle();
+  state.size += 2 * limits.heapSlackBytes;
+  state.nowMs += pauseMs - 1;
+  tidier.idle();
+  expect(state.collections).toBe(1);
+  state.nowMs += 1;
+  tidier.idle();
+  expect(state.collections).toBe(2);
+});

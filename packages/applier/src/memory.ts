@@ -1,0 +1,50 @@
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { limits } from './limits.ts';
+
+/** What a process asks of its heap. */
+export interface Heap {
+  /** The bytes that it takes from the system now. */
+  size(): number;
+  /** Gives back whatever nothing needs. */
+  collect(): void;
+}
+
+/**
+ * V8 as a daemon needs it that stands for months beside what a node is there for. By itself it is made for throughput: at 10,000 Services
+ * with 50,000 endpoints it let the heap grow to four times of what is in use, and 60 MB more for what is young, and gave nothing back when
+ * the work was done. To be called before the work begins.
+ */
+export function smallHeap(): Heap {
+  setFlagsFromString(`--heap-growing-percent=${limits.heapGrowthPercent}`);
+  // What is young stays in one megabyte: a third more time for collecting, while rules are put together for the first time.
+  setFlagsFromString('--semi-space-growth-factor=1');
+  // The only way to ask for a collection; the rest of the program never sees it.
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as (how: { readonly type: 'major' }) => void;
+  setFlagsFromString('--no-expose-gc');
+  return { size: () => getHeapStatistics().total_heap_size, collect: () => collect({ type: 'major' }) };
+}
+
+/** Decides when it is worth a tenth of a second to give memory back: after work that took much of it, and not too often. */
+export class Tidier {
+  readonly #heap: Heap;
+  readonly #monotonicMs: () => number;
+  #restUntilMs = -Infinity;
+  #kept = 0;
+
+  constructor(heap: Heap, monotonicMs: () => number) {
+    this.#heap = heap;
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** To be called when there is nothing else to do. */
+  idle(): void {
+    const nowMs = this.#monotonicMs();
+    if (nowMs < this.#restUntilMs || this.#heap.size() < this.#kept + limits.heapSlackBytes) return;
+    this.#heap.collect();
+    this.#kept = this.#heap.size();
+    const endMs = this.#monotonicMs();
+    this.#restUntilMs = endMs + Math.max(limits.collectPauseMs, (endMs - nowMs) * limits.collectPauseFactor);
+  }
+}
