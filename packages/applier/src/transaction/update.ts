@@ -1,8 +1,10 @@
+import { tableNames } from '@sluice/bundle';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import { type Plan, plan, tablePlan } from '../rollout/plan.ts';
 import type { Ports } from '../rollout/ports.ts';
+import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import { graft } from './graft.ts';
@@ -31,7 +33,7 @@ export async function updateOf(change: Change, offered: Target, ports: Ports): P
   const state = graft(bundle.state, offered.state);
   const old = isOurs ? graft(from.state, offered.state) : from.state;
   if (state === bundle.state && old === from.state) return undefined;
-  const now = isOurs ? graft(change.now, offered.state) : change.now;
+  const now = isOurs ? following(change.now, from.state, old, offered.state) : change.now;
   const goal = graft(way.goal, offered.state);
   const virtual = await lookVirtual(goal, owned, ports);
   const next = trialWay(now, goal, way.flip, ports.kernel, virtual?.plan);
@@ -54,6 +56,14 @@ export async function updateOf(change: Change, offered: Target, ports: Ports): P
     },
     steps,
   };
+}
+
+/** What the kernel holds with the newest endpoints: where it has the tables of a state, it gets those of the state with these. */
+function following(now: NodeState, before: NodeState, after: NodeState, offered: NodeState): NodeState {
+  const isSame = familyNames.every((family) =>
+    tableNames.every((table) => tableOf(now, family, table) === tableOf(before, family, table)),
+  );
+  return isSame && !now.ipvs ? { ...now, families: after.families } : graft(now, offered);
 }
 
 /**

@@ -29,6 +29,9 @@ test('after any changes it is the map that was changed in place, and so is every
       for (const [layered, map] of versions) {
         expect(layered.size).toBe(map.size);
         expect(Object.fromEntries(layered)).toEqual(Object.fromEntries(map));
+        const told: [string, number][] = [];
+        layered.forEach((value, key) => told.push([key, value]));
+        expect([told, [...layered.keys()]]).toEqual([[...layered], [...layered].map(([key]) => key)]);
         for (const key of ['3', '1400', 'none'])
           expect([layered.get(key), layered.has(key)]).toEqual([map.get(key), map.has(key)]);
       }

@@ -59,7 +59,9 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   #flat(): Layered<V> {
     const made = { from: this.#below.self, keys: [...this.#above.keys()] };
-    return new Layered<V>({ map: new Map(this), made, self: {} }, new Map(), this.size);
+    const map = new Map<string, V>();
+    this.forEach((value, key) => map.set(key, value));
+    return new Layered<V>({ map, made, self: {} }, new Map(), this.size);
   }
 
   get(key: string): V | undefined {
@@ -72,15 +74,13 @@ export class Layered<V> implements ReadonlyMap<string, V> {
   }
 
   *entries(): MapIterator<[string, V]> {
-    const seen = new Set<string>();
-    for (const [key, value] of this.#below.map) {
-      const own = this.#above.get(key);
-      if (own !== undefined) {
-        seen.add(key);
-        yield [key, own];
-      } else if (!this.#above.has(key)) yield [key, value];
+    const { map } = this.#below;
+    for (const entry of map) {
+      const own = this.#above.get(entry[0]);
+      if (own !== undefined) yield [entry[0], own];
+      else if (!this.#above.has(entry[0])) yield entry;
     }
-    for (const [key, value] of this.#above) if (value !== undefined && !seen.has(key)) yield [key, value];
+    for (const [key, value] of this.#above) if (value !== undefined && !map.has(key)) yield [key, value];
   }
 
   [Symbol.iterator](): MapIterator<[string, V]> {
@@ -96,7 +96,16 @@ export class Layered<V> implements ReadonlyMap<string, V> {
   }
 
   forEach(callback: (value: V, key: string, map: ReadonlyMap<string, V>) => void): void {
-    for (const [key, value] of this.entries()) callback(value, key, this);
+    const above = this.#above;
+    const { map } = this.#below;
+    map.forEach((value, key) => {
+      const own = above.size === 0 ? undefined : above.get(key);
+      if (own !== undefined) callback(own, key, this);
+      else if (!above.has(key)) callback(value, key, this);
+    });
+    above.forEach((value, key) => {
+      if (value !== undefined && !map.has(key)) callback(value, key, this);
+    });
   }
 
   /** The keys in which two maps may differ; undefined where they have nothing in common that is known. */

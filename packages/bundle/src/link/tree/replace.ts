@@ -84,8 +84,8 @@ const isOfEndpoint = (name: string): boolean => name.startsWith('SLU-SEP-') || n
  */
 function callersOf({ chains }: TableProgram, some: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
   const callers = new Map<string, string[]>();
-  for (const [name, rules] of chains) {
-    if (name.startsWith('SLU-SEP-')) continue;
+  chains.forEach((rules, name) => {
+    if (name.startsWith('SLU-SEP-')) return;
     for (const rule of rules) {
       const callee = calleeOf(rule);
       if (callee === undefined || (isOfEndpoint(callee) && !some.has(callee))) continue;
@@ -93,7 +93,7 @@ function callersOf({ chains }: TableProgram, some: ReadonlySet<string>): Readonl
       if (!known) callers.set(callee, [name]);
       else if (known.at(-1) !== name) known.push(name);
     }
-  }
+  });
   return callers;
 }
 
