@@ -82,9 +82,7 @@ test('xtables-monitor ends with sluiced, and comes back when it was ended', { ti
   const monitors = async (): Promise<readonly string[]> =>
     (await execa('ip', ['netns', 'pids', node.name])).stdout
       .split('\n')
-      .filter(
-        (pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').endsWith('xtables-monitor\0--event\0'),
-      );
+      .filter((pid) => commandLine(pid).endsWith('xtables-monitor\0--event\0'));
   const [first] = await monitors();
   expect(first).toBeDefined();
   process.kill(Number(first), 'SIGKILL');
@@ -95,3 +93,12 @@ test('xtables-monitor ends with sluiced, and comes back when it was ended', { ti
   await node.killAll();
   await until('none is left', async () => (await monitors()).length === 0);
 });
+
+/** Empty for a process that has ended meanwhile. */
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}

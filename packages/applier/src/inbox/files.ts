@@ -59,7 +59,6 @@ export type Extent = 'whole' | 'changed';
 
 /** What was found last, and what its seal covers. */
 interface Last extends Held {
-  readonly sums: string;
   readonly outside: string;
   readonly part: Part;
 }
@@ -130,12 +129,13 @@ export class PlainFiles {
     const manner = { trust: this.#trust, nowMs, whole: extent === 'whole', visit };
     this.#top = walkAgain(directory, manner, this.#top);
     this.#part = partOf(this.#top, this.#part);
-    const { sums } = this.#part;
     const outside = outsideOf(this.#part);
-    if (this.#last?.sums === sums && this.#last.outside === outside) return this.#last.tree;
-    const last = treeOf(this.#part, this.#last);
-    this.#last = { ...last, sums, outside, part: this.#part };
-    return last.tree;
+    const last = this.#last;
+    const digest = last?.part === this.#part ? last.tree.digest : fileDigest(this.#part.sums.join(''));
+    if (last?.tree.digest === digest && last.outside === outside) return last.tree;
+    const held = treeOf(this.#part, digest, last);
+    this.#last = { ...held, outside, part: this.#part };
+    return held.tree;
   }
 
   #copy(file: Seen, nowMs: number, before: Known | undefined): Known {
@@ -154,11 +154,11 @@ export class PlainFiles {
 }
 
 /**
+ * @param digest of its lines
  * @param last what was found before; a file that did not change is the same object
  * @throws InboxError when the files are not what the seal says
  */
-function treeOf(top: Part, last: Last | undefined): Held {
-  const digest = fileDigest(top.sums);
+function treeOf(top: Part, digest: string, last: Last | undefined): Held {
   const changed = [...changedCopies(last?.part, top)];
   // Files that come are put in their place; what else happens leaves the order as it is.
   const isInOrder = changed.every(([path, copy]) => !copy?.isRule || last?.files.has(path));

@@ -21,8 +21,8 @@ export interface Known {
 /** A folder with its share of what is digested, so that only changed folders are put together again. */
 export interface Part {
   readonly folder: Folder<Known>;
-  /** Its lines of `SHA256SUMS`, of what lies below it too. */
-  readonly sums: string;
+  /** Its lines of `SHA256SUMS`, of what lies below it too, in pieces that the folders above share. */
+  readonly sums: readonly string[];
   /** In the order of those lines. */
   readonly items: readonly (Copy | Part)[];
   /** By name. */
@@ -52,13 +52,13 @@ export function partOf(folder: Folder<Known>, before: Part | undefined): Part {
 
 /** The lines of `SHA256SUMS` as a release has them: what it adds at the top counts too. */
 export function releaseSumsOf(top: Part): string {
-  return linesOf(top.items, (path) => isSealedFile(path) || !isOutsideTree(path));
+  return linesOf(top.items, (path) => isSealedFile(path) || !isOutsideTree(path)).join('');
 }
 
 /** Lines in the same form for what lies at the top and no digest of the tree covers: seals, signatures, which waves are open. */
 export function outsideOf(top: Part): string {
   const files = top.items.filter((item) => !('items' in item));
-  return linesOf(files, isOutsideTree);
+  return linesOf(files, isOutsideTree).join('');
 }
 
 /** Every file, in the order of bytes. */
@@ -87,11 +87,14 @@ export function* changedCopies(
     yield* changedCopies(before?.parts.get(name), now?.parts.get(name));
 }
 
-function linesOf(items: readonly (Copy | Part)[], isIn: (path: string) => boolean): string {
-  return items
-    .map((item) => {
-      if ('items' in item) return item.sums;
-      return isIn(item.path) ? `${item.digest}  ${item.path}\n` : '';
-    })
-    .join('');
+function linesOf(items: readonly (Copy | Part)[], isIn: (path: string) => boolean): readonly string[] {
+  const pieces: string[] = [];
+  let lines: string[] = [];
+  for (const item of items) {
+    if ('items' in item) {
+      pieces.push(lines.join(''), ...item.sums);
+      lines = [];
+    } else if (isIn(item.path)) lines.push(item.digest, '  ', item.path, '\n');
+  }
+  return [...pieces, lines.join('')].filter((piece) => piece !== '');
 }
