@@ -1,0 +1,31 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+const page = readFileSync(join(root, 'docs/threats.md'), 'utf8');
+/** Where tests may be that are named without a file. */
+const usual = 'packages/applier/src/inbox/release-gate.test.ts';
+
+/** What the last column of a row names: files, and titles of tests in them. */
+const rows = page
+  .split('\n')
+  .filter((line) => /^\| [^|]+ \| [^|]+ \| .*`.* \|$/.test(line))
+  .slice(1)
+  .map((line) => {
+    const [attack = '', , named = ''] = line.slice('| '.length, -' |'.length).split(' | ');
+    const words = [...named.matchAll(/`([^`]+)`/g)].map((match) => match[1] as string);
+    const files = words.filter((word) => word.endsWith('.test.ts'));
+    const titles = words.filter((word) => !word.endsWith('.test.ts')).map((word) => word.replace(/ …$/, ''));
+    return { attack, files: [usual, ...files], titles };
+  });
+
+test('the page has a row for each attack', () => {
+  expect(rows.length).toBeGreaterThan(25);
+});
+
+test.each(rows)('a test stands against: $attack', ({ files, titles }) => {
+  for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
+  const texts = files.map((file) => readFileSync(join(root, file), 'utf8')).join('\n');
+  for (const title of titles) expect(texts).toContain(title);
+});
