@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest';
+import { Daemon } from './daemon.ts';
+import { Drift } from './drift.ts';
+import { limits } from './limits.ts';
+import type { Generation } from './rollout/ports.ts';
+import { Status } from './status.ts';
+
+const standing: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const scanMs = 30_000;
+const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
+
+/**
+ * Runs a number of scans on a clock that goes on by what things take.
+ * @returns the scans that compared the tables, and those that looked at every file, from 0
+ */
+async function scan(scans: number, tookMs: { readonly compare: number; readonly look: number }, fails = -1) {
+  let nowMs = 0;
+  let count = 0;
+  const compared: number[] = [];
+  const whole: number[] = [];
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => undefined,
+      settle: async (tables = true) => {
+        if (tables) compared.push(count);
+        nowMs += tables ? tookMs.compare : 0;
+        if (count === fails) throw new Error('the tool does not answer');
+        return 0;
+      },
+      put: async () => ({ kind: 'same', generation: standing }),
+      rehearse: async () => 'ready',
+    },
+    journal: { standing, held: undefined },
+    inbox: {
+      look: async (extent) => {
+        if (extent === 'whole') whole.push(count);
+        nowMs += extent === 'whole' ? tookMs.look : 0;
+        return { kind: 'absent' };
+      },
+    },
+    round: async () => {
+      if (++count === scans) daemon.stop();
+      nowMs = count * scanMs;
+      daemon.poke();
+    },
+    status: new Status('node-a', () => nowMs, 1e9),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: scanMs - 10_000,
+    drift: new Drift(silent, () => nowMs),
+    ready: () => undefined,
+  });
+  await daemon.run();
+  return { compared, whole };
+}
+
+test('where it takes little, every scan compares the tables and looks at every file', async () => {
+  expect(await scan(4, { compare: 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
+});
+
+test('where it takes long, few scans do, so that a node with many rules has peace', async () => {
+  const compare = (9.9 * scanMs) / limits.compareAgainFactor;
+  const look = (3.9 * scanMs) / limits.wholeLookFactor;
+  const { compared, whole } = await scan(24, { compare, look });
+  expect(compared).toEqual([0, 10, 20]);
+  expect(whole).toEqual([0, 4, 8, 12, 16, 20]);
+});
+
+test('a comparison that failed is made again by the next scan', async () => {
+  const compare = (9.9 * scanMs) / limits.compareAgainFactor;
+  expect((await scan(8, { compare, look: 0 }, 0)).compared).toEqual([0, 1]);
+});

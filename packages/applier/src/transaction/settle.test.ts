@@ -1,0 +1,51 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+/** What a scan looks at when nobody told of a change in the tables. */
+
+const key = 'net.ipv4.conf.all.route_localnet';
+const bundle = sampleBundle({ families: ['ipv4', 'ipv6'], sysctls: [`${key} = 1`] });
+const flush = '*nat\n:SLUICE-SERVICES - [0:0]\nCOMMIT\n';
+
+let node: Scene;
+let reads = 0;
+beforeEach(() => {
+  node = scene();
+  node.layout = 'tree';
+  reads = 0;
+  const observe = node.kernel.observe.bind(node.kernel);
+  node.kernel.observe = async (families, known) => {
+    reads += 1;
+    return observe(families, known);
+  };
+});
+afterEach(() => node.end());
+
+test('tables that nobody changed are not read, and sysctls are put right all the same', async () => {
+  const { keeper } = await node.start();
+  await keeper.put(bundle, false);
+  reads = 0;
+  expect([await keeper.settle(false), reads]).toEqual([0, 0]);
+  await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'somebody else' });
+  expect(await keeper.settle(false)).toBe(1);
+  expect(await node.kernel.readSysctl(key)).toBe(1);
+});
+
+test('what changed in them unheard is found by the next comparison', async () => {
+  const { keeper } = await node.start();
+  await keeper.put(bundle, false);
+  const good = node.kernel.save('ipv4');
+  node.kernel.load('ipv4', flush);
+  expect(await keeper.settle(false)).toBe(0);
+  expect(await keeper.settle(true)).toBe(1);
+  expect(node.kernel.save('ipv4')).toBe(good);
+});
+
+test('a process that does not know yet what the tables hold reads them', async () => {
+  await (await node.start()).keeper.put(bundle, false);
+  node.kernel.load('ipv4', flush);
+  const { keeper } = await node.start();
+  expect(await keeper.settle(false)).toBe(1);
+  expect(reads).toBeGreaterThan(0);
+});
