@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { Drift } from './drift.ts';
 import type { Change, ChangeWatch } from './kernel/changes.ts';
+import type { Run } from './kernel/run.ts';
 import { SavePoll } from './kernel/save-poll.ts';
 import { limits } from './limits.ts';
 
@@ -43,14 +44,13 @@ test('without events a look sees that tables are other than before, whatever the
   let nowMs = 0;
   let rules = '-A SLUICE-SERVICES -g ROOT';
   let reads = 0;
-  const run = async (): Promise<{ exitCode: number; stdout: string; stderr: string; why: string }> => {
+  const run: Run = async ({ onOutput }) => {
     nowMs += 10;
-    return {
-      exitCode: 0,
-      stdout: `# made at ${reads}\n*nat\n:OUTPUT ACCEPT [${reads++}:7]\n${rules}\nCOMMIT\n`,
-      stderr: '',
-      why: '',
-    };
+    const text = `# made at ${reads}\n*nat\n:OUTPUT ACCEPT [${reads}:7]\n${rules}\nCOMMIT\n`;
+    const cut = reads++ % text.length;
+    onOutput?.(text.slice(0, cut));
+    onOutput?.(text.slice(cut));
+    return { exitCode: 0, stdout: '', stderr: '', why: '' };
   };
   const drift = new Drift(new SavePoll(['iptables-save', 'ip6tables-save'], run, () => nowMs), () => nowMs);
   const later = async (): Promise<Change | undefined> => {

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { limits } from '../limits.ts';
 import type { Change, ChangeWatch } from './changes.ts';
 import type { Run } from './run.ts';
@@ -48,15 +48,31 @@ export class SavePoll implements ChangeWatch {
 
   /** undefined: a tool did not answer, and the comparison says what is wrong. */
   async #read(): Promise<string | undefined> {
-    const texts: string[] = [];
+    const digest = new SaveDigest();
     for (const file of this.#saves) {
-      const { exitCode, stdout } = await this.#run({ file, args: [] });
+      const { exitCode } = await this.#run({ file, args: [], onOutput: (part) => digest.take(part) });
       if (exitCode !== 0) return undefined;
-      texts.push(withoutCounters(stdout));
     }
-    return hash('sha256', texts.join('\n'));
+    return digest.end();
+  }
+}
+
+/** The digest of what save tools print, taken as it comes: all rules of a node as one text would be 50 MB. */
+class SaveDigest {
+  readonly #hash = createHash('sha256');
+  #rest = '';
+
+  take(part: string): void {
+    const text = this.#rest + part;
+    const end = text.lastIndexOf('\n') + 1;
+    this.#hash.update(withoutCounters(text.slice(0, end)), 'latin1');
+    this.#rest = text.slice(end);
+  }
+
+  end(): string {
+    return this.#hash.update(this.#rest, 'latin1').digest('hex');
   }
 }
 
 /** Dates in comments and the counters of built-in chains change by themselves. */
-const withoutCounters = (text: string): string => text.replaceAll(/^#.*\n/gm, '').replaceAll(/ \[\d+:\d+\]$/gm, '');
+const withoutCounters = (lines: string): string => lines.replaceAll(/^#.*\n/gm, '').replaceAll(/ \[\d+:\d+\]$/gm, '');
