@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { makeRelease, printRelease, sumsOf } from '@sluice/bundle';
 import { afterAll, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
-import { lookAt, printFinding, releaseFindings } from './preflight.ts';
+import { keyFile } from '../receipts/key.ts';
+import { lookAt, printFinding, receiptFinding, releaseFindings } from './preflight.ts';
 import { loadConfig } from './terminal.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-preflight-'));
@@ -62,4 +63,14 @@ test.each([
 ])('a release that %s cannot be run', async (_title, prepare, says) => {
   prepare();
   expect(await look()).toContain(says);
+});
+
+test('a node without a key is told that it will be silent', () => {
+  const config = { state: at('silent') };
+  expect(printFinding(receiptFinding(config))).toMatch(
+    /^note {2}receipts \(this node has no key\): run `sluiced keygen`/,
+  );
+  mkdirSync(config.state);
+  writeFileSync(keyFile(config.state), '');
+  expect(printFinding(receiptFinding(config))).toBe('ok    receipts (this node has a key): nothing to do');
 });

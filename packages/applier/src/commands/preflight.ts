@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import { type Arrival, Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { findings, type Finding } from '../preflight.ts';
+import { hasKey } from '../receipts/key.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { version } from '../version.ts';
 import { gateOf } from './gate.ts';
@@ -21,7 +22,7 @@ export async function preflight(
   const arrival = await lookAt(config, directory !== undefined);
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
   const problems = arrival.kind === 'refused' ? arrival.problems : [];
-  const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival)];
+  const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival), receiptFinding(config)];
   for (const finding of all) terminal.out(`${printFinding(finding)}\n`);
   return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
 }
@@ -44,6 +45,13 @@ export function releaseFindings(arrival: Arrival): readonly Finding[] {
     ({ message, hint }): Finding => ({ level: 'note', what: `release (${message})`, todo: hint }),
   );
   return [{ level: 'good', what, todo: 'nothing to do' }, ...alarms];
+}
+
+/** Whether others will hear how changes end here. */
+export function receiptFinding({ state }: Pick<Config, 'state'>): Finding {
+  if (hasKey(state)) return { level: 'good', what: 'receipts (this node has a key)', todo: 'nothing to do' };
+  const todo = 'run `sluiced keygen`; without one this node is silent, and no wave opens behind it';
+  return { level: 'note', what: 'receipts (this node has no key)', todo };
 }
 
 const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
