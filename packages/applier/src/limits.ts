@@ -148,12 +148,15 @@ export const limits = {
   collectPauseFactor: 500,
 
   generationsKept: 10,
-  /** So many updates of endpoints are kept as what differs from the one before; the next one is stored whole. */
+  /** So many updates of endpoints are kept as what differs from the one before; the next one says what all of them changed. */
   deltasMax: 32,
   /** With more chains than this a state is stored whole. */
   deltaChainsMax: 1024,
-  /** After so many updates what nothing needs any more leaves the disk. */
+  /** … and with more than this, of many updates: 1 MB, where 60,000 chains are 25 MB in 256 files. */
+  mergedChainsMax: 4096,
+  /** After so many updates what nothing needs any more leaves the disk, when there is nothing else to do; and after so many anyway. */
   updatesPerSweep: 32,
+  updatesPerSweepMax: 256,
   /** How often the text for people is brought up to date when only endpoints change. */
   textIntervalMs: 5 * 60_000,
   historyEntriesMax: 200,

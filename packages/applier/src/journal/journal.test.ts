@@ -140,6 +140,7 @@ test('a long row of updates is what a new process finds, and the store does not 
     await journal.settle();
     expect(open().standing).toMatchObject({ number: 1, revision: n, version: `v${n}` });
     expect(spelled(open().standing?.state)).toEqual(spelled(rules(n)));
+    await journal.tidy();
   }
   expect(readdirSync(`${directory}/store`).length).toBeLessThan(limits.deltasMax + limits.updatesPerSweep + 20);
 });
@@ -214,6 +215,24 @@ test('rules are never written to another store than the one that holds them', as
   await journal.pin('nft');
   await confirm(journal, 'aaaa', one);
   await expect(journal.pin('legacy')).rejects.toThrow("the node's rules are in the nft store");
+});
+
+test('many chains over a long row of updates come and go as they did', async () => {
+  const journal = open();
+  const chain = (n: number): string => `KUBE-SVC-${String(n).padStart(16, 'A')}`;
+  const of = (step: number): NodeState => {
+    const names = [step, step + 1, step >> 2, (step * 7) % 11].map(chain);
+    const chains = new Map(names.map((name, at) => [name, [`-A ${name} -m mark --mark ${step % (at + 2)} -j RETURN`]]));
+    return { ...nothing, families: { ipv4: { filter: emptyTable, nat: { chains, jumps: [] } } } };
+  };
+  await confirm(journal, 'aaaa', of(0));
+  for (let step = 1; step <= 2 * limits.deltasMax + 3; step++) {
+    await journal.begin({ ...opening('aaaa', of(step)), lane: 'endpoints' });
+    await journal.commit();
+    await journal.settle();
+    const read = new Map(open().standing?.state.families.ipv4?.nat.chains);
+    expect(Object.fromEntries(read)).toEqual(Object.fromEntries(of(step).families.ipv4?.nat.chains ?? []));
+  }
 });
 
 test('an update of endpoints is a revision of its generation and no entry for each in the history', async () => {

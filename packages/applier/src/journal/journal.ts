@@ -268,6 +268,7 @@ export class DiskJournal implements Journal {
   }
 
   async tidy(): Promise<void> {
+    if (this.#updates >= limits.updatesPerSweep) this.#sweep();
     if (this.#standing) this.#text.catchUp(this.#standing, this.#record.current?.manifest ?? '');
   }
 
@@ -371,13 +372,15 @@ export class DiskJournal implements Journal {
     return this.#now().toISOString();
   }
 
+  /** Where nobody tidies up in between. */
   #sweepSometimes(): void {
-    this.#updates = (this.#updates + 1) % limits.updatesPerSweep;
-    if (this.#updates === 0) this.#sweep();
+    this.#updates += 1;
+    if (this.#updates >= limits.updatesPerSweepMax) this.#sweep();
   }
 
   /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */
   #sweep(): void {
+    this.#updates = 0;
     const manifests = generationsOf(this.#record).map(({ manifest }) => manifest);
     // What the text for people is of: without the journal that is what is known to have stood.
     const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));

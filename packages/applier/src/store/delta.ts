@@ -40,10 +40,10 @@ export interface Stored {
 /**
  * What leads from a stored state to another one.
  * @param depth that of the stored one
- * @returns undefined where more than some chains differ, or where so many lie below it that a whole one is due
+ * @returns undefined where more differs than some chains
  */
 export function deltaOf(state: NodeState, base: Stored, depth: number): Delta | undefined {
-  if (depth >= limits.deltasMax || !sameAround(base.state, state)) return undefined;
+  if (!sameAround(base.state, state)) return undefined;
   const families: Delta['families'] = {};
   let count = 0;
   for (const family of familiesOf(state)) {
@@ -54,6 +54,43 @@ export function deltaOf(state: NodeState, base: Stored, depth: number): Delta | 
     families[family] = own;
   }
   return count > limits.deltaChainsMax ? undefined : { schema: 3, base: base.digest, depth: depth + 1, families };
+}
+
+/**
+ * Several as one, which leads from where the first begins to where the last ends.
+ * @param row each on what the one before leads to
+ * @returns undefined where so much differs by now that a whole state is due
+ */
+export function mergeDeltas(row: readonly [Delta, ...Delta[]]): Delta | undefined {
+  const families: Delta['families'] = {};
+  let count = 0;
+  for (const family of familyNames) {
+    const changes = row.flatMap((delta) => delta.families[family] ?? []);
+    if (changes.length === 0) continue;
+    const merged = {
+      filter: mergeChanges(changes.map(({ filter }) => filter)),
+      nat: mergeChanges(changes.map(({ nat }) => nat)),
+    };
+    for (const table of tableNames) count += merged[table].write.length + merged[table].drop.length;
+    families[family] = merged;
+  }
+  return count > limits.mergedChainsMax ? undefined : { schema: 3, base: row[0].base, depth: 1, families };
+}
+
+function mergeChanges(row: readonly Change[]): Change {
+  const write = new Map<string, string[]>();
+  const drop = new Set<string>();
+  for (const one of row) {
+    for (const name of one.drop) {
+      write.delete(name);
+      drop.add(name);
+    }
+    for (const [name, rules] of one.write) {
+      drop.delete(name);
+      write.set(name, rules);
+    }
+  }
+  return { write: [...write], drop: [...drop] };
 }
 
 /** Everything but chains. */

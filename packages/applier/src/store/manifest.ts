@@ -11,7 +11,7 @@ import * as v from 'valibot';
 import { type IpvsText, ipvsFromText, ipvsToText } from '../ipvs/text.ts';
 import { limits } from '../limits.ts';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
-import { applyDelta, deltaForm, deltaOf, type Stored } from './delta.ts';
+import { applyDelta, type Delta, deltaForm, deltaOf, mergeDeltas, type Stored } from './delta.ts';
 import type { Texts } from './store.ts';
 
 /**
@@ -59,7 +59,7 @@ interface Bucket {
  * @returns the digest of its manifest
  */
 export function putState(state: NodeState, store: Texts, memory: ManifestMemory, base?: Stored): string {
-  const delta = base && deltaOf(state, base, depthOf(base.digest, store));
+  const delta = base && deltaTo(state, base, store);
   if (delta) return store.put([JSON.stringify(delta)])[0] as string;
   const families: { -readonly [F in Family]?: Record<TableName, TableManifest> } = {};
   for (const name of familiesOf(state)) {
@@ -84,12 +84,30 @@ export function putState(state: NodeState, store: Texts, memory: ManifestMemory,
   return store.put([JSON.stringify(text)])[0] as string;
 }
 
-/** How many deltas lie between a manifest and a whole one; as many as there may be when it cannot be read. */
-function depthOf(digest: string, store: Texts): number {
-  const text = store.get(digest);
-  if (text === undefined) return limits.deltasMax;
-  const delta = v.safeParse(deltaForm, JSON.parse(text));
-  return delta.success ? delta.output.depth : 0;
+/** What leads to a state from a stored one; where a long row of these lies below it, from the whole one at the end of that. */
+function deltaTo(state: NodeState, base: Stored, store: Texts): Delta | undefined {
+  const text = store.get(base.digest);
+  if (text === undefined) return undefined;
+  const below = v.safeParse(deltaForm, JSON.parse(text));
+  const depth = below.success ? below.output.depth : 0;
+  const delta = deltaOf(state, base, depth);
+  if (!delta || depth < limits.deltasMax) return delta;
+  const row = rowOf(base.digest, store);
+  const [first, ...others] = row ?? [];
+  return first && mergeDeltas([first, ...others, delta]);
+}
+
+/** The deltas from a whole state up to this one; undefined where one of them cannot be read. */
+function rowOf(digest: string, store: Texts): readonly Delta[] | undefined {
+  const row: Delta[] = [];
+  for (let at = digest; ; ) {
+    const text = store.get(at);
+    if (text === undefined) return undefined;
+    const delta = v.safeParse(deltaForm, JSON.parse(text));
+    if (!delta.success) return row;
+    row.unshift(delta.output);
+    at = delta.output.base;
+  }
 }
 
 function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullable<Manifest['ipvs']> {
