@@ -104,7 +104,7 @@ class Linking {
     this.#linkOwn();
     const ready = base.map((read) => this.#baseRule(read));
     const bases = declared.filter((chain) => !isServiceChain(chain));
-    return { bases, chains: this.#chains, base: ready, named: [...this.#named], problems: this.#problems };
+    return { bases, chains: [...this.#chains], base: ready, named: [...this.#named], problems: this.#problems };
   }
 
   #declare(chain: string): void {
@@ -188,7 +188,8 @@ class Linking {
     const callee = this.#linked.get(leadsTo);
     if (!callee) return { text: `${head}${fixtureName(leadsTo)}`, height: 1 };
     const chance = leadsTo.startsWith('KUBE-SEP-') ? plainChance(rule.matches) : undefined;
-    const text = `${head}${callee.name}`;
+    // Joined, so that it is a string of its own and does not keep the line that it was cut from.
+    const text = [head, callee.name].join('');
     if (chance === undefined || rule.source || rule.destination || rule.in || rule.out || rule.protocol) {
       return { text, height: callee.height };
     }
