@@ -93,7 +93,13 @@ const schema = v.strictObject({
     }),
     {},
   ),
-  endpoints: v.optional(v.strictObject({ ranges: v.optional(v.array(network), []) }), {}),
+  endpoints: v.optional(
+    v.strictObject({
+      ranges: v.optional(v.array(network), []),
+      lastAfterSeconds: v.optional(secondsUpTo(3600), limits.lastEndpointAfterMs / 1000),
+    }),
+    {},
+  ),
   receipts: v.optional(
     v.strictObject({
       directory: v.optional(absolutePath, '/var/lib/sluice/receipts'),

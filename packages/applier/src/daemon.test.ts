@@ -93,6 +93,13 @@ test('a refusal is tried again at every look, said once, and its alarm clears wh
   expect(report).toMatchObject({ healthy: true, alarms: {} });
 });
 
+test('what waits for its last endpoints is put in again, and told when it is in', async () => {
+  const waits: Outcome = { ...confirmed, waitsMs: 0 };
+  const { asked, told } = await watch([bundle(a), bundle(a), bundle(a)], [waits, confirmed]);
+  expect(asked.filter((one) => one.startsWith('put'))).toEqual(['put a', 'put a']);
+  expect(told).toEqual(['confirmed a']);
+});
+
 test.each([
   [
     'a refusal leaves the node healthy',

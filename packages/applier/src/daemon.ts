@@ -64,6 +64,8 @@ export class Daemon {
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
+  /** When what waits in the directory is to be put in again: the last endpoint of a Service goes late. */
+  #againMs = Infinity;
   /** The tree that was rehearsed last while its wave was shut. */
   #rehearsed: Tree | undefined;
   /** Whether the last ending that was told is a directory that was not taken. */
@@ -106,7 +108,7 @@ export class Daemon {
       await this.#look();
       await this.#parts.round?.();
       this.#parts.status.beat();
-      await this.#sleep(dueMs);
+      await this.#sleep(Math.min(dueMs, this.#againMs));
     }
   }
 
@@ -198,6 +200,7 @@ export class Daemon {
 
   async #look(): Promise<void> {
     const { status, journal } = this.#parts;
+    this.#againMs = Infinity;
     const arrival = await this.#arrival();
     if (arrival.kind === 'absent') {
       status.raise('BUNDLE_ABSENT', 'the bundle directory is not there; the rules stay as they are');
@@ -226,7 +229,9 @@ export class Daemon {
     const outcome = await this.#put(arrival.tree, arrival.release?.onlyEndpoints === true);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
-    this.#done = isIn ? { tree: arrival.tree, machine } : undefined;
+    const waitsMs = isIn ? outcome.waitsMs : undefined;
+    if (waitsMs !== undefined) this.#againMs = this.#parts.monotonicMs() + waitsMs;
+    this.#done = isIn && waitsMs === undefined ? { tree: arrival.tree, machine } : undefined;
     if (isIn) await this.#parts.taken?.(arrival.tree.files);
   }
 
@@ -292,7 +297,7 @@ export class Daemon {
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.stands(journal.standing);
       this.#say(outcome);
-      await this.#ended(outcome, tree);
+      if (!('waitsMs' in outcome)) await this.#ended(outcome, tree);
       return outcome;
     } catch (error) {
       this.#parts.drift?.failed();

@@ -70,6 +70,9 @@ export const limits = {
   /** The same where each needs a process. */
   connectionsForgottenSinglyMax: 16,
 
+  /** The last endpoint of a Service goes when it was the last so long, unless the config says otherwise. */
+  lastEndpointAfterMs: 10_000,
+
   /** An update of endpoints that takes more of a Service's at once is tried like a release. */
   endpointsLostShareMax: 0.5,
 

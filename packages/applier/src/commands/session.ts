@@ -63,6 +63,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       probation: probationOf(config),
       releasesPerHour: config.releases.perHour,
       endpointRanges: config.endpoints.ranges,
+      lastEndpointAfterMs: config.endpoints.lastAfterSeconds * 1000,
     };
     const keeper = new Keeper(ports, () => readFacts(tools, procTunables), options);
     return {

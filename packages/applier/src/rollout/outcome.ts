@@ -5,8 +5,14 @@ export type Outcome =
   /** Nothing was touched: the bundle is not for this node or this node cannot run it. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   /** The kernel already is what the bundle says. */
-  | { readonly kind: 'same'; readonly generation: Generation }
-  | { readonly kind: 'confirmed'; readonly generation: Generation; readonly steps: number }
+  | { readonly kind: 'same'; readonly generation: Generation; readonly waitsMs?: number }
+  | {
+      readonly kind: 'confirmed';
+      readonly generation: Generation;
+      readonly steps: number;
+      /** So long the last endpoints of Services stay that the bundle does not have any more; then it is to be put in again. */
+      readonly waitsMs?: number;
+    }
   /** The rules from before are back. */
   | { readonly kind: 'rolled-back'; readonly because: string }
   /** The rules from before could not be brought back: a person must look. */
@@ -37,12 +43,16 @@ export function describe(outcome: Outcome): string {
     case 'refused':
       return `refused: ${outcome.refusal.problems.length} problem(s), nothing was touched`;
     case 'same':
-      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})`;
+      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})${told(outcome)}`;
     case 'confirmed':
-      return `confirmed: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)`;
+      return `confirmed: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${told(outcome)}`;
     case 'rolled-back':
       return `rolled back, the rules from before are in place: ${outcome.because}`;
     case 'held':
       return `held, a person must look: ${outcome.because}; and the way back failed: ${outcome.rollback}`;
   }
 }
+
+/** Without how long: what lasts is said once. */
+const told = ({ waitsMs }: { readonly waitsMs?: number }): string =>
+  waitsMs === undefined ? '' : '; the last endpoint of a Service goes later';

@@ -8,7 +8,7 @@ import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts
 import { lookVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { Ground } from './ground.ts';
-import { laneOf } from './lane.ts';
+import { kindOf } from './lane.ts';
 import type { Change, Target } from './transaction.ts';
 import { wayTo } from './way.ts';
 
@@ -25,10 +25,11 @@ export async function decideChange(bundle: Target, ground: Ground, ports: Ports)
   if (conflicts) return conflicts;
   const now = await withSysctls(ground.now, goal, ports);
   const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
-  const isUpdate = from.number > 0 && bundle.state !== from.state && laneOf(from.state, bundle.state) === 'endpoints';
-  const lane = isUpdate ? 'endpoints' : 'release';
+  const mayUpdate = from.number > 0 && bundle.state !== from.state;
+  const kind = mayUpdate ? kindOf(from.state, bundle.state) : ({ lane: 'release' } as const);
+  const { lane } = kind;
   return {
-    lane,
+    ...kind,
     bundle,
     from,
     owned,

@@ -1,6 +1,5 @@
 import type { BundleFiles, Family } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
-import { limits } from '../limits.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
@@ -19,12 +18,15 @@ import { isTree } from './entries.ts';
 import { graft } from './graft.ts';
 import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { laneOf } from './lane.ts';
+import { LastOnes } from './last-ones.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
-import { beyondEndpoints, lacksModule, quarantined, tooEarly, tooMany, withoutIpvs } from './refusals.ts';
+import { providesKubeChains } from './provides.ts';
+import { beyondEndpoints, isMore, lacksModule, mustWait, quarantined, withoutIpvs } from './refusals.ts';
 import { rescue } from './rescue.ts';
 import { resume } from './resume.ts';
 import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
+import { waiting } from './waiting.ts';
 import { stepsOf } from './way.ts';
 
 /** What the node's config says about taking part. */
@@ -34,6 +36,8 @@ export interface KeeperOptions extends AdmitOptions {
   readonly probation: ProbationRules;
   /** So many are tried by themselves. */
   readonly releasesPerHour: number;
+  /** How long a Service must have been without an endpoint before its last one goes; left out: not at all. */
+  readonly lastEndpointAfterMs?: number;
 }
 
 /** How a bundle comes. */
@@ -52,6 +56,7 @@ export class Keeper {
   readonly #facts: () => NodeFacts;
   readonly #options: KeeperOptions;
   readonly #memory = new AdmitMemory();
+  readonly #lastOnes: LastOnes;
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
   /** The same for mode ipvs. */
@@ -65,6 +70,7 @@ export class Keeper {
     this.#ports = ports;
     this.#facts = facts;
     this.#options = options;
+    this.#lastOnes = new LastOnes(options.lastEndpointAfterMs ?? 0, ports.clock);
   }
 
   /**
@@ -240,29 +246,23 @@ export class Keeper {
     return isRefusal(admitted) ? read() : admitted;
   }
 
-  /**
-   * Whether layout `tree` also has the chains that CNI plugins jump to. Where kube-proxy's rules stay beside ours they are there, and
-   * its names are not ours; whoever takes the place of kube-proxy provides them.
-   */
   async #provides(): Promise<boolean> {
-    const { journal, kernel } = this.#ports;
-    const { standing } = journal;
     if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
-    const natOf = (state: NodeState): readonly (ReadonlyMap<string, unknown> | undefined)[] =>
-      familyNames.map((family) => state.families[family]?.nat.chains);
-    if (standing && standing.number > 0) {
-      return !isTree(standing.state) || natOf(standing.state).some((chains) => chains?.has('KUBE-MARK-MASQ'));
-    }
-    const observed = await kernel.observe(this.#families());
-    this.#looked = { tables: observed };
-    return !familyNames.some((family) => observed[family]?.nat.chains.has('KUBE-MARK-MASQ'));
+    const { provides, tables } = await providesKubeChains(this.#families(), this.#ports);
+    if (tables) this.#looked = { tables };
+    return provides;
   }
 
   async #change(bundle: AdmittedBundle, { byHand, offers, onlyEndpoints }: How): Promise<Ending> {
     let change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
-    const brought = change.lane === 'release' ? await this.#bringEndpoints(bundle) : undefined;
+    const waitsMs = byHand ? 0 : this.#lastOnes.waitMs(change.last ?? []);
+    const isBeyond = onlyEndpoints && isMore(change);
+    const brought =
+      waitsMs > 0 || isBeyond || change.lane === 'release' ? await this.#bringEndpoints(bundle) : undefined;
     if (brought?.kind === 'held') return { outcome: brought };
+    if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
+    if (waitsMs > 0) return { outcome: waiting(brought, change, waitsMs) };
     if (brought) change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
@@ -270,25 +270,11 @@ export class Keeper {
       this.#settled = way.goal;
       return { outcome: { kind: 'same', generation: from } };
     }
-    if (onlyEndpoints && change.lane === 'release')
-      return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
-    const early = byHand ? undefined : this.#mustWait(change);
+    const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
     const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
     this.#remember(ending);
     return ending;
-  }
-
-  /**
-   * Releases that fail one after the other are tried less and less often, and no more than some in an hour: each puts the node at risk.
-   * Endpoints do not wait for that. Of the releases that wait only the newest is ever tried: the directory holds no other.
-   */
-  #mustWait({ lane, bundle }: Change): Refusal | undefined {
-    const { journal, clock } = this.#ports;
-    if (lane !== 'release') return undefined;
-    if (clock.now() < journal.notBeforeMs) return tooEarly(bundle.version);
-    const most = this.#options.releasesPerHour;
-    return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
   }
 
   async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {
@@ -317,8 +303,7 @@ export class Keeper {
     const bundle = await this.#admit(files);
     if (isRefusal(bundle)) return bundle;
     const change = await this.#decide(bundle, true);
-    const isBeyond = onlyEndpoints && !('problems' in change) && change.lane === 'release';
-    return isBeyond ? beyondEndpoints(bundle.version) : change;
+    return onlyEndpoints && !('problems' in change) && isMore(change) ? beyondEndpoints(bundle.version) : change;
   }
 
   /** What stands before the change: known from before, or read. */

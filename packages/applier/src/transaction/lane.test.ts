@@ -6,7 +6,7 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 let node: Scene = scene();
 afterEach(() => node.end());
 
-const families = ['ipv4', 'ipv6'];
+const families = ['ipv4', 'ipv6'] as const;
 const four = { 'shop/web': [1, 2, 3, 4], 'shop/cart': [9] };
 const bundle = (services: Readonly<Record<string, readonly number[]>>, more = {}): BundleFiles =>
   sampleBundle({ services, families, ...more });
@@ -14,22 +14,46 @@ const edited = (from: string, to: string): BundleFiles =>
   new Map([...bundle(four)].map(([path, text]) => [path, text.replaceAll(from, to)]));
 const many = Array.from({ length: 80 }, (_, n) => n + 1);
 
-test.each([
+const changes = [
   ['an endpoint more', four, bundle({ ...four, 'shop/web': [1, 2, 3, 4, 5] }), 'updated'],
   ['half of the endpoints replaced', four, bundle({ ...four, 'shop/web': [1, 2, 7, 8] }), 'updated'],
   ['one of eighty, in groups', { 'shop/web': many }, bundle({ 'shop/web': many.slice(1) }), 'updated'],
   ['two Services at once', four, bundle({ 'shop/web': [1, 2, 3], 'shop/cart': [9, 10] }), 'updated'],
   ['more than half of the endpoints', four, bundle({ ...four, 'shop/web': [1, 6, 7, 8] }), 'confirmed'],
   ['the only endpoint replaced', four, bundle({ ...four, 'shop/cart': [8] }), 'updated'],
-  ['the last endpoint gone', four, bundle({ ...four, 'shop/cart': [] }), 'confirmed'],
+  ['the last endpoint gone', four, bundle({ ...four, 'shop/cart': [] }), 'updated'],
+  ['the first endpoints', { ...four, 'shop/cart': [] }, bundle({ ...four, 'shop/cart': [9, 10, 11] }), 'updated'],
+  [
+    'a first and a last one, beside others',
+    { ...four, 'shop/off': [] },
+    bundle({ 'shop/web': [1, 2, 3], 'shop/cart': [], 'shop/off': [4] }),
+    'updated',
+  ],
+  ['all of several endpoints gone', four, bundle({ ...four, 'shop/web': [] }), 'confirmed'],
+  ['a Service that had one endpoint gone', four, bundle({ 'shop/web': [1, 2, 3, 4] }), 'confirmed'],
+  ['a Service that had none gone', { ...four, 'shop/off': [] }, bundle(four), 'confirmed'],
+  ['a Service with no endpoint more', four, bundle({ ...four, 'shop/off': [] }), 'confirmed'],
+  ['the last one gone and a Service more', four, bundle({ ...four, 'shop/cart': [], 'shop/new': [5] }), 'confirmed'],
+  [
+    'the first one at another address of the Service',
+    { ...four, 'shop/cart': [] },
+    edited('10.96.0.12', '10.96.0.99'),
+    'confirmed',
+  ],
   ['a Service more', four, bundle({ ...four, 'shop/new': [5] }), 'confirmed'],
   ['another port of the endpoints', four, edited(':8080', ':9443'), 'confirmed'],
   ['another port of the Services', four, edited('--dport 80 ', '--dport 81 '), 'confirmed'],
   ['another mark', four, edited('0x4000', '0x8000'), 'confirmed'],
   ['a sysctl', four, bundle(four, { sysctls: ['net.ipv4.conf.all.route_localnet = 1'] }), 'confirmed'],
-] as const)('%s: %#', async (_title, before, after, what) => {
+] as const;
+const layouts = ['tree', 'flat'] as const;
+const rows = layouts.flatMap((layout) =>
+  changes.map(([title, before, after, what]) => ({ title, layout, before, after, what })),
+);
+
+test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, after, what }) => {
   node = scene();
-  node.layout = 'tree';
+  node.layout = layout;
   const { keeper, journal } = await node.start();
   await keeper.put(bundle(before), false);
   let asked = 0;
@@ -40,4 +64,10 @@ test.each([
   // Only a release is tried.
   expect(asked > 0).toBe(what === 'confirmed');
   expect(await keeper.settle()).toBe(0);
+  const fresh = scene();
+  fresh.layout = layout;
+  await (await fresh.start()).keeper.put(after, false);
+  for (const family of families)
+    expect(node.kernel.save(family), 'nothing is left behind').toBe(fresh.kernel.save(family));
+  fresh.end();
 });

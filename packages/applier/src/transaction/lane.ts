@@ -2,6 +2,8 @@ import { compareText, differing, tableNames, type TableProgram } from '@sluice/b
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { Lane } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
+import { isTree } from './entries.ts';
+import { type Ends, endsOf } from './ends.ts';
 import { graft } from './graft.ts';
 
 /**
@@ -12,6 +14,19 @@ import { graft } from './graft.ts';
 export function laneOf(from: NodeState, goal: NodeState): Lane {
   const isUpdate = sameSettings(from, goal) && sameState(graft(from, goal), goal);
   return isUpdate ? 'endpoints' : 'release';
+}
+
+/** What a change is, and which Services come to a first endpoint by it or lose the last one. */
+export interface Kind extends Partial<Ends> {
+  readonly lane: Lane;
+}
+
+/** The same for a change as a whole: there a first and a last endpoint are no release either. */
+export function kindOf(from: NodeState, goal: NodeState): Kind {
+  if (laneOf(from, goal) === 'endpoints') return { lane: 'endpoints' };
+  const isSameMode = isTree(from) === isTree(goal) && !from.ipvs && !goal.ipvs;
+  const ends = isSameMode && sameSettings(from, goal) ? endsOf(from, goal) : undefined;
+  return ends ? { lane: 'endpoints', ...ends } : { lane: 'release' };
 }
 
 function sameSettings(a: NodeState, b: NodeState): boolean {

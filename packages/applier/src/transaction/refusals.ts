@@ -1,6 +1,7 @@
 import { onlyEndpoints, type Problem } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import type { Refusal } from '../rollout/ports.ts';
+import type { Ports, Refusal } from '../rollout/ports.ts';
+import type { Change } from './transaction.ts';
 
 /** Whether a problem may be gone when the module of mode ipvs is loaded. */
 export function lacksModule({ code, message }: Problem): boolean {
@@ -26,13 +27,33 @@ export function quarantined(version: string, because: string): Refusal {
   return { problems: [problem] };
 }
 
+/** What a Service is like that had no endpoint nobody can compare, so keys for endpoints do not bring it the first one. */
+export function isMore({ lane, first = [] }: Pick<Change, 'lane' | 'first'>): boolean {
+  return lane === 'release' || first.length > 0;
+}
+
+/**
+ * Releases that fail one after the other are tried less and less often, and no more than some in an hour: each puts the node at risk.
+ * Endpoints do not wait for that. Of the releases that wait only the newest is ever tried: the directory holds no other.
+ * @param most releases in an hour
+ */
+export function mustWait(
+  { lane, bundle }: Pick<Change, 'lane' | 'bundle'>,
+  most: number,
+  { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
+): Refusal | undefined {
+  if (lane !== 'release') return undefined;
+  if (clock.now() < journal.notBeforeMs) return tooEarly(bundle.version);
+  return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
+}
+
 /** Endpoints that what stands may take are in by then. */
 export function beyondEndpoints(version: string): Refusal {
   const why = `version ${version} changes more than endpoints of Services that the node serves, or more of them than goes without a trial`;
   return { problems: [onlyEndpoints(why)] };
 }
 
-export function tooEarly(version: string): Refusal {
+function tooEarly(version: string): Refusal {
   const minutes = (ms: number): number => ms / 60_000;
   const problem: Problem = {
     code: 'BUNDLE_QUARANTINED',
@@ -43,7 +64,7 @@ export function tooEarly(version: string): Refusal {
   return { problems: [problem] };
 }
 
-export function tooMany(version: string, most: number): Refusal {
+function tooMany(version: string, most: number): Refusal {
   const problem: Problem = {
     code: 'RELEASES_TOO_MANY',
     level: 'error',

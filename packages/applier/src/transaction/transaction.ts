@@ -4,7 +4,7 @@ import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { forgetAfter } from '../rollout/flows.ts';
-import type { Flip, FlowChange, Generation, Lane, Ports, Refusal } from '../rollout/ports.ts';
+import type { Flip, FlowChange, Generation, Ports, Refusal } from '../rollout/ports.ts';
 import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
 import { unlike } from '../rollout/verify.ts';
 import { leftVirtual, type Virtual } from '../rollout/virtual.ts';
@@ -12,6 +12,7 @@ import { messageOf } from '../rollout/message.ts';
 import { goBack } from './back.ts';
 import { Deadman } from './deadman.ts';
 import { finish } from './finish.ts';
+import type { Kind } from './lane.ts';
 import type { TrialOffers } from './offers.ts';
 import { type ProbationRules, Trial } from './probation.ts';
 import { updateDiffers } from './roots-hold.ts';
@@ -21,8 +22,7 @@ import type { Way } from './way.ts';
 export type Target = Pick<AdmittedBundle, 'version' | 'state'>;
 
 /** What one transaction is to do, decided before the first step. */
-export interface Change {
-  readonly lane: Lane;
+export interface Change extends Kind {
   readonly bundle: Target;
   /** The generation that stands: the way back. */
   readonly from: Generation;

@@ -1,4 +1,4 @@
-import { changeTable, isEmptyChange } from '@sluice/bundle';
+import { changeTable, isEmptyChange, type TableName } from '@sluice/bundle';
 import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
 import type { IpvsPlan } from '../ipvs/values.ts';
@@ -36,7 +36,8 @@ export interface Way {
  *   removed before the token. Ordered: filter asks both programs, then nat goes to the new one.
  * - The goal in layout `flat`: filter allows what both need, nat changes, filter narrows, and with that the old program is gone.
  *
- * - An update of endpoints changes nat alone, in one commit of each family: nothing has to be held beside it.
+ * - An update of endpoints is the program when its steps are done: no token lies between them. Mostly it changes nat alone, in one
+ *   commit of each family; with a first or last endpoint filter asks both programs first and the new one alone afterwards.
  *
  * Sets, virtual servers and addresses of mode ipvs know no switch either: they come and change in the order of `plan`; where they
  * go because the goal is in layout `tree`, that is after everything that led to them.
@@ -50,7 +51,8 @@ export function wayTo(
   options: PlanOptions,
   virtual?: IpvsPlan,
 ): Way {
-  if (lane === 'endpoints') return directWay(now, goal, options, virtual);
+  if (lane === 'endpoints')
+    return isTree(goal) ? updateWay(now, goal, options) : directWay(now, goal, options, virtual);
   return trialWay(now, goal, flip === 'switch' && tablesDiffer(now, goal) ? flip : 'ordered', options, virtual);
 }
 
@@ -64,8 +66,12 @@ export function trialWay(now: NodeState, goal: NodeState, flip: Flip, options: P
 }
 
 function tablesDiffer(now: NodeState, goal: NodeState): boolean {
-  return familyNames.some((family) =>
-    natFirst.some((table) => !isEmptyChange(changeTable(tableOf(now, family, table), tableOf(goal, family, table)))),
+  return natFirst.some((table) => tableDiffers(table, now, goal));
+}
+
+function tableDiffers(table: TableName, now: NodeState, goal: NodeState): boolean {
+  return familyNames.some(
+    (family) => !isEmptyChange(changeTable(tableOf(now, family, table), tableOf(goal, family, table))),
   );
 }
 
@@ -76,15 +82,41 @@ export function stepsOf({ stage, turn, defaults, collect }: Way): readonly Step[
 
 /** In place: what the goal lacks is gone when it is there. */
 function directWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
-  const states = { staged: now, turned: goal, settling: goal, goal };
-  return {
-    flip: 'ordered',
-    stage: nothingToDo,
-    turn: plan(now, goal, options, virtual),
-    defaults: nothingToDo,
-    collect: nothingToDo,
-    ...states,
-  };
+  return { ...inPlace(now, goal), turn: plan(now, goal, options, virtual) };
+}
+
+const inPlace = (now: NodeState, goal: NodeState): Omit<Way, 'turn'> => ({
+  flip: 'ordered',
+  stage: nothingToDo,
+  defaults: nothingToDo,
+  collect: nothingToDo,
+  staged: now,
+  turned: goal,
+  settling: goal,
+  goal,
+});
+
+/** Everything lies before the token: behind it nothing may be left to do for an update. */
+function updateWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
+  if (!tableDiffers('filter', now, goal)) return directWay(now, goal, options);
+  const wide = mixed(held(now, goal, 'both'), now);
+  const narrow = mixed(wide, goal);
+  const step = (from: NodeState, to: NodeState, table: TableName, because: string): Plan =>
+    tablePlan(to, { from, tables: [table], because }, options);
+  const before = step(now, wide, 'filter', 'filter allows the old and the new nat table');
+  const between = step(wide, narrow, 'nat', 'a Service comes to its first endpoint, or loses its last one');
+  const behind = step(narrow, goal, 'filter', 'filter allows only the new nat table');
+  const sysctls = sysctlSteps(now, goal);
+  const steps = [...sysctls.before, ...before.steps, ...between.steps, ...afterPause(behind.steps), ...sysctls.after];
+  const turn = { steps, touched: [...between.touched, ...behind.touched] };
+  return { ...inPlace(now, goal), turn };
+}
+
+/** The filter of one state and the nat of another. */
+function mixed(filter: NodeState, nat: NodeState): NodeState {
+  const families = familyNames.filter((family) => filter.families[family] ?? nat.families[family]);
+  const states = { filter, nat };
+  return { ...nat, families: mapTables(families, (family, table) => tableOf(states[table], family, table)) };
 }
 
 function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
@@ -139,9 +171,13 @@ const filterFirst = ['filter', 'nat'] as const;
 function collectPlan(from: NodeState, goal: NodeState, options: PlanOptions): Plan {
   const way = { from, tables: natFirst, because: 'what only the old program needs goes' };
   const { steps, touched } = tablePlan(goal, way, options);
-  const [first, ...rest] = steps;
-  const waits = first?.kind === 'restore-table' ? { ...first, pauseMs: limits.narrowPauseMs } : first;
-  return { steps: waits ? [waits, ...rest] : [], touched };
+  return { steps: afterPause(steps), touched };
+}
+
+function afterPause(steps: readonly Step[]): readonly Step[] {
+  return steps.map((step, at) =>
+    at === 0 && step.kind === 'restore-table' ? { ...step, pauseMs: limits.narrowPauseMs } : step,
+  );
 }
 
 /** Both programs side by side, with the sysctls of the goal. */

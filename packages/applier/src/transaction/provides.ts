@@ -1,0 +1,24 @@
+import type { Family } from '@sluice/bundle';
+import type { Ports } from '../rollout/ports.ts';
+import { familyNames, type NodeState, type Observed } from '../rollout/state.ts';
+import { isTree } from './entries.ts';
+
+/**
+ * Whether layout `tree` also has the chains that CNI plugins jump to. Where kube-proxy's rules stay beside ours they are there, and
+ * its names are not ours; whoever takes the place of kube-proxy provides them.
+ * @param families those that the node has tools for
+ * @returns also the tables, where they had to be read
+ */
+export async function providesKubeChains(
+  families: readonly Family[],
+  { journal, kernel }: Pick<Ports, 'journal' | 'kernel'>,
+): Promise<{ readonly provides: boolean; readonly tables?: Observed }> {
+  const { standing } = journal;
+  if (standing && standing.number > 0) return { provides: !isTree(standing.state) || hasMark(standing.state) };
+  const tables = await kernel.observe(families);
+  return { provides: !familyNames.some((family) => tables[family]?.nat.chains.has('KUBE-MARK-MASQ')), tables };
+}
+
+function hasMark({ families }: NodeState): boolean {
+  return familyNames.some((family) => families[family]?.nat.chains.has('KUBE-MARK-MASQ'));
+}
