@@ -10,7 +10,7 @@ export interface Command {
   readonly timeoutMs?: number;
   /** Of each of the two outputs; a tool that prints more is ended. */
   readonly outputBytesMax?: number;
-  /** Takes what the tool prints, in parts as they come, each byte as one character; then `stdout` is empty. */
+  /** Takes what the tool prints, in parts as they come; then `stdout` is empty. */
   readonly onOutput?: (part: string) => void;
 }
 
@@ -52,7 +52,7 @@ export function runChildren(lockFd?: number, started?: (pid: number) => void): R
       ...(input === undefined ? {} : { input }),
     });
     if (child.pid !== undefined) started?.(child.pid);
-    if (onOutput) child.stdout?.setEncoding('latin1').on('data', onOutput);
+    if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { exitCode, stdout, stderr } = result;
     return { exitCode, stdout: typeof stdout === 'string' ? stdout : '', stderr, why: whyFailed(result) };

@@ -65,12 +65,12 @@ class SaveDigest {
   take(part: string): void {
     const text = this.#rest + part;
     const end = text.lastIndexOf('\n') + 1;
-    this.#hash.update(withoutCounters(text.slice(0, end)), 'latin1');
+    this.#hash.update(withoutCounters(text.slice(0, end)));
     this.#rest = text.slice(end);
   }
 
   end(): string {
-    return this.#hash.update(this.#rest, 'latin1').digest('hex');
+    return this.#hash.update(this.#rest).digest('hex');
   }
 }
 

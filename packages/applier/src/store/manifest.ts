@@ -202,8 +202,8 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
     if (text === undefined) return undefined;
     let open: string[] = [];
     for (const line of text.split('\n')) {
-      if (line.startsWith(':')) chains.set(line.slice(1), (open = []));
-      else if (line !== '') open.push(line);
+      if (line.startsWith(':')) chains.set(apart(line.slice(1)), (open = []));
+      else if (line !== '') open.push(apart(line));
     }
   }
   return { chains, jumps };
@@ -213,6 +213,9 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
 export function isManifest(text: string | undefined): boolean {
   return text !== undefined && /^\{"schema":[23],/.test(text);
 }
+
+/** A string of its own: a part of a text keeps all of the text in memory. */
+const apart = (text: string): string => Buffer.from(text).toString();
 
 /** The digests that a manifest needs, itself included; only itself when it cannot be read. */
 export function objectsOf(digest: string, store: Texts): readonly string[] {

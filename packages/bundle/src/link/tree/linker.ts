@@ -8,6 +8,7 @@ import { settledProgram } from './flatten.ts';
 import { type LinkedParts, linkParts, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
 import { noteStrays, sameLines, straysOf } from './names.ts';
+import type { TreeProgram } from './program.ts';
 import { type Link, type LinkTable, relink } from './relink.ts';
 
 /** A settled program, and what is wrong with it. Only a program without problems may reach a kernel. */
@@ -43,7 +44,9 @@ export class TreeLinker {
     if (taken && this.#last)
       for (const table of tableNames) straysOf(taken[table].chains, this.#last.program[table].chains);
     const parts = linkParts(files, options, this.#memory);
-    const program = onto(options.taken, settledProgram(treeOf(parts)));
+    const tree = treeOf(parts);
+    const program = onto(options.taken, settledProgram(tree));
+    share(tree, program);
     const isPlain = parts.problems.length === 0 && tableNames.every((table) => isApart(parts, table));
     this.#last = isPlain ? linkOf(parts, files, options, program) : undefined;
     return { program, problems: parts.problems };
@@ -79,6 +82,13 @@ function isApart({ units, tables }: LinkedParts, table: TableName): boolean {
 function onto(held: FamilyProgram | undefined, program: FamilyProgram): FamilyProgram {
   const table = (name: TableName): TableProgram => ontoTable(held?.[name], program[name]);
   return { filter: table('filter'), nat: table('nat') };
+}
+
+/** Rules are held once: the chains of files have those of the program, which may be older than they are. */
+function share(tree: TreeProgram, program: FamilyProgram): void {
+  for (const table of tableNames) {
+    for (const chain of tree[table].chains.values()) chain.rules = program[table].chains.get(chain.name) ?? chain.rules;
+  }
 }
 
 function ontoTable(held: TableProgram | undefined, { chains, jumps }: TableProgram): TableProgram {

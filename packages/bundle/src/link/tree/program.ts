@@ -6,8 +6,8 @@ export interface TreeChain {
   readonly name: string;
   /** Of its logical name and its rules, with the names of the chains they lead to: what `readBack` computes, too. */
   readonly digest: string;
-  /** Its rules as iptables-save prints them, each `-A <name> …`. */
-  readonly rules: readonly string[];
+  /** Its rules as iptables-save prints them, each `-A <name> …`. Where somebody holds equal ones, these are put in their place. */
+  rules: readonly string[];
   /** How many chains a packet can be deep in when it is in this chain's deepest callee; 1 for a chain that calls none. */
   readonly height: number;
 }

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { runChildren } from './run.ts';
+
+const run = runChildren();
+const shell = (script: string) => ({ file: '/bin/sh', args: ['-c', script] });
+
+test('what a tool prints is taken in parts as they come, characters of several bytes whole, and nothing is kept', async () => {
+  const parts: string[] = [];
+  const script = "printf 'a\\303'; sleep 0.1; printf '\\251b\\n'; echo said >&2; exit 3";
+  const ran = await run({ ...shell(script), onOutput: (part) => parts.push(part) });
+  expect(parts.join('')).toBe('aéb\n');
+  expect(parts.length).toBeGreaterThan(1);
+  expect(ran).toEqual({ exitCode: 3, stdout: '', stderr: 'said\n', why: 'exit code 3: said' });
+});
+
+test('all of it has come when the run is over', async () => {
+  let length = 0;
+  const ran = await run({ ...shell('head -c 3000000 /dev/zero'), onOutput: (part) => void (length += part.length) });
+  expect([ran.exitCode, length]).toEqual([0, 3_000_000]);
+});
