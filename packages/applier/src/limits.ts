@@ -145,7 +145,7 @@ export const limits = {
   /** How much the heap may grow over what is in use before it is collected. */
   heapGrowthPercent: 40,
   /** More than this over what was in use last is given back when there is nothing else to do. */
-  heapSlackBytes: 12 * 1024 * 1024,
+  heapSlackBytes: 6 * 1024 * 1024,
   /** The pause between two such collections, and at least so many times as long as one took (0.2 %). */
   collectPauseMs: 10_000,
   collectPauseFactor: 500,
