@@ -13,7 +13,12 @@ const silent = { dueMs: Infinity, look: async () => undefined, forget: () => und
  * Runs a number of scans on a clock that goes on by what things take.
  * @returns the scans that compared the tables, and those that looked at every file, from 0
  */
-async function scan(scans: number, tookMs: { readonly compare: number; readonly look: number }, fails = -1) {
+async function scan(
+  scans: number,
+  tookMs: { readonly compare: (scan: number) => number; readonly look: number },
+  fails = -1,
+  steps = 0,
+) {
   let nowMs = 0;
   let count = 0;
   const compared: number[] = [];
@@ -23,9 +28,9 @@ async function scan(scans: number, tookMs: { readonly compare: number; readonly 
       recover: async () => undefined,
       settle: async (tables) => {
         if (tables === true) compared.push(count);
-        nowMs += tables === true ? tookMs.compare : 0;
+        nowMs += tables === true ? tookMs.compare(count) : 0;
         if (count === fails) throw new Error('the tool does not answer');
-        return 0;
+        return tables === true ? steps : 0;
       },
       put: async () => ({ kind: 'same', generation: standing }),
       rehearse: async () => 'ready',
@@ -56,11 +61,11 @@ async function scan(scans: number, tookMs: { readonly compare: number; readonly 
 }
 
 test('where it takes little, every scan compares the tables and looks at every file', async () => {
-  expect(await scan(4, { compare: 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
+  expect(await scan(4, { compare: () => 1, look: 1 })).toEqual({ compared: [0, 1, 2, 3], whole: [0, 1, 2, 3] });
 });
 
 test('where it takes long, few scans do, so that a node with many rules has peace', async () => {
-  const compare = (9.9 * scanMs) / limits.compareAgainFactor;
+  const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
   const look = (3.9 * scanMs) / limits.wholeLookFactor;
   const { compared, whole } = await scan(24, { compare, look });
   expect(compared).toEqual([0, 10, 20]);
@@ -68,6 +73,17 @@ test('where it takes long, few scans do, so that a node with many rules has peac
 });
 
 test('a comparison that failed is made again by the next scan', async () => {
-  const compare = (9.9 * scanMs) / limits.compareAgainFactor;
+  const compare = (): number => (9.9 * scanMs) / limits.compareAgainFactor;
   expect((await scan(8, { compare, look: 0 }, 0)).compared).toEqual([0, 1]);
+});
+
+test('in a fight scans compare at the pace of a fight, however long that takes, for nothing else tells of changes then', async () => {
+  const paceMs = limits.fightPaceMs / scanMs;
+  // The last comparison before the fight takes so long that the next one would be due when all scans are over.
+  const compare = (at: number): number => (at < 10 ? scanMs : 100 * scanMs) / limits.compareAgainFactor;
+  const { compared } = await scan(24, { compare, look: 0 }, -1, 1);
+  const inFight = compared.filter((at) => at > 10);
+  expect(compared).toContain(10);
+  expect(inFight.length).toBeGreaterThan(2);
+  expect(inFight.every((at, index) => index === 0 || at - (inFight[index - 1] ?? 0) <= paceMs + 1)).toBe(true);
 });

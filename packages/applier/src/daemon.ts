@@ -101,7 +101,7 @@ export class Daemon {
       this.#wake = Promise.withResolvers();
       if (monotonicMs() >= dueMs) {
         if (monotonicMs() >= this.#wholeDueMs) this.#extent = 'whole';
-        await this.#settle(this.#parts.drift?.isDue ?? true);
+        await this.#settle(this.#fights || (this.#parts.drift?.isDue ?? true));
         dueMs = monotonicMs() + (this.#fights ? Math.max(limits.fightPaceMs, scanIntervalMs) : scanIntervalMs);
       }
       if (first) ready();
