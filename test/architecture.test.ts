@@ -34,7 +34,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/emit': ['renderer/fleet', 'renderer/load', 'renderer/render', 'renderer/review', 'bundle'],
   'renderer/exit': [],
   'renderer/version': [],
-  'applier/main': ['applier/commands', 'applier/program', 'applier/rollout'],
+  'applier/main': ['applier/commands', 'applier/memory', 'applier/program', 'applier/rollout'],
+  'applier/memory': ['applier/limits'],
   'applier/program': ['applier/commands', 'applier/rollout', 'applier/version', 'cli'],
   'applier/version': [],
   'applier/commands': [
@@ -48,6 +49,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/kernel',
     'applier/limits',
     'applier/log',
+    'applier/memory',
     'applier/metrics',
     'applier/preflight',
     'applier/probe',
