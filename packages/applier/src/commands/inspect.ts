@@ -142,6 +142,7 @@ export async function history(options: InspectOptions, terminal: Terminal): Prom
     terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
     return exitCodes.done;
   }
+  if (items.length === 0) terminal.err('nothing has happened on this node yet\n');
   for (const { at, what, generation, from, to, version, because } of items) {
     const way =
       what === 'rolled-back' || what === 'held'

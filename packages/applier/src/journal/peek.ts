@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { StateError } from '../store/state-error.ts';
 import { type NodeRecord, readRecord } from './record.ts';
 import { readSlots } from './slots.ts';
@@ -8,6 +8,7 @@ import { readSlots } from './slots.ts';
  * @throws StateError when it cannot be read
  */
 export function peek(directory: string): NodeRecord | undefined {
+  checkReadable(directory);
   const path = `${directory}/journal`;
   const read = readSlots(path);
   if (read.kind === 'record') return readRecord(read.text, path);
@@ -18,6 +19,17 @@ export function peek(directory: string): NodeRecord | undefined {
 
 /** In words. */
 export const bothDamaged = (path: string): string => `both slots of ${path} are damaged`;
+
+/** To somebody who may not look into it, a directory seems to be empty. */
+function checkReadable(directory: string): void {
+  try {
+    accessSync(directory, constants.R_OK | constants.X_OK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT')
+      throw new StateError('NODE_STATE_INVALID', `it cannot be read: ${message}`, 'Run it as root');
+  }
+}
 
 function damaged(path: string): StateError {
   const hint =

@@ -22,7 +22,7 @@ export function hasKey(state: string): boolean {
  * @throws StateError when it cannot be made or written
  */
 export async function makeKey(state: string, node: string, renew: boolean, run: Run): Promise<string> {
-  if (!hasKey(state) || renew) await generate(state, node, run);
+  if (renew || !writing(keyFile(state), () => hasKey(state))) await generate(state, node, run);
   checkKey(state);
   return lineOf(state, node);
 }
