@@ -51,6 +51,14 @@ describe('xtables-monitor', () => {
     expect(told(text)).toEqual(changes);
   });
 
+  test('only who told of the end of a change can be relied on', () => {
+    const events = new NftEvents(() => true);
+    events.read(' EVENT: -4 -t nat -N SLU-A');
+    expect(events.tells).toBe(false);
+    events.read('NEWGEN: GENID=5 PID=9 NAME=iptables');
+    expect(events.tells).toBe(true);
+  });
+
   test('of a large change a few lines are kept, each cut', () => {
     const line = ` EVENT: -4 -t nat -D SLUICE-SERVICES -m comment --comment ${'x'.repeat(5_000)}`;
     const [change] = told(`${`${line}\n`.repeat(10_000)}NEWGEN: GENID=5 PID=9 NAME=iptables`);

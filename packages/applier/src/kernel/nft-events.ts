@@ -20,6 +20,8 @@ const concerning = /^(?:SLU-|SLUICE-|KUBE-|(?:PREROUTING|INPUT|FORWARD|OUTPUT|PO
 export class NftEvents {
   readonly #isOwn: (pid: number) => boolean;
   #what: string[] = [];
+  /** Whether anybody's change was told yet, our own ones too. */
+  tells = false;
 
   constructor(isOwn: (pid: number) => boolean) {
     this.#isOwn = isOwn;
@@ -33,6 +35,7 @@ export class NftEvents {
       if (what !== undefined) this.#what.push(shortened(what));
       return undefined;
     }
+    this.tells = true;
     const what = this.#what;
     this.#what = [];
     if (what.length === 0 || this.#isOwn(Number(pid))) return undefined;

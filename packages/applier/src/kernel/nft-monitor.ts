@@ -26,14 +26,21 @@ export class NftMonitor {
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   #closed = false;
-  /** Whether it has run for long enough to be relied on. */
-  listens = false;
+  /** Whether it has run for long enough. */
+  #runs = false;
+  /** Whether one of these has ever told anything: an old one may not know how to. */
+  #tells = false;
 
   constructor(tools: MonitorTools, own: OwnProcesses, onChange: (change: Change) => void) {
     this.#tools = tools;
     this.#own = own;
     this.#onChange = onChange;
     void this.#listen();
+  }
+
+  /** Whether it can be relied on. */
+  get listens(): boolean {
+    return this.#runs && this.#tells;
   }
 
   close(): void {
@@ -59,11 +66,12 @@ export class NftMonitor {
     const events = new NftEvents((pid) => this.#own.has(pid));
     createInterface({ input: child.stdout }).on('line', (line) => {
       const change = events.read(line);
+      this.#tells ||= events.tells;
       if (change) this.#onChange(change);
     });
     await child;
     clearTimeout(this.#timer);
-    this.listens = false;
+    this.#runs = false;
     if (this.#closed) return;
     this.#failures += 1;
     const delayMs = Math.min(limits.monitorRestartMs * 2 ** (this.#failures - 1), limits.monitorRestartMsMax);
@@ -72,7 +80,7 @@ export class NftMonitor {
 
   /** What was changed before it listened is unknown, so everything is compared once. */
   #relied(): void {
-    this.listens = true;
+    this.#runs = true;
     this.#failures = 0;
     this.#onChange({ by: undefined, what: [] });
   }
