@@ -29,6 +29,7 @@ function needDisk(context: TestContext, { name, megabytes, make }: Disk): void {
     `${make} /mnt/image`,
     'mkdir /mnt/disk',
     'mount -o loop /mnt/image /mnt/disk',
+    'perl -e 1',
   ].join(' && ');
   const { failed, stderr } = execaSync('unshare', ['--mount', 'sh', '-c', script], { reject: false });
   if (failed) context.skip(`${name} in a file cannot be mounted here: ${stderr.trim()}`);
