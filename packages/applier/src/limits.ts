@@ -7,6 +7,8 @@ export const limits = {
   bundleBytesMax: bundleLimits.treeBytesMax,
   bundleFilesMax: bundleLimits.filesMax,
   bundleDepthMax: 8,
+  /** Larger files are held in memory as they are. */
+  packedBytesMax: 1024 * 1024,
 
   /** How long one run of a tool may take. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
   commandTimeoutMs: 60_000,

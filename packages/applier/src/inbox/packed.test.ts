@@ -1,6 +1,7 @@
 import { fileDigest, letGo, ResolveCache, resolveSections } from '@sluice/bundle';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { PackedFiles, PackedText } from './packed.ts';
 
@@ -11,6 +12,8 @@ const packedFiles = (files: ReadonlyMap<string, string>): PackedFiles =>
 test('a text comes out as it went in, byte by byte', () => {
   fc.assert(fc.property(fc.string({ unit: 'grapheme', maxLength: 500 }), (text) => packed(text).text === text));
   expect(packed('').text).toBe('');
+  const large = 'é'.repeat(limits.packedBytesMax);
+  expect(packed(large).text === large).toBe(true);
 });
 
 test('packed files are read like a map of their texts', () => {
