@@ -67,18 +67,28 @@ const entry = /^(SLUICE|KUBE)-(SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWA
  * The chains that packets for Services can meet in one table, with the rules that ask the switch taken out or followed.
  * @param lit whether the rule that asks a set is followed; what stands behind it is met by nobody then
  */
-function met(chains: Chains, lit: (set: string) => boolean): string {
+function met(chains: Chains, lit: (set: string) => boolean, turn: Turn = 'last'): string {
   const found = new Map<string, readonly string[]>();
   const follow = (name: string): void => {
     const rules = chains.get(name) ?? [];
     if (found.has(name) || rules.length === 0) return;
-    const effective = chosen(name, rules, lit);
+    const effective = inTurn(name, chosen(name, rules, lit), turn);
     if (effective.length > 0) found.set(name, effective);
     for (const target of effective.flatMap(targetOf)) follow(target);
   };
   for (const target of [...chains].filter(([name]) => !isOurs(name)).flatMap(([, rules]) => rules.flatMap(targetOf)))
     if (entry.test(target)) follow(target);
   return print(found);
+}
+
+/** Which of two programs is followed where a chain leads to both in turn, as filter does while nat changes from one to the other. */
+type Turn = 'first' | 'last';
+
+function inTurn(name: string, rules: readonly string[], turn: Turn): readonly string[] {
+  const [first = '', last = ''] = rules;
+  const isBoth = rules.length === 2 && / -j SLUICE-R-/.test(first) && / -g SLUICE-R-/.test(last);
+  if (!isBoth) return rules;
+  return turn === 'last' ? [last] : [`-A ${name} -g ${targetOf(first)[0]}`];
 }
 
 const targetOf = (rule: string): readonly string[] => {
@@ -102,7 +112,11 @@ export function selected(seen: Seen, settled: ReadonlyMap<string, Seen>): readon
       const chains = parts(save).ours[table];
       const now = [met(chains, (set) => isLit(seen.sets, set))];
       // While the switch of filter is on, packets meet the rules of both programs there.
-      if (table === 'filter') now.push(met(chains, () => false));
+      if (table === 'filter')
+        now.push(
+          met(chains, () => false),
+          met(chains, () => false, 'first'),
+        );
       return [...settled].flatMap(([name, { saves }]) =>
         now.includes(met(parts(saves[family] as string).ours[table], () => false)) ? [name] : [],
       );
@@ -149,7 +163,8 @@ function wrongOthers(seen: Seen, settled: ReadonlyMap<string, Seen>): readonly s
 function unknownRules(seen: Seen, settled: ReadonlyMap<string, Seen>): readonly string[] {
   const linesOf = (text: string): readonly string[] => text.split('\n').filter((line) => line.startsWith('-A'));
   const known = new Set([...settled.values()].flatMap((one) => linesOf(ownText(one))));
-  const plain = (rule: string): string => rule.replace(/ -m set --match-set \S+ src -[jg] /, ' -g ');
+  const plain = (rule: string): string =>
+    rule.replace(/ -m set --match-set \S+ src -[jg] /, ' -g ').replace(/ -j (?=SLUICE-R-)/, ' -g ');
   const unknown = linesOf(ownText(seen)).filter((rule) => !known.has(plain(rule)) && !known.has(rule));
   return unknown.map((rule) => `I4: a rule of neither program: ${rule}`);
 }

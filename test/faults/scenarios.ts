@@ -17,12 +17,13 @@ export interface Scenario {
   readonly whole: Expected['whole'];
 }
 
-/** One Service, with other endpoints, with a further Service, and with both. */
+/** One Service, with other endpoints, with a further Service, with both, and with one that has lost its only endpoint. */
 const bundles = {
   one: { 'shop/web': [1, 2] },
   moved: { 'shop/web': [2, 3] },
   more: { 'shop/web': [1, 2], 'shop/cart': [50] },
   both: { 'shop/web': [2, 3], 'shop/cart': [50] },
+  off: { 'shop/web': [1, 2], 'shop/cart': [] },
 } as const;
 
 /** Everything that must hold under faults: what a node does from its first rule to its last. */
@@ -40,9 +41,18 @@ export async function makeScenarios(place: FaultPlace, { backend, layout }: Kind
   const more = await place.keep(one.template, config, apply('more'));
   const moved = await place.keep(one.template, config, apply('moved'));
   const both = await place.keep(one.template, config, apply('both'));
+  const off = await place.keep(more.template, config, apply('off'));
   // A release that is taken back leaves the endpoints that came with it.
   const kept = await place.keep(one.template, failing, apply('both'), undefined, '4');
-  const texts = { none, one: one.seen, more: more.seen, moved: moved.seen, both: both.seen, kept: kept.seen };
+  const texts = {
+    none,
+    one: one.seen,
+    more: more.seen,
+    moved: moved.seen,
+    both: both.seen,
+    kept: kept.seen,
+    off: off.seen,
+  };
   const seen = new Map(Object.entries(texts));
   const between = (...names: readonly string[]): Pick<Scenario, 'settled' | 'ends'> => ({
     settled: new Map([...seen].filter(([name]) => names.includes(name))),
@@ -71,6 +81,24 @@ export async function makeScenarios(place: FaultPlace, { backend, layout }: Kind
       name: 'apply-and-update',
       args: apply('both'),
       ...between('one', 'kept', 'both'),
+      whole: layout === 'tree' ? 'family' : 'table',
+    },
+    {
+      ...change,
+      name: 'last-endpoint',
+      from: more.template,
+      before: more.seen,
+      args: apply('off'),
+      ...between('more', 'off'),
+      whole: layout === 'tree' ? 'family' : 'table',
+    },
+    {
+      ...change,
+      name: 'first-endpoint',
+      from: off.template,
+      before: off.seen,
+      args: apply('more'),
+      ...between('more', 'off'),
       whole: layout === 'tree' ? 'family' : 'table',
     },
     { ...change, name: 'trial-fails', config: failing, args: apply('more'), ends: ['one'] },
