@@ -1,5 +1,6 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nodesOf, resolveNode, type ResolvedNode } from './node.ts';
+import { nodesOf, resolveNode, type ResolvedNode, resolveSections } from './node.ts';
 import { ResolveCache, ruleFiles } from './resolve-cache.ts';
 
 const profile = (name: string, extra = ''): [string, string] => [
@@ -116,6 +117,42 @@ test('a cache gives every node its own rules, and follows a change', () => {
   expect(resolved('node-a', changed, cache)).toEqual(resolved('node-a', changed));
   const other = new Map(files).set(...profile('default', '  bridgeInterface: br0\n'));
   expect(resolved('node-a', other, cache)).toEqual(resolved('node-a', other));
+});
+
+/** What may happen to a bundle from one version to the next. */
+const edits = fc.oneof(
+  fc
+    .record({ name: fc.constantFrom('web', 'web-2', 'cart', 'a'), address: fc.integer({ min: 1, max: 4 }) })
+    .map(({ name, address }) => service(name, `-A KUBE-SERVICES -d 10.96.1.${address} -j RETURN`)),
+  fc.constantFrom('web', 'web-2', 'cart').map((name): [string, undefined] => [service(name)[0], undefined]),
+  fc.constant(service('web', 'no rule at all')),
+  fc.constantFrom('a', 'b').map((zone) => node('node-a', zone, '192.0.2.11')),
+  fc.constantFrom('', '  bridgeInterface: br0\n').map((extra) => profile('default', extra)),
+  fc.constant<[string, string]>(['profiles/default/services/shop/web.ipset', 'create X hash:net\n']),
+);
+
+test('after any history a cache says of a bundle what nobody remembers says, and in the same objects where nothing changed', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(edits, fc.constantFrom('node-a', 'node-a', 'node-b')), { maxLength: 14 }),
+      (steps) => {
+        const cache = new ResolveCache();
+        let now = new Map(files);
+        for (const [[path, text], name] of steps) {
+          now = new Map(now);
+          if (text === undefined) now.delete(path);
+          else now.set(path, text);
+          const found = resolveSections(now, name, cache);
+          expect(found).toEqual(resolveSections(now, name));
+          const again = resolveSections(new Map(now), name, cache);
+          if (!('version' in found) || !('version' in again)) continue;
+          for (const [family, sections] of found.sections)
+            expect(sections.every((one, at) => one === again.sections.get(family)?.[at])).toBe(true);
+        }
+      },
+    ),
+    { seed: 20_261_123, numRuns: 60, endOnFailure: true },
+  );
 });
 
 test('the nodes are listed by name', () => {
