@@ -111,7 +111,8 @@ const inbox = new Inbox(bundle, nodeName, Date.now);
 /** Milliseconds until the rules are in the kernel, and until they are verified and confirmed on disk. */
 async function put(): Promise<{ inKernel: number; confirmed: number }> {
   const started = performance.now();
-  const arrival = await inbox.look();
+  // As the daemon looks after an event; the first time that is a look at everything.
+  const arrival = await inbox.look('changed');
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
   const outcome = await session.keeper.put(arrival.tree.files, false);
   if (outcome.kind !== 'confirmed') throw new Error(JSON.stringify(outcome));
