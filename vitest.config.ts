@@ -31,6 +31,8 @@ export default defineConfig({
           name: 'unit',
           isolate: false,
           ...order(0),
+          // For what hangs; a machine that is busy is no fault.
+          testTimeout: 30_000,
           include: [
             'packages/*/src/**/*.test.ts',
             'test/*.test.ts',
