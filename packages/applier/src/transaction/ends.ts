@@ -3,6 +3,7 @@ import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { addressOf, approvedBy } from './approved.ts';
 import { isTagged } from './entries.ts';
 import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
+import { changedEndpoints, comparedEndpoints } from './strays.ts';
 
 /** Ways into Services, such as `ipv4 tcp 10.96.0.10 80`, that change between being served and being rejected. */
 export interface Ends {
@@ -72,6 +73,7 @@ function natChange(
   const changed = changedChains(from, goal);
   const after = new Map(changed.come.filter(isService).map((name) => [withoutTag(name), name] as const));
   const met = new Set<string>();
+  const compared = new Set<string>();
   for (const before of changed.gone.filter(isService)) {
     const fresh = after.get(withoutTag(before));
     const own = readService(before, from);
@@ -79,9 +81,12 @@ function natChange(
       if (own.endpoints.size > 1) return undefined;
       continue;
     }
-    if (!onlyEndpointsDiffer(own, readService(fresh, goal), isApproved)) return undefined;
+    const other = readService(fresh, goal);
+    if (!onlyEndpointsDiffer(own, other, isApproved)) return undefined;
     met.add(before).add(fresh);
+    for (const name of comparedEndpoints(own, other)) compared.add(name);
   }
+  if (changedEndpoints(from, goal).some((name) => !compared.has(name))) return undefined;
   for (const fresh of changed.come.filter((name) => isService(name) && !met.has(name)))
     if (![...readService(fresh, goal).endpoints].every((one) => isApproved(addressOf(one)))) return undefined;
   const rest = leftOver(from, goal, met);

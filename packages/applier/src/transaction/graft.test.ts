@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
+import type { FamilyProgram } from '@sluice/bundle';
 import { admit, AdmitMemory, isRefusal } from '../rollout/admit.ts';
 import type { Layout } from '../rollout/linking.ts';
 import type { NodeFacts } from '../rollout/ports.ts';
 import { familyNames, type NodeState } from '../rollout/state.ts';
-import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
+import { hash16, sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { graft } from './graft.ts';
-import { laneOf } from './lane.ts';
+import { kindOf, laneOf } from './lane.ts';
 
 const facts: NodeFacts = {
   tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
@@ -79,6 +80,49 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
     expect(graft(standing, bundle.state)).toBe(standing);
     expect(laneOf(standing, bundle.state)).toBe('release');
+  });
+});
+
+describe('layout flat: a chain of an endpoint that keeps its name and gets other rules', () => {
+  const cart = `KUBE-SEP-${hash16('shop/cart9')}`;
+  const web = `KUBE-SVC-${hash16('shop/web')}`;
+  /** These Services with cart's endpoint elsewhere. @param isShared web has it, too, in the place of its last one */
+  const tampered = (services: Services, isShared = false): NodeState => {
+    const state = linked('flat', services);
+    const nat = (program: FamilyProgram): FamilyProgram['nat'] => {
+      const chains = new Map(program.nat.chains);
+      const elsewhere = (rule: string): string =>
+        rule.replace(/--to-destination .*/, '--to-destination 203.0.113.9:8080');
+      chains.set(cart, (chains.get(cart) ?? []).map(elsewhere));
+      const choices = chains.get(web) ?? [];
+      if (isShared) chains.set(web, [...choices.slice(0, -1), `-A ${web} -j ${cart}`]);
+      return { ...program.nat, chains };
+    };
+    const families = Object.entries(state.families).map(([name, own]) => [name, { ...own, nat: nat(own) }] as const);
+    return { ...state, families: Object.fromEntries(families) };
+  };
+  const more = { ...base, 'shop/web': [1, 2, 3, 4, 5] };
+
+  test('stays, beside an update of another Service, and the whole is a release', () => {
+    const standing = linked('flat', base);
+    expect(spell(graft(standing, tampered(more)))).toEqual(spell(linked('flat', more)));
+    expect(kindOf(standing, tampered(more)).lane).toBe('release');
+  });
+
+  test.each<[string, Services]>([
+    ['a first endpoint', { ...more, 'shop/off': [3] }],
+    ['a last endpoint', { ...base, 'shop/one': [] }],
+  ])('is a release beside %s', (_title, services) => {
+    const standing = linked('flat', { ...base, 'shop/one': [6] });
+    const goal = { ...base, 'shop/one': [6], ...services };
+    expect(kindOf(standing, linked('flat', goal)).lane).toBe('endpoints');
+    expect(kindOf(standing, tampered(goal)).lane).toBe('release');
+  });
+
+  test('does not come in through a Service that leads to it from now on', () => {
+    const standing = linked('flat', base);
+    expect(graft(standing, tampered(base, true))).toBe(standing);
+    expect(kindOf(standing, tampered(base, true)).lane).toBe('release');
   });
 });
 

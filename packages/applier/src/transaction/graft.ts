@@ -11,6 +11,7 @@ import { approvedBy } from './approved.ts';
 import { isTagged, isTree } from './entries.ts';
 import { graftServers } from './graft-servers.ts';
 import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
+import { changedEndpoints, comparedEndpoints } from './strays.ts';
 
 /**
  * A state with the newest endpoints: for each Service that it has, those of another state, where that is an update of endpoints
@@ -39,15 +40,15 @@ export function graft(base: NodeState, offered: NodeState): NodeState {
 /** The same for the nat table of one family. */
 function graftTable(base: TableProgram, offered: TableProgram, isApproved: (address: string) => boolean): TableProgram {
   const { services, others } = differences(base, offered);
-  const taken = services.filter(({ before, after }) =>
-    onlyEndpointsDiffer(readService(before, base), readService(after, offered), isApproved),
-  );
+  const changed = new Set(changedEndpoints(base, offered));
+  const taken = services.filter((one) => takesService(one, base, offered, { isApproved, changed }));
   if (taken.length === 0) return base;
-  if (taken.length === services.length && sameOthers(base, offered, others)) return offered;
   const comes = new Map<string, readonly string[]>();
   for (const { after } of taken) {
     for (const name of [...readService(after, offered).chains, after]) comes.set(name, offered.chains.get(name) ?? []);
   }
+  const isWhole = taken.length === services.length && [...changed].every((name) => comes.has(name));
+  if (isWhole && sameOthers(base, offered, others)) return offered;
   const renamed = new Map(taken.map(({ before, after }) => [before, after] as const));
   if (taken.some(({ before }) => !isTagged(before))) return replaced(base, comes);
   const isTaken = (name: string, rules: readonly string[]): boolean => {
@@ -57,9 +58,28 @@ function graftTable(base: TableProgram, offered: TableProgram, isApproved: (addr
   return replaceChains(base, { renamed, chains: comes }, isTaken);
 }
 
+/** A Service that two tables have, by the names of its chain. */
+interface Pair {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** @param changed `changedEndpoints`: what another Service leads to is not this one's to change */
+function takesService(
+  { before, after }: Pair,
+  base: TableProgram,
+  offered: TableProgram,
+  { isApproved, changed }: { readonly isApproved: (address: string) => boolean; readonly changed: ReadonlySet<string> },
+): boolean {
+  const [had, has] = [readService(before, base), readService(after, offered)];
+  if (!onlyEndpointsDiffer(had, has, isApproved)) return false;
+  const compared = new Set(comparedEndpoints(had, has));
+  return has.chains.every((name) => !changed.has(name) || compared.has(name));
+}
+
 interface Differences {
   /** Services that both have, with different rules. */
-  readonly services: readonly { readonly before: string; readonly after: string }[];
+  readonly services: readonly Pair[];
   /** The chains that only one of the two has or that differ, but for endpoints and for those Services. */
   readonly others: { readonly gone: readonly string[]; readonly come: readonly string[] };
 }
