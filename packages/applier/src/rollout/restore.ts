@@ -1,9 +1,9 @@
 import { carryOut } from './carry-out.ts';
 import { adaptGoal, ownState } from './own.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
-import type { Journal, Ports } from './ports.ts';
+import type { Ports } from './ports.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
-import { lookVirtual, setsTimeouts, withTimeouts } from './virtual.ts';
+import { lookVirtual } from './virtual.ts';
 
 /**
  * Makes the kernel hold `goal`, from whatever it holds, and makes sure that it does.
@@ -37,15 +37,10 @@ export async function restore(
   throw new Error(`the kernel still differs: ${second.change.steps.map(describeStep).join('; ')}`);
 }
 
-/** The state with the old values of sysctls, and of the time-outs of IPVS, that the state before it set and it does not. */
-export function withDropped(
-  state: NodeState,
-  before: NodeState,
-  { originals, originalTimeouts }: Pick<Journal, 'originals' | 'originalTimeouts'>,
-): NodeState {
+/** The state with the old values of sysctls that the state before it set and it does not. */
+export function withDropped(state: NodeState, before: NodeState, originals: NodeState['sysctls']): NodeState {
   const dropped = [...originals].filter(([key]) => before.sysctls.has(key) && !state.sysctls.has(key));
-  const whole = setsTimeouts(before) ? withTimeouts(state, originalTimeouts) : state;
-  return dropped.length === 0 ? whole : { ...whole, sysctls: new Map([...dropped, ...state.sysctls]) };
+  return dropped.length === 0 ? state : { ...state, sysctls: new Map([...dropped, ...state.sysctls]) };
 }
 
 /** The state with the values that the kernel has now for every sysctl of `goal`, and the hash size. */

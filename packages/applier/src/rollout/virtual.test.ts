@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { KernelError } from './ports.ts';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
@@ -97,30 +97,50 @@ const timed = (line: string): Map<string, string> =>
   new Map([...bundle(), ['profiles/default/base/first.ipvs', line === '' ? '' : `${line}\n`]]);
 const timeouts = async (): Promise<unknown> => Object.values((await self.kernel.ipvs.observe()).timeouts ?? {});
 
-test('time-outs that nobody asks for any more are what they were before Sluice, over restarts, and after a cleanup', async () => {
-  self = scene();
-  await (await self.start()).keeper.put(timed('--set 60 0 0'), false);
-  expect(await timeouts()).toEqual([60, 120, 300]);
-  await (await self.start()).keeper.put(timed('--set 0 0 30'), false);
-  expect(await timeouts()).toEqual([900, 120, 30]);
-  await (await self.start()).keeper.put(sampleBundle({ families: ['ipv4'] }), false);
-  expect(await timeouts()).toEqual([900, 120, 300]);
-  const last = await self.start();
-  await last.keeper.put(timed('--set 60 0 0'), false);
-  await last.keeper.cleanup();
-  expect(await timeouts()).toEqual([900, 120, 300]);
-  expect(last.journal.originalTimeouts).toBeUndefined();
-});
+describe.each(['flat', 'tree'] as const)('time-outs, in layout %s', (layout) => {
+  beforeEach(() => {
+    self = scene();
+    self.layout = layout;
+  });
+  const confirmed = { kind: 'confirmed' };
 
-test.each(['', '--set 0 0 30'])('a release that is taken back leaves time-outs as they were: %j', async (line) => {
-  self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(timed(line), false);
-  const before = await timeouts();
-  let asked = 0;
-  self.health = () => asked++ === 0;
-  expect((await keeper.put(timed('--set 60 60 60'), false)).kind).toBe('rolled-back');
-  expect(await timeouts()).toEqual(before);
+  test('that nobody asks for any more are what they were before Sluice, over restarts, and after a cleanup', async () => {
+    expect(await (await self.start()).keeper.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
+    expect(await timeouts()).toEqual([60, 120, 300]);
+    expect(await (await self.start()).keeper.put(timed('--set 0 0 30'), false)).toMatchObject(confirmed);
+    expect(await timeouts()).toEqual([900, 120, 30]);
+    const plain = sampleBundle({ families: ['ipv4'] });
+    expect(await (await self.start()).keeper.put(plain, false)).toMatchObject(confirmed);
+    expect(await timeouts()).toEqual([900, 120, 300]);
+    const last = await self.start();
+    expect(await last.keeper.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
+    await last.keeper.cleanup();
+    expect(await timeouts()).toEqual([900, 120, 300]);
+    expect(last.journal.originalTimeouts).toBeUndefined();
+  });
+
+  test.each(['', '--set 0 0 30'])('are as they were when a release is taken back: %j', async (line) => {
+    const { keeper } = await self.start();
+    await keeper.put(timed(line), false);
+    const before = await timeouts();
+    let asked = 0;
+    self.health = () => asked++ === 0;
+    expect((await keeper.put(timed('--set 60 60 60'), false)).kind).toBe('rolled-back');
+    expect(await timeouts()).toEqual(before);
+  });
+
+  test("are nobody's affair on a node that has left mode ipvs, whoever sets them", async () => {
+    const { keeper } = await self.start();
+    await keeper.put(timed('--set 60 0 0'), false);
+    await keeper.put(sampleBundle({ families: ['ipv4'] }), false);
+    await self.kernel.ipvs.apply({ kind: 'ipvsadm', text: '--set 7 7 7\n', because: 'keepalived' });
+    let asked = 0;
+    self.health = () => asked++ === 0;
+    const other = sampleBundle({ services: { 'shop/new': [1] }, families: ['ipv4'] });
+    expect((await keeper.put(other, false)).kind).toBe('rolled-back');
+    await keeper.cleanup();
+    expect(await timeouts()).toEqual([7, 7, 7]);
+  });
 });
 
 test('putting the same bundle again, and settling, does nothing', async () => {

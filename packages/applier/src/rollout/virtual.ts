@@ -1,4 +1,4 @@
-import type { IpvsTimeouts } from '@sluice/bundle';
+import type { IpvsState, IpvsTimeouts } from '@sluice/bundle';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { continueDrains } from '../ipvs/drain.ts';
 import {
@@ -38,30 +38,33 @@ export async function lookVirtual(
 ): Promise<Virtual | undefined> {
   if (!goal.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
-  const seen = await kernel.ipvs.observe({ ...(setsTimeouts(goal) ? {} : noTimeouts), ...known });
+  const wanted = withOriginals(goal.ipvs ?? nothing, journal.originalTimeouts);
+  const seen = await kernel.ipvs.observe({ ...(setsTimeouts(wanted) ? {} : noTimeouts), ...known });
   const ours = ownedNames(joinIpvsNames(owned.ipvs, goal.ipvs && ipvsNames(goal.ipvs)));
   const options = { now: clock.now(), drainMs, excludeCIDRs: goal.ipvs?.excludeCIDRs ?? [] };
-  return { seen, plan: planIpvs(seen, goal.ipvs ?? nothing, ours, journal.draining, options) };
+  return { seen, plan: planIpvs(seen, wanted, ours, journal.draining, options) };
 }
 
 /** Time-outs count only where a goal sets them, or a kube-proxy may have. */
 export const noTimeouts: IpvsKnown = { timeouts: { timeouts: undefined } };
 
-/** The state, with the time-outs that IPVS had before Sluice where it asks for none of its own. */
-export function withTimeouts(state: NodeState, original: IpvsTimeouts | undefined): NodeState {
-  if (!original) return state;
-  const ipvs = state.ipvs ?? { ...nothing, excludeCIDRs: [] };
-  const { tcp, tcpFin, udp } = ipvs.timeouts ?? noneSet;
-  const timeouts = { tcp: tcp || original.tcp, tcpFin: tcpFin || original.tcpFin, udp: udp || original.udp };
-  return { ...state, ipvs: { ...ipvs, timeouts } };
-}
-
 const noneSet: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
 
-/** Whether a goal asks for time-outs of its own: 0 keeps what the kernel has. */
-export function setsTimeouts({ ipvs }: NodeState): boolean {
-  const { tcp, tcpFin, udp } = ipvs?.timeouts ?? noneSet;
+/** Whether a state asks for time-outs of its own: 0 keeps what the kernel has. */
+export function setsTimeouts({ timeouts }: Pick<IpvsState, 'timeouts'>): boolean {
+  const { tcp, tcpFin, udp } = timeouts ?? noneSet;
   return tcp + tcpFin + udp > 0;
+}
+
+/**
+ * Time-outs that a state does not ask for are what they were before Sluice first set them: on the way to the next release, on every way
+ * back, and when mode ipvs or Sluice itself goes.
+ */
+function withOriginals(state: IpvsState, original: IpvsTimeouts | undefined): IpvsState {
+  if (!original) return state;
+  const { tcp, tcpFin, udp } = state.timeouts ?? noneSet;
+  const timeouts = { tcp: tcp || original.tcp, tcpFin: tcpFin || original.tcpFin, udp: udp || original.udp };
+  return { ...state, timeouts };
 }
 
 /**

@@ -4,7 +4,6 @@ import { messageOf } from '../rollout/message.ts';
 import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, joinNames, type NodeState } from '../rollout/state.ts';
-import { withTimeouts } from '../rollout/virtual.ts';
 import { fixtureParts } from './beside.ts';
 import type { Ending } from './transaction.ts';
 
@@ -88,9 +87,7 @@ export async function ownedNames(from: Generation, { journal }: Pick<Ports, 'jou
   return own;
 }
 
-/** The state to go back to: the generation, and sysctls and time-outs of IPVS that it does not set as they were. */
+/** The state to go back to: the generation, and sysctls that it does not set as they were. */
 export function wayBack(state: NodeState, { journal }: Pick<Ports, 'journal'>): NodeState {
-  const { open, originalTimeouts } = journal;
-  if (!open) return state;
-  return { ...withTimeouts(state, originalTimeouts), sysctls: new Map([...open.sysctls, ...state.sysctls]) };
+  return { ...state, sysctls: new Map([...(journal.open?.sysctls ?? []), ...state.sysctls]) };
 }

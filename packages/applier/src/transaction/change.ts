@@ -16,7 +16,7 @@ import { wayTo } from './way.ts';
 export async function decideChange(bundle: Target, ground: Ground, ports: Ports): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = ground;
-  const wanted = withDropped(bundle.state, from.state, journal);
+  const wanted = withDropped(bundle.state, from.state, journal.originals);
   const owned = chainNames(from.state);
   const goal = adaptGoal(wanted, observed ?? {}, owned);
   // First: the look loads the module of mode ipvs, and with it come its sysctls.
@@ -37,7 +37,7 @@ export async function decideChange(bundle: Target, ground: Ground, ports: Ports)
     way: wayTo(now, goal, { lane, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
     sysctls: foreignSysctls(from.state, goal, now),
-    ...(virtual?.seen.timeouts && setsTimeouts(goal) ? { timeouts: virtual.seen.timeouts } : {}),
+    ...(virtual?.seen.timeouts && setsTimeouts(goal.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),
     ...(observed ? { observed } : {}),
     ...(virtual ? { virtual } : {}),
   };
