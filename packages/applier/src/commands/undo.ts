@@ -21,6 +21,7 @@ export async function rollback(
   const session = await openSession(config, 'change', silent);
   const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
   try {
+    await found(session);
     const target = await findTarget(session, wanted);
     const outcome = await session.keeper.backTo(target);
     await witness.tell(outcome.kind === 'held' ? accountOf(outcome) : byHand, undefined);
@@ -30,6 +31,18 @@ export async function rollback(
   } finally {
     session.close();
   }
+}
+
+/**
+ * Of a journal that is lost, finds out what stands, as the daemon does.
+ * @throws CommandError when nobody can tell: then nobody can take it away either
+ */
+async function found({ keeper, journal }: Session): Promise<void> {
+  if (journal.lost !== undefined) await keeper.recover();
+  const { lost } = journal;
+  if (lost === undefined) return;
+  const hint = 'docs/runbooks/held.md says how to find out by hand which rules are whose';
+  throw new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message: `Cannot go on: ${lost}`, hint }]);
 }
 
 async function findTarget({ journal }: Session, wanted: string | undefined): Promise<Generation> {
@@ -60,6 +73,7 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
   const config = loadConfig(options);
   const session = await openSession(config, 'change', silent);
   try {
+    await found(session);
     const steps = await session.keeper.cleanup();
     const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
     await witness.tell({ outcome: 'removed', because: 'a person cleaned up' }, undefined);

@@ -94,10 +94,8 @@ export class DiskJournal implements Journal {
   get #damaged(): Journal['damaged'] {
     const { current } = this.#record;
     if (!current || this.#standing) return undefined;
-    return {
-      number: current.number,
-      because: `the store does not hold what was written for generation ${current.number}`,
-    };
+    const because = `the store does not hold what was written for generation ${current.number}`;
+    return { number: current.number, because };
   }
 
   get open(): OpenTransaction | undefined {
@@ -120,9 +118,15 @@ export class DiskJournal implements Journal {
     const current = this.#stored(target);
     const { number, version } = target;
     keepDamaged(this.#path);
-    this.#lost = undefined;
-    this.#record = recordFrom(this.#record.node, current);
-    this.#stands(target, { history: this.#and({ what: 'fell-back', generation: number, version, because }) });
+    const [lost, record] = [this.#lost, this.#record];
+    [this.#lost, this.#record] = [undefined, recordFrom(record.node, current)];
+    try {
+      this.#stands(target, { history: this.#and({ what: 'fell-back', generation: number, version, because }) });
+    } catch (error) {
+      // The disk took no write: a later look tries again.
+      [this.#lost, this.#record] = [lost, record];
+      throw error;
+    }
   }
 
   get failures(): number {

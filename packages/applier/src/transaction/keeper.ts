@@ -11,7 +11,7 @@ import { type Plan, plan } from '../rollout/plan.ts';
 import type { FlowChange, Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, familyNames, joinNames, type NodeState } from '../rollout/state.ts';
-import { drainVirtual, lookVirtual, noTimeouts, type Virtual, withTimeouts } from '../rollout/virtual.ts';
+import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { ownedNames, switchOff, wayBack } from './back.ts';
 import { decideChange } from './change.ts';
 import { isTree } from './entries.ts';
@@ -106,7 +106,7 @@ export class Keeper {
    */
   async settle(tables = true): Promise<number> {
     const { journal, report } = this.#ports;
-    if (journal.open) await this.recover();
+    if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
     const standing = journal.standing;
     if (!standing || journal.held !== undefined || journal.open) return 0;
     const change = await this.#difference(standing.state, tables ? undefined : this.#settled);
@@ -328,11 +328,7 @@ export class Keeper {
     await switchOff(this.#ports);
     const owned = await this.#owned();
     const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
-    const goal = adaptGoal(
-      withTimeouts({ families: {}, sysctls: journal.originals }, journal.originalTimeouts),
-      observed,
-      owned,
-    );
+    const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned);
     const virtual = await lookVirtual(goal, owned, this.#ports);
     const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
     const change = plan(now, goal, kernel, virtual?.plan);
@@ -360,7 +356,7 @@ export class Keeper {
   async backTo(target: Generation, isLastResort = false): Promise<Outcome> {
     const { journal } = this.#ports;
     const standing = journal.standing;
-    const before = standing ? withDropped(target.state, standing.state, journal) : target.state;
+    const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
     const old = wayBack(before, this.#ports);
     if (standing && !isLastResort) await this.#announce(target, flowChange(standing.state, old));
     try {

@@ -45,6 +45,25 @@ describe.each(['flat', 'tree'] as const)('both slots of the journal are damaged,
     expect((await node.start()).journal.standing?.number, 'the next process reads it').toBe(2);
   });
 
+  test('what failed for the moment is tried again with the next look', async () => {
+    await (await node.start()).keeper.put(one, false);
+    damage();
+    let asked = 0;
+    const kernel = new Proxy(node.kernel, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key, target);
+        if (typeof value !== 'function') return value;
+        if (key === 'observe' && asked++ === 0) return () => Promise.reject(new Error('the lock is held'));
+        return value.bind(target) as unknown;
+      },
+    });
+    const next = await node.start({}, { kernel });
+    await expect(next.keeper.recover()).rejects.toThrow('the lock is held');
+    expect(next.journal.held).toBeDefined();
+    expect(await next.keeper.settle()).toBe(0);
+    expect([next.journal.held, next.journal.standing?.number]).toEqual([undefined, 1]);
+  });
+
   test('after a boot, what the node wrote down as confirmed is put in, not what was on trial', async () => {
     const { keeper } = await node.start();
     await keeper.put(one, false);
