@@ -119,6 +119,16 @@ test('a cache gives every node its own rules, and follows a change', () => {
   expect(resolved('node-a', other, cache)).toEqual(resolved('node-a', other));
 });
 
+test('a cache forgets what a bundle no longer has', () => {
+  const cache = new ResolveCache();
+  const sizes = [1, 2, 3, 4].map((n) => {
+    const later = new Map(files).set(...service(`preview-${n}`, '-A KUBE-SERVICES -d 10.96.0.9 -j RETURN'));
+    resolved('node-a', later, cache);
+    return cache.size;
+  });
+  expect(new Set(sizes).size).toBe(1);
+});
+
 /** What may happen to a bundle from one version to the next. */
 const edits = fc.oneof(
   fc

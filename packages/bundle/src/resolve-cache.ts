@@ -101,8 +101,20 @@ export class ResolveCache {
       isRuleFile(path, profile, tool) && last?.files.has(path) !== files.has(path);
     const isSame = last?.profile === profile && !changedFiles(last.files, files).some(isMoved);
     const paths = isSame ? last.paths : ruleFiles(files, profile, tool);
+    if (last && !isSame && last.files !== files) this.#keep(files);
     this.#orders.set(tool, { files, profile, paths });
     return paths;
+  }
+
+  /** What a bundle no longer has is let go: over months a daemon sees Services of ever new names. */
+  #keep(files: BundleFiles): void {
+    for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
+    this.virtual.keep(files);
+  }
+
+  /** How many files are remembered. */
+  get size(): number {
+    return this.#files.size + this.virtual.size;
   }
 
   /** The rule files of one tool. */

@@ -2,7 +2,7 @@ import type { Problem } from '../problem.ts';
 import { releaseLimits } from './names.ts';
 import type { Release } from './release.ts';
 
-/** The newest release that a node has accepted. It only ever goes up. */
+/** A release that a node has accepted. */
 export interface Accepted {
   readonly cluster: string;
   readonly serial: number;
@@ -17,6 +17,17 @@ export interface Accepted {
   readonly expires?: string;
 }
 
+/**
+ * How far a node has come. Both only ever go up, and apart from each other: what keys for endpoints sign must not keep out what
+ * signers of releases sign.
+ */
+export interface Floor {
+  /** The newest release that enough of them have signed. */
+  readonly release: Accepted;
+  /** The newest update of it that keys for endpoints alone have signed, where that is newer. */
+  readonly update?: Accepted;
+}
+
 /** What a node knows before it looks at a release. */
 export interface Standpoint {
   readonly node: string;
@@ -24,7 +35,7 @@ export interface Standpoint {
   readonly cluster?: string | undefined;
   /** The lowest serial that its config allows. */
   readonly floor: number;
-  readonly accepted?: Accepted | undefined;
+  readonly accepted?: Floor | undefined;
   /** Whether its signatures are good for endpoints alone. */
   readonly onlyEndpoints?: boolean;
 }
@@ -35,14 +46,19 @@ export interface Standpoint {
  * @returns why not, or nothing
  */
 export function refusedRelease(release: Release, digest: string, standpoint: Standpoint): Problem | undefined {
-  const { node, accepted } = standpoint;
-  const cluster = standpoint.cluster ?? accepted?.cluster;
+  const { node, accepted, onlyEndpoints: isOnlyEndpoints } = standpoint;
+  const cluster = standpoint.cluster ?? accepted?.release.cluster;
   if (cluster !== undefined && release.cluster !== cluster)
     return elsewhere(`it is for cluster ${release.cluster}, this node belongs to ${cluster}`);
   if (!Object.hasOwn(release.nodes, node)) return elsewhere(`it has no node ${node}`);
   return (
-    (standpoint.onlyEndpoints ? beyondEndpoints(release, accepted) : undefined) ??
-    wrongSerial(release, digest, standpoint)
+    (isOnlyEndpoints ? beyondEndpoints(release, accepted?.release) : undefined) ??
+    wrongSerial(
+      release,
+      digest,
+      standpoint.floor,
+      (isOnlyEndpoints ? accepted?.update : undefined) ?? accepted?.release,
+    )
   );
 }
 
@@ -59,11 +75,17 @@ export function onlyEndpoints(why: string): Problem {
     code: 'RELEASE_ENDPOINTS_ONLY',
     level: 'error',
     message: `Cannot take it by the signatures of keys for endpoints alone: ${why}`,
-    hint: 'Let signers of releases sign it, too (`sluice sign DIR --key FILE --as NAME`), or ship the release first and its update later',
+    hint: 'A node that does not run the release yet, such as a new one, takes nothing of its updates: let signers of releases sign it, too (`sluice sign DIR --key FILE --as NAME`), or ship the release first and its update later',
   };
 }
 
-function wrongSerial(release: Release, digest: string, { accepted, floor }: Standpoint): Problem | undefined {
+/** @param accepted what it must be newer than */
+function wrongSerial(
+  release: Release,
+  digest: string,
+  floor: number,
+  accepted: Accepted | undefined,
+): Problem | undefined {
   const { serial, revision = 0 } = release;
   if (serial < floor) return refusedSerial(`serial ${serial} is below the floor ${floor} of sluiced.yaml`);
   if (accepted === undefined) return undefined;

@@ -38,6 +38,16 @@ export function virtualScope(scope: Omit<Scope, 'family'>, profile: ProfileFile)
 export class VirtualCache {
   readonly #files = new Map<string, Cached>();
 
+  /** How many files are remembered. */
+  get size(): number {
+    return this.#files.size;
+  }
+
+  /** Lets go of what a bundle no longer has. */
+  keep(files: ReadonlyMap<string, string>): void {
+    for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
+  }
+
   /**
    * @param path of an `.ipset` or `.ipvs` file
    * @param of whose profile is in mode ipvs; in mode iptables such a file is a problem

@@ -65,9 +65,17 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
   }
   const nat = relinkTable('nat', last, replaced, shelves.nat);
   const filter = nat && relinkTable('filter', last, replaced, shelves.filter);
-  if (!nat || !filter) return undefined;
+  if (!nat || !filter || !isApart(replaced)) return undefined;
   const program = { filter: filter.program, nat: nat.program };
   return { files, options, units, program, tables: { filter: filter.table, nat: nat.table } };
+}
+
+/** Whether no two of the files have a chain in common: one that changes later would take it from the other. */
+function isApart(replaced: readonly Replaced[]): boolean {
+  return tableNames.every((table) => {
+    const names = replaced.flatMap(({ fresh }) => fresh[table].chains.map(({ name }) => name));
+    return new Set(names).size === names.length;
+  });
 }
 
 function otherPlaces(files: Link['files'], before: Link['files']): readonly number[] {
