@@ -66,7 +66,7 @@ function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted)
 function acceptedOf(state: string): Accepted | null {
   const accepted = new ReleaseFloor(state).read();
   if (accepted && 'problem' in accepted) throw new CommandError([accepted.problem]);
-  return accepted ?? null;
+  return accepted?.update ?? accepted?.release ?? null;
 }
 
 function printStatus(summary: Summary): string {

@@ -1,30 +1,40 @@
 import { mkdirSync } from 'node:fs';
-import { type Accepted, isSerial, type Problem } from '@sluice/bundle';
+import { type Accepted, type Floor, isSerial, type Problem } from '@sluice/bundle';
 import * as v from 'valibot';
 import { readIfThere, writeDurably, writing } from '../store/files.ts';
 
 const digestForm = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
+const serialForm = v.pipe(
+  v.number(),
+  v.check((value) => isSerial(value)),
+);
 const schema = v.strictObject({
   schema: v.literal(1),
   cluster: v.string(),
-  serial: v.pipe(
-    v.number(),
-    v.check((value) => isSerial(value)),
-  ),
+  serial: serialForm,
   digest: digestForm,
-  revision: v.optional(
-    v.pipe(
-      v.number(),
-      v.check((value) => isSerial(value)),
-    ),
-  ),
+  revision: v.optional(serialForm),
   signers: v.array(v.string()),
+  /** In files from before `update`: then no older release of this serial may come, whoever signed it. */
   onlyEndpoints: v.optional(v.literal(true)),
   expires: v.optional(v.string()),
   opened: v.optional(v.literal(true)),
+  /** What keys for endpoints alone have signed; its serial and cluster are those above. */
+  update: v.optional(
+    v.strictObject({
+      revision: serialForm,
+      digest: digestForm,
+      signers: v.array(v.string()),
+      expires: v.optional(v.string()),
+    }),
+  ),
 });
+type Stored = v.InferOutput<typeof schema>;
 
-/** Which release this node has accepted last; a file in the state directory, beside the journal. Its serial never goes down. */
+/**
+ * Which release this node has accepted last, and which update of its endpoints; a file in the state directory, beside the journal.
+ * Neither ever goes down.
+ */
 export class ReleaseFloor {
   readonly #directory: string;
 
@@ -37,19 +47,12 @@ export class ReleaseFloor {
   }
 
   /** @returns undefined before the first release, or `NODE_STATE_INVALID`: who guesses here takes an old release for a new one */
-  read(): Accepted | undefined | { readonly problem: Problem } {
+  read(): Floor | undefined | { readonly problem: Problem } {
     const record = this.#record();
-    if (record === undefined || 'problem' in record) return record;
-    const { schema: _schema, opened: _opened, expires, revision, onlyEndpoints, ...rest } = record;
-    return {
-      ...rest,
-      ...(revision === undefined ? {} : { revision }),
-      ...(onlyEndpoints ? { onlyEndpoints } : {}),
-      ...(expires === undefined ? {} : { expires }),
-    };
+    return record === undefined || 'problem' in record ? record : floorOf(record);
   }
 
-  #record(): v.InferOutput<typeof schema> | undefined | { readonly problem: Problem } {
+  #record(): Stored | undefined | { readonly problem: Problem } {
     try {
       const text = readIfThere(this.#path);
       return text === undefined ? undefined : v.parse(schema, JSON.parse(text));
@@ -71,17 +74,53 @@ export class ReleaseFloor {
    * @throws StateError when the disk does not take it
    */
   open(digest: string): void {
-    const accepted = this.read();
-    if (accepted === undefined || 'problem' in accepted || accepted.digest !== digest) return;
-    writeDurably(this.#path, `${JSON.stringify({ schema: 1, ...accepted, opened: true })}\n`);
+    const record = this.#record();
+    if (record === undefined || 'problem' in record || record.digest !== digest) return;
+    writeDurably(this.#path, `${JSON.stringify({ ...record, opened: true })}\n`);
   }
 
   /**
-   * Remembers a release. When it returns, it is on the disk.
+   * Remembers a release, or an update of its endpoints. When it returns, it is on the disk.
    * @throws StateError when the disk does not take it: then the release is not accepted
    */
   write(accepted: Accepted): void {
     writing(this.#directory, () => mkdirSync(this.#directory, { recursive: true, mode: 0o700 }));
-    writeDurably(this.#path, `${JSON.stringify({ schema: 1, ...accepted })}\n`);
+    const record = this.#record();
+    const before = record === undefined || 'problem' in record ? undefined : record;
+    writeDurably(this.#path, `${JSON.stringify(raised(before, accepted))}\n`);
   }
+}
+
+function floorOf({
+  schema: _schema,
+  opened: _opened,
+  update,
+  revision,
+  onlyEndpoints,
+  expires,
+  ...rest
+}: Stored): Floor {
+  const release = {
+    ...rest,
+    ...(revision === undefined ? {} : { revision }),
+    ...(onlyEndpoints ? { onlyEndpoints } : {}),
+    ...(expires === undefined ? {} : { expires }),
+  };
+  if (update === undefined) return { release };
+  const { expires: until, ...more } = update;
+  const { cluster, serial } = rest;
+  return {
+    release,
+    update: { cluster, serial, ...more, onlyEndpoints: true, ...(until === undefined ? {} : { expires: until }) },
+  };
+}
+
+/** An update of endpoints leaves what is known of the release; a release leaves an update of it that is newer. */
+function raised(before: Stored | undefined, accepted: Accepted): Stored {
+  const { cluster: _cluster, serial, onlyEndpoints, revision, ...rest } = accepted;
+  if (before && onlyEndpoints && revision !== undefined)
+    return { ...before, update: { revision, ...rest, signers: [...rest.signers] } };
+  const update = before?.serial === serial ? before.update : undefined;
+  const isNewer = update !== undefined && update.revision > (revision ?? 0);
+  return { schema: 1, ...accepted, signers: [...accepted.signers], ...(isNewer ? { update } : {}) };
 }

@@ -14,7 +14,15 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type BundleFiles, makeRelease, printRelease, type Release, type ReleaseTerms, sumsOf } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  fileDigest,
+  makeRelease,
+  printRelease,
+  type Release,
+  type ReleaseTerms,
+  sumsOf,
+} from '@sluice/bundle';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { runChildren } from '../kernel/run.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
@@ -451,6 +459,73 @@ describe('an update of endpoints', () => {
     expect(await said()).toMatch(new RegExp(`^refused ${expected}`));
     update(4);
     expect(await said()).toBe('serial 5.4 by ends, endpoints only');
+  });
+
+  test('uses up no serial: the release that it updates is taken before it and behind it, until a newer one was', async () => {
+    update(1, { serial: 6 });
+    expect(await said()).toContain('RELEASE_ENDPOINTS_ONLY');
+    publish({ serial: 6 });
+    expect(await said()).toBe('serial 6 by alice');
+    update(1, { serial: 6 });
+    expect(await said()).toBe('serial 6.1 by ends, endpoints only');
+    publish({ serial: 6 });
+    expect(await said(), 'it waits here, and comes back').toBe('serial 6 by alice');
+    expect(await said({}, noon, false)).toBe('serial 6 by alice');
+    publish({ serial: 6, revision: 1 });
+    expect(await said(), 'with other content than the update that was signed for endpoints').toBe(
+      'serial 6.1 by alice',
+    );
+    publish({ serial: 6 });
+    expect(await said()).toMatch(/^refused RELEASE_SERIAL .*older than 6, revision 1/);
+    update(1, { serial: 6 });
+    expect(await said()).toMatch(/^refused RELEASE_EQUIVOCATION/);
+    publish({ serial: 5 });
+    expect(await said()).toMatch(/^refused RELEASE_SERIAL/);
+  });
+
+  test('is newer than every update before it, also when a release came in between', async () => {
+    update(7);
+    await look();
+    publish({ serial: 5, revision: 3 });
+    expect(await said()).toBe('serial 5.3 by alice');
+    for (const revision of [2, 3, 4, 6]) {
+      update(revision, { files: sampleBundle({ services: { 'shop/web': [8] } }) });
+      expect(await said()).toMatch(/^refused RELEASE_SERIAL .*older than 5, revision 7/);
+    }
+    update(7);
+    expect(await said()).toBe('serial 5.7 by ends, endpoints only');
+    publish({ serial: 5, revision: 2 });
+    expect(await said(), 'releases count by what signers of releases signed').toMatch(/older than 5, revision 3/);
+    publish({ serial: 5, revision: 9 });
+    expect(await said()).toBe('serial 5.9 by alice');
+    update(8);
+    expect(await said()).toMatch(/^refused RELEASE_SERIAL .*older than 5, revision 9/);
+    publish({ serial: 6 });
+    await look();
+    update(10);
+    expect(await said()).toMatch(/^refused RELEASE_SERIAL .*older than 6/);
+  });
+
+  test('that a record of before counts as the release keeps out what is older, whoever signed it', async () => {
+    update(2);
+    const digest = fileDigest(readFileSync(at('SHA256SUMS'), 'utf8'));
+    const record = {
+      schema: 1,
+      cluster: 'test',
+      serial: 5,
+      revision: 2,
+      digest,
+      signers: ['ends'],
+      onlyEndpoints: true,
+    };
+    writeFileSync(join(state, 'release.json'), JSON.stringify(record));
+    expect(await said()).toBe('serial 5.2 by ends, endpoints only');
+    update(3);
+    expect(await said()).toBe('serial 5.3 by ends, endpoints only');
+    publish({ serial: 5, revision: 1 });
+    expect(await said()).toMatch(/^refused RELEASE_SERIAL .*older than 5, revision 2/);
+    publish({ serial: 6 });
+    expect(await said()).toBe('serial 6 by alice');
   });
 
   test('on a node that has accepted nothing yet is refused', async () => {

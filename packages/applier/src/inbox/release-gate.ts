@@ -3,6 +3,7 @@ import {
   endpointsNamespace,
   expired,
   fileDigest,
+  type Floor,
   isProblem,
   type Problem,
   readRelease,
@@ -72,7 +73,8 @@ export class ReleaseGate {
     // Read after the wait, so that what another process accepted meanwhile counts.
     const accepted = this.#floor.read();
     if (accepted && 'problem' in accepted) return refused(accepted.problem);
-    if (accepted?.digest === digest) return this.#again(accepted, signers);
+    const known = [accepted?.release, accepted?.update].find((one) => one?.digest === digest);
+    if (known) return this.#again(known, signers);
     if ('problems' in signers) return { kind: 'refused', problems: signers.problems };
     return this.#fresh(seal, digest, accepted, signers);
   }
@@ -107,7 +109,7 @@ export class ReleaseGate {
     return { kind: 'accepted', release: accepted, alarms: [...this.#expired(accepted), ...changed] };
   }
 
-  #fresh(seal: Seal, digest: string, accepted: Accepted | undefined, signers: Signers): Verdict {
+  #fresh(seal: Seal, digest: string, accepted: Floor | undefined, signers: Signers): Verdict {
     const release = readRelease(seal.release ?? '');
     if (isProblem(release)) return refused(release);
     const { node, cluster, floor } = this.#rules;

@@ -98,6 +98,14 @@ describe('a wave', () => {
     expect(await said({})).toContain('waits');
   });
 
+  test('that was open stays open for this release when its endpoints are updated', async () => {
+    expect(await said(signed(opened(2)))).toBe('open');
+    const update = { revision: 1, digest: 'd'.repeat(64), signers: ['ends'], onlyEndpoints: true } as const;
+    new ReleaseFloor(state).write({ cluster: 'test', serial: 7, ...update });
+    expect(await said({})).toBe('open');
+    expect(new ReleaseFloor(state).isOpened(update.digest)).toBe(false);
+  });
+
   test('needs no signature where releases need none', async () => {
     expect(await said({ opening: opened(2) }, 'node-b', 'none')).toBe('open');
     expect(await said({ opening: opened(1) }, 'node-b', 'none')).toContain('waits');
