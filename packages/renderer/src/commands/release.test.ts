@@ -280,6 +280,13 @@ describe('sluice sign and verify', async () => {
 describe('an update of endpoints', () => {
   const update = () => sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
   const edit = (n: number) => appendFileSync(join(bundle, 'cluster.yaml'), `# ${n}\n`);
+  const node = (name: string): string => join(bundle, 'nodes', name);
+  const makeInWaves = async (): Promise<void> => {
+    const file = join(scratch, 'waves-of-update.yaml');
+    const waves = 'waves: [{name: canary, nodes: [node-1]}, {name: others, nodes: rest}]\n';
+    writeFileSync(file, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\n${waves}`);
+    expect(await make('--wave', file)).toMatchObject({ status: 0 });
+  };
 
   test('has the serial of the release that it updates and the next revision, and the same again when nothing differs', async () => {
     expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('holds no release') });
@@ -318,6 +325,37 @@ describe('an update of endpoints', () => {
     await make();
     writeFileSync(join(release, 'SHA256SUMS.sig'), sums);
     expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
+  });
+
+  test('has the waves of the release that it updates, all shut again', async () => {
+    await makeInWaves();
+    await sluice('promote', release);
+    const waves = readFileSync(join(release, 'waves.yaml'), 'utf8');
+    for (const revision of [1, 2]) {
+      edit(revision);
+      expect((await update()).stderr).toContain(`update ${revision} of release 1`);
+      expect(readFileSync(join(release, 'waves.yaml'), 'utf8')).toBe(waves);
+      expect(readFileSync(join(release, 'release.yaml'), 'utf8')).toMatch(/requires: \[.*waves\]/);
+      expect(readdirSync(release)).not.toContain('waves-open.yaml');
+    }
+    expect((await update()).stderr).toContain('as it was');
+    await sign('alice');
+    expect(await verify()).toMatchObject({ status: 0, stdout: expect.stringContaining('waves     0 of 2 open\n') });
+  });
+
+  test.each([
+    ['a node that is in no wave', () => cpSync(node('node-1'), node('node-3'), { recursive: true }), 'node node-3'],
+    ['a wave with a node that is gone', () => rmSync(node('node-2'), { recursive: true }), 'no node node-2'],
+    ['waves that are gone', () => rmSync(join(release, 'waves.yaml')), 'waves.yaml is not there'],
+    ['waves that cannot be read', () => writeFileSync(join(release, 'waves.yaml'), 'waves: 7\n'), 'Cannot read'],
+  ])('is not made with %s, and what is there stays', async (_title, change, expected) => {
+    await makeInWaves();
+    change();
+    const before = filesOf(release);
+    const refused = await update();
+    expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('WAVES_INVALID') });
+    expect(refused.stderr).toContain(expected);
+    expect(filesOf(release)).toEqual(before);
   });
 
   test('takes no serial and no waves', async () => {

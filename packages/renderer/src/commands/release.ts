@@ -9,11 +9,14 @@ import {
   printWaves,
   type Problem,
   readRelease,
+  readWaves,
   readWishes,
   type Release,
   releaseFile,
   type ReleaseTerms,
   sumsOf,
+  unlikeWaves,
+  wavesFile,
   type WaveWish,
 } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
@@ -47,17 +50,18 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   if (half)
     throw new Stopped({ ...half, level: 'error', hint: 'Render it again, so that what is released is what was meant' });
   const former = formerRelease(output);
+  const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);
+  const carried = options.endpoints === true && former ? carriedWaves(output, former) : undefined;
   progress('resolving nodes');
   const made = (at: Ordinal): Release => {
-    const release = makeRelease(files, termsOf(options, at));
+    const release = makeRelease(files, termsOf(options, at, wishes !== undefined || carried !== undefined));
     if ('serial' in release) return release;
     say(printProblems(release));
     throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: a node could not read it` });
   };
-  const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);
   const texts = (release: Release): ReleaseTexts => {
     const text = printRelease(release);
-    const waves = wishes && wavesText(options.wave ?? '', wishes, release);
+    const waves = wishes ? wavesText(options.wave ?? '', wishes, release) : fitting(carried, release);
     return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
   const isThere = (one: Release): boolean => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS'));
@@ -136,8 +140,8 @@ function decideSerial(
   });
 }
 
-function termsOf({ source, expires, wave }: ReleaseOptions, at: Ordinal): ReleaseTerms {
-  return { ...at, source, hasWaves: wave !== undefined, ...(expires === undefined ? {} : { expires }) };
+function termsOf({ source, expires }: ReleaseOptions, at: Ordinal, hasWaves: boolean): ReleaseTerms {
+  return { ...at, source, hasWaves, ...(expires === undefined ? {} : { expires }) };
 }
 
 function wishesOf(file: string): readonly WaveWish[] {
@@ -153,6 +157,38 @@ function wavesText(file: string, wishes: readonly WaveWish[], { nodes }: Release
   const waves = makeWaves(file, wishes, Object.keys(nodes).toSorted(compareText));
   if (isProblem(waves)) throw new Stopped(waves);
   return printWaves(waves);
+}
+
+/**
+ * The waves of the release that is updated. Without them, an update that signers of releases sign would go to all nodes at once.
+ * @returns undefined when it has none
+ * @throws Stopped when it has some that cannot be read
+ */
+function carriedWaves(output: string, { requires }: Release): string | undefined {
+  if (!requires.includes('waves')) return undefined;
+  const text = reading(output, () => readText(output, wavesFile));
+  if (text === undefined) throw new Stopped(wavesNotCarried('waves.yaml is not there'));
+  const waves = readWaves(text);
+  if (isProblem(waves)) throw new Stopped(waves);
+  return text;
+}
+
+/** @throws Stopped when the waves are for other nodes than the update has */
+function fitting(text: string | undefined, { nodes }: Release): string | undefined {
+  const waves = text === undefined ? [] : readWaves(text);
+  if (text === undefined || isProblem(waves)) return undefined;
+  const wrong = unlikeWaves(waves, Object.keys(nodes));
+  if (wrong !== undefined) throw new Stopped(wavesNotCarried(wrong));
+  return text;
+}
+
+function wavesNotCarried(why: string): Problem {
+  return {
+    code: 'WAVES_INVALID',
+    level: 'error',
+    message: `Cannot take over the waves of the release that is updated: ${why}`,
+    hint: 'Make a release instead, with `--serial auto --wave FILE`: an update of endpoints goes out in the waves of its release',
+  };
 }
 
 /** The release that the output directory holds, of which only the serial and the cluster count. */
