@@ -17,7 +17,7 @@ async function scan(
   scans: number,
   tookMs: { readonly compare: (scan: number) => number; readonly look: number },
   fails = -1,
-  steps = 0,
+  steps: (scan: number) => number = () => 0,
 ) {
   let nowMs = 0;
   let count = 0;
@@ -30,7 +30,7 @@ async function scan(
         if (tables === true) compared.push(count);
         nowMs += tables === true ? tookMs.compare(count) : 0;
         if (count === fails) throw new Error('the tool does not answer');
-        return tables === true ? steps : 0;
+        return tables === true ? steps(count) : 0;
       },
       put: async () => ({ kind: 'same', generation: standing }),
       rehearse: async () => 'ready',
@@ -77,13 +77,28 @@ test('a comparison that failed is made again by the next scan', async () => {
   expect((await scan(8, { compare, look: 0 }, 0)).compared).toEqual([0, 1]);
 });
 
+test('however long they took, a comparison and a look at every file are due again after the maximum', async () => {
+  const [compareScans, wholeScans] = [limits.compareAgainMsMax / scanMs, limits.wholeLookMsMax / scanMs];
+  const scans = Math.max(compareScans, wholeScans) + 2;
+  const { compared, whole } = await scan(scans, { compare: () => 4_000, look: 5_000 });
+  expect(compared).toEqual([0, compareScans + 1]);
+  expect(whole).toEqual([0, wholeScans + 1]);
+});
+
+test('the scan after a repair compares, and only what that takes says when the next one is', async () => {
+  const compare = (at: number): number => (at === 0 ? 8_000 : (3.9 * scanMs) / limits.compareAgainFactor);
+  const { compared } = await scan(12, { compare, look: 0 }, -1, (at) => (at === 0 ? 1 : 0));
+  expect(compared).toEqual([0, 1, 5, 9]);
+});
+
 test('in a fight scans compare at the pace of a fight, however long that takes, for nothing else tells of changes then', async () => {
-  const paceMs = limits.fightPaceMs / scanMs;
-  // The last comparison before the fight takes so long that the next one would be due when all scans are over.
-  const compare = (at: number): number => (at < 10 ? scanMs : 100 * scanMs) / limits.compareAgainFactor;
-  const { compared } = await scan(24, { compare, look: 0 }, -1, 1);
-  const inFight = compared.filter((at) => at > 10);
-  expect(compared).toContain(10);
+  const paceScans = limits.fightPaceMs / scanMs;
+  // Nobody undoes anything after the repair that began the fight, and a comparison would be due again when all scans are over.
+  const compare = (): number => (100 * scanMs) / limits.compareAgainFactor;
+  const { compared } = await scan(19, { compare, look: 0 }, -1, (at) => (at <= limits.repairsMax ? 1 : 0));
+  const before = Array.from({ length: limits.repairsMax + 1 }, (_, at) => at);
+  expect(compared.slice(0, before.length)).toEqual(before);
+  const inFight = compared.slice(limits.repairsMax);
   expect(inFight.length).toBeGreaterThan(2);
-  expect(inFight.every((at, index) => index === 0 || at - (inFight[index - 1] ?? 0) <= paceMs + 1)).toBe(true);
+  expect(inFight.every((at, index) => index === 0 || at - (inFight[index - 1] ?? 0) <= paceScans + 1)).toBe(true);
 });

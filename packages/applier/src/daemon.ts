@@ -242,7 +242,8 @@ export class Daemon {
     const beginMs = monotonicMs();
     const arrival = await inbox.look(extent);
     const nowMs = monotonicMs();
-    if (extent === 'whole') this.#wholeDueMs = nowMs + (nowMs - beginMs) * limits.wholeLookFactor;
+    const againMs = Math.min((nowMs - beginMs) * limits.wholeLookFactor, limits.wholeLookMsMax);
+    if (extent === 'whole') this.#wholeDueMs = nowMs + againMs;
     return arrival;
   }
 

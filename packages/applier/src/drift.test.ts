@@ -29,6 +29,20 @@ test('a change asks for a comparison at once, and the next one after a pause tha
   expect(await drift.look()).toEqual(flush);
 });
 
+test.each([
+  ['a comparison', 100, 0, 100 * limits.compareAgainFactor],
+  ['a comparison that took very long', 60_000, 0, limits.compareAgainMsMax],
+  ['a repair, whatever that took', 8_000, 1, 0],
+])('after %s it is known for so long what the tables hold', (_title, tookMs, steps, knownMs) => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  drift.compared(tookMs, steps);
+  nowMs = knownMs - 1;
+  expect(drift.isDue).toBe(false);
+  nowMs = knownMs;
+  expect(drift.isDue).toBe(true);
+});
+
 test('what is heard while a comparison runs asks for another one', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);

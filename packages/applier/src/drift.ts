@@ -64,7 +64,9 @@ export class Drift {
     if (steps > 0) this.wrote();
     const nowMs = this.#monotonicMs();
     this.#restUntilMs = nowMs + Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
-    this.#knownUntilMs = nowMs + tookMs * limits.compareAgainFactor;
+    // What a repair took says nothing of a comparison: the next scan makes one and finds out.
+    const againMs = steps > 0 ? 0 : Math.min(tookMs * limits.compareAgainFactor, limits.compareAgainMsMax);
+    this.#knownUntilMs = nowMs + againMs;
   }
 
   /** It is not known what the tables hold: the next scan compares them. */

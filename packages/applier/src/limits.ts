@@ -113,13 +113,19 @@ export const limits = {
   /** A comparison that an event asked for comes at the earliest so long after the last one, and so many times as long as that took. */
   comparePauseMs: 500,
   comparePauseFactor: 20,
-  /** A scan compares the tables though nobody told of a change, so many times later as the last comparison took (0.13 %). */
+  /**
+   * A scan compares the tables though nobody told of a change, so many times later as the last comparison took (0.13 %). Where one takes
+   * longer than 0.75 s the maximum counts: what no event tells is found within it, whatever that costs.
+   */
   compareAgainFactor: 800,
+  compareAgainMsMax: 10 * 60_000,
   /** Where no events tell of changes: the pause between two looks, and at least so many times as long as a look took (0.25 %). */
   pollPauseMs: 2_000,
   pollPauseFactor: 400,
-  /** A scan looks at every file of the bundle directory, so many times later as the last such look took (0.1 %). */
+  /** A scan looks at every file of the bundle directory, so many times later as the last such look took (0.1 %), … */
   wholeLookFactor: 1_000,
+  /** … and no later than this: the first look also packs every file, which says little of the next one. */
+  wholeLookMsMax: 10 * 60_000,
   /** It is relied on once it has run for so long. */
   monitorTrustMs: 1_000,
   monitorRestartMs: 1_000,
