@@ -26,8 +26,9 @@ export interface DeclaredHealth {
   readonly nodePortAddresses: readonly string[];
 }
 
-const portLine = /^# health-check node port (\d{1,5})$/m;
-const localPolicy = /^# externalTrafficPolicy Local$/m;
+/** What lets packets to the port in, in mode iptables or ipvs. A rule, because who may only sign endpoints can change comments. */
+const portLine =
+  /^(?:-A KUBE-NODEPORTS .* --dport (\d{1,5}) -j ACCEPT|add (?:KUBE|KUBE-6)-HEALTH-CHECK-NODE-PORT (\d{1,5}))$/m;
 const endpointLine = /^# endpoint (?:[a-z0-9-]+ )?(?:\[([0-9a-f:]+)\]|([0-9.]+)):\d+ ([^\s,]+)(.*)$/gm;
 
 /** What the file of one Service declares. */
@@ -39,7 +40,7 @@ interface Declared {
 }
 
 /**
- * The health-check node ports that a bundle declares, with what stands on one node. They come from the comment block of a Service's
+ * The health-check node ports that a bundle opens, with what stands on one node. The endpoints come from the comment block of a Service's
  * files, which says what the Service declares: rules say where traffic goes, which is not the same while endpoints end.
  * kube-proxy counts addresses of ready endpoints that do not end (`pkg/proxy/healthcheck/service_health.go`).
  * @param files of a bundle that was admitted; of one that the node cannot read, nothing is declared
@@ -87,8 +88,9 @@ function declaredIn(path: string, files: BundleFiles, profile: string, node: str
   const kind = readPath(path);
   if (kind?.kind !== 'service' || kind.profile !== profile) return undefined;
   const text = files.get(path) ?? '';
-  const port = Number(portLine.exec(text)?.[1] ?? 0);
-  if (port < 1 || port > 65_535 || !localPolicy.test(text)) return undefined;
+  const [, ruled, listed] = portLine.exec(text) ?? [];
+  const port = Number(ruled ?? listed ?? 0);
+  if (port < 1 || port > 65_535) return undefined;
   return { service: `${kind.namespace}/${kind.name}`, port, addresses: [...localAddresses(text, node)] };
 }
 

@@ -6,12 +6,15 @@ import { declaredHealth, HealthReader } from './declared.ts';
 import { HealthPorts } from './ports.ts';
 
 const path = 'profiles/default/services/shop/web.iptables';
-/** A bundle with one Service whose comment block has these lines. */
-const bundle = (...lines: readonly string[]): ReadonlyMap<string, string> =>
+/** A bundle with one Service whose comment block has these lines, and a rule for its port. */
+const bundle = (...lines: readonly string[]): ReadonlyMap<string, string> => bundleOf(lines, opening(32_000));
+const bundleOf = (lines: readonly string[], rule: string): ReadonlyMap<string, string> =>
   new Map([
     ...sampleBundle(),
-    [path, `# shop/web LoadBalancer\n${lines.map((line) => `# ${line}\n`).join('')}*nat\nCOMMIT\n`],
+    [path, `# shop/web LoadBalancer\n${lines.map((line) => `# ${line}\n`).join('')}*filter\n${rule}COMMIT\n`],
   ]);
+const opening = (port: number): string =>
+  `-A KUBE-NODEPORTS -m comment --comment "shop/web:http health check node port" -m tcp -p tcp --dport ${port} -j ACCEPT\n`;
 const local = ['externalTrafficPolicy Local', 'health-check node port 32000'];
 
 describe('what a bundle declares', () => {
@@ -46,11 +49,19 @@ describe('what a bundle declares', () => {
   });
 
   test.each([
-    ['a Service with policy Cluster has no port', ['health-check node port 32000']],
-    ['a Service without a port has none', ['externalTrafficPolicy Local']],
-    ['a port beyond 65535 is none', ['externalTrafficPolicy Local', 'health-check node port 70000']],
-  ])('%s', (_title, lines) => {
-    expect(declaredHealth(bundle(...lines), sampleNode).services).toEqual([]);
+    ['a Service that only says that it has a port has none', local, ''],
+    ['a port beyond 65535 is none', local, opening(70_000)],
+    ['a port that is let in elsewhere is none', local, opening(32_000).replace('KUBE-NODEPORTS', 'KUBE-FIREWALL')],
+  ])('%s', (_title, lines, rule) => {
+    expect(declaredHealth(bundleOf(lines, rule), sampleNode).services).toEqual([]);
+  });
+
+  test('in mode ipvs the set names the port', () => {
+    const files = new Map([
+      ...sampleBundle(),
+      [path.replace('.iptables', '.ipset'), '# endpoint 10.244.1.5:80 node-a\nadd KUBE-HEALTH-CHECK-NODE-PORT 32000\n'],
+    ]);
+    expect(declaredHealth(files, sampleNode).services).toMatchObject([{ port: 32_000, localEndpoints: 1 }]);
   });
 
   test('a reader says of each bundle what one that reads it first says', () => {
