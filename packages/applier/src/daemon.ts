@@ -7,6 +7,7 @@ import type { Journal } from './rollout/ports.ts';
 import type { Keeper } from './transaction/keeper.ts';
 import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
+import { StillDiffers } from './rollout/still-differs.ts';
 import type { Drift } from './drift.ts';
 import type { Change } from './kernel/changes.ts';
 import type { Status } from './status.ts';
@@ -122,7 +123,7 @@ export class Daemon {
       const restMs = Math.min(untilMs, lookMs) - monotonicMs();
       const woken = await this.#rest(Math.max(restMs, 0));
       if (woken || monotonicMs() >= untilMs) return;
-      if (await drift?.look()) await this.#settle(true);
+      if (!this.#fights && (await drift?.look())) await this.#settle(true);
     }
   }
 
@@ -168,13 +169,15 @@ export class Daemon {
       if (tables || steps > 0) drift?.compared(monotonicMs() - beginMs, steps);
       if (steps > 0) {
         status.repaired(change);
-        this.#repairsMs = [...this.#repairsMs, monotonicMs()];
+        this.#countRepair();
         const known = change && { ...(change.by === undefined ? {} : { by: change.by }), what: change.what };
         log.warn({ steps, ...known }, 'the kernel did not hold the confirmed rules; it does now');
       }
       status.clear('KERNEL');
     } catch (error) {
-      drift?.failed();
+      drift?.failed(monotonicMs() - beginMs);
+      // Who undoes a repair before it is looked at fights, too.
+      if (error instanceof StillDiffers) this.#countRepair();
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot make the kernel hold the confirmed rules; trying again');
     }
@@ -182,6 +185,10 @@ export class Daemon {
     status.stands(journal.standing);
     if (journal.held === undefined) status.clear('NODE_HELD');
     else status.raise('NODE_HELD', journal.held);
+  }
+
+  #countRepair(): void {
+    this.#repairsMs = [...this.#repairsMs, this.#parts.monotonicMs()];
   }
 
   get #fights(): boolean {
@@ -301,7 +308,7 @@ export class Daemon {
       if (!('waitsMs' in outcome)) await this.#ended(outcome, tree);
       return outcome;
     } catch (error) {
-      this.#parts.drift?.failed();
+      this.#parts.drift?.doubted();
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
       return undefined;

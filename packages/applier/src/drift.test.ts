@@ -29,6 +29,24 @@ test('a change asks for a comparison at once, and the next one after a pause tha
   expect(await drift.look()).toEqual(flush);
 });
 
+test('a comparison that failed is followed by the same pause, and by a scan that compares', async () => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  drift.compared(1_000, 0);
+  drift.take();
+  drift.heard(flush);
+  drift.failed(1_000);
+  expect([drift.isDue, await drift.look()]).toEqual([true, undefined]);
+  nowMs = drift.dueMs;
+  expect(nowMs).toBe(1_000 * limits.comparePauseFactor);
+  expect(await drift.look()).toEqual(flush);
+  drift.take();
+  drift.failed(0);
+  expect(drift.isDue).toBe(true);
+  drift.heard(flush);
+  expect(drift.dueMs - nowMs).toBe(limits.comparePauseMs);
+});
+
 test.each([
   ['a comparison', 100, 0, 100 * limits.compareAgainFactor],
   ['a comparison that took very long', 60_000, 0, limits.compareAgainMsMax],

@@ -62,15 +62,29 @@ export class Drift {
    */
   compared(tookMs: number, steps: number): void {
     if (steps > 0) this.wrote();
-    const nowMs = this.#monotonicMs();
-    this.#restUntilMs = nowMs + Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
+    this.#pause(tookMs);
     // What a repair took says nothing of a comparison: the next scan makes one and finds out.
     const againMs = steps > 0 ? 0 : Math.min(tookMs * limits.compareAgainFactor, limits.compareAgainMsMax);
-    this.#knownUntilMs = nowMs + againMs;
+    this.#knownUntilMs = this.#monotonicMs() + againMs;
+  }
+
+  /**
+   * A comparison or a repair did not end well. It is made again like any other, after a pause: what fails is not cheaper.
+   * @param tookMs how long it took to fail
+   */
+  failed(tookMs: number): void {
+    this.#pause(tookMs);
+    this.doubted();
   }
 
   /** It is not known what the tables hold: the next scan compares them. */
-  failed(): void {
+  doubted(): void {
     this.#knownUntilMs = -Infinity;
+  }
+
+  /** What is heard asks for the next comparison only when this one has paid for itself. */
+  #pause(tookMs: number): void {
+    const pauseMs = Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
+    this.#restUntilMs = this.#monotonicMs() + pauseMs;
   }
 }

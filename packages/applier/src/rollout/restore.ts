@@ -3,6 +3,7 @@ import { adaptGoal, ownState } from './own.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
 import type { Ports } from './ports.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
+import { StillDiffers } from './still-differs.ts';
 import { lookVirtual } from './virtual.ts';
 
 /**
@@ -34,7 +35,7 @@ export async function restore(
   await carryOut(first.change, ports);
   const second = await look();
   if (second.change.steps.length === 0) return second.adapted;
-  throw new Error(`the kernel still differs: ${second.change.steps.map(describeStep).join('; ')}`);
+  throw new StillDiffers(second.change.steps.map(describeStep));
 }
 
 /** The state with the old values of sysctls that the state before it set and it does not. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { StillDiffers } from '../rollout/still-differs.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
@@ -48,4 +49,19 @@ test('a process that does not know yet what the tables hold reads them', async (
   const { keeper } = await node.start();
   expect(await keeper.settle(false)).toBe(1);
   expect(reads).toBeGreaterThan(0);
+});
+
+test('a repair that somebody undoes before it is looked at is told from one that the kernel does not take', async () => {
+  const { keeper } = await node.start();
+  await keeper.put(bundle, false);
+  const observe = node.kernel.observe.bind(node.kernel);
+  node.kernel.observe = async (families, known) => {
+    node.kernel.load('ipv4', flush);
+    return observe(families, known);
+  };
+  await expect(keeper.settle()).rejects.toThrow(StillDiffers);
+  node.kernel.observe = observe;
+  node.kernel.load('ipv4', flush);
+  node.kernel.apply = async () => Promise.reject(new Error('the payload is refused'));
+  await expect(keeper.settle()).rejects.toThrow('the payload is refused');
 });

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Daemon } from './daemon.ts';
+import { Drift } from './drift.ts';
+import type { Change } from './kernel/changes.ts';
+import { limits } from './limits.ts';
+import type { Generation } from './rollout/ports.ts';
+import { StillDiffers } from './rollout/still-differs.ts';
+import { Status } from './status.ts';
+
+const standing: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
+const foreign: Change = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
+const tookMs = 100;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/**
+ * Runs the loop while somebody changes the tables every second and during each repair, too.
+ * @param repair how each repair ends
+ * @returns the repairs that were begun within so many minutes, and the alarms that stand then
+ */
+async function repairs(minutes: number, repair: () => number) {
+  const beginsMs: number[] = [];
+  const now = (): number => performance.now();
+  const beginMs = now();
+  const status = new Status('node-a', now, 1e9);
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => undefined,
+      settle: async () => {
+        beginsMs.push(now() - beginMs);
+        await new Promise((done) => void setTimeout(done, tookMs));
+        daemon.changed(foreign);
+        return repair();
+      },
+      put: async () => ({ kind: 'same', generation: standing }),
+      rehearse: async () => 'ready',
+    },
+    journal: { standing, held: undefined },
+    inbox: { look: async () => ({ kind: 'absent' }) },
+    status,
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: now,
+    scanIntervalMs: 30_000,
+    drift: new Drift(silent, now),
+    ready: () => undefined,
+  });
+  const running = daemon.run();
+  const agent = setInterval(() => daemon.changed(foreign), 1000);
+  await vi.advanceTimersByTimeAsync(minutes * 60_000);
+  const begun = beginsMs.length;
+  clearInterval(agent);
+  daemon.stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  await running;
+  return { begun, alarms: Object.keys(status.report().alarms) };
+}
+
+test('a repair that fails each time is tried again at the pace of comparisons, however often others change the tables', async () => {
+  const { begun, alarms } = await repairs(1, () => {
+    throw new Error('the payload is refused');
+  });
+  expect(begun).toBeGreaterThan(10);
+  expect(begun).toBeLessThanOrEqual(60_000 / (tookMs * limits.comparePauseFactor) + 1);
+  expect(alarms).toContain('KERNEL');
+  expect(alarms, 'nobody undoes what was not done').not.toContain('FIGHT');
+});
+
+test.each([
+  [
+    'before it is looked at',
+    (): number => {
+      throw new StillDiffers(['a jump']);
+    },
+  ],
+  ['afterwards', (): number => 1],
+] as const)('who undoes each repair %s raises the alarm of a fight, and is not outrun', async (_title, repair) => {
+  const { begun, alarms } = await repairs(10, repair);
+  expect(alarms).toContain('FIGHT');
+  expect(begun).toBeGreaterThan(limits.repairsMax + 5);
+  expect(begun).toBeLessThanOrEqual(limits.repairsMax + 1 + 10 * (60_000 / limits.fightPaceMs));
+});
