@@ -69,16 +69,19 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(journal.standing?.number).toBe(2);
   });
 
-  test('takes the last one, late, and no first one from keys for endpoints', async () => {
+  test('takes neither the last one nor the first one from keys for endpoints, so the next pod takes the place of the last one', async () => {
     node = scene();
     node.layout = layout;
     const { keeper } = await node.start();
+    const refused = { kind: 'refused', refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] } };
     await keeper.put(bundle([1, 2], [3]), false);
-    expect(await keeper.put(bundle([1, 2], []), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
-    expect(await keeper.put(bundle([1, 2, 4], [3]), false, undefined, true)).toMatchObject({
-      kind: 'refused',
-      refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
-    });
-    expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.5:8080']);
+    expect(await keeper.put(bundle([1, 2, 4], []), false, undefined, true)).toMatchObject(refused);
+    expect(await keeper.put(bundle([1, 2, 4], []), true, undefined, true), 'by hand').toMatchObject(refused);
+    expect(await keeper.preview(bundle([1, 2, 4], []), true)).toMatchObject(refused.refusal);
+    expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.4:8080', '10.244.0.5:8080']);
+    expect(await keeper.put(bundle([1, 2, 4], [7]), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+    expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.5:8080', '10.244.0.8:8080']);
+    await keeper.put(bundle([1, 2, 4], []), false);
+    expect(await keeper.put(bundle([1, 2, 4], [7]), false, undefined, true)).toMatchObject(refused);
   });
 });

@@ -27,9 +27,13 @@ export function quarantined(version: string, because: string): Refusal {
   return { problems: [problem] };
 }
 
-/** What a Service is like that had no endpoint nobody can compare, so keys for endpoints do not bring it the first one. */
-export function isMore({ lane, first = [] }: Pick<Change, 'lane' | 'first'>): boolean {
-  return lane === 'release' || first.length > 0;
+/**
+ * Whether a change is more than keys for endpoints may bring. What a Service is like that had no endpoint nobody can compare, so they do
+ * not bring it the first one. So they do not take its last one either: the node would be without the Service until people sign, where
+ * otherwise the next pod is an endpoint in the place of another.
+ */
+export function isMore({ lane, first = [], last = [] }: Pick<Change, 'lane' | 'first' | 'last'>): boolean {
+  return lane === 'release' || first.length > 0 || last.length > 0;
 }
 
 /**
@@ -49,7 +53,7 @@ export function mustWait(
 
 /** Endpoints that what stands may take are in by then. */
 export function beyondEndpoints(version: string): Refusal {
-  const why = `version ${version} changes more than endpoints of Services that the node serves, or more of them than goes without a trial`;
+  const why = `version ${version} changes more than endpoints of Services that the node goes on serving, or more of them than goes without a trial`;
   return { problems: [onlyEndpoints(why)] };
 }
 
