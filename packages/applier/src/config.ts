@@ -96,7 +96,7 @@ const schema = v.strictObject({
   endpoints: v.optional(
     v.strictObject({
       ranges: v.optional(v.array(network), []),
-      lastAfterSeconds: v.optional(secondsUpTo(3600), limits.lastEndpointAfterMs / 1000),
+      lastAfterSeconds: v.optional(secondsUpTo(300), limits.lastEndpointAfterMs / 1000),
     }),
     {},
   ),

@@ -177,8 +177,9 @@ export class Keeper {
     const left = await this.recover();
     if (left?.kind === 'held') return left;
     const bundle = await this.#admit(files);
+    const bad = byHand || isRefusal(bundle) ? undefined : journal.quarantined(bundle.version);
+    if (isRefusal(bundle) || bad !== undefined) this.#lastOnes.forget();
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
-    const bad = byHand ? undefined : journal.quarantined(bundle.version);
     if (bad !== undefined) {
       const brought = await this.#bringEndpoints(bundle);
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
@@ -255,8 +256,8 @@ export class Keeper {
 
   async #change(bundle: AdmittedBundle, { byHand, offers, onlyEndpoints }: How): Promise<Ending> {
     let change = await this.#decide(bundle, false);
+    const waitsMs = this.#lastOnes.waitMs(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
-    const waitsMs = byHand ? 0 : this.#lastOnes.waitMs(change.last ?? []);
     const isBeyond = onlyEndpoints && isMore(change);
     const brought =
       waitsMs > 0 || isBeyond || change.lane === 'release' ? await this.#bringEndpoints(bundle) : undefined;
@@ -288,6 +289,7 @@ export class Keeper {
    */
   async rehearse(files: BundleFiles): Promise<'same' | 'ready' | Refusal> {
     const { journal } = this.#ports;
+    this.#lastOnes.forget();
     const bundle = await this.#admit(files);
     if (isRefusal(bundle)) return bundle;
     if (bundle.version === journal.standing?.version) return 'same';

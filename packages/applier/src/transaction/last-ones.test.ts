@@ -9,13 +9,26 @@ test('the last endpoint of a Service goes when it was offered without one for lo
   const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
   const at = (ms: number, ...last: readonly string[]): number => {
     nowMs = ms;
-    return waiting.waitMs(last);
+    return waiting.waitMs({ last });
   };
   expect(at(1_000, 'web')).toBe(10_000);
-  expect(at(4_000, 'web', 'cart'), 'the one that came later decides').toBe(10_000);
-  expect(at(11_500, 'web')).toBe(0);
-  expect(at(12_000), 'nothing waits').toBe(0);
-  expect(at(13_000, 'web'), 'it had an endpoint in between').toBe(10_000);
+  expect(at(4_000, 'web', 'cart'), 'the one that came first decides').toBe(7_000);
+  expect(at(5_000, 'cart'), 'it has an endpoint again').toBe(9_000);
+  expect(at(14_500, 'cart')).toBe(0);
+  expect(at(15_000), 'nothing waits').toBe(0);
+  expect(at(16_000, 'cart'), 'it had an endpoint in between').toBe(10_000);
+  waiting.forget();
+  expect(at(19_000, 'cart'), 'it was forgotten').toBe(10_000);
+});
+
+test('a first endpoint waits with last ones only, and no longer than these may, however Services come and go', () => {
+  let nowMs = 0;
+  const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
+  expect(waiting.waitMs({ first: ['new'] })).toBe(0);
+  expect(waiting.waitMs({ last: ['pod-0'] })).toBe(10_000);
+  for (nowMs = 1_000; nowMs < 11_000; nowMs += 1_000)
+    expect(waiting.waitMs({ first: ['new'], last: [`pod-${nowMs}`] })).toBe(11_000 - nowMs);
+  expect(waiting.waitMs({ first: ['new'], last: ['pod-11'] })).toBe(0);
 });
 
 describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
@@ -52,6 +65,54 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(endpoints()).toContain('10.244.0.8:8080');
     expect(node.kernel.save('ipv4')).not.toContain('REJECT');
     expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
+  });
+
+  test('takes a first endpoint while others wait for their last one, though there is always one that does', async () => {
+    node = scene();
+    node.layout = layout;
+    let nowMs = 0;
+    const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
+    const { keeper } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    const offered = (web: readonly number[], cart: readonly number[], fresh: readonly number[]): BundleFiles =>
+      sampleBundle({ services: { 'shop/web': web, 'shop/cart': cart, 'shop/new': fresh }, families: ['ipv4', 'ipv6'] });
+    await keeper.put(offered([1], [3], []), false);
+    expect(await keeper.put(offered([], [3], []), false)).toMatchObject({ waitsMs: 10_000 });
+    nowMs = 6_000;
+    expect(await keeper.put(offered([], [3], [7]), false)).toMatchObject({ waitsMs: 4_000 });
+    nowMs = 9_000;
+    expect(await keeper.put(offered([1], [], [7]), false)).toMatchObject({ waitsMs: 7_000 });
+    nowMs = 15_000;
+    expect(await keeper.put(offered([], [3], [7]), false)).toMatchObject({ waitsMs: 1_000 });
+    nowMs = 16_000;
+    expect(await keeper.put(offered([], [3], [7]), false)).not.toHaveProperty('waitsMs');
+    expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
+  });
+
+  test('counts anew after a bundle in between that was not taken, was only rehearsed, or that a person asked for', async () => {
+    node = scene();
+    node.layout = layout;
+    let nowMs = 0;
+    const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
+    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    const without = bundle([1, 2], []);
+    const failing = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/new': [5] } });
+    await keeper.put(bundle([1, 2], [3]), false);
+    node.health = () => journal.open === undefined;
+    expect(await keeper.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
+    const between = [
+      () => keeper.put(failing, false),
+      () => keeper.put(new Map(), false),
+      () => keeper.rehearse(failing),
+      () => keeper.put(bundle([1, 2], [3]), true),
+    ];
+    for (const [at, other] of between.entries()) {
+      nowMs = at * 100_000;
+      expect(await keeper.put(without, false)).toMatchObject({ waitsMs: 10_000 });
+      await other();
+      nowMs += 30_000;
+      expect(await keeper.put(without, false)).toMatchObject({ waitsMs: 10_000 });
+      await keeper.put(bundle([1, 2], [3]), false);
+    }
   });
 
   test('takes it at once when a person asks, and with a release', async () => {
