@@ -67,7 +67,7 @@ export const limits = {
   /** How often the steps after the commit token are tried before the node is held for a person. */
   finishAttemptsMax: 5,
 
-  /** Connections that are forgotten after a change; more are left to time out. One takes the kernel a walk over its table. */
+  /** Commands that forget connections after a change; more connections are left to time out. Each takes a walk over the kernel's table. */
   connectionsForgottenMax: 512,
   /** The same where each needs a process. */
   connectionsForgottenSinglyMax: 16,

@@ -76,13 +76,29 @@ test('connections that no rule translated are told from those that one did', asy
 
 test('a tool that takes no batch is started for a few connections, and for many not at all', async () => {
   expect((await forget(stale + others, [gone], false)).commands.at(-1)?.args.join(' ')).toBe(line.trimEnd());
-  const many = Array.from({ length: 17 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
-  await expect(forget(many.join(''), [gone], false)).rejects.toThrow('unknown option');
+  const { table, flows } = apart(17);
+  await expect(forget(table, flows, false)).rejects.toThrow('unknown option');
+});
+
+/** Connections to as many Services. */
+function apart(length: number): { readonly table: string; readonly flows: readonly Flow[] } {
+  const addresses = Array.from({ length }, (_, n) => `10.97.${n >> 8}.${n & 255}`);
+  const table = addresses.map((address) => entry('10.1.1.2/4000', `${address}/53`, '10.244.1.5/5353')).join('');
+  return { table, flows: addresses.map((address) => flow(address, 53, '10.244.1.5:5353')) };
+}
+
+test('many connections of UDP to one endpoint are forgotten with one walk over the table', async () => {
+  const many = Array.from({ length: 600 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
+  const seen = await forget(many.join('') + others, [gone]);
+  expect(seen.count).toBe(600);
+  expect(batchOf(seen)).toBe(
+    '-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.1.5 --reply-port-src 5353\n',
+  );
 });
 
 test('more connections than the bound are left to time out', async () => {
-  const many = Array.from({ length: 600 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
-  const seen = await forget(many.join(''), [gone]);
+  const { table, flows } = apart(600);
+  const seen = await forget(table, flows);
   expect(seen.count).toBe(600);
   expect(batchOf(seen)?.split('\n')).toHaveLength(513);
 });

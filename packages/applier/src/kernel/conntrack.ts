@@ -9,7 +9,7 @@ import type { Command, Ran, Run } from './run.ts';
  *
  * @param conntrack the tool
  * @param local the machine's own addresses: only these have node ports
- * @returns how many connections were found; at most `limits.connectionsForgottenMax` of them are forgotten, the rest times out
+ * @returns how many connections were found; `limits.connectionsForgottenMax` commands forget them, and the rest times out
  */
 export async function forgetFlows(
   flows: readonly Flow[],
@@ -26,7 +26,7 @@ export async function forgetFlows(
       found.push(...choose(readTracked(text, family), wanted, new Set(local[family])));
     }
   }
-  const commands = found.slice(0, limits.connectionsForgottenMax).map(argumentsFor);
+  const commands = commandsFor(found).slice(0, limits.connectionsForgottenMax);
   if (commands.length > 0) await forget(commands, conntrack, run);
   return found.length;
 }
@@ -95,6 +95,28 @@ function choose(all: readonly Tracked[], flows: readonly Flow[], local: Readonly
 }
 
 const nameOf = ({ client, clientPort, address, port }: Tracked): string => `${address} ${port} ${client} ${clientPort}`;
+
+/**
+ * One command takes the kernel a walk over its table. So many connections of UDP to one endpoint go with one command for all: one that
+ * came in between is asked for anew, as if its first packet were its first.
+ */
+function commandsFor(found: readonly Tracked[]): readonly (readonly string[])[] {
+  const ways = Map.groupBy(found, (one) => `${one.protocol} ${one.address} ${one.port} ${one.answers}`);
+  return [...ways.values()].flatMap((group) => {
+    const [first] = group;
+    if (first?.protocol !== 'udp' || group.length <= limits.connectionsForgottenSinglyMax)
+      return group.map(argumentsFor);
+    return [argumentsForAll(first)];
+  });
+}
+
+function argumentsForAll({ family, protocol, address, port, answers }: Tracked): readonly string[] {
+  const colon = answers.lastIndexOf(':');
+  const from = answers.slice(0, colon).replace(/^\[|\]$/g, '');
+  const question = ['--orig-dst', address, '--orig-port-dst', String(port)];
+  const answer = ['--reply-src', from, '--reply-port-src', answers.slice(colon + 1)];
+  return ['-D', '-f', family, ...kindOf[protocol], ...question, ...answer];
+}
 
 function argumentsFor({ family, protocol, client, clientPort, address, port }: Tracked): readonly string[] {
   const question = ['--orig-src', client, '--orig-dst', address];
