@@ -28,6 +28,13 @@ test('a tree that is open has what one has that was read, whichever way it is as
   expect(open.size).toBe(2);
 });
 
+test('a file that has gone since a tree was opened is no empty one', () => {
+  const open = openTree(dir) as Map<string, string>;
+  rmSync(join(dir, 'nodes/node-1/node.yaml'));
+  expect(() => open.get('nodes/node-1/node.yaml')).toThrow('ENOENT');
+  expect(() => [...open]).toThrow('ENOENT');
+});
+
 test.each([openTree, readTree])('a directory with a file that no bundle has is none: %o', (reader) => {
   writeFileSync(join(dir, 'stray.txt'), '');
   expect(reader(dir)).toMatchObject({ code: 'BUNDLE_INVALID', at: { file: join(dir, 'stray.txt') } });

@@ -16,7 +16,7 @@ export function readTree(dir: string, wanted: (path: string) => boolean = () => 
 /**
  * The same files, each read whenever it is asked for and not kept: for a question that needs a few of 10,000 for longer than a look,
  * where keeping all costs more than reading some twice.
- * @returns path → text, or `BUNDLE_INVALID` as `readTree` does
+ * @returns path → text, or `BUNDLE_INVALID` as `readTree` does. Asking throws the file system's error for a file that has gone since
  */
 export function openTree(dir: string): BundleFiles | Problem {
   const paths = listBundle(dir);
@@ -33,11 +33,11 @@ class OpenTree extends Map<string, string> {
   }
 
   override get(path: string): string | undefined {
-    return this.has(path) ? (readText(this.#dir, path) ?? '') : undefined;
+    return this.has(path) ? this.#read(path) : undefined;
   }
 
   override *entries(): MapIterator<[string, string]> {
-    for (const path of this.keys()) yield [path, readText(this.#dir, path) ?? ''];
+    for (const path of this.keys()) yield [path, this.#read(path)];
   }
 
   override [Symbol.iterator](): MapIterator<[string, string]> {
@@ -50,6 +50,11 @@ class OpenTree extends Map<string, string> {
 
   override forEach(visit: (text: string, path: string, files: Map<string, string>) => void): void {
     for (const [path, text] of this) visit(text, path, this);
+  }
+
+  /** Nothing in its place: an answer without that file would be about another bundle. */
+  #read(path: string): string {
+    return readFileSync(`${this.#dir}/${path}`, 'utf8');
   }
 }
 
