@@ -10,6 +10,7 @@ import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import { isTagged, isTree } from './entries.ts';
 import { graftServers } from './graft-servers.ts';
+import { isDispatch, plainName } from './left-over.ts';
 import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
 import { changedEndpoints, comparedEndpoints } from './strays.ts';
 
@@ -106,22 +107,22 @@ function sameRules(a: readonly string[] | undefined, b: readonly string[] | unde
 }
 
 /**
- * Whether two tables lead to the same Services by the same rules. Every rule is looked at by itself: in layout `tree` its place
- * follows from all of them.
+ * Whether two tables lead to the same Services by the same rules, in the same order but for dispatch trees. The order counts: in
+ * POSTROUTING it decides who is masqueraded.
  */
 function sameOthers(base: TableProgram, offered: TableProgram, { gone, come }: Differences['others']): boolean {
   const rules = (table: TableProgram, names: readonly string[]): string =>
     names
-      .flatMap((name) =>
-        (table.chains.get(name) ?? []).map((rule) => `${plainName(name)}${plain(rule.slice(3 + name.length))}`),
-      )
+      .flatMap((name) => {
+        const [chain, own] = [plainName(name), table.chains.get(name) ?? []];
+        const lines = own.map((rule) => plain(rule.slice(3 + name.length)));
+        return lines.map((line, at) => (isDispatch(chain) ? `${chain}${line}` : `${chain} ${at}${line}`));
+      })
       .toSorted(compareText)
       .join('\n');
   return base.jumps.join('\n') === offered.jumps.join('\n') && rules(base, gone) === rules(offered, come);
 }
 
-const plainName = (name: string): string =>
-  /^SLUICE-[RT]-/.test(name) && isTagged(name) ? name.slice(0, 8) : isTagged(name) ? withoutTag(name) : name;
 const plain = (rule: string): string =>
   rule.replace(/ -([jg]) (SLU(?:ICE)?-\S+)$/, (_all, go: string, name: string) => ` -${go} ${plainName(name)}`);
 

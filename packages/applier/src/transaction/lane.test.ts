@@ -29,7 +29,7 @@ const changes = [
     bundle({ 'shop/web': [1, 2, 3], 'shop/cart': [], 'shop/off': [4] }),
     'updated',
   ],
-  ['all of several endpoints gone', four, bundle({ ...four, 'shop/web': [] }), 'confirmed'],
+  ['all of several endpoints gone', four, bundle({ ...four, 'shop/web': [] }), 'updated'],
   ['a Service that had one endpoint gone', four, bundle({ 'shop/web': [1, 2, 3, 4] }), 'confirmed'],
   ['a Service that had none gone', { ...four, 'shop/off': [] }, bundle(four), 'confirmed'],
   ['a Service with no endpoint more', four, bundle({ ...four, 'shop/off': [] }), 'confirmed'],

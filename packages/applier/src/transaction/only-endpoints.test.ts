@@ -42,6 +42,14 @@ test.each([
   ['another port of the endpoints', edited(':8080', ':9443'), old],
   ['another port of the Services', edited('--dport 80 ', '--dport 81 '), updated],
   ['another mark', edited('0x4000', '0x8000'), updated],
+  [
+    'the same rules in another order',
+    edited(
+      '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000\n',
+      '-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000\n-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n',
+    ),
+    updated,
+  ],
   ['a sysctl', bundle(before, { sysctls: ['net.ipv4.conf.all.route_localnet = 1'] }), old],
   ['more endpoints at once than go without a trial', bundle({ ...before, 'shop/web': [1, 6, 7, 8] }), old],
 ] as const)('%s is refused; endpoints of what stands that come with it are taken', async (_title, after, wanted) => {
