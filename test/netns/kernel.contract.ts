@@ -2,6 +2,7 @@ import type { Family } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Kernel, Step } from '../../packages/applier/src/rollout/ports.ts';
 import type { ObservedChain } from '../../packages/applier/src/rollout/state.ts';
+import { SteppedAside } from '../../packages/applier/src/rollout/stepped-aside.ts';
 
 /** A kernel to sit the exam, with a way to put foreign rules in. */
 export interface Candidate {
@@ -43,6 +44,12 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
       const { kernel } = await open();
       await kernel.apply(restore(family, 'nat', ':KUBE-SEP-A - [0:0]', sep(family, 'KUBE-SEP-A')));
       expect(await chains(kernel, family)).toEqual({ 'KUBE-SEP-A': [sep(family, 'KUBE-SEP-A')] });
+    });
+
+    test(`${name}, ${family}: a look is left off when something more urgent comes`, async () => {
+      const { kernel } = await open();
+      await expect(kernel.observe([family], undefined, AbortSignal.abort())).rejects.toThrow(SteppedAside);
+      expect((await kernel.observe([family]))[family]).toBeDefined();
     });
 
     test(`${name}, ${family}: declaring a chain again empties this chain and no other`, async () => {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { Daemon } from './daemon.ts';
 import { Drift } from './drift.ts';
+import type { Arrival } from './inbox/inbox.ts';
 import { limits } from './limits.ts';
 import type { Generation } from './rollout/ports.ts';
 import { Status } from './status.ts';
@@ -101,4 +102,41 @@ test('in a fight scans compare at the pace of a fight, however long that takes, 
   const inFight = compared.slice(limits.repairsMax);
   expect(inFight.length).toBeGreaterThan(2);
   expect(inFight.every((at, index) => index === 0 || at - (inFight[index - 1] ?? 0) <= paceScans + 1)).toBe(true);
+});
+
+test('a comparison is left off for what happens in the bundle directory, and the scan after that makes it', async () => {
+  let nowMs = 0;
+  const done: string[] = [];
+  const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;
+  const daemon: Daemon = new Daemon({
+    keeper: {
+      recover: async () => undefined,
+      settle: async (_tables, aside) => {
+        if (done.length === 0) daemon.poke();
+        // The signal comes as a message of its own, as it does while a tool runs.
+        await new Promise((resolve) => setImmediate(resolve));
+        const ending = aside?.aborted === true ? 'aside' : 0;
+        done.push(ending === 'aside' ? 'left off' : 'compared');
+        return ending;
+      },
+      put: async () => (done.push('put'), { kind: 'same', generation: standing }),
+      rehearse: async () => 'ready',
+    },
+    journal: { standing, held: undefined },
+    inbox: { look: async () => bundle },
+    round: async () => {
+      nowMs += scanMs;
+      if (done.includes('compared')) daemon.stop();
+      else daemon.poke();
+    },
+    status: new Status('node-a', () => nowMs, 1e9),
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+    machine: () => '',
+    monotonicMs: () => nowMs,
+    scanIntervalMs: scanMs,
+    drift: new Drift(silent, () => nowMs),
+    ready: () => undefined,
+  });
+  await daemon.run();
+  expect(done).toEqual(['left off', 'put', 'compared']);
 });

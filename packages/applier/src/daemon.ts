@@ -137,6 +137,13 @@ export class Daemon {
     return woken;
   }
 
+  /** Aborts when something happens in the bundle directory, or the loop is to end. */
+  #woken(): AbortSignal {
+    const controller = new AbortController();
+    void this.#wake.promise.then(() => controller.abort());
+    return controller.signal;
+  }
+
   /** Somebody else changed something in the kernel. */
   changed(change: Change): void {
     this.#parts.drift?.heard(change);
@@ -163,9 +170,11 @@ export class Daemon {
   async #settle(tables: boolean): Promise<void> {
     const { keeper, journal, status, log, drift, monotonicMs } = this.#parts;
     const beginMs = monotonicMs();
+    const aside = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
     const change = drift?.take();
     try {
-      const steps = await keeper.settle(tables);
+      const steps = await keeper.settle(tables, aside);
+      if (steps === 'aside') return drift?.steppedAside();
       if (tables || steps > 0) drift?.compared(monotonicMs() - beginMs, steps);
       if (steps > 0) {
         status.repaired(change);

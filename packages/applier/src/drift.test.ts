@@ -61,6 +61,22 @@ test.each([
   expect(drift.isDue).toBe(true);
 });
 
+test('a comparison that nobody asked for lets others go first, though not for ever', () => {
+  let nowMs = 0;
+  const drift = new Drift(silent, () => nowMs);
+  expect(drift.canWait).toBe(true);
+  drift.steppedAside();
+  nowMs = limits.compareLateMsMax - 1;
+  drift.steppedAside();
+  expect([drift.canWait, drift.isDue]).toEqual([true, true]);
+  nowMs += 1;
+  expect(drift.canWait).toBe(false);
+  drift.compared(1_000, 0);
+  expect([drift.canWait, drift.isDue]).toEqual([true, false]);
+  drift.heard(flush);
+  expect(drift.canWait, 'somebody told of a change').toBe(false);
+});
+
 test('what is heard while a comparison runs asks for another one', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);

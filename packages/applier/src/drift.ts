@@ -11,6 +11,8 @@ export class Drift {
   #suspect: Change | undefined;
   #restUntilMs = -Infinity;
   #knownUntilMs = -Infinity;
+  /** When a comparison first stepped aside, if none was made since. */
+  #asideSinceMs: number | undefined;
 
   constructor(watch: ChangeWatch, monotonicMs: () => number) {
     this.#watch = watch;
@@ -43,6 +45,17 @@ export class Drift {
     return this.#monotonicMs() >= this.#restUntilMs ? this.#suspect : undefined;
   }
 
+  /** Whether a comparison may step aside for something more urgent: nobody told of a change, and it has not done so for long. */
+  get canWait(): boolean {
+    const sinceMs = this.#asideSinceMs ?? this.#monotonicMs();
+    return this.#suspect === undefined && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
+  }
+
+  /** A comparison stepped aside: the next scan makes it. */
+  steppedAside(): void {
+    this.#asideSinceMs ??= this.#monotonicMs();
+  }
+
   /** A comparison begins. @returns what was suspected until now; what is heard from now on asks for another one */
   take(): Change | undefined {
     const suspect = this.#suspect;
@@ -61,6 +74,7 @@ export class Drift {
    * @param steps how many it took to put the tables right
    */
   compared(tookMs: number, steps: number): void {
+    this.#asideSinceMs = undefined;
     if (steps > 0) this.wrote();
     this.#pause(tookMs);
     // What a repair took says nothing of a comparison: the next scan makes one and finds out.

@@ -43,6 +43,20 @@ export const limits = {
   /** So many tools read at the same time. */
   readersMax: 4,
 
+  /** Between `sluiced` and the unit that rehearses: how long one rehearsal may take, from the connection to the answer. RuntimeMaxSec= of the unit is as long. */
+  rehearsalMs: 90_000,
+  /** Neither side waits longer than this for the other to take or send the next part of a request. */
+  rehearsalIdleMs: 20_000,
+  /** Of one request. 10,000 Services with 5 endpoints are 25 MB in each family. */
+  rehearsalBytesMax: 512 * 1024 * 1024,
+  /** Of what prepares mode ipvs: a line for each set, a line for each kind of virtual server. */
+  rehearsalSetupBytesMax: 64 * 1024,
+  /** Texts travel in chunks of at most so many bytes. */
+  rehearsalChunkBytesMax: 64 * 1024,
+  /** Of one line of a request, and of the whole answer. Rules that the grammar takes are much shorter. */
+  rehearsalLineBytesMax: 4 * 1024,
+  rehearsalAnswerBytesMax: 8 * 1024,
+
   /** What a packet may need from the nat table to the filter table. */
   narrowPauseMs: 50,
 
@@ -119,6 +133,8 @@ export const limits = {
    */
   compareAgainFactor: 800,
   compareAgainMsMax: 10 * 60_000,
+  /** Such a comparison lets changes of the bundle directory go first, though no longer than this. */
+  compareLateMsMax: 2 * 60_000,
   /** Where no events tell of changes: the pause between two looks, and at least so many times as long as a look took (0.25 %). */
   pollPauseMs: 2_000,
   pollPauseFactor: 400,

@@ -6,12 +6,15 @@ export interface Command {
   /** Absolute: nothing is looked up in PATH. */
   readonly file: string;
   readonly args: readonly string[];
-  readonly input?: string;
+  /** What the tool reads; in parts, each is asked for when the tool has taken the one before. */
+  readonly input?: string | Iterable<string> | AsyncIterable<string>;
   readonly timeoutMs?: number;
   /** Of each of the two outputs; a tool that prints more is ended. */
   readonly outputBytesMax?: number;
   /** Takes what the tool prints, in parts as they come; then `stdout` is empty. */
   readonly onOutput?: (part: string) => void;
+  /** Ends the tool when it aborts: only for tools that change nothing. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** How a run ended. A tool that could not be started, timed out or was killed has no exit code. */
@@ -36,8 +39,9 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  * @param started is told of every child
  */
 export function runChildren(lockFd?: number, started?: (pid: number) => void): Run {
-  return async ({ file, args, input, timeoutMs, outputBytesMax, onOutput }) => {
-    const stdin = input === undefined ? 'ignore' : 'pipe';
+  return async ({ file, args, input, timeoutMs, outputBytesMax, onOutput, signal }) => {
+    const isWhole = typeof input === 'string';
+    const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : input;
     const child = execa(file, args, {
       env: toolEnvironment,
       extendEnv: false,
@@ -49,7 +53,8 @@ export function runChildren(lockFd?: number, started?: (pid: number) => void): R
       buffer: { stdout: onOutput === undefined },
       // The types do not know that a further entry may be an open file.
       stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'],
-      ...(input === undefined ? {} : { input }),
+      ...(isWhole ? { input } : {}),
+      ...(signal === undefined ? {} : { cancelSignal: signal }),
     });
     if (child.pid !== undefined) started?.(child.pid);
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);

@@ -33,8 +33,10 @@ export interface Kernel {
    * Both tables of these families, whoever made what is in them.
    * @param known what they are thought to hold: a chain that has these rules is told with the same value, so that what was expected
    *   is held once and compared by identity
+   * @param aside ends the look when it aborts
+   * @throws SteppedAside then, and only then
    */
-  observe(families: readonly Family[], known?: Pick<NodeState, 'families'>): Promise<Observed>;
+  observe(families: readonly Family[], known?: Pick<NodeState, 'families'>, aside?: AbortSignal): Promise<Observed>;
   /** The rules of some chains as the kernel prints them. A chain that is not there is absent. */
   observeChains(
     family: Family,
@@ -43,7 +45,11 @@ export interface Kernel {
   ): Promise<ReadonlyMap<string, readonly string[]>>;
   /** Takes the step whole or throws a `KernelError` and takes nothing of it. */
   apply(step: Step): Promise<void>;
-  /** Loads rules for real where no packet meets them. Throws a `KernelError` when the kernel does not take them. */
+  /**
+   * Loads rules for real where no packet meets them.
+   * @throws KernelError when the kernel does not take them
+   * @throws RehearsalError when it could not be asked: that says nothing of the rules
+   */
   rehearse(state: NodeState): Promise<void>;
   /** The value now; undefined when this kernel has no such key. */
   readSysctl(key: SysctlKey): Promise<number | undefined>;
@@ -107,6 +113,18 @@ export class KernelError extends Error {
   constructor(action: string, why: string) {
     super(`Cannot run ${action}: ${why}`);
     this.action = action;
+  }
+}
+
+/** Why a rehearsal could not be held, or not to its end. Rules that were not rehearsed are neither good nor bad. */
+export class RehearsalError extends Error {
+  override readonly name = 'RehearsalError';
+  /** What to do about it. */
+  readonly hint: string;
+
+  constructor(why: string, hint: string) {
+    super(`Cannot rehearse: ${why}`);
+    this.hint = hint;
   }
 }
 

@@ -11,6 +11,7 @@ import { type Plan, plan } from '../rollout/plan.ts';
 import type { FlowChange, Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, familyNames, joinNames, type NodeState } from '../rollout/state.ts';
+import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { ownedNames, switchOff, wayBack } from './back.ts';
 import { decideChange } from './change.ts';
@@ -102,14 +103,17 @@ export class Keeper {
    * Makes the kernel hold the confirmed generation: after a boot, and whenever others changed our chains or jumps.
    * @param tables false: they are what they were, as far as anybody told; where it is known what that is, only sysctls and what mode
    *   ipvs has are looked at
+   * @param aside when it aborts before a difference was found, the comparison is left off, where it is known what the tables hold
    * @returns how many steps it took; 0 when nothing differed
    */
-  async settle(tables = true): Promise<number> {
+  async settle(tables = true, aside?: AbortSignal): Promise<number | 'aside'> {
     const { journal, report } = this.#ports;
     if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
     const standing = journal.standing;
     if (!standing || journal.held !== undefined || journal.open) return 0;
-    const change = await this.#difference(standing.state, tables ? undefined : this.#settled);
+    const known = tables ? undefined : this.#settled;
+    const change = await orAside(this.#difference(standing.state, known, this.#settled && aside));
+    if (change === 'aside') return change;
     this.#seen = undefined;
     if (change.plan.steps.length === 0) {
       this.#settled = change.goal;
@@ -145,9 +149,12 @@ export class Keeper {
   async #difference(
     state: NodeState,
     known: NodeState | undefined,
+    aside?: AbortSignal,
   ): Promise<{ plan: Plan; goal: NodeState; virtual: Virtual | undefined }> {
     const owned = chainNames(state);
-    const { goal, families } = known ? { goal: known, families: known.families } : await this.#tables(state, owned);
+    const { goal, families } = known
+      ? { goal: known, families: known.families }
+      : await this.#tables(state, owned, aside);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(goal, owned, this.#ports);
     const now = await withSysctls({ families, sysctls: new Map() }, goal, this.#ports);
@@ -158,8 +165,9 @@ export class Keeper {
   async #tables(
     state: NodeState,
     owned: ChainNames,
+    aside?: AbortSignal,
   ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families'] }> {
-    const observed = await this.#ports.kernel.observe(familiesOf(state), state);
+    const observed = await this.#ports.kernel.observe(familiesOf(state), state, aside);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned);

@@ -16,9 +16,9 @@ beforeEach(() => {
   node.layout = 'tree';
   reads = 0;
   const observe = node.kernel.observe.bind(node.kernel);
-  node.kernel.observe = async (families, known) => {
+  node.kernel.observe = async (families, known, aside) => {
     reads += 1;
-    return observe(families, known);
+    return observe(families, known, aside);
   };
 });
 afterEach(() => node.end());
@@ -31,6 +31,16 @@ test('tables that nobody changed are not read, and sysctls are put right all the
   await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'somebody else' });
   expect(await keeper.settle(false)).toBe(1);
   expect(await node.kernel.readSysctl(key)).toBe(1);
+});
+
+test('a comparison is left off for something more urgent where it is known what the tables hold, and nowhere else', async () => {
+  const { keeper } = await node.start();
+  await keeper.put(bundle, false);
+  node.kernel.load('ipv4', flush);
+  const broken = node.kernel.save('ipv4');
+  expect([await keeper.settle(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual(['aside', broken]);
+  const next = await node.start();
+  expect(await next.keeper.settle(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
 });
 
 test('what changed in them unheard is found by the next comparison', async () => {
