@@ -1,4 +1,6 @@
-import { existsSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { execaSync } from 'execa';
 
 const debootstrap = '/usr/sbin/debootstrap';
@@ -18,8 +20,33 @@ export function noRootBecause(): string {
   return mirror() === undefined ? 'apt knows no mirror of Debian: apt-get update' : '';
 }
 
-/** Fills a folder with a minimal Debian and the packages that ours depends on. */
-export function makeRoot(folder: string): void {
+/** Fills a folder with a minimal Debian and the packages that ours depends on, and more. */
+export function makeRoot(folder: string, more: readonly string[] = []): void {
   const { suite, uri } = mirror() as { suite: string; uri: string };
-  execaSync(debootstrap, ['--variant=minbase', '--include=iptables,ipset,openssh-client', suite, folder, uri]);
+  const include = ['iptables', 'ipset', 'openssh-client', ...more].join(',');
+  execaSync(debootstrap, ['--variant=minbase', `--include=${include}`, suite, folder, uri]);
+}
+
+const cache = join(import.meta.dirname, '../../.cache/debian');
+
+/** The same, made once: a folder that whoever wants to change it copies. It takes half a minute to make. */
+export function rootOf(more: readonly string[]): string {
+  const made = join(
+    cache,
+    createHash('sha256')
+      .update(JSON.stringify([mirror(), more]))
+      .digest('hex')
+      .slice(0, 16),
+  );
+  if (existsSync(made)) return made;
+  mkdirSync(cache, { recursive: true });
+  const work = mkdtempSync(join(cache, 'new-'));
+  try {
+    makeRoot(join(work, 'root'), more);
+    // Another process may have made the same meanwhile.
+    if (!existsSync(made)) renameSync(join(work, 'root'), made);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+  return made;
 }

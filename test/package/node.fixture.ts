@@ -1,0 +1,99 @@
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { SampleOptions } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { link, Machine, noMachineBecause, type Said, until } from './machine.fixture.ts';
+import { artefact, packages } from './unpack.fixture.ts';
+
+/** Why the package cannot be tried under a systemd here; empty when it can. */
+export const noNodeBecause = packages.whyNot || noMachineBecause();
+
+export type Backend = 'nft' | 'legacy';
+
+/** Every pod answers on port 8080 with the address that it was asked at. */
+const pods = {
+  'etc/systemd/system/pod.socket':
+    '[Socket]\nListenStream=0.0.0.0:8080\nAccept=yes\nMaxConnections=1000\n[Install]\nWantedBy=sockets.target\n',
+  'etc/systemd/system/pod@.service': `[Unit]
+CollectMode=inactive-or-failed
+[Service]
+StandardInput=socket
+StandardOutput=socket
+StandardError=null
+ExecStart=/bin/sh -c 'read -r line; body=%i; printf "HTTP/1.0 200 OK\\\\r\\\\nContent-Length: $\${#body}\\\\r\\\\n\\\\r\\\\n$body"'
+`,
+} as const;
+
+export const vip = 'http://10.96.0.11/';
+
+/** The config of the node, with a probe through the VIP of the Service. */
+export function configOf(backend: Backend, more: Readonly<Record<string, string>> = {}): string {
+  const fields = {
+    node: 'node-a',
+    signatures: '{policy: none}',
+    backend,
+    scanIntervalSeconds: '2',
+    probation: '{seconds: 1, deadmanSeconds: 30}',
+    probes: `[{name: web, http: "${vip}", attempts: 3, intervalSeconds: 0.2}]`,
+    ...more,
+  };
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\n`);
+  return `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${lines.join('')}`;
+}
+
+/** A bundle with a Service at `vip`, and a sysctl that the node does not have by itself. */
+export function bundleOf(endpoints: readonly number[], more: SampleOptions = {}): ReadonlyMap<string, string> {
+  const sysctls = ['net.ipv4.conf.all.route_localnet = 1'];
+  return sampleBundle({ services: { 'shop/web': endpoints }, families: ['ipv4', 'ipv6'], sysctls, ...more });
+}
+
+/** A machine with pods, a config and a bundle, on which our package was not installed yet. */
+export async function bootNode(backend: Backend, files: Readonly<Record<string, string>> = {}): Promise<Machine> {
+  return Machine.boot((disk) => {
+    const all = { ...pods, 'etc/sluice/sluiced.yaml': configOf(backend), ...files };
+    for (const [path, text] of Object.entries(all)) {
+      mkdirSync(dirname(join(disk, path)), { recursive: true });
+      writeFileSync(join(disk, path), text);
+    }
+    link('/etc/systemd/system/pod.socket', join(disk, 'etc/systemd/system/sockets.target.wants/pod.socket'));
+    writeBundle(join(disk, 'etc/sluice/rendered'), bundleOf([1, 2]));
+    copyFileSync(artefact('_amd64.deb'), join(disk, 'sluice.deb'));
+  });
+}
+
+/** Another bundle for the node, as `sluice render` writes it there. */
+export function offer(machine: Machine, files: ReadonlyMap<string, string>): void {
+  writeBundle(`${machine.root}/etc/sluice/rendered`, files);
+}
+
+export async function install(machine: Machine, deb = '/sluice.deb'): Promise<Said> {
+  const { stdout, stderr, exitCode } = await machine.run('dpkg', '-i', deb);
+  return { stdout, stderr, exitCode };
+}
+
+/** The rules of all tables and both families, without counters and dates. */
+export async function rulesOf(machine: Machine, backend: Backend): Promise<string> {
+  const save = async (name: string): Promise<string> => machine.must(`${name}-${backend}-save`);
+  return [await save('iptables'), await save('ip6tables')]
+    .join('\n')
+    .split('\n')
+    .filter((line) => !line.startsWith('#'))
+    .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
+    .join('\n');
+}
+
+/** What `sluiced status -o json` prints, as far as tests ask. */
+export interface StatusText {
+  readonly version?: string;
+  readonly generation?: number;
+}
+
+/** Waits until a generation stands, as the node says of itself, and nothing is on trial. */
+export async function standing(machine: Machine, generation: number): Promise<void> {
+  await until(`generation ${generation}`, async () => {
+    const { stdout } = await machine.run('sluiced', 'status', '-o', 'json');
+    return stdout !== '' && (JSON.parse(stdout) as StatusText).generation === generation;
+  });
+}
+
+export const mainPid = (machine: Machine): Promise<string> => machine.property('sluiced.service', 'MainPID');
