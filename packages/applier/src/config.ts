@@ -69,7 +69,7 @@ const schema = v.strictObject({
   backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
   takeOver: v.optional(v.literal('kube-proxy')),
   allowPartial: v.optional(v.boolean(), false),
-  rehearse: v.optional(v.boolean(), true),
+  rehearse: v.optional(v.picklist(['auto', 'unit', 'namespace', 'off']), 'auto'),
   layout: v.optional(v.picklist(['tree', 'flat']), 'tree'),
   probation: v.optional(
     v.strictObject({

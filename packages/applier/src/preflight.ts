@@ -13,7 +13,8 @@ import type { Config } from './config.ts';
 import { readFacts } from './kernel/facts.ts';
 import { findSwitch } from './kernel/find-switch.ts';
 import { LinuxKernel } from './kernel/linux.ts';
-import { inScratchNamespace } from './kernel/rehearse.ts';
+import { inScratchNamespace } from './kernel/scratch/namespace.ts';
+import { placeOf } from './kernel/scratch/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
 import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
@@ -217,7 +218,7 @@ function chainFindings(count: number, refused: number, config: Config): Finding[
 async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
   if (layout === 'flat') return [];
   const what = 'the switch between two programs';
-  if (await findSwitch(tools, run, rehearse)) return [good(what, 'works')];
+  if (await findSwitch(tools, run, placeOf(rehearse) === 'namespace')) return [good(what, 'works')];
   return [note(what, 'not possible', 'install ipset and load xt_set: without, the kernel does not go back by itself')];
 }
 

@@ -118,6 +118,14 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     )
     .option('--no-rehearse', 'load nothing into a scratch network namespace first; wins over the config')
     .action((options) => finish(() => runDaemon(options)));
+  examples(program.command('rehearse').requiredOption('--stdin', 'the request, and the answer to it'), [
+    'systemctl start sluiced-rehearse.socket        # which runs `sluiced rehearse --stdin` for each connection',
+  ])
+    .summary('load the rules of one request where no packet meets them')
+    .description(
+      'The far end of a rehearsal: loads one request into the network namespace that it stands in, which must lead nowhere. For sluiced-rehearse@.service.',
+    )
+    .action(() => finish(async () => (await import('./commands/rehearse.ts')).rehearse(terminal)));
 }
 
 function inspecting(program: Command, { terminal, finish }: Surroundings): void {

@@ -8,6 +8,7 @@ import { findSwitch } from '../kernel/find-switch.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
 import { OwnProcesses } from '../kernel/own-processes.ts';
 import { runChildren } from '../kernel/run.ts';
+import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
 import { configuredProbes } from '../probe/probes.ts';
@@ -42,11 +43,13 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
     if (mode === 'change') await journal.pin(tools.backend);
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const kernel = new LinuxKernel(tools, run, procTunables, await findSwitch(tools, run, config.rehearse));
+    const lamps = await findSwitch(tools, run, placeOf(config.rehearse) === 'namespace');
+    const rehearse = rehearser(config.rehearse, tools, run, report);
+    const kernel = new LinuxKernel(tools, run, procTunables, lamps, rehearse);
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const ports = {
       kernel,
-      rehearsal: new Rehearsal(kernel, config.rehearse),
+      rehearsal: new Rehearsal(kernel, config.rehearse !== 'off'),
       journal,
       // Not with the lock: what a probe leaves running must not keep a successor out.
       probes: configuredProbes(config.probes, clock, runChildren()),

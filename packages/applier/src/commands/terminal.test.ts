@@ -15,12 +15,12 @@ function configFile(): string {
 
 test('flags win over the file, and what they leave out stays as the file has it', () => {
   const config = configFile();
-  expect(loadConfig({ config })).toMatchObject({ node: 'node-a', state: '/srv/state', rehearse: true });
+  expect(loadConfig({ config })).toMatchObject({ node: 'node-a', state: '/srv/state', rehearse: 'auto' });
   const flags = { config, node: 'node-b', rehearse: false, signatures: 'none' } as const;
   expect(loadConfig(flags)).toMatchObject({
     node: 'node-b',
     state: '/srv/state',
-    rehearse: false,
+    rehearse: 'off',
     signatures: { policy: 'none', threshold: 1 },
   });
 });

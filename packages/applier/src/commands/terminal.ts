@@ -60,7 +60,7 @@ export function loadConfig(options: CommonOptions): Config {
     ...(options.node ? { node: options.node } : {}),
     ...(options.state ? { state: options.state } : {}),
     ...(options.signatures ? { signatures: { ...config.signatures, policy: options.signatures } } : {}),
-    ...(options.rehearse === false ? { rehearse: false } : {}),
+    ...(options.rehearse === false ? { rehearse: 'off' as const } : {}),
   };
 }
 

@@ -38,7 +38,10 @@ async function forget(table: string, flows: readonly Flow[], knowsBatches = true
   const local = { ipv4: ['192.0.2.11'], ipv6: [] };
   return { count: await forgetFlows(flows, '/usr/sbin/conntrack', local, run), commands };
 }
-const batchOf = ({ commands }: Seen): string | undefined => commands.find(({ args }) => args[0] === '-R')?.input;
+const batchOf = ({ commands }: Seen): string | undefined => {
+  const input = commands.find(({ args }) => args[0] === '-R')?.input;
+  return typeof input === 'string' ? input : undefined;
+};
 
 const gone = flow('10.96.0.10', 53, '10.244.1.5:5353');
 const line = '-D -f ipv4 -p udp --orig-src 10.1.1.1 --orig-dst 10.96.0.10 --orig-port-src 4000 --orig-port-dst 53\n';

@@ -6,7 +6,7 @@ import { SteppedAside } from '../rollout/stepped-aside.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
-import { rehearse } from './rehearse.ts';
+import { rehearser } from './scratch/rehearse.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { readList, SaveReader } from './save.ts';
 import type { Tunables } from './sysctl.ts';
@@ -21,11 +21,16 @@ export class LinuxKernel implements Kernel {
   readonly #run: Run;
   readonly #tunables: Tunables;
   readonly ipvs: LinuxIpvs | undefined;
+  readonly rehearse: Kernel['rehearse'];
   readonly switch: Switch | undefined;
   #hashSizeFixed = false;
 
-  /** @param lamps what `findSwitch` found */
-  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch) {
+  /**
+   * @param lamps what `findSwitch` found
+   * @param rehearse where rehearsals are held; left out: in namespaces of children
+   */
+  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch, rehearse?: Kernel['rehearse']) {
+    this.rehearse = rehearse ?? rehearser('namespace', tools, run);
     this.#tools = tools;
     this.switch = lamps;
     this.#run = run;
@@ -109,10 +114,6 @@ export class LinuxKernel implements Kernel {
     } catch {
       this.#hashSizeFixed = true;
     }
-  }
-
-  async rehearse(state: NodeState): Promise<void> {
-    await rehearse(state, this.#tools, this.#run);
   }
 
   async readSysctl(key: SysctlKey): Promise<number | undefined> {

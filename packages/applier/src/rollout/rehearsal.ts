@@ -10,28 +10,43 @@ import { familiesOf, type NodeState, tableOf } from './state.ts';
  * `iptables-restore --test` accepts what the kernel then refuses; only a real load tells. Whether a kernel takes a rule depends on
  * its form: the options and extensions, the table, the kind of chain it stands in and the kind of chain it leads to (which decides
  * from which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has
- * checked. So a change whose forms were all loaded once by this process is not loaded again; any new form loads the whole program, and
- * so does a new kind of virtual server.
+ * checked. So a change whose forms were all loaded once by this process, or stand in the kernel, is not loaded again; any new form loads
+ * the whole program, and so does a new kind of virtual server.
  */
 export class Rehearsal {
   readonly #kernel: Kernel;
   readonly #enabled: boolean;
   readonly #taken = new Set<string>();
+  #hasLooked = false;
 
   constructor(kernel: Kernel, enabled: boolean) {
     this.#kernel = kernel;
     this.#enabled = enabled;
   }
 
-  /** Makes sure that the kernel takes every rule that the plan writes. Throws a `KernelError` when it does not. */
-  async ensure(goal: NodeState, change: Plan): Promise<void> {
+  /**
+   * Makes sure that the kernel takes every rule that the plan writes.
+   * @param standing what the kernel holds: it has taken that, and a process that was started anew need not ask again
+   * @throws KernelError when it does not take them
+   * @throws RehearsalError when it could not be asked
+   */
+  async ensure(goal: NodeState, change: Plan, standing: NodeState): Promise<void> {
     if (!this.#enabled || this.#knows(goal, change)) return;
-    await this.#kernel.rehearse(goal);
-    for (const family of familiesOf(goal)) {
-      for (const table of tableNames)
-        for (const form of formsOfTable(family, table, tableOf(goal, family, table))) this.#taken.add(form);
+    if (!this.#hasLooked) {
+      this.#hasLooked = true;
+      this.#remember(standing);
+      if (this.#knows(goal, change)) return;
     }
-    for (const kind of kindsOf(goal.ipvs)) this.#taken.add(kind);
+    await this.#kernel.rehearse(goal);
+    this.#remember(goal);
+  }
+
+  #remember(state: NodeState): void {
+    for (const family of familiesOf(state)) {
+      for (const table of tableNames)
+        for (const form of formsOfTable(family, table, tableOf(state, family, table))) this.#taken.add(form);
+    }
+    for (const kind of kindsOf(state.ipvs)) this.#taken.add(kind);
   }
 
   #knows(goal: NodeState, change: Plan): boolean {

@@ -1,11 +1,4 @@
-import {
-  type FamilyProgram,
-  printChange,
-  type TableName,
-  type TableProgram,
-  tableNames,
-  targetOf,
-} from '@sluice/bundle';
+import { type FamilyProgram, printChange, type TableProgram, tableNames, targetOf } from '@sluice/bundle';
 
 /**
  * The states that lie between two states of a table, the last one included, so that no single payload makes or deletes more
@@ -45,19 +38,24 @@ export function stages(from: TableProgram, to: TableProgram, most: number): read
  * load in 1 s so, and in 37 s as one section per table (iptables-nft 1.8.9).
  */
 export function printStaged(program: FamilyProgram, most: number): string {
-  const section = (table: TableName, names: readonly string[], insert: readonly string[]): string => {
-    const write = new Map(names.map((name) => [name, program[table].chains.get(name) ?? []]));
-    return printChange(table, { write, drop: [], remove: [], insert });
-  };
-  return tableNames
-    .map((table) => {
-      const { chains, jumps } = program[table];
-      if (chains.size <= most) return section(table, [...chains.keys()], jumps);
-      const order = calleesFirst(program[table], new Set(chains.keys()));
-      const parts = [...batches(order, most)];
-      return parts.map((names, at) => section(table, names, at === parts.length - 1 ? jumps : [])).join('');
-    })
-    .join('');
+  return [...stagedSections(program, most)].join('');
+}
+
+/** The sections of `printStaged`, each made when it is asked for. */
+export function* stagedSections(program: FamilyProgram, most: number): Generator<string> {
+  for (const table of tableNames) {
+    const { chains, jumps } = program[table];
+    const section = (names: readonly string[], insert: readonly string[]): string => {
+      const write = new Map(names.map((name) => [name, chains.get(name) ?? []]));
+      return printChange(table, { write, drop: [], remove: [], insert });
+    };
+    if (chains.size <= most) {
+      yield section([...chains.keys()], jumps);
+      continue;
+    }
+    const parts = [...batches(calleesFirst(program[table], new Set(chains.keys())), most)];
+    for (const [at, names] of parts.entries()) yield section(names, at === parts.length - 1 ? jumps : []);
+  }
 }
 
 function keep(table: TableProgram, names: readonly string[]): [string, readonly string[]][] {

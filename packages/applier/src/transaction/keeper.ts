@@ -305,7 +305,7 @@ export class Keeper {
     if (bad !== undefined) return quarantined(bundle.version, bad);
     const change = await this.#decide(bundle, true);
     if ('problems' in change) return change;
-    return (await rehearse(bundle, change.way, this.#ports)) ?? 'ready';
+    return (await rehearse(change, this.#ports)) ?? 'ready';
   }
 
   /** What `put` would do, without doing it. */

@@ -4,7 +4,14 @@ import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { forgetAfter } from '../rollout/flows.ts';
-import type { Flip, FlowChange, Generation, Ports, Refusal } from '../rollout/ports.ts';
+import {
+  type Flip,
+  type FlowChange,
+  type Generation,
+  type Ports,
+  type Refusal,
+  RehearsalError,
+} from '../rollout/ports.ts';
 import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
 import { unlike } from '../rollout/verify.ts';
 import { leftVirtual, type Virtual } from '../rollout/virtual.ts';
@@ -101,7 +108,7 @@ async function inPhases(
   const { journal, probes, report } = ports;
   const { bundle, way, lane } = decided;
   enter('rehearse', ports);
-  const refusal = await rehearse(bundle, way, ports);
+  const refusal = await rehearse(decided, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   enter('baseline', ports);
   // By the same rule as afterwards: a probe that flaps is judged alike.
@@ -202,19 +209,26 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
   return isStale ? { ...ending, stale: true } : ending;
 }
 
-/** The kernel's own opinion, before anything is touched. Returns why it does not take the rules, or undefined. */
+/**
+ * The kernel's own opinion, before anything is touched. A rehearsal that cannot be held is no opinion: the change is not made then, and
+ * nothing is said against the bundle, which is tried again.
+ * @returns why the kernel does not take the rules, or why it could not be asked; undefined when it takes them
+ */
 export async function rehearse(
-  bundle: Target,
-  way: Way,
+  { bundle, now, way }: Pick<Change, 'bundle' | 'now' | 'way'>,
   { rehearsal }: Pick<Ports, 'rehearsal'>,
 ): Promise<Refusal | undefined> {
   try {
     const touched = [way.stage, way.turn, way.defaults].flatMap((part) => part.touched);
-    await rehearsal.ensure(bundle.state, { steps: [], touched });
+    await rehearsal.ensure(bundle.state, { steps: [], touched }, now);
     return undefined;
   } catch (error) {
+    if (error instanceof RehearsalError) {
+      const { message, hint } = error;
+      return { problems: [{ code: 'NODE_CANNOT_REHEARSE', level: 'error', message, hint }] };
+    }
     const hint =
-      'If the kernel lacks an extension, load its module or change the option of the profile that needs it; where namespaces cannot be created, set `rehearse: false` in sluiced.yaml';
+      'If the kernel lacks an extension, load its module or change the option of the profile that needs it; nothing was touched';
     const message = `Cannot load the rules in a scratch namespace: ${messageOf(error)}`;
     return { problems: [{ code: 'NODE_REFUSES_RULES', level: 'error', message, hint }] };
   }

@@ -75,7 +75,7 @@ export async function takeUpdate(before: Change, { change, steps }: TrialUpdate,
   const { journal, kernel, rehearsal, report } = ports;
   const { from, bundle, way, flows } = change;
   try {
-    await rehearsal.ensure(bundle.state, steps);
+    await rehearsal.ensure(bundle.state, steps, before.now);
     await journal.offer({ from: from.state, to: bundle.state, version: bundle.version, flows });
   } catch (error) {
     report('endpoints-not-taken', { because: messageOf(error) });

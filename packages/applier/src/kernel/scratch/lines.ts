@@ -1,0 +1,100 @@
+import { bundleLimits, type Family, isRuleError, readRule, readServerLine, readSetLine } from '@sluice/bundle';
+import type { PartName } from './answer.ts';
+
+/** A request that is none, or more than it may be. */
+export class RequestError extends Error {
+  override readonly name = 'RequestError';
+}
+
+/** What reads the lines of one part. */
+export interface LineReader {
+  /** Why a line is none of the part; undefined when it is one. */
+  read(line: string): string | undefined;
+  /** Why the part must not end here; undefined when it may. */
+  end(): string | undefined;
+}
+
+/**
+ * The grammar of a part: what each tool gets is closed, as it is for bundles. iptables-restore knows options that run programs (`-M`)
+ * or open files; of those none is in it.
+ */
+export function readersOf(name: PartName): LineReader {
+  switch (name) {
+    case 'sets':
+      return each((line) => isSort(readSetLine(line), 'create', 'creates a set'));
+    case 'servers':
+      return each((line) => isSort(readServerLine(line), 'virtual', 'adds a virtual server'));
+    default:
+      return new RuleLines(name);
+  }
+}
+
+function each(read: LineReader['read']): LineReader {
+  return { read, end: () => undefined };
+}
+
+/** Why a line that was read is not of the one sort that the part has. */
+function isSort(line: { kind: string } | { error: string }, kind: string, does: string): string | undefined {
+  if ('error' in line) return line.error;
+  return line.kind === kind ? undefined : `the line is none that ${does}`;
+}
+
+/** `:SLU-SVC-NPX46M4PTMTKRN6Y.a1 - [0:0]`: the kernel takes names of up to 28 characters. */
+const declaration = /^:[A-Z0-9][A-Za-z0-9.-]{0,27} - \[0:0\]$/;
+/** `-I OUTPUT 1 …`: our jumps stand before what built-in chains hold. */
+const insertion = /^-I (INPUT|FORWARD|OUTPUT|PREROUTING|POSTROUTING) [1-9][0-9]{0,3}(?= )/;
+
+/** Tables from their names to COMMIT, with declarations of chains, rules and insertions. */
+class RuleLines implements LineReader {
+  readonly #family: Family;
+  #isOpen = false;
+
+  constructor(family: Family) {
+    this.#family = family;
+  }
+
+  read(line: string): string | undefined {
+    if (!this.#isOpen) {
+      this.#isOpen = line === '*filter' || line === '*nat';
+      return this.#isOpen ? undefined : 'a line stands outside of the tables filter and nat';
+    }
+    if (line === 'COMMIT') {
+      this.#isOpen = false;
+      return undefined;
+    }
+    if (line.startsWith(':')) return declaration.test(line) ? undefined : 'a chain is declared otherwise than here';
+    const rule = readRule(line.replace(insertion, '-A $1'), this.#family, 'program');
+    return isRuleError(rule) ? rule.error : undefined;
+  }
+
+  end(): string | undefined {
+    return this.#isOpen ? 'a table has no COMMIT' : undefined;
+  }
+}
+
+/** An insertion has a few characters more than the rule that it inserts. */
+const lineBytesMax = bundleLimits.ruleBytesMax + 16;
+
+/**
+ * The whole lines of a text that comes in pieces, each read.
+ * @throws RequestError at the first line that its reader does not take, or at an end inside of a line
+ */
+export async function* linesOf(pieces: AsyncIterable<string>, reader: LineReader): AsyncGenerator<string> {
+  let rest = '';
+  const must = (complaint: string | undefined): void => {
+    if (complaint !== undefined) throw new RequestError(complaint);
+  };
+  for await (const piece of pieces) {
+    const text = rest + piece;
+    const end = text.lastIndexOf('\n') + 1;
+    for (let at = 0; at < end; ) {
+      const next = text.indexOf('\n', at);
+      must(reader.read(text.slice(at, next)));
+      at = next + 1;
+    }
+    rest = text.slice(end);
+    if (rest.length > lineBytesMax) must('a line is longer than any of the grammar');
+    if (end > 0) yield text.slice(0, end);
+  }
+  must(rest === '' ? reader.end() : 'the last line has no end');
+}

@@ -1,0 +1,46 @@
+import { type Family, printCreate, printProgram } from '@sluice/bundle';
+import { kindsOf } from '../../ipvs/servers.ts';
+import type { NodeIpvs } from '../../ipvs/values.ts';
+import { limits } from '../../limits.ts';
+import { stagedSections } from '../../rollout/stages.ts';
+import { familiesOf, type NodeState } from '../../rollout/state.ts';
+import type { Backend } from '../tools.ts';
+
+/** What a rehearsal loads: texts for tools, and the store that the rules go into. Which tool gets which text follows from that alone. */
+export interface Load {
+  readonly backend: Backend;
+  /** For `ipset restore`: the sets that rules ask, empty, for a namespace has sets of its own. `''` outside of mode ipvs. */
+  readonly sets: string;
+  /** For `ipvsadm -R`: one virtual server of each kind. `''` outside of mode ipvs. */
+  readonly servers: string;
+  /** For `iptables-restore --noflush` of each family, section by section: 10,000 Services are 25 MB, which nobody needs to hold at once. */
+  readonly rules: ReadonlyMap<Family, Iterable<string>>;
+}
+
+/** What is loaded to know whether a kernel takes a state. */
+export function loadOf(state: NodeState, backend: Backend): Load {
+  const rules = new Map<Family, Iterable<string>>();
+  for (const family of familiesOf(state)) {
+    const program = state.families[family];
+    if (!program) continue;
+    rules.set(
+      family,
+      backend === 'nft' ? stagedSections(program, limits.chainsPerPayloadMax) : [printProgram(program)],
+    );
+  }
+  const { ipvs } = state;
+  return { backend, sets: ipvs ? emptySets(ipvs) : '', servers: ipvs ? sampleServers(ipvs) : '', rules };
+}
+
+function emptySets({ sets }: NodeIpvs): string {
+  return [...sets.values()].map((set) => `${printCreate(set)}\n`).join('');
+}
+
+/** One virtual server for each kind that there is, at addresses for documentation (RFC 5737, RFC 3849). */
+function sampleServers(ipvs: NodeIpvs): string {
+  const lines = [...kindsOf(ipvs)].map((kind, index) => {
+    const isIPv6 = kind.includes('-M 128');
+    return `-A -t ${isIPv6 ? '[2001:db8::1]' : '198.51.100.1'}:${index + 1}${kind}\n`;
+  });
+  return lines.join('');
+}

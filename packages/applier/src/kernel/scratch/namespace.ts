@@ -1,0 +1,72 @@
+import { limits } from '../../limits.ts';
+import { KernelError, RehearsalError } from '../../rollout/ports.ts';
+import type { Command, Run } from '../run.ts';
+import { findTool, type Tools } from '../tools.ts';
+import type { Load } from './load.ts';
+
+/**
+ * Loads rules for real into a network namespace that ends with the command. It has its own /run, so that the xtables lock is not
+ * shared with the node's tools, and no packet. In mode ipvs one of them takes virtual servers, too.
+ * @throws KernelError when they are not taken
+ * @throws RehearsalError when no namespace can be made, or a tool does not come to its end
+ */
+export async function rehearseInNamespace(load: Load, tools: Tools, run: Run): Promise<void> {
+  let { servers } = load;
+  for (const [family, text] of load.rules) {
+    const restore = tools.families[family]?.restore;
+    if (restore === undefined) continue;
+    const args = [restore, '--noflush', '-w', String(limits.xtablesLockSeconds)];
+    const command = load.sets + load.servers === '' ? args : behindServers(load.sets, servers, args);
+    await inScratchNamespace(`${restore} in a scratch namespace`, command, text, run);
+    servers = '';
+  }
+}
+
+/** `ipvsadm` ends with 0 also when the kernel refused a line, and then says so. */
+const preparation = `set -e
+printf %s "$1" | "$3" restore
+said=$(printf %s "$2" | "$4" -R 2>&1) || said=\${said:-it failed}
+[ -z "$said" ] || { echo "ipvsadm: $said" >&2; exit 1; }
+shift 4
+exec "$@"`;
+
+/** The command behind one that prepares its namespace for mode ipvs. */
+function behindServers(sets: string, servers: string, command: readonly string[]): readonly string[] {
+  const shell = toolOf('sh');
+  return [shell, '-c', preparation, shell, sets, servers, toolOf('ipset'), toolOf('ipvsadm'), ...command];
+}
+
+function toolOf(name: string): string {
+  const tool = findTool(name);
+  if (tool === undefined) throw new RehearsalError(`the node has no ${name}`, `Install ${name}`);
+  return tool;
+}
+
+const elsewhere =
+  'Start sluiced-rehearse.socket, which makes such a namespace (`systemctl enable --now sluiced-rehearse.socket`), or set `rehearse: off` in sluiced.yaml';
+
+/** How the script below ends when there is no /run to be had; no tool of iptables, ipset or ipvs ends so. */
+const noRun = 125;
+
+/**
+ * Runs one command with a network and a /run of its own.
+ * @throws KernelError when it ends with another code than 0
+ * @throws RehearsalError when there is no such place, or the command does not come to its end
+ */
+export async function inScratchNamespace(
+  action: string,
+  command: readonly string[],
+  input: NonNullable<Command['input']>,
+  run: Run,
+): Promise<void> {
+  const unshare = toolOf('unshare');
+  const mount = toolOf('mount');
+  const shell = toolOf('sh');
+  const script = `${mount} -t tmpfs tmpfs /run || exit ${noRun}; exec "$@"`;
+  const args = ['--net', '--mount', '--', shell, '-c', script, shell, ...command];
+  const ran = await run({ file: unshare, args, input });
+  if (ran.exitCode === 0) return;
+  const isOutside = ran.exitCode === undefined || ran.exitCode === noRun || ran.stderr.startsWith('unshare: ');
+  if (isOutside) throw new RehearsalError(`${action}: ${ran.why}`, elsewhere);
+  throw new KernelError(action, ran.why);
+}

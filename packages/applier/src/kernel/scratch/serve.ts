@@ -1,0 +1,122 @@
+import { readFileSync } from 'node:fs';
+import type { Duplex } from 'node:stream';
+import { limits } from '../../limits.ts';
+import type { Command, Ran, Run } from '../run.ts';
+import { detectTools, findTool, type Tools } from '../tools.ts';
+import { type Answer, printAnswer } from './answer.ts';
+import { RequestError } from './lines.ts';
+import { type Part, readRequest } from './request.ts';
+
+/** Devices that the kernel makes in every network namespace (tunnels of the modules that are loaded); a node has more than these. */
+const everywhere: ReadonlySet<string> = new Set([
+  'lo',
+  'tunl0',
+  'gre0',
+  'gretap0',
+  'erspan0',
+  'ip_vti0',
+  'ip6_vti0',
+  'sit0',
+  'ip6tnl0',
+  'ip6gre0',
+]);
+
+/**
+ * Why rules must not be loaded where this process is; undefined in a network namespace that leads nowhere.
+ * @param table what /proc/self/net/dev says
+ */
+export function notScratch(table = readFileSync('/proc/self/net/dev', 'utf8')): string | undefined {
+  const devices = [...table.matchAll(/^ *([^\s:]+):/gm)].map(([, name = '']) => name);
+  const real = devices.filter((name) => !everywhere.has(name));
+  return real.length === 0 ? undefined : `this network namespace is somebody's: it has the device ${real[0]}`;
+}
+
+/**
+ * The far end of a rehearsal: reads one request, loads it here, and says how that ended. What is loaded goes away with the namespace.
+ * @param connection what the request comes by and the answer leaves by; whoever sits at the other end is not trusted
+ * @returns the answer that was given
+ */
+export async function serveRehearsal(connection: Duplex, run: Run, why = notScratch()): Promise<Answer> {
+  // Whoever leaves in the middle is no reason to end otherwise than with the request.
+  connection.on('error', () => {});
+  const source = connection.iterator({ destroyOnReturn: false });
+  const answer = why === undefined ? await rehearse(source, run) : { answer: 'failed' as const, why };
+  connection.write(printAnswer(answer));
+  await dismiss(connection);
+  connection.end();
+  return answer;
+}
+
+/** Reads what is left of a request: whoever closes with words unread takes the answer away from the one who still writes. */
+async function dismiss(connection: Duplex): Promise<void> {
+  if (connection.readableEnded || connection.destroyed) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  for (const event of ['end', 'close', 'error']) connection.once(event, () => resolve());
+  const timer = setTimeout(resolve, limits.rehearsalIdleMs);
+  connection.resume();
+  await promise;
+  clearTimeout(timer);
+}
+
+async function rehearse(source: NodeJS.AsyncIterator<Buffer>, run: Run): Promise<Answer> {
+  try {
+    const { backend, parts } = await readRequest(source);
+    let tools: Tools | undefined;
+    for await (const part of parts) {
+      tools ??= await detectTools(backend, run);
+      const answer = await loadPart(part, tools, run);
+      if (answer.answer !== 'good') return answer;
+    }
+    return { answer: 'good' };
+  } catch (error) {
+    if (error instanceof RequestError) return { answer: 'invalid', why: error.message };
+    return { answer: 'failed', why: error instanceof Error ? error.message : String(error) };
+  } finally {
+    // It listens until then, and nobody else could read on.
+    await source.return?.();
+  }
+}
+
+async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
+  const command = commandOf(part, tools);
+  if (command === undefined) return { answer: 'failed', why: `there is no working tool for part ${part.name}` };
+  let wrong: unknown;
+  const watched = async function* (): AsyncGenerator<string> {
+    try {
+      yield* part.text;
+    } catch (error) {
+      wrong = error;
+      // The tool must not take an end for the end of the text, and what it has not committed stays uncommitted.
+      throw error;
+    }
+  };
+  const ran = await run({ ...command, input: watched() });
+  if (wrong !== undefined) throw wrong;
+  return verdictOf(part, ran, tools);
+}
+
+/** The tool for a part. Nothing of a request is in it. */
+function commandOf({ name }: Part, { families }: Tools): Command | undefined {
+  switch (name) {
+    case 'sets':
+      return withArgs(findTool('ipset'), ['restore']);
+    case 'servers':
+      return withArgs(findTool('ipvsadm'), ['-R']);
+    default:
+      return withArgs(families[name]?.restore, ['--noflush', '-w', String(limits.xtablesLockSeconds)]);
+  }
+}
+
+function withArgs(file: string | undefined, args: readonly string[]): Command | undefined {
+  return file === undefined ? undefined : { file, args };
+}
+
+/** Only a tool that ran to its end has an opinion. `ipvsadm` ends with 0 also when the kernel refused a line, and then says so. */
+function verdictOf({ name }: Part, { exitCode, stdout, stderr, why }: Ran, { backend }: Tools): Answer {
+  if (exitCode === undefined) return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
+  // Exit code 4 of iptables-legacy: no lock, or no memory (RESOURCE_PROBLEM).
+  if (exitCode === 4 && backend === 'legacy') return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
+  if (exitCode !== 0) return { answer: 'refused', part: name, why };
+  const said = name === 'servers' ? `${stdout}${stderr}`.trim() : '';
+  return said === '' ? { answer: 'good' } : { answer: 'refused', part: name, why: said };
+}
