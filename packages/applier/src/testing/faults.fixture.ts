@@ -45,6 +45,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     readHashSize: () => kernel.readHashSize(),
     proxyTraces: () => kernel.proxyTraces(),
     forgetFlows: (flows) => countdown.through(() => kernel.forgetFlows(flows)),
+    ...(kernel.ipvs ? { ipvs: kernel.ipvs } : {}),
     switch: lamps && {
       look: () => lamps.look(),
       make: (sources) => countdown.through(() => lamps.make(sources)),

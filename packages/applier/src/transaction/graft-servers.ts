@@ -3,17 +3,24 @@ import type { NodeIpvs } from '../ipvs/values.ts';
 import { familyNames } from '../rollout/state.ts';
 import { losesFew } from './service.ts';
 
+/** What is taken of another state. */
+export interface Bounds {
+  /** Whether an endpoint may come at this address. */
+  readonly isApproved: (address: string) => boolean;
+  /** Changes of a virtual server that are taken although they are more than `onlyEndpointsDiffer` allows, but for addresses and ports. */
+  readonly isEnd?: (before: VirtualServer, after: VirtualServer) => boolean;
+}
+
 /**
  * Mode ipvs with the real servers of another state, for each virtual server that both have, within the bounds of
  * `onlyEndpointsDiffer`; and the set that masquerades connections of an endpoint to itself.
- * @param isApproved whether an endpoint may come at this address
  * @returns `base` itself when it takes nothing
  */
-export function graftServers(base: NodeIpvs, offered: NodeIpvs, isApproved: (address: string) => boolean): NodeIpvs {
+export function graftServers(base: NodeIpvs, offered: NodeIpvs, bounds: Bounds): NodeIpvs {
   const virtualServers = new Map(base.virtualServers);
   for (const [key, server] of base.virtualServers) {
     const other = offered.virtualServers.get(key);
-    if (other && takesReal(server, other, isApproved)) virtualServers.set(key, { ...server, real: other.real });
+    if (other && takesReal(server, other, bounds)) virtualServers.set(key, { ...server, real: other.real });
   }
   if ([...virtualServers].every(([key, server]) => server === base.virtualServers.get(key))) return base;
   const sets = new Map(base.sets);
@@ -26,13 +33,15 @@ export function graftServers(base: NodeIpvs, offered: NodeIpvs, isApproved: (add
 }
 
 /** A scheduler or a time-out that differs is a matter of releases: the server keeps its own. */
-function takesReal(before: VirtualServer, after: VirtualServer, isApproved: (address: string) => boolean): boolean {
+function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, isEnd }: Bounds): boolean {
   const [had, has] = [before.real, after.real];
   if (had === has || sameReal(before, after)) return false;
-  const ports = new Set([...had.values()].map(({ port }) => port));
-  if ([...has.values()].some(({ port }) => !ports.has(port))) return false;
   const fresh = [...has].filter(([endpoint]) => !had.has(endpoint));
-  return fresh.every(([, { address }]) => isApproved(address)) && losesFew(new Set(had.keys()), new Set(has.keys()));
+  if (!fresh.every(([, { address }]) => isApproved(address))) return false;
+  const ports = new Set([...had.values()].map(({ port }) => port));
+  if (had.size > 0 && [...has.values()].some(({ port }) => !ports.has(port))) return false;
+  const isUpdate = had.size > 0 && losesFew(new Set(had.keys()), new Set(has.keys()));
+  return isUpdate || (isEnd?.(before, after) ?? false);
 }
 
 function sameReal({ real: a }: VirtualServer, { real: b }: VirtualServer): boolean {

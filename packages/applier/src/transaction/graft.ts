@@ -25,7 +25,7 @@ export function graft(base: NodeState, offered: NodeState): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
   const isApproved = approvedBy(base);
   if (base.ipvs && offered.ipvs) {
-    const ipvs = graftServers(base.ipvs, offered.ipvs, isApproved);
+    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved });
     return ipvs === base.ipvs ? base : { ...base, ipvs };
   }
   const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };

@@ -5,6 +5,7 @@ import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';
 import { type Ends, endsOf } from './ends.ts';
 import { graft } from './graft.ts';
+import { serverEndsOf } from './server-ends.ts';
 
 /**
  * Whether a change only brings and takes endpoints of Services that are served already, within bounds: then it is no release that has to
@@ -24,8 +25,9 @@ export interface Kind extends Partial<Ends> {
 /** The same for a change as a whole: there a first and a last endpoint are no release either. */
 export function kindOf(from: NodeState, goal: NodeState): Kind {
   if (laneOf(from, goal) === 'endpoints') return { lane: 'endpoints' };
-  const isSameMode = isTree(from) === isTree(goal) && !from.ipvs && !goal.ipvs;
-  const ends = isSameMode && sameSettings(from, goal) ? endsOf(from, goal) : undefined;
+  const isSameMode = isTree(from) === isTree(goal) && Boolean(from.ipvs) === Boolean(goal.ipvs);
+  if (!isSameMode || !sameSettings(from, goal)) return { lane: 'release' };
+  const ends = goal.ipvs ? serverEndsOf(from, goal, sameState) : endsOf(from, goal);
   return ends ? { lane: 'endpoints', ...ends } : { lane: 'release' };
 }
 

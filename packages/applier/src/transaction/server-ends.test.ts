@@ -1,0 +1,206 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
+import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+/** Mode ipvs: virtual servers that come to their first real server and lose the last one. */
+
+const afterMs = 10_000;
+let node: Scene;
+let nowMs: number;
+const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
+beforeEach(() => {
+  node = scene();
+  nowMs = 0;
+});
+afterEach(() => node.end());
+
+/** The last parts of pods' addresses, on this node and on another one; and what of the Service has policy Local. */
+interface Pool {
+  readonly here?: readonly number[];
+  readonly there?: readonly number[];
+  readonly local?: 'inside' | 'outside';
+  /** Where the other node's pods are. */
+  readonly net?: string;
+  readonly port?: number;
+  readonly scheduler?: string;
+}
+
+const file = (tool: string): string => `profiles/default/services/shop/pool.${tool}`;
+const [inside, outside] = ['10.96.0.50:80', '203.0.113.60:80'] as const;
+
+/** The fixture's bundle with Service shop/pool, which is reached from inside and from outside. */
+function bundle({ here = [], there = [], local, net = '10.244.2', port = 8080, scheduler = 'rr' }: Pool): BundleFiles {
+  const [own, others] = [here.map((n) => `10.244.1.${n}`), there.map((n) => `${net}.${n}`)];
+  const servers = ([inside, outside] as const).flatMap((door) => {
+    const real = (address: string, guard = ''): string => `${guard}-a -t ${door} -r ${address}:${port} -m -w 1`;
+    const all = (guard = ''): readonly string[] => [...own, ...others].map((address) => real(address, guard));
+    const isLocal = own.length > 0 && local === (door === inside ? 'inside' : 'outside');
+    const lines = isLocal ? [...own.map((one) => real(one, '@node=node-a ')), ...all(`@nolocal=${door}/TCP `)] : all();
+    return [`-A -t ${door} -s ${scheduler}`, ...lines];
+  });
+  const entries = [
+    'add KUBE-CLUSTER-IP 10.96.0.50,tcp:80',
+    `add KUBE-EXTERNAL-IP${local === 'outside' ? '-LOCAL' : ''} 203.0.113.60,tcp:80`,
+    'add KUBE-IPVS-IPS 10.96.0.50',
+    'add KUBE-IPVS-IPS 203.0.113.60',
+    ...own.map((address) => `@node=node-a add KUBE-LOOP-BACK ${address},tcp:${port},${address}`),
+  ];
+  const text = (lines: readonly string[]): string => `# shop/pool NodePort\n${lines.join('\n')}\n`;
+  return new Map([...ipvsBundle, [file('ipvs'), text(servers)], [file('ipset'), text(entries)]]);
+}
+
+/** Who is given new connections at each of the two addresses. */
+async function serving(): Promise<readonly (readonly string[])[]> {
+  const { servers } = await node.kernel.ipvs.observe();
+  return [inside, outside].map((door) =>
+    [...(servers.get(`${door}/TCP`)?.real.values() ?? [])]
+      .filter(({ weight }) => weight > 0)
+      .map(({ address }) => address.replace('10.244.', ''))
+      .toSorted(),
+  );
+}
+
+/** Holds the kernel against that of a node that never had anything else. */
+async function isAsFresh(pool: Pool): Promise<boolean> {
+  const own = node;
+  const now = await serving();
+  node = scene();
+  await (await node.start()).keeper.put(bundle(pool), false);
+  const wanted = await serving();
+  node.end();
+  node = own;
+  return JSON.stringify(now) === JSON.stringify(wanted);
+}
+
+/** Puts one pool after another in. */
+async function change(before: Pool, after: Pool) {
+  const { keeper, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
+  await keeper.put(bundle(before), false);
+  const old = await serving();
+  let asked = 0;
+  node.health = () => asked++ >= 0;
+  const outcome = await keeper.put(bundle(after), false);
+  return { keeper, journal, old, outcome, tried: () => asked > 0 };
+}
+
+const many = [1, 2, 3, 4, 5];
+type Row = readonly [string, Pool, Pool];
+
+test.each<Row>([
+  ['the first real server', {}, { here: [5] }],
+  ['several first ones', {}, { here: [5, 6], there: [7] }],
+  ['a first one, where others had another port', {}, { there: [5], port: 9443 }],
+  ['the only one is replaced', { here: [5] }, { there: [6] }],
+  [
+    'the first one of this node, policy Local outside',
+    { there: many, local: 'outside' },
+    { here: [5], there: many, local: 'outside' },
+  ],
+  [
+    'the last one of this node, policy Local outside',
+    { here: [5], there: many, local: 'outside' },
+    { there: many, local: 'outside' },
+  ],
+])('at once: %s', async (_title, before, after) => {
+  const { keeper, journal, outcome, tried } = await change(before, after);
+  expect([outcome.kind, 'waitsMs' in outcome, tried()]).toEqual(['confirmed', false, false]);
+  expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+  expect(await isAsFresh(after)).toBe(true);
+  expect(await keeper.settle()).toBe(0);
+});
+
+test.each<Row>([
+  ['the last one goes', { here: [5] }, {}],
+  ['all of several go', { here: [5, 6], there: many }, {}],
+  ['the first one of this node, policy Local inside', { there: many }, { here: [5], there: many, local: 'inside' }],
+  [
+    'the last two of this node, policy Local outside',
+    { here: [5, 6], there: many, local: 'outside' },
+    { there: many, local: 'outside' },
+  ],
+  [
+    'the last two of this node, policy Local inside',
+    { here: [5, 6], there: many, local: 'inside' },
+    { there: many, local: 'inside' },
+  ],
+])('late: %s', async (_title, before, after) => {
+  const { keeper, journal, old, outcome, tried } = await change(before, after);
+  const door = before.local === 'outside' ? 1 : 0;
+  expect(outcome).toMatchObject({ waitsMs: afterMs });
+  expect((await serving())[door]).toEqual(old[door]);
+  nowMs = afterMs;
+  expect(await keeper.put(bundle(after), false)).not.toHaveProperty('waitsMs');
+  expect([journal.standing?.number, tried()]).toEqual([1, false]);
+  expect(await isAsFresh(after)).toBe(true);
+  expect(await keeper.settle()).toBe(0);
+});
+
+test.each<Row>([
+  ['most of several go', { there: many }, { there: [1, 2] }],
+  ['a first one outside of the networks of pods', {}, { there: [5], net: '10.99.2' }],
+  ['the first one comes with another scheduler', {}, { here: [5], scheduler: 'wrr' }],
+  ['the last one goes with another scheduler', { here: [5] }, { scheduler: 'wrr' }],
+  ['policy Local itself comes', { here: [5], there: many }, { here: [5], there: many, local: 'outside' }],
+])('a release: %s', async (_title, before, after) => {
+  const { journal, outcome, tried } = await change(before, after);
+  expect([outcome.kind, journal.standing?.number, tried()]).toEqual(['confirmed', 2, true]);
+  expect(await isAsFresh(after)).toBe(true);
+});
+
+test('keys for endpoints bring no first one and take no last one', async () => {
+  const { keeper } = await node.start();
+  const refused = { kind: 'refused', refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] } };
+  await keeper.put(bundle({ here: [5] }), false);
+  expect(await keeper.put(bundle({}), false, undefined, true)).toMatchObject(refused);
+  await keeper.put(bundle({}), false);
+  expect(await keeper.put(bundle({ here: [5] }), false, undefined, true)).toMatchObject(refused);
+  expect(await serving()).toEqual([[], []]);
+});
+
+test('a release that is taken back leaves the first one that came before it', async () => {
+  const { keeper, journal } = await node.start();
+  await keeper.put(bundle({}), false);
+  await keeper.put(bundle({ here: [5] }), false);
+  let asked = 0;
+  node.health = () => asked++ < 1;
+  expect(await keeper.put(bundle({ here: [5], scheduler: 'wrr' }), false)).toMatchObject({ kind: 'rolled-back' });
+  expect(await isAsFresh({ here: [5] })).toBe(true);
+  expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+});
+
+test.each([
+  ['first', 'before', {}, { here: [5] }],
+  ['first', 'after', {}, { here: [5] }],
+  ['last', 'before', { here: [5] }, {}],
+  ['last', 'after', { here: [5] }, {}],
+] as const)(
+  'the %s one: wherever the process ends %s a call, the next one ends with it or without it, as its journal says',
+  async (_which, fault, before, after) => {
+    let isNew = 0;
+    let at = 0;
+    for (; ; at++) {
+      node.end();
+      node = scene();
+      await (await node.start()).keeper.put(bundle(before), false);
+      const countdown = new Countdown(at, fault);
+      const plain = await node.start();
+      const journal = mortalJournal(plain.journal, countdown);
+      const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
+      await mortal.keeper.put(bundle(after), false).catch(() => undefined);
+      if (countdown.calls <= at) break;
+      const next = await node.start();
+      await next.keeper.recover();
+      await next.keeper.settle();
+      const isIn = next.journal.standing?.revision === 1;
+      isNew += Number(isIn);
+      expect([next.journal.open, await isAsFresh(isIn ? after : before)]).toEqual([undefined, true]);
+      expect(await next.keeper.settle()).toBe(0);
+      expect(await next.keeper.put(bundle(after), false)).toMatchObject({ kind: isIn ? 'same' : 'confirmed' });
+      expect(await isAsFresh(after)).toBe(true);
+    }
+    expect(isNew).toBeGreaterThan(0);
+    expect(isNew).toBeLessThan(at);
+  },
+);

@@ -1,0 +1,79 @@
+import { compareText, type SetKey, setName, type VirtualServer } from '@sluice/bundle';
+import type { NodeIpvs } from '../ipvs/values.ts';
+import type { NodeState } from '../rollout/state.ts';
+import { approvedBy } from './approved.ts';
+import type { Ends } from './ends.ts';
+import { graftServers } from './graft-servers.ts';
+import { losesFew } from './service.ts';
+
+/**
+ * The same as `endsOf` for mode ipvs. There rules and addresses stay what they are, and of the sets only the one that masquerades
+ * connections of an endpoint to itself changes: a virtual server without real ones refuses by itself.
+ * @param isSame whether two states are the same
+ * @returns undefined when there is more to it, or no virtual server comes to a first real one or loses the last one
+ */
+export function serverEndsOf(
+  from: NodeState,
+  goal: NodeState,
+  isSame: (a: NodeState, b: NodeState) => boolean,
+): Ends | undefined {
+  if (!from.ipvs || !goal.ipvs) return undefined;
+  const [old, fresh] = [from.ipvs, goal.ipvs];
+  const ends = { first: [] as string[], last: [] as string[] };
+  for (const [key, before] of old.virtualServers) {
+    const after = fresh.virtualServers.get(key);
+    const end = after && endOf(before, after, old, fresh);
+    if (end) ends[end].push(wayOf(before));
+  }
+  if (ends.first.length + ends.last.length === 0) return undefined;
+  const isEnd = (before: VirtualServer, after: VirtualServer): boolean =>
+    endOf(before, after, old, fresh) !== undefined;
+  const ipvs = graftServers(old, fresh, { isApproved: approvedBy(from), isEnd });
+  if (!isSame({ ...from, ipvs }, goal)) return undefined;
+  return { first: ends.first.toSorted(compareText), last: ends.last.toSorted(compareText) };
+}
+
+/** `ipv4 tcp 10.96.0.10 80`. */
+const wayOf = ({ family, protocol, address, port }: VirtualServer): string =>
+  `${family} ${protocol} ${address} ${port}`;
+
+/**
+ * Whether a virtual server comes to its first real one or loses the last one.
+ *
+ * With policy Local it has the endpoints of this node, and where there are none those of all others (kubernetes/kubernetes#97081): then
+ * it goes from the one to the others, however many these are. From outside that is the first or last endpoint of this node. Of an
+ * address inside the cluster nothing says which policy it has; it changes late in both directions, and is served meanwhile.
+ */
+function endOf(before: VirtualServer, after: VirtualServer, from: NodeIpvs, goal: NodeIpvs): keyof Ends | undefined {
+  const [had, has] = [before.real, after.real];
+  if (had.size === 0 || has.size === 0) {
+    if (had.size === has.size) return undefined;
+    return had.size === 0 ? 'first' : 'last';
+  }
+  if (losesFew(new Set(had.keys()), new Set(has.keys()))) return undefined;
+  const [was, is] = [countHere(before, from), countHere(after, goal)];
+  if (was === had.size && is === 0) return 'last';
+  if (was > 0 || is < has.size) return undefined;
+  return isLocalOutside(before, from) ? 'first' : 'last';
+}
+
+/** How many of the real servers run on this node: the set for connections of an endpoint to itself has them. */
+function countHere({ family, protocol, real }: VirtualServer, { sets }: NodeIpvs): number {
+  const entries = sets.get(setName('KUBE-LOOP-BACK', family))?.entries;
+  return [...real.values()].filter(({ address, port }) => entries?.has(`${address},${protocol}:${port},${address}`))
+    .length;
+}
+
+const nodePorts = {
+  tcp: 'KUBE-NODE-PORT-LOCAL-TCP',
+  udp: 'KUBE-NODE-PORT-LOCAL-UDP',
+  sctp: 'KUBE-NODE-PORT-LOCAL-SCTP-HASH',
+} as const satisfies Record<VirtualServer['protocol'], SetKey>;
+
+/** Whether sets say that it is reached from outside, by policy Local. */
+function isLocalOutside({ family, protocol, address, port }: VirtualServer, { sets }: NodeIpvs): boolean {
+  const has = (set: SetKey, entry: string): boolean => sets.get(setName(set, family))?.entries.has(entry) ?? false;
+  const door = `${address},${protocol}:${port}`;
+  const outside = ['KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER-LOCAL', nodePorts[protocol]] as const;
+  return outside.some((set) => has(set, door)) || has(nodePorts[protocol], String(port));
+}
