@@ -3,15 +3,19 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { rehearsalSocket } from '../packages/applier/src/kernel/scratch/unit.ts';
+import { limits } from '../packages/applier/src/limits.ts';
 
 const folder = join(import.meta.dirname, '../packages/applier/systemd');
-const units = ['sluiced.service', 'sluiced-boot.service'];
+const daemons = ['sluiced.service', 'sluiced-boot.service'];
+const rehearsal = 'sluiced-rehearse@.service';
+const socket = 'sluiced-rehearse.socket';
+const units = [...daemons, rehearsal];
+const textOf = (unit: string): string => readFileSync(join(folder, unit), 'utf8');
 const analyze = '/usr/bin/systemd-analyze';
 const whyNot = existsSync(analyze) ? '' : `${analyze} is not here: apt-get install systemd`;
 
 describe.each(units)('%s', (unit) => {
-  const text = readFileSync(join(folder, unit), 'utf8');
-
   test('is exposed at most 2.1 as root with both rule stores', (context) => {
     if (whyNot !== '') return context.skip(whyNot);
     const run = execaSync(analyze, ['security', '--offline=true', '--no-pager', '--threshold=21', join(folder, unit)], {
@@ -25,8 +29,9 @@ describe.each(units)('%s', (unit) => {
     if (whyNot !== '') return context.skip(whyNot);
     const directory = mkdtempSync(join(tmpdir(), 'sluice-unit-'));
     try {
-      // The program is not installed on a machine that builds it.
-      writeFileSync(join(directory, unit), text.replaceAll(/^ExecStart=\S+/gm, 'ExecStart=/bin/true'));
+      // The program is not installed on a machine that builds it. Units name each other.
+      for (const name of [...units, socket])
+        writeFileSync(join(directory, name), textOf(name).replaceAll(/^ExecStart=\S+/gm, 'ExecStart=/bin/true'));
       const { exitCode, stderr } = execaSync(analyze, ['verify', '--man=no', join(directory, unit)], { reject: false });
       const ours = stderr.split('\n').filter((line) => line.includes(unit));
       expect({ exitCode, ours }).toEqual({ exitCode: 0, ours: [] });
@@ -38,11 +43,58 @@ describe.each(units)('%s', (unit) => {
   test.each([
     ['tools end with the unit', /^KillMode=control-group$/m],
     ['no module is loaded by it', /^ProtectKernelModules=yes$/m],
-    ['network sysctls can be written', /^ReadWritePaths=.*-\/proc\/sys\/net/m],
+    ['it makes no namespaces', /^RestrictNamespaces=yes$/m],
     ['Node starts although it asks for pkey_alloc', /^SystemCallErrorNumber=EPERM$/m],
-    ['the kubelet comes after it', /^Before=.*\bkubelet\.service\b/m],
   ])('%s', (_title, line) => {
-    expect(text).toMatch(line);
+    expect(textOf(unit)).toMatch(line);
+  });
+});
+
+test.each(
+  daemons.flatMap((unit) =>
+    (
+      [
+        ['network sysctls can be written by %s', /^ReadWritePaths=.*-\/proc\/sys\/net/m],
+        ['the kubelet comes after %s', /^Before=.*\bkubelet\.service\b/m],
+      ] as const
+    ).map(([title, line]) => [title.replace('%s', unit), unit, line] as const),
+  ),
+)('%s', (_title, unit, line) => {
+  expect(textOf(unit)).toMatch(line);
+});
+
+describe('a rehearsal', () => {
+  const seconds = Number(/^RuntimeMaxSec=(\d+)$/m.exec(textOf(rehearsal))?.[1]);
+
+  test('is asked for by the daemon, which does not go without', () => {
+    expect(textOf('sluiced.service')).not.toContain('--no-rehearse');
+    expect(textOf('sluiced.service')).toMatch(/^Wants=sluiced-rehearse\.socket$/m);
+  });
+
+  test('keeps its socket when the daemon ends, whose runtime directory it is in', () => {
+    expect(textOf(socket)).toContain(`\nListenStream=${rehearsalSocket}\n`);
+    expect(textOf('sluiced.service')).toMatch(/^RuntimeDirectoryPreserve=yes$/m);
+  });
+
+  test('lasts no longer than the daemon waits for it', () => {
+    expect(seconds * 1000).toBe(limits.rehearsalMs);
+  });
+
+  test.each([
+    ['only root can ask for one', socket, /^SocketMode=0600$/m],
+    ['each has a process of its own', socket, /^Accept=yes$/m],
+    ['there are few at a time', socket, /^MaxConnections=[1-4]$/m],
+    ['no packet meets what it loads', rehearsal, /^PrivateNetwork=yes$/m],
+    ['its lock is not that of the node', rehearsal, /^TemporaryFileSystem=\/run:/m],
+    ['it sees neither state nor keys', rehearsal, /^InaccessiblePaths=-\/var\/lib\/sluice -\/etc\/sluice$/m],
+    ['it can write nothing else', rehearsal, /^ProtectSystem=strict$/m],
+    ['it may do two things', rehearsal, /^CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW$/m],
+    ['memory is bounded', rehearsal, /^MemoryMax=1G$/m],
+    ['processes are bounded', rehearsal, /^TasksMax=\d+$/m],
+    ['a request is all that it reads', rehearsal, /^StandardInput=socket$/m],
+  ])('%s', (_title, unit, line) => {
+    expect(textOf(unit)).toMatch(line);
+    expect(textOf(rehearsal)).not.toMatch(/^(ReadWritePaths|StateDirectory|BindPaths)=/m);
   });
 });
 

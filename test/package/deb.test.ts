@@ -53,7 +53,7 @@ test.for([
     `deinstall ok config-files ${newer}`,
     [config, state],
     [program],
-    ['disable --now sluiced.service sluiced-boot.service', 'daemon-reload'],
+    ['disable --now sluiced.service sluiced-boot.service sluiced-rehearse.socket', 'daemon-reload'],
   ],
   ['again', `install ok installed ${version}`, [program, config, state], [], ['daemon-reload']],
   ['purged', '', [], [config, state, 'etc/sluice', 'var/lib/sluice', program], []],

@@ -18,7 +18,8 @@ import { programNames } from '../bundle.ts';
 const files: Readonly<Record<string, string>> = {
   'packages/applier/systemd/sluiced.service': 'usr/lib/systemd/system/sluiced.service',
   'packages/applier/systemd/sluiced-boot.service': 'usr/lib/systemd/system/sluiced-boot.service',
-  'packages/applier/systemd/sluiced-rehearse.conf': 'usr/share/sluice/sluiced-rehearse.conf',
+  'packages/applier/systemd/sluiced-rehearse.socket': 'usr/lib/systemd/system/sluiced-rehearse.socket',
+  'packages/applier/systemd/sluiced-rehearse@.service': 'usr/lib/systemd/system/sluiced-rehearse@.service',
   'deploy/sluice-watch.service': 'usr/share/sluice/sluice-watch.service',
   'docs/sluiced.yaml': 'usr/share/sluice/sluiced.yaml',
   'packaging/modules-load.conf': 'usr/lib/modules-load.d/sluice.conf',
