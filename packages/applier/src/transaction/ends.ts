@@ -8,7 +8,7 @@ import { rejected, waysIn } from './ways-in.ts';
 
 /** Ways into Services, such as `ipv4 tcp 10.96.0.10 80`, that change between being served and being rejected. */
 export interface Ends {
-  /** Their Services come to a first endpoint. */
+  /** Their Services come to a first endpoint, or are turned away in another manner. */
   readonly first: readonly string[];
   /** Their Services lose the last one. */
   readonly last: readonly string[];
@@ -55,14 +55,18 @@ function ofFamily(
   const filters = tables('filter');
   const filter = leftOver(...filters, changedChains(...filters), new Set());
   if (!nat || !filter) return undefined;
-  const [rejects, allows] = [filter.come.map(rejected), filter.gone.map(rejected)];
+  const [rejects, allows] = [new Set(filter.come.map(rejected)), new Set(filter.gone.map(rejected))];
   const [last, first] = [new Set(nat.gone), new Set(nat.come)];
-  const known = new Set([...last, ...first]);
   const isWhole =
-    [...last].every((way) => rejects.includes(way) && !first.has(way)) &&
-    [...first].every((way) => allows.includes(way)) &&
-    [...rejects, ...allows].every((way) => way !== undefined && known.has(way));
+    [...last].every((way) => rejects.has(way) && !first.has(way)) && [...first].every((way) => allows.has(way));
   if (!isWhole) return undefined;
+  for (const way of [...rejects, ...allows]) {
+    if (way === undefined) return undefined;
+    if (last.has(way) || first.has(way)) continue;
+    // Rejected or dropped before and after: with policy Local that says whether other nodes have endpoints.
+    if (!rejects.has(way) || !allows.has(way)) return undefined;
+    first.add(way);
+  }
   const named = (ways: ReadonlySet<string>): readonly string[] =>
     [...ways].map((way) => `${family} ${way}`).toSorted(compareText);
   return { first: named(first), last: named(last) };

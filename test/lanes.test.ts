@@ -1,0 +1,227 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Family } from '@sluice/bundle';
+import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/admit.ts';
+import type { Layout } from '../packages/applier/src/rollout/linking.ts';
+import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
+import type { NodeState } from '../packages/applier/src/rollout/state.ts';
+import { type Kind, kindOf } from '../packages/applier/src/transaction/lane.ts';
+import { assemble } from '../packages/renderer/src/render/assemble.ts';
+import { somePort } from '../packages/renderer/src/render/compile/arbitrary.fixture.ts';
+import {
+  configWith,
+  endpoint,
+  inFamily,
+  node,
+  portWith,
+  profileWith,
+  serviceOf,
+} from '../packages/renderer/src/render/compile/sample.fixture.ts';
+import type { ServicePort } from '../packages/renderer/src/render/model.ts';
+
+/**
+ * What a node makes of endpoints that come and go, on rules that `sluice render` writes: whatever the policies and addresses of a
+ * Service, they are an update within the bounds, and who comes to a first endpoint or loses the last one is told by name.
+ */
+
+/** The endpoints of a port, by the node that each is on: the same in both families. */
+type Places = Readonly<Record<string, 'here' | 'there'>>;
+
+const nodes = { here: 'node-0', there: 'node-1' } as const;
+const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
+const pods = ['1', '2', '3', '4', '5'];
+const somePlaces: fc.Arbitrary<Places> = fc.dictionary(fc.constantFrom(...pods), fc.constantFrom('here', 'there'), {
+  maxKeys: 5,
+});
+const own = { ipv4: '192.0.2.11', ipv6: 'fd00::11' } as const;
+
+const facts: NodeFacts = {
+  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
+  addresses: { ipv4: [own.ipv4], ipv6: [own.ipv6] },
+  ipvsToolsMissing: [],
+  kernelRelease: '6.1.0',
+  kubeProxies: () => [],
+  sysctlTakes: () => true,
+};
+
+/** Another Service beside it, so that there is more than one way through the dispatch trees. */
+const other = {
+  ...serviceOf([
+    portWith(
+      { clusterIP: '10.96.7.2', endpoints: [endpoint('10.244.9.9:80')] },
+      { key: 'shop/web:http', nodePort: 30_099 },
+    ),
+  ]),
+  name: 'web',
+};
+
+type Program = Layout | 'ipvs';
+
+/** What node-0 runs when the port has these endpoints. */
+function stateOf(port: ServicePort, places: Places, program: Program): NodeState {
+  const at = (family: Family) => {
+    const text = (pod: string, place: 'here' | 'there'): string =>
+      family === 'ipv4'
+        ? `10.244.${place === 'here' ? 1 : 2}.${pod}:80`
+        : `[fd00:10:244:${place === 'here' ? 1 : 2}::${pod}]:80`;
+    const endpoints = Object.entries(places).map(([pod, place]) =>
+      endpoint(text(pod, place), { nodeName: nodes[place] }),
+    );
+    return { ...(port.families[family] ?? inFamily()), endpoints };
+  };
+  const served = families.filter((family) => port.families[family]);
+  const fresh = { ...port, families: Object.fromEntries(served.map((family) => [family, at(family)])) };
+  const ipvs = {
+    scheduler: 'rr',
+    excludeCIDRs: [],
+    strictARP: false,
+    timeouts: { tcp: 0, tcpFin: 0, udp: 0 },
+  } as const;
+  const profile = profileWith({
+    nodePortAddresses: ['0.0.0.0/0', '::/0'],
+    ...(program === 'ipvs' ? { mode: 'ipvs', ipvs } : {}),
+  });
+  const model = { nodes: [node('node-0'), node('node-1')], services: [serviceOf([fresh]), other] };
+  const { files } = assemble(model, configWith({ profiles: [profile] }), true);
+  const layout = program === 'ipvs' ? 'tree' : program;
+  const bundle = admit(files, { node: 'node-0', allowPartial: false, layout }, facts, new AdmitMemory());
+  if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
+  return bundle.state;
+}
+
+/** A set of endpoints before and after a change. */
+interface Change {
+  readonly had: readonly string[];
+  readonly has: readonly string[];
+}
+
+const every = (places: Places): readonly string[] => Object.entries(places).map(([pod, place]) => `${place} ${pod}`);
+const near = (places: Places): readonly string[] => every(places).filter((one) => one.startsWith('here'));
+const overall = (before: Places, after: Places): Change => ({ had: every(before), has: every(after) });
+const local = (before: Places, after: Places): Change => ({ had: near(before), has: near(after) });
+
+/** Whether more of what stays served goes at once than goes without a trial. */
+const isTooMuch = ({ had, has }: Change): boolean => {
+  const lost = had.filter((one) => !has.includes(one)).length;
+  return had.length > 0 && has.length > 0 && lost > Math.max(1, had.length / 2);
+};
+const end = ({ had, has }: Change): End | undefined => {
+  if ((had.length === 0) === (has.length === 0)) return undefined;
+  return had.length === 0 ? 'first' : 'last';
+};
+type End = 'first' | 'last';
+
+/** An address of the port, as `Ends` names it. */
+interface Door {
+  readonly name: string;
+  readonly isInside: boolean;
+  readonly isLocal: boolean;
+  /** Whether nothing leads to endpoints of other nodes: then there are none to take in the place of own ones. */
+  readonly isOnlyLocal: boolean;
+}
+
+function doorsOf(port: ServicePort, family: Family, program: Program): readonly Door[] {
+  const here = port.families[family];
+  if (!here) return [];
+  const isOutside = port.nodePort !== 0 || here.externalIPs.length + here.loadBalancerIPs.length > 0;
+  const door = (address: string, number: number, isInside: boolean): Door => ({
+    isOnlyLocal: port.internalTrafficPolicy === 'Local' && !isOutside,
+    name: `${family} ${port.protocol.toLowerCase()} ${address} ${number}`,
+    isInside,
+    isLocal: (isInside ? port.internalTrafficPolicy : port.externalTrafficPolicy) === 'Local',
+  });
+  return [
+    door(here.clusterIP, port.port, true),
+    ...[...here.externalIPs, ...here.loadBalancerIPs].map((address) => door(address, port.port, false)),
+    ...(port.nodePort === 0 ? [] : [door(program === 'ipvs' ? own[family] : '*', port.nodePort, false)]),
+  ];
+}
+
+/** What becomes of a door; `too much`: a trial has to tell. */
+type Judge = (door: Door, before: Places, after: Places) => End | 'too much' | undefined;
+
+/** Rules: from outside, policy Local counts for others than pods and the node. A DROP in the place of a REJECT is told as a first one. */
+const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
+  const [all, here] = [overall(before, after), local(before, after)];
+  const used = [...(isLocal ? [here] : []), ...(isInside && isLocal ? [] : [all])];
+  if (used.some(isTooMuch)) return 'too much';
+  const ends = used.map(end);
+  return ends.find((one) => one !== undefined) ?? (end(all) === undefined ? undefined : 'first');
+};
+
+/** Virtual servers: policy Local takes all where this node has none, and goes from the ones to the others. */
+const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
+  const real = (places: Places): readonly string[] =>
+    isLocal && (isOnlyLocal || near(places).length > 0) ? near(places) : every(places);
+  const change = { had: real(before), has: real(after) };
+  if (!isTooMuch(change)) return end(change);
+  const isHere = (one: string): boolean => one.startsWith('here');
+  if (change.had.every(isHere) && !change.has.some(isHere)) return 'last';
+  if (change.had.some(isHere) || !change.has.every(isHere)) return 'too much';
+  return isLocal && !isInside ? 'first' : 'last';
+};
+
+/** What the change is, by the Service itself. */
+function expected(port: ServicePort, before: Places, after: Places, program: Program): Kind {
+  const doors = families.flatMap((family) => doorsOf(port, family, program));
+  const judge = program === 'ipvs' ? inIpvs : inIptables;
+  const found = doors.map((door) => ({ name: door.name, what: judge(door, before, after) }));
+  if (found.some(({ what }) => what === 'too much')) return { lane: 'release' };
+  const named = (kind: End): readonly string[] => found.filter(({ what }) => what === kind).map(({ name }) => name);
+  const [first, last] = [named('first'), named('last')];
+  return first.length + last.length === 0 ? { lane: 'endpoints' } : { lane: 'endpoints', first, last };
+}
+
+const sorted = ({ lane, first, last }: Kind): Kind => ({
+  lane,
+  ...(first ? { first: first.toSorted() } : {}),
+  ...(last ? { last: last.toSorted() } : {}),
+});
+
+test.each(['tree', 'flat', 'ipvs'] as const)(
+  'endpoints that come and go are an update within the bounds, in %s',
+  (program) => {
+    const met = new Map<string, number>();
+    fc.assert(
+      fc.property(somePort, somePlaces, somePlaces, (port, before, after) => {
+        const [from, goal] = [stateOf(port, before, program), stateOf(port, after, program)];
+        const told = sorted(kindOf(from, goal));
+        expect(told).toEqual(sorted(expected(port, before, after, program)));
+        const what = `${told.lane} ${(told.first?.length ?? 0) > 0} ${(told.last?.length ?? 0) > 0}`;
+        met.set(what, (met.get(what) ?? 0) + 1);
+      }),
+      { numRuns: 200, seed: 20_261_121 },
+    );
+    const kinds = ['endpoints false false', 'endpoints true false', 'endpoints false true', 'release false false'];
+    expect(
+      kinds.filter((kind) => (met.get(kind) ?? 0) < 10),
+      'each kind is met',
+    ).toEqual([]);
+  },
+);
+
+/** Everything that a node runs, as one text. */
+const textOf = ({ families: tables, ipvs }: NodeState): string =>
+  JSON.stringify([tables, ipvs], (_key, value: unknown) =>
+    value instanceof Map || value instanceof Set ? [...value] : value,
+  );
+
+test.each(['tree', 'flat', 'ipvs'] as const)('what else changes with them is a release, in %s', (program) => {
+  fc.assert(
+    fc.property(somePort, somePort, somePlaces, somePlaces, (port, changed, before, after) => {
+      // Rules can be compared where the port is served before and after.
+      const fixed: Places = { 8: 'here', 9: 'there' };
+      const { protocol, nodePort, externalTrafficPolicy } = changed;
+      // Which endpoints a virtual server has is all that mode ipvs knows of the policy inside.
+      const { internalTrafficPolicy } = program === 'ipvs' ? port : changed;
+      const fresh = { ...port, protocol, nodePort, internalTrafficPolicy, externalTrafficPolicy };
+      fc.pre(textOf(stateOf(port, fixed, program)) !== textOf(stateOf(fresh, fixed, program)));
+      const [from, goal] = [
+        stateOf(port, { ...before, ...fixed }, program),
+        stateOf(fresh, { ...after, ...fixed }, program),
+      ];
+      expect(kindOf(from, goal)).toEqual({ lane: 'release' });
+    }),
+    { numRuns: 60, seed: 20_261_121 },
+  );
+});
