@@ -22,6 +22,9 @@ import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
 import { freshRecord, readRecord } from '../../packages/applier/src/journal/record.ts';
 import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/journal/slots.ts';
 import { readWord } from '../../packages/applier/src/commands/person.ts';
+import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
+import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
+import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
 import { readManifest } from '../../packages/renderer/src/registry/artifact.ts';
 import { readChallenge } from '../../packages/renderer/src/registry/challenge.ts';
 import { RegistryFailure } from '../../packages/renderer/src/registry/failure.ts';
@@ -121,6 +124,15 @@ const manifest = JSON.stringify({
 });
 const challenge = 'Bearer realm="https://auth.example.com/token",service="r",scope="repository:a/b:pull,push"';
 
+const answer = '{"answer":"refused","part":"ipv4","why":"line 3"}\n';
+const tableText = `*nat\n:KUBE-A - [0:0]\n${ruleLines.join('\n')}\n-I OUTPUT 1 -j KUBE-A\nCOMMIT\n`;
+const requestOf = (rules: string): string => {
+  const sets = 'create KUBE-NODE-PORT-TCP bitmap:port range 0-65535\n';
+  const servers = '-A -t 198.51.100.1:1 -s rr -p 360\n';
+  const pieces = printRequest({ backend: 'nft', sets, servers, rules: new Map([['ipv4', [rules]]]) });
+  return Buffer.concat([...pieces]).toString('latin1');
+};
+
 /** Each with how often it runs, a good input, and what may come out: a value or a typed refusal. */
 const parsers: readonly (readonly [
   title: string,
@@ -140,6 +152,7 @@ const parsers: readonly (readonly [
   ['paths', 10_000, [...files.keys()], (input) => void readPath(input)],
   ['archives', 4_000, [tar], (input) => readsArchive(zstdCompressSync(Buffer.from(input, 'latin1')))],
   ['packed archives', 4_000, [archive.toString('latin1')], (input) => readsArchive(Buffer.from(input, 'latin1'))],
+  ['answers of a rehearsal', 6_000, [answer], (input) => void readAnswer(input)],
   ['references', 6_000, [`registry.example.com:5000/a/b:1@${digest}`], (input) => void readReference(input)],
   ['what registries ask for', 4_000, [challenge], (input) => void readChallenge(input)],
   ['manifests of registries', 6_000, [manifest], readsManifest],
@@ -179,6 +192,35 @@ function readsManifest(input: string): void {
     if (!(error instanceof RegistryFailure)) throw error;
   }
 }
+
+/** Whatever arrives, a tool gets lines that the grammar took and nothing else. */
+test('requests for a rehearsal: anything is read or refused by type', { timeout: 120_000 }, async () => {
+  const before = executions;
+  const takes = async (input: string): Promise<void> => {
+    const pieces = async function* (): AsyncGenerator<Buffer> {
+      yield Buffer.from(input, 'latin1');
+    };
+    try {
+      for await (const { text: lines } of (await readRequest(pieces())).parts)
+        for await (const piece of lines)
+          if (!wellFormed.test(piece)) throw new Error(`a tool would get ${JSON.stringify(piece)}`);
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+    }
+  };
+  const runs = 4_000 * scale;
+  await fc.assert(
+    fc.asyncProperty(mutated([requestOf(tableText), tableText]), async (input) => {
+      executions++;
+      await takes(input);
+      // With lengths that are right again.
+      await takes(requestOf(input));
+    }),
+    { seed, numRuns: runs },
+  );
+  expect(executions - before).toBe(runs);
+});
+const wellFormed = /^(\*(nat|filter)\n|COMMIT\n|:[A-Z0-9][\w.-]* - \[0:0\]\n|(-A|-I|create) [\x20-\x7e]+\n)*$/;
 
 function refusesTyped(read: () => unknown): void {
   try {

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { serveRehearsal } from '../kernel/scratch/serve.ts';
+import { farEnd, serveRehearsal } from '../kernel/scratch/serve.ts';
 import { runChildren } from '../kernel/run.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { CommandError, type Terminal } from './terminal.ts';
@@ -9,7 +9,7 @@ import { CommandError, type Terminal } from './terminal.ts';
  * both directions. Exit code 0 when everything was loaded, 3 when a tool did not take it, 2 when that could not be found out.
  */
 export async function rehearse(terminal: Terminal): Promise<number> {
-  const answer = await serveRehearsal(connection(), runChildren());
+  const answer = await serveRehearsal(connection(), farEnd(runChildren()));
   switch (answer.answer) {
     case 'good':
       terminal.out('the rules were loaded in a scratch namespace\n');
@@ -17,7 +17,8 @@ export async function rehearse(terminal: Terminal): Promise<number> {
     case 'refused':
       terminal.out(`part ${answer.part} was not taken: ${answer.why}\n`);
       return exitCodes.refused;
-    default:
+    case 'invalid':
+    case 'failed':
       terminal.err(`error: Cannot rehearse (${answer.answer}): ${answer.why}\n`);
       return exitCodes.problem;
   }

@@ -24,7 +24,8 @@ export function readersOf(name: PartName): LineReader {
       return each((line) => isSort(readSetLine(line), 'create', 'creates a set'));
     case 'servers':
       return each((line) => isSort(readServerLine(line), 'virtual', 'adds a virtual server'));
-    default:
+    case 'ipv4':
+    case 'ipv6':
       return new RuleLines(name);
   }
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { limits } from '../../limits.ts';
 import type { Command, Ran, Run } from '../run.ts';
-import { detectTools, findTool, type Tools } from '../tools.ts';
+import { type Backend, detectTools, findTool, type Tools } from '../tools.ts';
 import { type Answer, printAnswer } from './answer.ts';
 import { RequestError } from './lines.ts';
 import { type Part, readRequest } from './request.ts';
@@ -31,16 +31,30 @@ export function notScratch(table = readFileSync('/proc/self/net/dev', 'utf8')): 
   return real.length === 0 ? undefined : `this network namespace is somebody's: it has the device ${real[0]}`;
 }
 
+/** What the far end works with. */
+export interface FarEnd {
+  readonly run: Run;
+  /** The tools of a store. */
+  readonly tools: (backend: Backend) => Promise<Tools>;
+  /** `notScratch()` */
+  readonly unfit: string | undefined;
+}
+
+/** The far end of this process. */
+export function farEnd(run: Run): FarEnd {
+  return { run, tools: (backend) => detectTools(backend, run), unfit: notScratch() };
+}
+
 /**
  * The far end of a rehearsal: reads one request, loads it here, and says how that ended. What is loaded goes away with the namespace.
  * @param connection what the request comes by and the answer leaves by; whoever sits at the other end is not trusted
  * @returns the answer that was given
  */
-export async function serveRehearsal(connection: Duplex, run: Run, why = notScratch()): Promise<Answer> {
+export async function serveRehearsal(connection: Duplex, end: FarEnd): Promise<Answer> {
   // Whoever leaves in the middle is no reason to end otherwise than with the request.
   connection.on('error', () => {});
   const source = connection.iterator({ destroyOnReturn: false });
-  const answer = why === undefined ? await rehearse(source, run) : { answer: 'failed' as const, why };
+  const answer = await rehearse(source, end);
   connection.write(printAnswer(answer));
   await dismiss(connection);
   connection.end();
@@ -58,12 +72,13 @@ async function dismiss(connection: Duplex): Promise<void> {
   clearTimeout(timer);
 }
 
-async function rehearse(source: NodeJS.AsyncIterator<Buffer>, run: Run): Promise<Answer> {
+async function rehearse(source: NodeJS.AsyncIterator<Buffer>, { run, tools: find, unfit }: FarEnd): Promise<Answer> {
+  if (unfit !== undefined) return { answer: 'failed', why: unfit };
   try {
     const { backend, parts } = await readRequest(source);
     let tools: Tools | undefined;
     for await (const part of parts) {
-      tools ??= await detectTools(backend, run);
+      tools ??= await find(backend);
       const answer = await loadPart(part, tools, run);
       if (answer.answer !== 'good') return answer;
     }
@@ -102,7 +117,8 @@ function commandOf({ name }: Part, { families }: Tools): Command | undefined {
       return withArgs(findTool('ipset'), ['restore']);
     case 'servers':
       return withArgs(findTool('ipvsadm'), ['-R']);
-    default:
+    case 'ipv4':
+    case 'ipv6':
       return withArgs(families[name]?.restore, ['--noflush', '-w', String(limits.xtablesLockSeconds)]);
   }
 }

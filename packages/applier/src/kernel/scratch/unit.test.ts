@@ -1,0 +1,133 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { limits } from '../../limits.ts';
+import { KernelError, RehearsalError } from '../../rollout/ports.ts';
+import type { Command, Ran } from '../run.ts';
+import type { Load } from './load.ts';
+import { placeOf } from './rehearse.ts';
+import { notScratch, serveRehearsal } from './serve.ts';
+import { rehearseInUnit } from './unit.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-rehearse-'));
+const path = join(folder, 'sock');
+let server: Server | undefined;
+const open = new Set<Socket>();
+afterEach(async () => {
+  for (const socket of open) socket.destroy();
+  open.clear();
+  await new Promise((done) => (server ? server.close(done) : done(undefined)));
+  server = undefined;
+});
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+
+/** A socket behind which somebody does this with each connection. */
+async function behind(serve: (socket: Socket) => unknown): Promise<void> {
+  server = createServer({ allowHalfOpen: true }, (socket) => {
+    open.add(socket.on('error', () => {}));
+    void serve(socket);
+  });
+  await new Promise<void>((done) => void server?.listen(path, done));
+}
+
+const text = '*nat\n:KUBE-A - [0:0]\n-A KUBE-A -j RETURN\nCOMMIT\n';
+const load = (rules = text): Load => ({ backend: 'nft', sets: '', servers: '', rules: new Map([['ipv4', [rules]]]) });
+const tools = {
+  backend: 'nft',
+  families: { ipv4: { iptables: '/x/iptables', save: '/x/save', restore: '/x/restore', version: '1.8.9' } },
+} as const;
+const ended = (exitCode: number | undefined, stderr = ''): Ran => ({ exitCode, stdout: '', stderr, why: stderr });
+
+/** The far end with a tool that reads everything, or nothing, and ends so. */
+function far(ran: Ran, reads = true, unfit?: string): (socket: Socket) => Promise<unknown> {
+  const run = async ({ input }: Command): Promise<Ran> => {
+    if (reads && input !== undefined && typeof input !== 'string') for await (const part of input) taken.push(part);
+    return ran;
+  };
+  return (socket) => serveRehearsal(socket, { run, tools: async () => tools, unfit });
+}
+let taken: string[] = [];
+
+describe('a rehearsal that came to its end', () => {
+  test('is good when the tool took everything, which is what was sent', async () => {
+    taken = [];
+    await behind(far(ended(0)));
+    await rehearseInUnit(path, load());
+    expect(taken.join('')).toBe(text);
+  });
+
+  test.each([
+    ['a short text', text, true],
+    ['a text of which the tool read nothing', text, false],
+    ['25 MB of which the tool read nothing', text.repeat(500_000), false],
+  ])('is a refusal of the rules when the tool said no: %s', async (_title, rules, reads) => {
+    await behind(far(ended(2, 'line 3 failed'), reads));
+    const rehearsal = rehearseInUnit(path, load(rules));
+    await expect(rehearsal).rejects.toBeInstanceOf(KernelError);
+    await expect(rehearsal).rejects.toThrow('Cannot run iptables-restore in a scratch namespace: line 3 failed');
+  });
+});
+
+describe('a rehearsal that could not be held says nothing of the rules:', () => {
+  const hold = (socket: Socket): unknown => socket.resume();
+  const say = (words: string) => (socket: Socket) => socket.resume().end(words);
+  test.each([
+    ['the tool was ended', far(ended(undefined, 'it did not end in time')), 'it did not end in time'],
+    ['it is not where it should be', far(ended(0), true, 'it has the device eth0'), 'device eth0'],
+    ['the far end ends at once', (socket: Socket) => socket.destroy(), 'ended without an answer'],
+    ['the far end ends when it has read', (socket: Socket) => socket.once('data', () => socket.destroy()), 'ended'],
+    ['the far end reads and says nothing', (socket: Socket) => socket.resume().end(), 'ended without an answer'],
+    ['the far end hangs', hold, 'did not answer within 0.3 s'],
+    ['the far end reads nothing', () => undefined, 'did not answer within 0.3 s'],
+    ['it says something else', say('HTTP/1.1 200 OK\n'), 'is no answer'],
+    ['it says an answer that there is not', say('{"answer":"perhaps"}\n'), 'is no answer'],
+    ['it says more than the answer', say('{"answer":"good"}\n{"answer":"good"}\n'), 'is no answer'],
+    ['it says half of the answer', say('{"answer":"good"}'), 'is no answer'],
+    ['it says more than any answer', say(`{"answer":"${'x'.repeat(limits.rehearsalAnswerBytesMax)}"}\n`), 'no answer'],
+    ['a part that there is not is refused', say('{"answer":"refused","part":"/bin/sh","why":"x"}\n'), 'is no answer'],
+  ])('%s', async (_title, serve, why) => {
+    await behind(serve);
+    const rehearsal = rehearseInUnit(path, load(text.repeat(20_000)), 300);
+    await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
+    await expect(rehearsal).rejects.toThrow(why);
+  });
+
+  test.each([
+    ['there is no socket', join(folder, 'none'), 'is not there'],
+    ['there is a file', import.meta.filename, 'nobody listens'],
+  ])('%s', async (_title, where, why) => {
+    const rehearsal = rehearseInUnit(where, load());
+    await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
+    await expect(rehearsal).rejects.toThrow(why);
+  });
+});
+
+test('what tools said comes as printable text of bounded length', async () => {
+  const why = `\\u001b[31m\\n${'x'.repeat(2_000)}`;
+  await behind((socket) => socket.resume().end(`{"answer":"refused","part":"ipv6","why":"${why}"}\n`));
+  const error = await rehearseInUnit(path, load()).catch((caught: unknown) => caught as Error);
+  expect(error?.message).toMatch(/^Cannot run ip6tables-restore in a scratch namespace: \[31m x{300}[\x20-\x7e]*$/);
+  expect(error?.message.length).toBeLessThan(500);
+});
+
+test.each([
+  ['the socket decides with auto', 'auto', path, 'unit'],
+  ['without one, a namespace is made', 'auto', join(folder, 'none'), 'namespace'],
+  ['a file is no socket', 'auto', import.meta.filename, 'namespace'],
+  ['a unit that was asked for is asked, there or not', 'unit', join(folder, 'none'), 'unit'],
+  ['off is off', 'off', path, 'off'],
+] as const)('%s', async (_title, wanted, where, place) => {
+  await behind(() => undefined);
+  expect(placeOf(wanted, where)).toBe(place);
+});
+
+const head = 'Inter-|   Receive\n face |bytes    packets\n';
+test.each([
+  ['only what is in every namespace', `${head}    lo: 0 0\n  sit0: 0 0\n`, undefined],
+  ['a card', `${head}    lo: 0 0\n  eth0: 0 0\n`, expect.stringContaining('eth0')],
+  ['a name that looks like it', `${head}    lo0: 0 0\n`, expect.stringContaining('lo0')],
+])('rules are loaded where there is %s, or not', (_title, devices, why) => {
+  expect(notScratch(devices)).toEqual(why);
+});
