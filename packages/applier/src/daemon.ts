@@ -88,10 +88,11 @@ export class Daemon {
     this.#news.resolve();
   }
 
-  /** Ends the loop after the bundle that is being put in. */
+  /** Ends the loop after the bundle that is being put in; a trial ends now, and the old rules come back. */
   stop(): void {
     this.#stopping = true;
     this.#wake.resolve('stop');
+    this.#news.resolve();
   }
 
   async run(): Promise<void> {
@@ -342,7 +343,7 @@ export class Daemon {
       return last.files;
     };
     try {
-      return await work({ arrival: () => this.#news.promise, look });
+      return await work({ arrival: () => this.#news.promise, look, isEnding: () => this.#stopping });
     } finally {
       clearInterval(timer);
     }

@@ -102,7 +102,10 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
   surroundings.onLook(() => daemon.poke('whole'));
   surroundings.onStop(() => {
-    log.info({}, 'asked to end; the change in progress is finished first');
+    log.info(
+      {},
+      'asked to end; a release on trial is taken back first, and anything else that is in progress is finished',
+    );
     daemon.stop();
   });
   log.info({ node: config.node, bundle: config.bundle, listen: config.listen }, 'sluiced runs');

@@ -204,6 +204,7 @@ export class Keeper {
   #forTrial(offers: Offers): TrialOffers {
     return {
       arrival: () => offers.arrival(),
+      isEnding: () => offers.isEnding?.() === true,
       take: async () => {
         try {
           const files = await offers.look();

@@ -7,6 +7,8 @@ export interface Offers {
   arrival(): Promise<void>;
   /** The files of a bundle that was not looked at before; undefined: nothing new is complete. */
   look(): Promise<BundleFiles | undefined>;
+  /** Whether this process was asked to end: then nobody would watch a trial to its end. Left out: it was not. */
+  readonly isEnding?: () => boolean;
 }
 
 /** The same for a trial: what arrives is checked for this node. */
@@ -14,6 +16,8 @@ export interface TrialOffers {
   arrival(): Promise<void>;
   /** undefined: nothing new, or nothing that this node may run. */
   take(): Promise<Target | undefined>;
+  /** As in `Offers`. */
+  readonly isEnding: () => boolean;
 }
 
 /** Nobody brings anything. */

@@ -33,7 +33,8 @@ export interface TrialRules {
 
 /**
  * Watches a program on trial: the kernel is what was meant, no probe that was good is bad, nobody cancels. Each good round renews the
- * dead-man. Newer endpoints do not wait for the end.
+ * dead-man. Newer endpoints do not wait for the end. A process that is asked to end takes the release back, without blame, rather than
+ * to leave it with half a judgement: the next process tries it again.
  */
 export class Trial {
   #change: Change;
@@ -100,6 +101,7 @@ export class Trial {
 
   async #round(): Promise<'passed' | Failure | undefined> {
     const { probes, clock, report } = this.#ports;
+    if (this.#offers?.isEnding()) return { kind: 'process', because: 'sluiced was asked to end during the trial' };
     const said = await this.#hear();
     if (said) return said;
     const answers = await this.#meanwhile(probes.once());

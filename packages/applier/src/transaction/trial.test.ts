@@ -129,6 +129,18 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(journal.open).toBeUndefined();
   });
 
+  test('a process that is asked to end takes the release back without blame, and the next one confirms it', async () => {
+    const { keeper, journal } = await start();
+    let rounds = 0;
+    node.health = () => (rounds++, true);
+    const outcome = await keeper.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
+    expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end during the trial' });
+    expect(endpoints()).toEqual([1, 2, 3]);
+    expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
+    const next = await node.start({ probation }, { clock: clock() });
+    expect((await next.keeper.put(bundle(release), false)).kind).toBe('confirmed');
+  });
+
   test.each([
     ['an update of the release', { ...release, 'shop/web': [1, 7] }, [1, 3, 7]],
     ['two Services', { ...release, 'shop/web': [1, 2, 7], 'shop/cart': [8] }, [1, 2, 7, 8]],
