@@ -6,7 +6,7 @@ import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.t
 import { readFacts } from '../kernel/facts.ts';
 import { findSwitch } from '../kernel/find-switch.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
-import { OwnProcesses } from '../kernel/own-processes.ts';
+import { OwnProcesses, readsProcessIds } from '../kernel/own-processes.ts';
 import { runChildren } from '../kernel/run.ts';
 import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
 import { procTunables } from '../kernel/sysctl.ts';
@@ -36,8 +36,8 @@ export interface Session {
 export async function openSession(config: Config, mode: 'look' | 'change', report: Report): Promise<Session> {
   const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
   try {
-    const own = new OwnProcesses();
-    const run = runChildren(lock?.fd, (pid) => own.add(pid));
+    const own = new OwnProcesses(readsProcessIds(), () => performance.now());
+    const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command));
     const journal = DiskJournal.open(config.state, config.node, () => new Date(), mode === 'look');
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);

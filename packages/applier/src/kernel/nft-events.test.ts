@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import type { Change } from './changes.ts';
 import { NftEvents } from './nft-events.ts';
-import { OwnProcesses } from './own-processes.ts';
 
 /** What a text of `xtables-monitor --event` tells when process 7 is our own. */
 const told = (text: string): readonly Change[] => {
@@ -65,10 +64,4 @@ describe('xtables-monitor', () => {
     expect(change?.what).toHaveLength(limits.changesToldMax);
     expect(change?.what[0]?.length).toBeLessThanOrEqual(limits.changeCharactersMax + 1);
   });
-});
-
-test('of our own processes the newest are known', () => {
-  const own = new OwnProcesses();
-  for (let pid = 1; pid <= limits.ownProcessesKept + 3; pid++) own.add(pid);
-  expect([3, 4, limits.ownProcessesKept + 3].map((pid) => own.has(pid))).toEqual([false, true, true]);
 });

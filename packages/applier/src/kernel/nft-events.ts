@@ -18,18 +18,19 @@ const concerning = /^(?:SLU-|SLUICE-|KUBE-|(?:PREROUTING|INPUT|FORWARD|OUTPUT|PO
  * of chains that have nothing to do with us, are passed over.
  */
 export class NftEvents {
-  readonly #isOwn: (pid: number) => boolean;
+  readonly #isOwn: (pid: number, name: string) => boolean;
   #what: string[] = [];
   /** Whether anybody's change was told yet, our own ones too. */
   tells = false;
 
-  constructor(isOwn: (pid: number) => boolean) {
+  /** @param isOwn asked once for each change, with who the kernel says made it */
+  constructor(isOwn: (pid: number, name: string) => boolean) {
     this.#isOwn = isOwn;
   }
 
   /** @returns the change that the line ends, if it does and concerns us */
   read(line: string): Change | undefined {
-    const [, pid, name] = generation.exec(line) ?? [];
+    const [, pid, name = ''] = generation.exec(line) ?? [];
     if (pid === undefined) {
       const what = this.#what.length < limits.changesToldMax ? concern(line) : undefined;
       if (what !== undefined) this.#what.push(shortened(what));
@@ -38,7 +39,8 @@ export class NftEvents {
     this.tells = true;
     const what = this.#what;
     this.#what = [];
-    if (what.length === 0 || this.#isOwn(Number(pid))) return undefined;
+    const isOwn = this.#isOwn(Number(pid), name);
+    if (what.length === 0 || isOwn) return undefined;
     return { by: `${name} (process ${pid})`, what };
   }
 }

@@ -63,7 +63,7 @@ export class NftMonitor {
     });
     this.#stop = () => void child.kill('SIGKILL');
     this.#timer = setTimeout(() => this.#relied(), limits.monitorTrustMs);
-    const events = new NftEvents((pid) => this.#own.has(pid));
+    const events = new NftEvents((pid, name) => this.#own.made(pid, name));
     createInterface({ input: child.stdout }).on('line', (line) => {
       const change = events.read(line);
       this.#tells ||= events.tells;

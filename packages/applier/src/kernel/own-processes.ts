@@ -1,18 +1,73 @@
+import { readlinkSync } from 'node:fs';
+import { basename } from 'node:path';
 import { limits } from '../limits.ts';
+import type { Command } from './run.ts';
 
-/** The processes that Sluice started itself, the newest of them: what they change is no drift. */
+/** A change that a program of this name is to be heard of. */
+interface Writer {
+  readonly name: string;
+  readonly untilMs: number;
+}
+
+/** Of the name of a program the kernel tells so much (TASK_COMM_LEN). */
+const nameCharactersMax = 15;
+
+/** Where the kernel's own ids of processes are valid (PROC_PID_INIT_INO). */
+const firstPidNamespace = 'pid:[4026531836]';
+
+/** Whether the ids that the kernel tells are those of this process' namespace: not in a container with one of its own. */
+export function readsProcessIds(): boolean {
+  try {
+    return readlinkSync('/proc/self/ns/pid') === firstPidNamespace;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The processes that Sluice started itself, the newest of them: what they change is no drift. In a namespace of process ids the kernel
+ * tells other ids than `sluiced` knows. There each of our writers stands for one change by a program of its name, for some seconds: when
+ * somebody else's change is taken for it, ours is taken for somebody else's, and everything is compared all the same.
+ */
 export class OwnProcesses {
-  readonly #pids = new Set<number>();
+  readonly #ids = new Set<number>();
+  readonly #readsIds: boolean;
+  readonly #monotonicMs: () => number;
+  #awaited: readonly Writer[] = [];
 
-  /** To be called before the process can have changed anything. */
-  add(pid: number): void {
-    this.#pids.delete(pid);
-    this.#pids.add(pid);
-    const [oldest] = this.#pids;
-    if (this.#pids.size > limits.ownProcessesKept && oldest !== undefined) this.#pids.delete(oldest);
+  /** @param readsIds what `readsProcessIds` says */
+  constructor(readsIds: boolean, monotonicMs: () => number) {
+    this.#readsIds = readsIds;
+    this.#monotonicMs = monotonicMs;
   }
 
-  has(pid: number): boolean {
-    return this.#pids.has(pid);
+  /** To be called before the process can have changed anything. */
+  add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): void {
+    if (this.#readsIds) return this.#remember(pid);
+    // Only what reads something changes tables.
+    if (input === undefined) return;
+    const untilMs = this.#monotonicMs() + limits.ownChangeToldMs;
+    this.#awaited = [...this.#waiting(), { name: basename(file).slice(0, nameCharactersMax), untilMs }];
+  }
+
+  #remember(pid: number): void {
+    this.#ids.delete(pid);
+    this.#ids.add(pid);
+    const [oldest] = this.#ids;
+    if (this.#ids.size > limits.ownProcessesKept && oldest !== undefined) this.#ids.delete(oldest);
+  }
+
+  #waiting(): readonly Writer[] {
+    const nowMs = this.#monotonicMs();
+    return this.#awaited.filter(({ untilMs }) => nowMs < untilMs);
+  }
+
+  /** Whether a change that the kernel tells of is our own. To be asked once for each. */
+  made(pid: number, name: string): boolean {
+    if (this.#readsIds) return this.#ids.has(pid);
+    const waiting = this.#waiting();
+    const at = waiting.findIndex((one) => one.name === name);
+    this.#awaited = waiting.filter((_, index) => index !== at);
+    return at >= 0;
   }
 }

@@ -38,8 +38,9 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  *   outlives its parent's `kill -9` and commits later
  * @param started is told of every child
  */
-export function runChildren(lockFd?: number, started?: (pid: number) => void): Run {
-  return async ({ file, args, input, timeoutMs, outputBytesMax, onOutput, signal }) => {
+export function runChildren(lockFd?: number, started?: (pid: number, command: Command) => void): Run {
+  return async (command) => {
+    const { file, args, input, timeoutMs, outputBytesMax, onOutput, signal } = command;
     const isWhole = typeof input === 'string';
     const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : input;
     const child = execa(file, args, {
@@ -56,7 +57,7 @@ export function runChildren(lockFd?: number, started?: (pid: number) => void): R
       ...(isWhole ? { input } : {}),
       ...(signal === undefined ? {} : { cancelSignal: signal }),
     });
-    if (child.pid !== undefined) started?.(child.pid);
+    if (child.pid !== undefined) started?.(child.pid, command);
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { exitCode, stdout, stderr } = result;

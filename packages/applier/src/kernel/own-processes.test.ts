@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { limits } from '../limits.ts';
+import { OwnProcesses } from './own-processes.ts';
+
+const restore = { file: '/usr/sbin/iptables-nft-restore', input: '*nat\nCOMMIT\n' };
+const name = 'iptables-nft-re';
+
+test('of our own processes the newest are known', () => {
+  const own = new OwnProcesses(true, () => 0);
+  for (let pid = 1; pid <= limits.ownProcessesKept + 3; pid++) own.add(pid, restore);
+  expect([3, 4, limits.ownProcessesKept + 3].map((pid) => own.made(pid, name))).toEqual([false, true, true]);
+});
+
+test('where the kernel tells other ids, each of our writers stands for one change by a program of its name', () => {
+  const own = new OwnProcesses(false, () => 0);
+  own.add(1, restore);
+  own.add(2, restore);
+  expect(own.made(4711, 'nft'), 'another program').toBe(false);
+  expect([own.made(4711, name), own.made(4712, name), own.made(4713, name)]).toEqual([true, true, false]);
+});
+
+test('what only reads stands for no change, nor does a writer of long ago', () => {
+  let nowMs = 0;
+  const own = new OwnProcesses(false, () => nowMs);
+  own.add(1, { file: '/usr/sbin/iptables-nft' });
+  expect(own.made(4711, 'iptables-nft')).toBe(false);
+  own.add(2, restore);
+  nowMs = limits.ownChangeToldMs;
+  expect(own.made(4712, name)).toBe(false);
+});
