@@ -18,3 +18,22 @@ test('all of it has come when the run is over', async () => {
   const ran = await run({ ...shell('head -c 3000000 /dev/zero'), onOutput: (part) => void (length += part.length) });
   expect([ran.exitCode, length]).toEqual([0, 3_000_000]);
 });
+
+test.each([
+  ['one text', 'ab'],
+  ['parts that are there', ['a', 'b']],
+  [
+    'parts that come',
+    (function* parts() {
+      yield 'a';
+      yield 'b';
+    })(),
+  ],
+])('a tool reads %s', async (_title, input) => {
+  expect((await run({ ...shell('cat'), input })).stdout).toBe('ab');
+});
+
+test('a tool that changes nothing is ended when something is more urgent', async () => {
+  const ran = await run({ ...shell('echo begun; exec sleep 60'), signal: AbortSignal.timeout(50) });
+  expect(ran.exitCode).toBeUndefined();
+});

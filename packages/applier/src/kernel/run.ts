@@ -42,7 +42,8 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
   return async (command) => {
     const { file, args, input, timeoutMs, outputBytesMax, onOutput, signal } = command;
     const isWhole = typeof input === 'string';
-    const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : input;
+    // An array would be taken for a list of files.
+    const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : partsOf(input);
     const child = execa(file, args, {
       env: toolEnvironment,
       extendEnv: false,
@@ -63,6 +64,10 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
     const { exitCode, stdout, stderr } = result;
     return { exitCode, stdout: typeof stdout === 'string' ? stdout : '', stderr, why: whyFailed(result) };
   };
+}
+
+async function* partsOf(input: Iterable<string> | AsyncIterable<string>): AsyncIterable<string> {
+  yield* input;
 }
 
 interface Failure {
