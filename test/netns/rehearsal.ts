@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { compareText } from '@sluice/bundle';
+import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/rollout/admit.ts';
+import type { Layout } from '../../packages/applier/src/rollout/linking.ts';
+import type { NodeFacts } from '../../packages/applier/src/rollout/ports.ts';
+import type { NodeState } from '../../packages/applier/src/rollout/state.ts';
+import { readTree } from '../../packages/renderer/src/load/tree.ts';
+import { listExamples } from '../../tools/examples.ts';
+
+const facts: NodeFacts = {
+  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
+  addresses: { ipv4: ['192.0.2.11'], ipv6: ['2001:db8::11'] },
+  ipvsToolsMissing: [],
+  kernelRelease: '6.1.0',
+  kubeProxies: () => [],
+  sysctlTakes: () => true,
+};
+
+/** What nodes of each example run, each once. */
+export function exampleStates(layout: Layout): readonly (readonly [example: string, state: NodeState])[] {
+  return listExamples().flatMap(({ name, output }) => {
+    const files = readTree(output);
+    if (!(files instanceof Map)) throw new Error(`${name} is no bundle`);
+    const nodes = [...files.keys()].flatMap((path) => /^nodes\/([^/]+)\/node\.yaml$/.exec(path)?.[1] ?? []);
+    const states = nodes.toSorted(compareText).map((node) => {
+      const bundle = admit(files, { node, allowPartial: true, layout }, facts, new AdmitMemory());
+      if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
+      return [bundle.version, bundle.state] as const;
+    });
+    return [...new Map(states).values()].map((state) => [name, state] as const);
+  });
+}
+
+const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
+
+/** What stands in for sluiced-rehearse.socket: each connection is the standard input of a process with a network and a /run of its own. */
+export class RehearsalUnit {
+  readonly folder: string;
+  readonly path: string;
+  /** What the instances printed, one after the other. */
+  said = '';
+  readonly #server: Server;
+
+  private constructor(place: readonly string[], folder: string) {
+    this.folder = folder;
+    this.path = `${folder}/rehearse.sock`;
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (connection) => {
+      const args = [...place, process.execPath, main, 'rehearse', '--stdin'];
+      const child = spawn('env', args, { stdio: [connection, 'pipe', 'pipe'], env: {} });
+      // The child has it now; as long as this process had it too, nobody would see it end.
+      connection.destroy();
+      for (const stream of [child.stdout, child.stderr]) stream?.on('data', (part) => (this.said += String(part)));
+    });
+  }
+
+  /**
+   * @param place the command that brings a process where it is to rehearse
+   * @param folder where the socket is, as `rehearse.sock`; it is removed in the end
+   */
+  static async listen(place = scratch, folder = mkdtempSync(`${tmpdir()}/slt-unit-`)): Promise<RehearsalUnit> {
+    const unit = new RehearsalUnit(place, folder);
+    await new Promise<void>((done) => void unit.#server.listen(unit.path, done));
+    return unit;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await new Promise((done) => this.#server.close(done));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** As PrivateNetwork=yes and TemporaryFileSystem=/run do. */
+const scratch: readonly string[] = [
+  'unshare',
+  '--net',
+  '--mount',
+  'sh',
+  '-c',
+  'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"',
+  'sh',
+];

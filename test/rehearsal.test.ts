@@ -1,0 +1,35 @@
+import { describe, expect, test } from 'vitest';
+import { loadOf } from '../packages/applier/src/kernel/scratch/load.ts';
+import { printRequest, readRequest } from '../packages/applier/src/kernel/scratch/request.ts';
+import { exampleStates } from './netns/rehearsal.ts';
+
+/** The far end of a rehearsal takes a closed grammar; what it must take is what nodes load. */
+
+describe.each([
+  ['tree', 'nft'],
+  ['tree', 'legacy'],
+  ['flat', 'nft'],
+  ['flat', 'legacy'],
+] as const)('in layout %s on %s', (layout, backend) => {
+  test.each(exampleStates(layout))(
+    'what a node of %s rehearses is understood, and arrives as it was',
+    async (_name, state) => {
+      const sent = loadOf(state, backend);
+      const wanted = Object.fromEntries([...sent.rules].map(([family, text]) => [family, [...text].join('')]));
+      const { parts } = await readRequest(asSource(printRequest(loadOf(state, backend))));
+      const seen: Record<string, string> = {};
+      for await (const { name, text } of parts) {
+        seen[name] = '';
+        for await (const piece of text) seen[name] += piece;
+      }
+      const setup = Object.fromEntries(
+        Object.entries({ sets: sent.sets, servers: sent.servers }).filter(([, text]) => text),
+      );
+      expect(seen).toEqual({ ...setup, ...wanted });
+    },
+  );
+});
+
+async function* asSource(pieces: Iterable<Buffer>): AsyncGenerator<Buffer> {
+  yield* pieces;
+}
