@@ -41,7 +41,7 @@ describe.each(units)('%s', (unit) => {
   });
 
   test.each([
-    ['tools end with the unit', /^KillMode=control-group$/m],
+    ['tools end with the unit', /^KillMode=(control-group|mixed)$/m],
     ['no module is loaded by it', /^ProtectKernelModules=yes$/m],
     ['it makes no namespaces', /^RestrictNamespaces=yes$/m],
     ['Node starts although it asks for pkey_alloc', /^SystemCallErrorNumber=EPERM$/m],

@@ -154,6 +154,14 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
   expect(healthy.at(-1)).toBe(true);
 });
 
+test('a directory that was refused in between and is what it was before raises no alarm any more', async () => {
+  const between: Arrival = { kind: 'refused', problems: [problem] };
+  expect((await watch([bundle(a), between], [confirmed])).report.alarms).toEqual({ NODE_CHAINS_NOT_OURS: 'not ours' });
+  const { asked, report } = await watch([bundle(a), between, bundle(a)], [confirmed]);
+  expect(asked.filter((one) => one === 'put a')).toHaveLength(1);
+  expect(report.alarms).toEqual({});
+});
+
 const shut: Arrival = {
   kind: 'bundle',
   tree: b,

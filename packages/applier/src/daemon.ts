@@ -267,6 +267,7 @@ export class Daemon {
   /** A directory that was refused in between is what it was: nothing is to be done but to say so. */
   async #again(tree: Tree): Promise<void> {
     const { standing } = this.#parts.journal;
+    this.#parts.status.clearBundle();
     if (this.#toldRefusal && standing) await this.#ended({ kind: 'same', generation: standing }, tree);
   }
 
