@@ -14,14 +14,14 @@ import { readFacts } from './kernel/facts.ts';
 import { findSwitch } from './kernel/find-switch.ts';
 import { LinuxKernel } from './kernel/linux.ts';
 import { inScratchNamespace } from './kernel/scratch/namespace.ts';
-import { placeOf } from './kernel/scratch/rehearse.ts';
+import { placeOf, rehearser } from './kernel/scratch/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
 import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
 import { peek } from './journal/peek.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, otherSluice, strangers } from './rollout/own.ts';
-import type { NodeFacts } from './rollout/ports.ts';
+import { type NodeFacts, RehearsalError } from './rollout/ports.ts';
 import { lookForProxy } from './rollout/proxy.ts';
 import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
@@ -52,6 +52,7 @@ export async function findings(
     ...helperFindings(),
     ...familyFindings(tools),
     ...(await storeFindings(tools, run)),
+    ...(await rehearsalFindings(config, tools, run)),
     ...(await extensionFindings(tools, run)),
     ...(await switchFindings(config, tools, run)),
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
@@ -150,6 +151,25 @@ async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
       );
   }
   return all;
+}
+
+/** Where rules are rehearsed, tried with next to none. */
+async function rehearsalFindings({ rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+  const what = 'rehearsals';
+  const place = placeOf(rehearse);
+  if (place === 'off')
+    return [note(what, 'off', 'set rehearse: auto: the kernel is not asked before it gets new rules')];
+  const empty = { chains: new Map([['KUBE-T', []]]), jumps: [] };
+  const tiny = { filter: empty, nat: empty };
+  const families = Object.fromEntries(familyNames.filter((one) => tools.families[one]).map((one) => [one, tiny]));
+  try {
+    await rehearser(place, tools, run)({ families, sysctls: new Map() });
+    return [good(what, place === 'unit' ? 'in sluiced-rehearse@.service' : 'in a namespace of a child')];
+  } catch (error) {
+    const hint =
+      error instanceof RehearsalError ? error.hint : 'load the modules of iptables (modprobe ip_tables nf_tables)';
+    return [bad(what, messageOf(error), hint)];
+  }
 }
 
 /** The sysctls that the profile sets. Those that cannot be written are problems of the bundle, which name them. */

@@ -116,7 +116,7 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .description(
       'Watches the bundle directory of the config and applies complete bundles. SIGHUP looks at once, SIGTERM ends.',
     )
-    .option('--no-rehearse', 'load nothing into a scratch network namespace first; wins over the config')
+    .option('--no-rehearse', 'load nothing into a scratch network namespace first; the same as `rehearse: off`')
     .action((options) => finish(() => runDaemon(options)));
   examples(program.command('rehearse').requiredOption('--stdin', 'the request, and the answer to it'), [
     'systemctl start sluiced-rehearse.socket        # which runs `sluiced rehearse --stdin` for each connection',

@@ -14,6 +14,8 @@ export interface StatusReport {
   readonly version: string | null;
   /** Whether bundles must be signed; null before the config said so. */
   readonly signatures: 'required' | 'none' | null;
+  /** Where new forms of rules are loaded first, as the config says; null before it said so. */
+  readonly rehearse: 'auto' | 'unit' | 'namespace' | 'off' | null;
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
   /** The wave that this node waits for with a release that is ready; null on most days. */
@@ -68,6 +70,7 @@ export class Status {
   readonly #expires: Gauge;
   readonly #waitingWave: Gauge;
   #signatures: 'required' | 'none' | null = null;
+  #rehearse: StatusReport['rehearse'] = null;
   #release: Accepted | null = null;
   #waits: AwaitedWave | null = null;
   #lastRepair: StatusReport['lastRepair'] = null;
@@ -157,6 +160,11 @@ export class Status {
     this.#proxy.stands(generation);
   }
 
+  /** Where the config has rules rehearsed. */
+  rehearses(where: NonNullable<StatusReport['rehearse']>): void {
+    this.#rehearse = where;
+  }
+
   /** What the config asks for. */
   signatures(policy: 'required' | 'none'): void {
     this.#signatures = policy;
@@ -218,6 +226,7 @@ export class Status {
       generation: this.#standing?.number ?? null,
       version: this.#standing?.version ?? null,
       signatures: this.#signatures,
+      rehearse: this.#rehearse,
       release: this.#release,
       waits: this.#waits,
       lastRepair: this.#lastRepair,

@@ -33,6 +33,7 @@ interface Summary {
   readonly version: string | null;
   readonly backend: string | null;
   readonly signatures: 'required' | 'none';
+  readonly rehearse: Config['rehearse'];
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
   readonly open: string | null;
@@ -50,6 +51,7 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
     version: record?.current?.version ?? null,
     backend: record?.backend ?? null,
     signatures: config.signatures.policy,
+    rehearse: config.rehearse,
     release: config.signatures.policy === 'required' ? acceptedOf(config.state) : null,
     open: record?.open?.version ?? null,
     held: record?.held ?? null,
@@ -83,6 +85,7 @@ function printStatus(summary: Summary): string {
   ];
   lines.push(`daemon      ${daemon === null ? 'does not answer' : daemon.healthy ? 'healthy' : 'not healthy'}`);
   lines.push(`signatures  ${summary.signatures === 'none' ? 'NONE: any bundle is taken' : 'required'}`);
+  if (summary.rehearse === 'off') lines.push('rehearsals  OFF: the kernel is not asked before it gets new rules');
   if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
   if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);

@@ -47,6 +47,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   status.signatures(config.signatures.policy);
   if (config.signatures.policy === 'none')
     log.warn({}, 'signatures: {policy: none}: bundles are taken from whoever can write them');
+  status.rehearses(config.rehearse);
+  if (config.rehearse === 'off') log.warn({}, 'rehearse: off: the kernel is not asked before it gets new rules');
   let journal: Session['journal'] | undefined;
   const witness = witnessOf(
     config,
