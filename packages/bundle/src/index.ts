@@ -7,7 +7,16 @@ export * from './limits.ts';
 export * from './documents.ts';
 export * from './node.ts';
 export { ResolveCache, ruleFiles } from './resolve-cache.ts';
-export { type BundleFiles, changedFiles, letGo, type SourcedFiles, sourceOf, type TextSource } from './source.ts';
+export {
+  type BundleFiles,
+  changedFiles,
+  letGo,
+  type SourcedFiles,
+  SourceFiles,
+  sourceOf,
+  type TextSource,
+  withFilesOf,
+} from './source.ts';
 export * from './reach.ts';
 export * from './resolve.ts';
 export * from './seal.ts';

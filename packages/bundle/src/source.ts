@@ -1,4 +1,4 @@
-import { differing } from './link/layered.ts';
+import { differing, Layered } from './link/layered.ts';
 import type { ResolvedSection } from './resolve.ts';
 import type { TableName } from './rulefile.ts';
 
@@ -20,6 +20,48 @@ export interface SourcedFiles extends ReadonlyMap<string, string> {
 /** The files of a bundle: path → text. Only those that a node needs have to be there. */
 export type BundleFiles = ReadonlyMap<string, string> & Partial<Pick<SourcedFiles, 'sources'>>;
 
+/** Files by their sources. */
+export class SourceFiles implements SourcedFiles {
+  readonly sources: ReadonlyMap<string, TextSource>;
+
+  /** @param sources in the order of their paths; must not change any more */
+  constructor(sources: ReadonlyMap<string, TextSource>) {
+    this.sources = sources;
+  }
+
+  get size(): number {
+    return this.sources.size;
+  }
+
+  get(path: string): string | undefined {
+    return this.sources.get(path)?.text;
+  }
+
+  has(path: string): boolean {
+    return this.sources.has(path);
+  }
+
+  keys(): MapIterator<string> {
+    return this.sources.keys();
+  }
+
+  *entries(): MapIterator<[string, string]> {
+    for (const [path, source] of this.sources) yield [path, source.text];
+  }
+
+  *values(): MapIterator<string> {
+    for (const source of this.sources.values()) yield source.text;
+  }
+
+  [Symbol.iterator](): MapIterator<[string, string]> {
+    return this.entries();
+  }
+
+  forEach(callback: (text: string, path: string, files: ReadonlyMap<string, string>) => void): void {
+    for (const [path, text] of this.entries()) callback(text, path, this);
+  }
+}
+
 /** The text of a path; undefined where there is no such file. */
 export function sourceOf(files: BundleFiles, path: string): TextSource | undefined {
   if (files.sources) return files.sources.get(path);
@@ -32,6 +74,17 @@ export function changedFiles(before: BundleFiles, now: BundleFiles): readonly st
   if (!before.sources || !now.sources) return differing(before, now);
   const [old, fresh] = [before.sources, now.sources];
   return differing(old, fresh).filter((path) => old.get(path)?.key !== fresh.get(path)?.key);
+}
+
+/**
+ * A bundle with some of its files as another one has them, or without those that the other one lacks.
+ * @param paths of files
+ */
+export function withFilesOf(files: BundleFiles, other: BundleFiles, paths: readonly string[]): BundleFiles {
+  const taken = <V>(map: ReadonlyMap<string, V>, from: ReadonlyMap<string, V>): ReadonlyMap<string, V> =>
+    Layered.of(map).with(paths.map((path) => [path, from.get(path)] as const));
+  if (!files.sources || !other.sources) return taken(files, other);
+  return new SourceFiles(taken(files.sources, other.sources));
 }
 
 /**

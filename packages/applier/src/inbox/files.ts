@@ -11,6 +11,7 @@ import {
   openingSignatureFile,
   readPath,
   releaseFile,
+  SourceFiles,
   sumsFile,
   sumsMisfit,
   type TextSource,
@@ -27,7 +28,7 @@ import {
   partOf,
   releaseSumsOf,
 } from './parts.ts';
-import { PackedFiles, PackedText } from './packed.ts';
+import { PackedText } from './packed.ts';
 import { hasEntry, type Seen, settledStamp } from './read.ts';
 import { InboxError, type Trust } from './trust.ts';
 import { type Folder, walkAgain } from './walk.ts';
@@ -167,7 +168,7 @@ function treeOf(top: Part, digest: string, last: Last | undefined): Held {
   const text = (path: string): string | undefined => others.get(path)?.text;
   if (!fits(top, digest, text)) checkSeal(new Map([...copiesOf(top)].map((copy) => [copy.path, copy.digest])), text);
   const seal = sealOf([...others.keys()], text);
-  return { files, others, tree: { files: new PackedFiles(files), digest, ...(seal ? { seal } : {}) } };
+  return { files, others, tree: { files: new SourceFiles(files), digest, ...(seal ? { seal } : {}) } };
 }
 
 function sourcesOf(

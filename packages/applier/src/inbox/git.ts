@@ -1,10 +1,10 @@
-import { fileDigest, isReleaseFile, readPath, sumsFile } from '@sluice/bundle';
+import { fileDigest, isReleaseFile, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
 import { toolEnvironment } from '../kernel/run.ts';
 import { checkSeal, sealOf, stranger, type Tree } from './files.ts';
-import { PackedFiles, PackedText } from './packed.ts';
+import { PackedText } from './packed.ts';
 import { InboxError } from './trust.ts';
 
 /**
@@ -70,9 +70,9 @@ export class GitTree {
       texts.set(id, text);
     }
     this.#texts = texts;
-    const seal = isRelease ? this.#seal(entries, new PackedFiles(files)) : undefined;
+    const seal = isRelease ? this.#seal(entries, new SourceFiles(files)) : undefined;
     this.#last = {
-      files: new PackedFiles(new Map([...files].filter(([path]) => !isReleaseFile(path)))),
+      files: new SourceFiles(new Map([...files].filter(([path]) => !isReleaseFile(path)))),
       digest,
       ...(seal ? { seal } : {}),
     };
@@ -80,7 +80,7 @@ export class GitTree {
   }
 
   /** A release that was committed: its `SHA256SUMS` is held against the bytes, as on a disk. */
-  #seal(entries: readonly Entry[], texts: PackedFiles): Tree['seal'] {
+  #seal(entries: readonly Entry[], texts: SourceFiles): Tree['seal'] {
     const known = this.#digests;
     this.#digests = new Map(entries.map(({ id }) => [id, known.get(id) ?? '']));
     const text = (path: string): string | undefined => texts.get(path);

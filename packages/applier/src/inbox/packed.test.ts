@@ -1,13 +1,13 @@
-import { fileDigest, letGo, ResolveCache, resolveSections } from '@sluice/bundle';
+import { fileDigest, letGo, ResolveCache, resolveSections, SourceFiles } from '@sluice/bundle';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
-import { PackedFiles, PackedText } from './packed.ts';
+import { PackedText } from './packed.ts';
 
 const packed = (text: string): PackedText => new PackedText(Buffer.from(text), fileDigest(text));
-const packedFiles = (files: ReadonlyMap<string, string>): PackedFiles =>
-  new PackedFiles(new Map([...files].map(([path, text]) => [path, packed(text)])));
+const packedFiles = (files: ReadonlyMap<string, string>): SourceFiles =>
+  new SourceFiles(new Map([...files].map(([path, text]) => [path, packed(text)])));
 
 test('a text comes out as it went in, byte by byte', () => {
   fc.assert(fc.property(fc.string({ unit: 'grapheme', maxLength: 500 }), (text) => packed(text).text === text));

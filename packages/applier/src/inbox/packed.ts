@@ -1,5 +1,5 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { SourcedFiles, TextSource } from '@sluice/bundle';
+import type { TextSource } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 
 /** Files of a bundle have some kilobytes. A higher level saves no more of these. */
@@ -26,47 +26,5 @@ export class PackedText implements TextSource {
   /** Made anew each time, but for a large one. */
   get text(): string {
     return this.isAtHand ? this.#kept : inflateRawSync(Buffer.from(this.#kept, 'latin1')).toString('utf8');
-  }
-}
-
-/** Files of a bundle, packed. */
-export class PackedFiles implements SourcedFiles {
-  readonly sources: ReadonlyMap<string, TextSource>;
-
-  /** @param sources in the order of their paths; must not change any more */
-  constructor(sources: ReadonlyMap<string, TextSource>) {
-    this.sources = sources;
-  }
-
-  get size(): number {
-    return this.sources.size;
-  }
-
-  get(path: string): string | undefined {
-    return this.sources.get(path)?.text;
-  }
-
-  has(path: string): boolean {
-    return this.sources.has(path);
-  }
-
-  keys(): MapIterator<string> {
-    return this.sources.keys();
-  }
-
-  *entries(): MapIterator<[string, string]> {
-    for (const [path, source] of this.sources) yield [path, source.text];
-  }
-
-  *values(): MapIterator<string> {
-    for (const source of this.sources.values()) yield source.text;
-  }
-
-  [Symbol.iterator](): MapIterator<[string, string]> {
-    return this.entries();
-  }
-
-  forEach(callback: (text: string, path: string, files: ReadonlyMap<string, string>) => void): void {
-    for (const [path, text] of this.entries()) callback(text, path, this);
   }
 }

@@ -1,25 +1,25 @@
 import type { BundleFiles, Family } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
-import { carryOut } from '../rollout/carry-out.ts';
-import { flowChange, forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
-import type { FlowChange, Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
-import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, familiesOf, familyNames, joinNames, type NodeState } from '../rollout/state.ts';
+import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import { restore, withSysctls } from '../rollout/restore.ts';
+import { type ChainNames, chainNames, familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
-import { ownedNames, switchOff, wayBack } from './back.ts';
+import { StandingFiles } from './around.ts';
 import { decideChange } from './change.ts';
+import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
 import { graft } from './graft.ts';
+import { goBackTo } from './go-back-to.ts';
 import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { laneOf } from './lane.ts';
-import { LastOnes } from './last-ones.ts';
+import { LastOnes, type Waits } from './last-ones.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { providesKubeChains } from './provides.ts';
@@ -43,9 +43,12 @@ export interface KeeperOptions extends AdmitOptions {
 
 /** How a bundle comes. */
 interface How {
+  readonly files: BundleFiles;
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
+  /** How it went in for all Services but those that have to wait. */
+  readonly around?: Outcome;
 }
 
 /**
@@ -58,6 +61,7 @@ export class Keeper {
   readonly #options: KeeperOptions;
   readonly #memory = new AdmitMemory();
   readonly #lastOnes: LastOnes;
+  readonly #standingFiles = new StandingFiles();
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
   /** The same for mode ipvs. */
@@ -192,7 +196,7 @@ export class Keeper {
       const brought = await this.#bringEndpoints(bundle);
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
-    const how = { byHand, offers, onlyEndpoints };
+    const how = { files, byHand, offers, onlyEndpoints };
     const ending = await this.#change(bundle, how);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
@@ -263,13 +267,18 @@ export class Keeper {
     return provides;
   }
 
-  async #change(bundle: AdmittedBundle, { byHand, offers, onlyEndpoints }: How): Promise<Ending> {
+  async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
+    const { byHand, offers, onlyEndpoints } = how;
     let change = await this.#decide(bundle, false);
-    const waitsMs = this.#lastOnes.waitMs(byHand || 'problems' in change ? {} : change);
+    const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
-    const brought =
-      waitsMs > 0 || isBeyond || change.lane === 'release' ? await this.#bringEndpoints(bundle) : undefined;
+    const around = isBeyond ? undefined : (how.around ?? (await this.#bringAround(how.files, waits)));
+    if (around?.kind === 'held') return { outcome: around };
+    if (around?.kind === 'confirmed' && !how.around) return this.#changeRest(how, around);
+    const waitsMs = around ? waits.nextMs : waits.togetherMs;
+    const isPart = waitsMs > 0 || isBeyond || change.lane === 'release';
+    const brought = (isPart ? await this.#bringEndpoints(bundle) : undefined) ?? around;
     if (brought?.kind === 'held') return { outcome: brought };
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     if (waitsMs > 0) return { outcome: waiting(brought, change, waitsMs) };
@@ -278,13 +287,50 @@ export class Keeper {
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
       this.#settled = way.goal;
+      this.#standingFiles.stand(how.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
     const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
     this.#remember(ending);
+    this.#learn(how.files, bundle, ending);
     return ending;
+  }
+
+  /** Which files stand now. During a trial endpoints of another bundle may have come: then none of this process's are those that stand. */
+  #learn(files: BundleFiles, { state }: Target, { outcome }: Ending): void {
+    if (outcome.kind === 'confirmed' && outcome.generation.state === state)
+      this.#standingFiles.stand(files, outcome.generation);
+  }
+
+  /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */
+  async #changeRest(how: How, around: Outcome): Promise<Ending> {
+    const bundle = await this.#admit(how.files);
+    return isRefusal(bundle)
+      ? { outcome: { kind: 'refused', refusal: bundle } }
+      : this.#change(bundle, { ...how, around });
+  }
+
+  /**
+   * Brings all of a bundle but the Services that have to wait for their last endpoint, which stay as they stand.
+   * @returns how that ended; undefined when none has to wait, or all of it can only go in together
+   */
+  async #bringAround(offered: BundleFiles, { pending }: Waits): Promise<Outcome | undefined> {
+    const { standing } = this.#ports.journal;
+    const files = standing && pending.length > 0 && this.#standingFiles.around(offered, pending, standing);
+    if (!files) return undefined;
+    const bundle = await this.#admit(files);
+    if (isRefusal(bundle)) return undefined;
+    const change = await this.#decide({ version: standing.version, state: bundle.state }, false);
+    if ('problems' in change || change.lane !== 'endpoints') return undefined;
+    if (change.last?.some((way) => pending.includes(way))) return undefined;
+    if (stepsOf(change.way).length === 0) return { kind: 'same', generation: change.from };
+    const ending = await transaction(change, this.#options.probation, this.#ports);
+    this.#remember(ending);
+    this.#learn(files, bundle, ending);
+    const { outcome } = ending;
+    return outcome.kind === 'confirmed' || outcome.kind === 'held' ? outcome : undefined;
   }
 
   async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {
@@ -328,66 +374,17 @@ export class Keeper {
     return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, dryRun, looked }, this.#ports);
   }
 
-  /**
-   * Removes every chain and jump that Sluice made and gives sysctls and time-outs of IPVS the values that they had before.
-   * @returns the number of steps
-   */
+  /** `cleanUp`. */
   async cleanup(): Promise<number> {
-    const { kernel, journal } = this.#ports;
-    const standing = journal.standing;
-    if (!standing) return 0;
-    await switchOff(this.#ports);
-    const owned = await this.#owned();
-    const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
-    const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned);
-    const virtual = await lookVirtual(goal, owned, this.#ports);
-    const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, this.#ports);
-    const change = plan(now, goal, kernel, virtual?.plan);
-    await carryOut(change, this.#ports);
-    await this.#dropSwitch();
-    await journal.forget();
     this.#settled = undefined;
-    return change.steps.length;
+    return cleanUp(this.#ports);
   }
 
-  /** What is ours: of the generation that stands, and of a change that is open. */
-  async #owned(): Promise<ChainNames> {
-    const { standing, open } = this.#ports.journal;
-    const from = open && (await this.#ports.journal.generation(open.from.number, open.from.revision));
-    const own = standing ? await ownedNames(standing, this.#ports) : {};
-    return from ? joinNames(own, chainNames(from.state)) : own;
-  }
-
-  /**
-   * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
-   * bring it back by itself; a node that was held is free again.
-   * @param isLastResort the generation that stands cannot be loaded: a process that ends here must not lead back to it
-   * @throws StateError when the journal cannot be written; the kernel is as it was then
-   */
+  /** `goBackTo`. */
   async backTo(target: Generation, isLastResort = false): Promise<Outcome> {
-    const { journal } = this.#ports;
-    const standing = journal.standing;
-    const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
-    const old = wayBack(before, this.#ports);
-    if (standing && !isLastResort) await this.#announce(target, flowChange(standing.state, old));
-    try {
-      await switchOff(this.#ports);
-      this.#settled = await restore(old, await this.#owned(), this.#ports);
-      await this.#dropSwitch();
-    } catch (error) {
-      return { kind: 'held', because: `generation ${target.number} cannot be loaded`, rollback: messageOf(error) };
-    }
-    if (standing) await forgetAfter(flowChange(standing.state, old).old, this.#ports);
-    return { kind: 'confirmed', generation: await journal.choose(target), steps: 0 };
-  }
-
-  /**
-   * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns, and so that a disk
-   * that takes no write is known before the kernel is touched: the next process would undo what no journal says.
-   */
-  async #announce({ version, state }: Generation, flows: FlowChange): Promise<void> {
-    const { journal } = this.#ports;
-    if (journal.open || journal.held !== undefined) return;
-    await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls: new Map(), flows });
+    this.#settled = undefined;
+    const ending = await goBackTo(target, isLastResort, this.#ports);
+    this.#remember(ending);
+    return ending.outcome;
   }
 }

@@ -2,33 +2,38 @@ import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { LastOnes } from './last-ones.ts';
+import { LastOnes, type Waits } from './last-ones.ts';
 
 test('the last endpoint of a Service goes when it was offered without one for long enough, without a break', () => {
   let nowMs = 1_000;
   const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
-  const at = (ms: number, ...last: readonly string[]): number => {
+  const at = (ms: number, ...last: readonly string[]): Waits => {
     nowMs = ms;
-    return waiting.waitMs({ last });
+    return waiting.waits({ last });
   };
-  expect(at(1_000, 'web')).toBe(10_000);
-  expect(at(4_000, 'web', 'cart'), 'the one that came first decides').toBe(7_000);
-  expect(at(5_000, 'cart'), 'it has an endpoint again').toBe(9_000);
-  expect(at(14_500, 'cart')).toBe(0);
-  expect(at(15_000), 'nothing waits').toBe(0);
-  expect(at(16_000, 'cart'), 'it had an endpoint in between').toBe(10_000);
+  const none = { pending: [], nextMs: 0, togetherMs: 0 };
+  expect(at(1_000, 'web')).toEqual({ pending: ['web'], nextMs: 10_000, togetherMs: 10_000 });
+  expect(at(4_000, 'web', 'cart')).toEqual({ pending: ['web', 'cart'], nextMs: 7_000, togetherMs: 7_000 });
+  expect(at(5_000, 'cart'), 'it has an endpoint again').toEqual({
+    pending: ['cart'],
+    nextMs: 9_000,
+    togetherMs: 9_000,
+  });
+  expect(at(14_500, 'cart', 'web'), 'one has waited').toEqual({ pending: ['web'], nextMs: 10_000, togetherMs: 0 });
+  expect(at(15_000), 'nothing waits').toEqual(none);
+  expect(at(16_000, 'cart'), 'it had an endpoint in between').toMatchObject({ nextMs: 10_000 });
   waiting.forget();
-  expect(at(19_000, 'cart'), 'it was forgotten').toBe(10_000);
+  expect(at(19_000, 'cart'), 'it was forgotten').toMatchObject({ nextMs: 10_000 });
 });
 
-test('a first endpoint waits with last ones only, and no longer than these may, however Services come and go', () => {
+test('where all goes in together, a first endpoint waits with last ones, and no longer than these may, however Services come and go', () => {
   let nowMs = 0;
   const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
-  expect(waiting.waitMs({ first: ['new'] })).toBe(0);
-  expect(waiting.waitMs({ last: ['pod-0'] })).toBe(10_000);
+  expect(waiting.waits({ first: ['new'] }).togetherMs).toBe(0);
+  expect(waiting.waits({ last: ['pod-0'] }).togetherMs).toBe(10_000);
   for (nowMs = 1_000; nowMs < 11_000; nowMs += 1_000)
-    expect(waiting.waitMs({ first: ['new'], last: [`pod-${nowMs}`] })).toBe(11_000 - nowMs);
-  expect(waiting.waitMs({ first: ['new'], last: ['pod-11'] })).toBe(0);
+    expect(waiting.waits({ first: ['new'], last: [`pod-${nowMs}`] }).togetherMs).toBe(11_000 - nowMs);
+  expect(waiting.waits({ first: ['new'], last: ['pod-11'] }).togetherMs).toBe(0);
 });
 
 describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
@@ -67,24 +72,85 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
   });
 
-  test('takes a first endpoint while others wait for their last one, though there is always one that does', async () => {
+  const three = (web: readonly number[], cart: readonly number[], fresh: readonly number[]): BundleFiles =>
+    sampleBundle({ services: { 'shop/web': web, 'shop/cart': cart, 'shop/new': fresh }, families: ['ipv4', 'ipv6'] });
+
+  test('takes first endpoints at once while others wait, and each last one when its own time is over', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
+    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    await keeper.put(three([1], [3], []), false);
+    const steps = [
+      [1_000, three([], [3], []), 'same', 10_000, [2, 4]],
+      [4_000, three([], [3], [7]), 'confirmed', 7_000, [2, 4, 8]],
+      [5_000, three([], [3], [8]), 'confirmed', 6_000, [2, 4, 9]],
+      [6_000, three([], [], [8]), 'same', 5_000, [2, 4, 9]],
+      [11_000, three([], [], [8]), 'confirmed', 5_000, [4, 9]],
+      [12_000, three([6], [], []), 'confirmed', 4_000, [4, 7, 9]],
+      [16_000, three([6], [], []), 'confirmed', 6_000, [7, 9]],
+      [22_000, three([6], [], []), 'confirmed', undefined, [7]],
+    ] as const;
+    for (const [atMs, files, kind, waitsMs, wanted] of steps) {
+      nowMs = atMs;
+      const outcome = await keeper.put(files, false);
+      expect([outcome.kind, 'waitsMs' in outcome ? outcome.waitsMs : undefined], `at ${atMs}`).toEqual([kind, waitsMs]);
+      expect(endpoints(), `at ${atMs}`).toEqual(wanted.map((n) => `10.244.0.${n}:8080`));
+      expect(await keeper.settle()).toBe(0);
+    }
+    expect(journal.standing?.number).toBe(1);
+    expect((await (await node.start()).keeper.put(three([6], [], []), false)).kind).toBe('same');
+  });
+
+  test('brings back no endpoint that was replaced while a release was on trial', async () => {
+    node = scene();
+    node.layout = layout;
+    let nowMs = 0;
+    const sleep = async (ms: number): Promise<void> => {
+      nowMs += ms;
+      for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+    };
+    const clock = { now: () => nowMs, bootMs: () => nowMs, sleep };
+    const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
+    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000, probation }, { clock });
+    await keeper.put(bundle([1], [3]), false);
+    const left = [three([1], [5], [])];
+    const offers = {
+      arrival: () => (left.length > 0 ? Promise.resolve() : new Promise<never>(() => undefined)),
+      look: async () => left.shift(),
+    };
+    // The release brings shop/new; what arrives does not have all of it.
+    const release = sampleBundle({
+      services: { 'shop/web': [1], 'shop/cart': [3], 'shop/new': [], 'shop/more': [9] },
+      families: ['ipv4', 'ipv6'],
+    });
+    expect(await keeper.put(release, false, offers)).toMatchObject({ kind: 'confirmed' });
+    expect([journal.standing?.revision, endpoints()]).toEqual([1, [10, 2, 6].map((n) => `10.244.0.${n}:8080`)]);
+    const next = sampleBundle({
+      services: { 'shop/web': [1], 'shop/cart': [], 'shop/new': [7], 'shop/more': [9] },
+      families: ['ipv4', 'ipv6'],
+    });
+    expect(await keeper.put(next, false)).toHaveProperty('waitsMs');
+    expect(endpoints()).toEqual([10, 2, 6].map((n) => `10.244.0.${n}:8080`));
+  });
+
+  test('knows nothing of files after a start: then a first endpoint waits with others, no longer than they may', async () => {
+    node = scene();
+    node.layout = layout;
+    let nowMs = 0;
+    const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
+    await (await node.start()).keeper.put(three([1], [3], []), false);
     const { keeper } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
-    const offered = (web: readonly number[], cart: readonly number[], fresh: readonly number[]): BundleFiles =>
-      sampleBundle({ services: { 'shop/web': web, 'shop/cart': cart, 'shop/new': fresh }, families: ['ipv4', 'ipv6'] });
-    await keeper.put(offered([1], [3], []), false);
-    expect(await keeper.put(offered([], [3], []), false)).toMatchObject({ waitsMs: 10_000 });
+    expect(await keeper.put(three([], [3], []), false)).toMatchObject({ waitsMs: 10_000 });
     nowMs = 6_000;
-    expect(await keeper.put(offered([], [3], [7]), false)).toMatchObject({ waitsMs: 4_000 });
+    expect(await keeper.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 4_000 });
     nowMs = 9_000;
-    expect(await keeper.put(offered([1], [], [7]), false)).toMatchObject({ waitsMs: 7_000 });
+    expect(await keeper.put(three([1], [], [7]), false)).toMatchObject({ waitsMs: 7_000 });
     nowMs = 15_000;
-    expect(await keeper.put(offered([], [3], [7]), false)).toMatchObject({ waitsMs: 1_000 });
+    expect(await keeper.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 1_000 });
     nowMs = 16_000;
-    expect(await keeper.put(offered([], [3], [7]), false)).not.toHaveProperty('waitsMs');
+    expect(await keeper.put(three([], [3], [7]), false)).not.toHaveProperty('waitsMs');
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
   });
 

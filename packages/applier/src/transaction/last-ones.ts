@@ -1,12 +1,22 @@
 import type { Clock } from '../rollout/ports.ts';
 import type { Ends } from './ends.ts';
 
+/** What has to wait of what is offered. */
+export interface Waits {
+  /** The last ones that have to wait still. */
+  readonly pending: readonly string[];
+  /** How long the next of these has to wait. */
+  readonly nextMs: number;
+  /** How long all of it has to wait, where it can only go in together; 0: it may. */
+  readonly togetherMs: number;
+}
+
 /**
  * How long Services have been offered without an endpoint. The last one goes late: a pod that is replaced, or a source of endpoints that
  * is gone for a moment, must not take a Service away that could still answer. A new process counts anew.
  *
- * They go in together, and with them the first endpoints of other Services: what came first decides. So nothing is held back longer,
- * however many Services lose their last endpoint and get it back meanwhile.
+ * Where nobody knows which files are those of a Service, last ones go in together, and with them the first endpoints of other Services:
+ * then what came first decides. So nothing is held back longer, however many Services lose their last endpoint and get it back meanwhile.
  */
 export class LastOnes {
   readonly #afterMs: number;
@@ -19,18 +29,17 @@ export class LastOnes {
     this.#clock = clock;
   }
 
-  /**
-   * @param ends what is offered takes or brings, all there is: others are forgotten
-   * @returns how long it must still wait; 0: it may go in
-   */
-  waitMs({ first = [], last = [] }: Partial<Ends>): number {
+  /** @param ends what is offered takes or brings, all there is: others are forgotten */
+  waits({ first = [], last = [] }: Partial<Ends>): Waits {
     const nowMs = this.#clock.bootMs();
     const before = this.#sinceMs;
     // Without a last one nothing waits.
     const ways = last.length === 0 ? [] : [...last, ...first];
-    this.#sinceMs = new Map(ways.map((way) => [way, before.get(way) ?? nowMs]));
-    const waits = [...this.#sinceMs.values()].map((sinceMs) => sinceMs + this.#afterMs - nowMs);
-    return waits.length === 0 ? 0 : Math.max(0, Math.min(...waits));
+    const sinceMs = new Map(ways.map((way) => [way, before.get(way) ?? nowMs]));
+    this.#sinceMs = sinceMs;
+    const restMs = (way: string): number => Math.max(0, (sinceMs.get(way) ?? nowMs) + this.#afterMs - nowMs);
+    const pending = last.filter((way) => restMs(way) > 0);
+    return { pending, nextMs: least(pending.map(restMs)), togetherMs: least(ways.map(restMs)) };
   }
 
   /** What is offered now is not looked at for what it takes. */
@@ -38,3 +47,5 @@ export class LastOnes {
     this.#sinceMs = new Map();
   }
 }
+
+const least = (waits: readonly number[]): number => waits.reduce((a, b) => Math.min(a, b), waits[0] ?? 0);

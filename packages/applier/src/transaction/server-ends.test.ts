@@ -149,6 +149,35 @@ test.each<Row>([
   expect(await isAsFresh(after)).toBe(true);
 });
 
+test('the first one of a Service comes at once while another waits for its last one, at a node port, too', async () => {
+  const { keeper, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
+  const idle = 'profiles/default/services/shop/idle.ipvs';
+  const withPorts = (pool: readonly string[], real: readonly string[]): BundleFiles => {
+    const lines = (door: string, ones: readonly string[]): string =>
+      [`-A -t ${door} -s rr`, ...ones.map((one) => `-a -t ${door} -r ${one} -m -w 1`)]
+        .map((line) => `${line}\n`)
+        .join('');
+    const doors = [inside, '${host.nodePortAddresses}:30090'];
+    const profile = 'profiles/default/profile.yaml';
+    return new Map([
+      ...bundle({}),
+      [profile, (ipvsBundle.get(profile) ?? '').replace('nodePortAddresses: []', 'nodePortAddresses: [0.0.0.0/0]')],
+      [file('ipvs'), doors.map((door) => lines(door, pool)).join('')],
+      [idle, lines('10.96.0.99:80', real)],
+    ]);
+  };
+  const at = async (door: string): Promise<number | undefined> =>
+    (await node.kernel.ipvs.observe()).servers.get(`${door}/TCP`)?.real.size;
+  await keeper.put(withPorts(['10.244.1.5:8080'], []), false);
+  expect(await at('192.0.2.11:30090')).toBe(1);
+  const after = withPorts([], ['10.244.1.6:8080']);
+  expect(await keeper.put(after, false)).toMatchObject({ kind: 'confirmed', waitsMs: afterMs });
+  expect([await at('10.96.0.99:80'), await at(inside), await at('192.0.2.11:30090')]).toEqual([1, 1, 1]);
+  nowMs = afterMs;
+  expect(await keeper.put(after, false)).not.toHaveProperty('waitsMs');
+  expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
+});
+
 test('keys for endpoints bring no first one and take no last one', async () => {
   const { keeper } = await node.start();
   const refused = { kind: 'refused', refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] } };

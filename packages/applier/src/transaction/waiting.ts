@@ -2,7 +2,7 @@ import type { Outcome } from '../rollout/outcome.ts';
 import type { Change } from './transaction.ts';
 
 /**
- * The ending of a change that waits because it takes the last endpoint of a Service: everything else of it is in, but for first endpoints.
+ * The ending of a change that waits because it takes the last endpoint of a Service: what may go in before it is in.
  * @param brought how the rest went in; undefined: there was none
  */
 export function waiting(brought: Outcome | undefined, { from }: Change, waitsMs: number): Outcome {

@@ -1,0 +1,41 @@
+import { flowChange, forgetAfter } from '../rollout/flows.ts';
+import { messageOf } from '../rollout/message.ts';
+import type { FlowChange, Generation, Ports } from '../rollout/ports.ts';
+import { restore, withDropped } from '../rollout/restore.ts';
+import { switchOff, wayBack } from './back.ts';
+import { ownedNow } from './clean-up.ts';
+import type { Ending } from './transaction.ts';
+
+/**
+ * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
+ * bring it back by itself; a node that was held is free again.
+ * @param isLastResort the generation that stands cannot be loaded: a process that ends here must not lead back to it
+ * @throws StateError when the journal cannot be written; the kernel is as it was then
+ */
+export async function goBackTo(target: Generation, isLastResort: boolean, ports: Ports): Promise<Ending> {
+  const { journal, kernel } = ports;
+  const { standing } = journal;
+  const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
+  const old = wayBack(before, ports);
+  if (standing && !isLastResort) await announce(target, flowChange(standing.state, old), ports);
+  let settled: Ending['settled'];
+  try {
+    await switchOff(ports);
+    settled = await restore(old, await ownedNow(ports), ports);
+    await kernel.switch?.remove();
+  } catch (error) {
+    const because = `generation ${target.number} cannot be loaded`;
+    return { outcome: { kind: 'held', because, rollback: messageOf(error) } };
+  }
+  if (standing) await forgetAfter(flowChange(standing.state, old).old, ports);
+  return { outcome: { kind: 'confirmed', generation: await journal.choose(target), steps: 0 }, settled };
+}
+
+/**
+ * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns, and so that a disk
+ * that takes no write is known before the kernel is touched: the next process would undo what no journal says.
+ */
+async function announce({ version, state }: Generation, flows: FlowChange, { journal }: Ports): Promise<void> {
+  if (journal.open || journal.held !== undefined) return;
+  await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls: new Map(), flows });
+}
