@@ -20,10 +20,11 @@ export class Drift {
   }
 
   /** Somebody else changed something. The first who did is told; what others did is added. */
-  heard({ by, what }: Change): void {
+  heard({ by, what, isDoubt }: Change): void {
     const known = this.#suspect;
     const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
-    this.#suspect = { by: known?.by ?? by, what: all };
+    const isSeen = isDoubt === undefined || (known !== undefined && known.isDoubt === undefined);
+    this.#suspect = { by: known?.by ?? by, what: all, ...(isSeen ? {} : { isDoubt: true }) };
   }
 
   /** When `look` is to be called next. */
@@ -45,15 +46,19 @@ export class Drift {
     return this.#monotonicMs() >= this.#restUntilMs ? this.#suspect : undefined;
   }
 
-  /** Whether a comparison may step aside for something more urgent: nobody told of a change, and it has not done so for long. */
+  /** Whether a comparison may step aside for something more urgent: nobody was seen to change anything, and it has not done so for long. */
   get canWait(): boolean {
     const sinceMs = this.#asideSinceMs ?? this.#monotonicMs();
-    return this.#suspect === undefined && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
+    return (
+      (this.#suspect === undefined || this.#suspect.isDoubt === true) &&
+      this.#monotonicMs() - sinceMs < limits.compareLateMsMax
+    );
   }
 
   /** A comparison stepped aside: the next scan makes it. */
   steppedAside(): void {
     this.#asideSinceMs ??= this.#monotonicMs();
+    this.doubted();
   }
 
   /** A comparison begins. @returns what was suspected until now; what is heard from now on asks for another one */

@@ -152,7 +152,7 @@ export const limits = {
   /** What the newest of our own processes change is no drift. */
   ownProcessesKept: 512,
   /** Where the kernel's ids of processes are not ours: how long after one of ours began a change is taken for its own. */
-  ownChangeToldMs: 10_000,
+  ownChangeToldMs: 60_000,
 
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */

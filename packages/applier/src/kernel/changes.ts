@@ -10,6 +10,8 @@ export interface Change {
   readonly by: string | undefined;
   /** A few of the things that were changed, each as the command that does it. */
   readonly what: readonly string[];
+  /** Nobody was seen to change anything; it is only unknown what happened for a while. */
+  readonly isDoubt?: true;
 }
 
 /** Notices that the tables change, or at least that they have changed. */

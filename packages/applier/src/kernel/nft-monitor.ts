@@ -82,6 +82,6 @@ export class NftMonitor {
   #relied(): void {
     this.#runs = true;
     this.#failures = 0;
-    this.#onChange({ by: undefined, what: [] });
+    this.#onChange({ by: undefined, what: [], isDoubt: true });
   }
 }

@@ -43,7 +43,9 @@ export class SavePoll implements ChangeWatch {
     const endMs = this.#monotonicMs();
     this.dueMs = endMs + Math.max(limits.pollPauseMs, (endMs - beginMs) * limits.pollPauseFactor);
     this.#againMs = endMs + (endMs - beginMs) * limits.comparePauseFactor;
-    return before === digest && digest !== undefined ? undefined : { by: undefined, what: [] };
+    if (before === digest && digest !== undefined) return undefined;
+    const isDoubt = before === undefined && digest !== undefined;
+    return { by: undefined, what: [], ...(isDoubt ? { isDoubt } : {}) };
   }
 
   /** undefined: a tool did not answer, and the comparison says what is wrong. */
