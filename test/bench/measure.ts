@@ -25,7 +25,8 @@ export async function runMeasured(
   return { seconds: (performance.now() - started) / 1000, megabytes: kilobytes / 1024 };
 }
 
-function highWaterMark(pid: number | undefined): number {
+/** The most memory that a process had so far, in KiB; 0 when it has ended. */
+export function highWaterMark(pid: number | undefined): number {
   try {
     return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
   } catch {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { compareText } from '@sluice/bundle';
+import { type BundleFiles, compareText } from '@sluice/bundle';
 import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/rollout/admit.ts';
 import type { Layout } from '../../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../../packages/applier/src/rollout/ports.ts';
@@ -20,19 +20,21 @@ const facts: NodeFacts = {
   sysctlTakes: () => true,
 };
 
-/** What nodes of each example run, each once. */
+/** What the nodes of each example run. */
 export function exampleStates(layout: Layout): readonly (readonly [example: string, state: NodeState])[] {
   return listExamples().flatMap(({ name, output }) => {
     const files = readTree(output);
     if (!(files instanceof Map)) throw new Error(`${name} is no bundle`);
     const nodes = [...files.keys()].flatMap((path) => /^nodes\/([^/]+)\/node\.yaml$/.exec(path)?.[1] ?? []);
-    const states = nodes.toSorted(compareText).map((node) => {
-      const bundle = admit(files, { node, allowPartial: true, layout }, facts, new AdmitMemory());
-      if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
-      return [bundle.version, bundle.state] as const;
-    });
-    return [...new Map(states).values()].map((state) => [name, state] as const);
+    return nodes.toSorted(compareText).map((node) => [name, stateOf(files, node, layout)] as const);
   });
+}
+
+/** What a node of a bundle runs. */
+export function stateOf(files: BundleFiles, node: string, layout: Layout): NodeState {
+  const bundle = admit(files, { node, allowPartial: true, layout }, facts, new AdmitMemory());
+  if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
+  return bundle.state;
 }
 
 const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
@@ -43,6 +45,8 @@ export class RehearsalUnit {
   readonly path: string;
   /** What the instances printed, one after the other. */
   said = '';
+  /** The process of the newest connection. */
+  pid: number | undefined;
   readonly #server: Server;
 
   private constructor(place: readonly string[], folder: string) {
@@ -51,6 +55,7 @@ export class RehearsalUnit {
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (connection) => {
       const args = [...place, process.execPath, main, 'rehearse', '--stdin'];
       const child = spawn('env', args, { stdio: [connection, 'pipe', 'pipe'], env: {} });
+      this.pid = child.pid;
       // The child has it now; as long as this process had it too, nobody would see it end.
       connection.destroy();
       for (const stream of [child.stdout, child.stderr]) stream?.on('data', (part) => (this.said += String(part)));
