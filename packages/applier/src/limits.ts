@@ -110,6 +110,8 @@ export const limits = {
   /** How often going back is tried before the node is held for a person. */
   rollbackAttemptsMax: 5,
   rollbackIntervalMs: 1_000,
+  /** How often the confirmed generation is tried at boot, before the one before it is. */
+  bootAttemptsMax: 3,
   /** So many restarts within one open transaction, and the node is held. */
   recoveriesMax: 5,
   /** A bundle during whose change the process ended so often is treated as bad. */

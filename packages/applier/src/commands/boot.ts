@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../limits.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
@@ -6,7 +8,7 @@ import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.
 
 /**
  * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
- * that cannot be read, or that this kernel does not take, is passed over for the one before it; without a journal, the one that is known to
+ * that cannot be read, or that this kernel does not take when it is asked again, is passed over for the one before it; without a journal, the one that is known to
  * have stood is taken.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
@@ -23,7 +25,7 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
       return exitCodes.done;
     }
     try {
-      const steps = await keeper.settle();
+      const steps = await patiently(() => keeper.settle());
       terminal.out(`generation ${standing.number} (version ${standing.version}) is in place (${steps} steps)\n`);
       return isDamaged ? exitCodes.rolledBack : exitCodes.done;
     } catch (error) {
@@ -31,6 +33,18 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
     }
   } finally {
     session.close();
+  }
+}
+
+/** What fails once may be a machine that has much to do at its start: only what fails again is a reason to go back. */
+async function patiently<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt >= limits.bootAttemptsMax) throw error;
+      await sleep(limits.rollbackIntervalMs);
+    }
   }
 }
 
