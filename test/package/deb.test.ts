@@ -1,33 +1,23 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { version } from '../../packages/applier/src/version.ts';
 import { makeRoot, noRootBecause } from './clean-root.fixture.ts';
+import { newer, newerThan } from './newer.fixture.ts';
 import { artefact, packages } from './unpack.fixture.ts';
 
-const newer = '9.9.9';
 const work = mkdtempSync(join(tmpdir(), 'sluice-clean-'));
 const root = join(work, 'root');
 const whyNot = packages.whyNot || noRootBecause();
 afterAll(() => rmSync(work, { recursive: true, force: true }));
 
-/** The same package under a higher version. */
-function makeNewer(deb: string, target: string): void {
-  const folder = join(work, 'newer');
-  execaSync('dpkg-deb', ['-R', deb, folder]);
-  const control = join(folder, 'DEBIAN/control');
-  writeFileSync(control, readFileSync(control, 'utf8').replace(`Version: ${version}`, `Version: ${newer}`));
-  execaSync('dpkg-deb', ['--root-owner-group', '-Zzstd', '-z1', '--build', folder, target]);
-  rmSync(folder, { recursive: true });
-}
-
 beforeAll(() => {
   if (whyNot) return;
   makeRoot(root);
   copyFileSync(artefact('_amd64.deb'), join(root, 'old.deb'));
-  makeNewer(join(root, 'old.deb'), join(root, 'new.deb'));
+  newerThan(join(root, 'old.deb'), join(root, 'new.deb'));
   copyFileSync(artefact('-linux-x64.tar.zst'), join(root, 'archive.tar.zst'));
   const script = join(import.meta.dirname, 'lifecycle.sh');
   const given = [root, '/old.deb', '/new.deb', '/archive.tar.zst'];

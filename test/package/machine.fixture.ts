@@ -1,8 +1,19 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { compareText } from '@sluice/bundle';
 import { execa } from 'execa';
 import { noRootBecause, rootOf } from './clean-root.fixture.ts';
 
@@ -160,6 +171,15 @@ export class Machine implements AsyncDisposable {
   write(path: string, text: string, mode = 0o644): void {
     mkdirSync(dirname(`${this.root}${path}`), { recursive: true });
     writeFileSync(`${this.root}${path}`, text, { mode });
+  }
+
+  rename(from: string, to: string): void {
+    renameSync(`${this.root}${from}`, `${this.root}${to}`);
+  }
+
+  /** The names of the files of a folder, sorted. */
+  list(path: string): readonly string[] {
+    return readdirSync(`${this.root}${path}`).toSorted(compareText);
   }
 
   read(path: string): string {

@@ -84,15 +84,46 @@ export async function rulesOf(machine: Machine, backend: Backend): Promise<strin
 
 /** What `sluiced status -o json` prints, as far as tests ask. */
 export interface StatusText {
-  readonly version?: string;
-  readonly generation?: number;
+  readonly generation: number | null;
+  readonly open: string | null;
+  readonly held: string | null;
+  readonly quarantined: object;
+  readonly daemon: { readonly healthy: boolean } | null;
 }
 
-/** Waits until a generation stands, as the node says of itself, and nothing is on trial. */
+/** What the node says of itself. */
+export async function statusOf(machine: Machine): Promise<StatusText> {
+  const { stdout } = await machine.run('sluiced', 'status', '-o', 'json');
+  return JSON.parse(stdout) as StatusText;
+}
+
+/** Waits until a generation stands, nothing is open, and the daemon answers. */
 export async function standing(machine: Machine, generation: number): Promise<void> {
-  await until(`generation ${generation}`, async () => {
-    const { stdout } = await machine.run('sluiced', 'status', '-o', 'json');
-    return stdout !== '' && (JSON.parse(stdout) as StatusText).generation === generation;
+  const look = async (): Promise<boolean> => {
+    const status = await statusOf(machine);
+    return status.generation === generation && status.open === null && status.daemon !== null;
+  };
+  try {
+    await until(`generation ${generation}`, look);
+  } catch (error) {
+    const said = (await machine.journal('-u', 'sluice*', '-n', '40')).split('\n');
+    throw new Error([String(error), JSON.stringify(await statusOf(machine)), ...said].join('\n'), { cause: error });
+  }
+}
+
+/** Throws where a person is called, or a version is held against somebody. */
+export async function untroubled(machine: Machine): Promise<void> {
+  const { held, quarantined, daemon } = await statusOf(machine);
+  const isWell = held === null && Object.keys(quarantined).length === 0 && daemon?.healthy === true;
+  if (!isWell) throw new Error(JSON.stringify({ held, quarantined, daemon }));
+}
+
+/** Waits until packets go by a release on trial. */
+export async function onTrial(machine: Machine): Promise<void> {
+  await until('a trial', async () => {
+    const { stdout } = await machine.run('ipset', 'list', '-n');
+    const { open } = await statusOf(machine);
+    return open !== null && stdout.includes('SLUICE');
   });
 }
 

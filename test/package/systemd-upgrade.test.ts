@@ -1,0 +1,82 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newer, newerThan } from './newer.fixture.ts';
+import type { Machine } from './machine.fixture.ts';
+import { bootNode, install, mainPid, noNodeBecause, rulesOf, standing, vip } from './node.fixture.ts';
+import { artefact } from './unpack.fixture.ts';
+
+/** The life of the package on a machine where its units run: what is forwarded goes on, whatever dpkg does. */
+
+let machine: Machine;
+let before: string;
+beforeAll(async () => {
+  if (noNodeBecause) return;
+  machine = await bootNode('nft');
+  await install(machine);
+  await standing(machine, 1);
+  before = await rulesOf(machine, 'nft');
+  newerThan(artefact('_amd64.deb'), join(machine.root, 'newer.deb'));
+});
+afterAll(() => machine?.[Symbol.asyncDispose]());
+
+/** Which units of ours systemd knows, and their states. */
+const units = async (): Promise<string> =>
+  machine.must('systemctl', 'list-units', '--all', '--plain', '--no-legend', 'sluice*');
+
+test('an upgrade starts the daemon of the new version, and nothing else is started, stopped or lost', async (context) => {
+  if (noNodeBecause) return context.skip(noNodeBecause);
+  const [pid, state] = [await mainPid(machine), machine.list('/var/lib/sluice/store')];
+  expect(await install(machine, '/newer.deb')).toMatchObject({ exitCode: 0 });
+  expect(await machine.must('dpkg-query', '-W', '-f', '${Version}', 'sluice')).toBe(newer);
+  expect(await mainPid(machine)).not.toBe(pid);
+  const program = await machine.must('readlink', `/proc/${await mainPid(machine)}/exe`);
+  expect(program).toBe('/usr/bin/sluiced');
+  expect(await rulesOf(machine, 'nft')).toBe(before);
+  await standing(machine, 1);
+  expect(machine.list('/var/lib/sluice/store')).toEqual(state);
+  expect(await machine.must('systemctl', 'is-enabled', 'sluiced.service', 'sluiced-boot.service')).toMatch(
+    /^enabled\nenabled$/,
+  );
+  expect(await machine.must('systemctl', 'is-system-running')).toBe('running');
+});
+
+test('an upgrade leaves a daemon alone that a person stopped', async (context) => {
+  if (noNodeBecause) return context.skip(noNodeBecause);
+  await machine.must('systemctl', 'stop', 'sluiced.service');
+  const { exitCode, stdout } = await install(machine, '/newer.deb');
+  expect({ exitCode, stdout }).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('sluiced does not run') });
+  expect((await machine.run('systemctl', 'is-active', 'sluiced.service')).stdout).toBe('inactive');
+  expect(await rulesOf(machine, 'nft')).toBe(before);
+  await machine.must('systemctl', 'start', 'sluiced.service');
+});
+
+test('when it is removed, rules go on to forward and no process of it is left', async (context) => {
+  if (noNodeBecause) return context.skip(noNodeBecause);
+  expect((await machine.run('dpkg', '-r', 'sluice')).exitCode).toBe(0);
+  expect((await machine.run('pgrep', '-f', 'sluiced')).stdout).toBe('');
+  expect(await rulesOf(machine, 'nft')).toBe(before);
+  expect(await machine.ask(vip)).toMatch(/10\.244\.0\.[23]:8080/);
+});
+
+test('a node that gets it back goes on where it was', async (context) => {
+  if (noNodeBecause) return context.skip(noNodeBecause);
+  expect((await install(machine)).exitCode).toBe(0);
+  await machine.must('systemctl', 'enable', '--now', 'sluiced-boot.service', 'sluiced.service');
+  await standing(machine, 1);
+  expect(await rulesOf(machine, 'nft')).toBe(before);
+});
+
+test('a purge leaves neither unit, process, file nor directory; rules stay until the next boot', async (context) => {
+  if (noNodeBecause) return context.skip(noNodeBecause);
+  expect((await machine.run('dpkg', '-P', 'sluice')).exitCode).toBe(0);
+  expect(await units()).toBe('');
+  expect((await machine.run('pgrep', '-f', 'sluiced')).stdout).toBe('');
+  expect(await rulesOf(machine, 'nft')).toBe(before);
+  const places = ['/etc', '/usr', '/var', '/run', '/opt', '/root'];
+  const left = await machine.must('find', ...places, '-xdev', '-iname', '*sluice*', '-not', '-path', '/var/lib/dpkg/*');
+  expect(left).toBe('');
+  expect(await machine.must('systemctl', 'is-system-running')).toBe('running');
+  await machine.powerOff();
+  await machine.start();
+  expect(await rulesOf(machine, 'nft')).not.toContain('SLU');
+});
