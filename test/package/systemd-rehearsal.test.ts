@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Machine } from './machine.fixture.ts';
+import { until } from './machine.fixture.ts';
+import {
+  bootNode,
+  bundleOf,
+  configOf,
+  install,
+  noNodeBecause,
+  offer,
+  rulesOf,
+  standing,
+  statusOf,
+} from './node.fixture.ts';
+
+/** Rehearsals under systemd: each in a unit of its own, with a network that leads nowhere. */
+
+const instances = 'sluiced-rehearse@*';
+
+describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', (backend) => {
+  let machine: Machine;
+  const alarms = async (): Promise<readonly string[]> => {
+    const body = (await machine.ask('http://127.0.0.1:10276/status')) ?? '{}';
+    return Object.keys((JSON.parse(body) as { alarms?: object }).alarms ?? {});
+  };
+  const rehearsed = async (): Promise<number> =>
+    (await machine.journal('-u', instances)).match(/^the rules were loaded in a scratch namespace$/gm)?.length ?? 0;
+
+  /** Waits until the rules name something and no change is in progress. */
+  const settledWith = (text: string): Promise<unknown> =>
+    until(
+      text,
+      async () => (await statusOf(machine)).open === null && (await rulesOf(machine, backend)).includes(text),
+    );
+
+  beforeAll(async () => {
+    if (noNodeBecause) return;
+    machine = await bootNode(backend, { 'etc/sluice/sluiced.yaml': configOf(backend) });
+    await install(machine);
+    await standing(machine, 1);
+  });
+  afterAll(() => machine?.[Symbol.asyncDispose]());
+
+  test('the first bundle was rehearsed by an instance that came with sluiced.service and left nothing', async (context) => {
+    if (noNodeBecause) return context.skip(noNodeBecause);
+    expect(await rehearsed()).toBe(1);
+    expect(await machine.journal('-u', 'sluiced.service')).toMatch(/"in":"unit".*"msg":"rehearsed"/);
+    expect(await machine.must('systemctl', 'is-active', 'sluiced-rehearse.socket')).toBe('active');
+    expect(await machine.must('stat', '-c', '%a %U %F', '/run/sluice/rehearse.sock')).toBe('600 root socket');
+    expect(await machine.must('systemctl', 'list-units', '--all', '--plain', '--no-legend', instances)).toBe('');
+    expect(await rulesOf(machine, backend)).toContain('SLU-SVC-');
+  });
+
+  test('endpoints need none, after a start neither', async (context) => {
+    if (noNodeBecause) return context.skip(noNodeBecause);
+    await machine.must('systemctl', 'restart', 'sluiced.service');
+    offer(machine, bundleOf([1, 2, 3]));
+    await settledWith('10.244.0.3');
+    expect(await rehearsed()).toBe(1);
+  });
+
+  test('the socket outlives the daemon, and serves whoever looks', async (context) => {
+    if (noNodeBecause) return context.skip(noNodeBecause);
+    await machine.must('systemctl', 'stop', 'sluiced.service');
+    expect(await machine.must('stat', '-c', '%F', '/run/sluice/rehearse.sock')).toBe('socket');
+    expect(await machine.must('sluiced', 'preflight')).toContain('rehearsals (in sluiced-rehearse@.service)');
+    await machine.must('systemctl', 'start', 'sluiced.service');
+  });
+
+  test('where the socket was stopped, new kinds of rules wait, and go in when it is back', async (context) => {
+    if (noNodeBecause) return context.skip(noNodeBecause);
+    await settledWith('10.244.0.3');
+    await machine.must('systemctl', 'stop', 'sluiced-rehearse.socket');
+    const before = await rulesOf(machine, backend);
+    // Its REJECT is the first one.
+    offer(machine, bundleOf([], { services: { 'shop/web': [1, 2, 3], 'shop/idle': [] } }));
+    await until('the alarm', async () => (await alarms()).includes('NODE_CANNOT_REHEARSE'));
+    expect(await rulesOf(machine, backend)).toBe(before);
+    await machine.must('systemctl', 'start', 'sluiced-rehearse.socket');
+    await settledWith('shop/idle');
+    await until('the end of the alarm', async () => (await alarms()).length === 0);
+    expect(await rehearsed()).toBe(3);
+  });
+
+  test('systemd has nothing to say against a line of these units', async (context) => {
+    if (noNodeBecause) return context.skip(noNodeBecause);
+    expect(await machine.journal('-u', instances, '-u', 'sluiced-rehearse.socket', '-p', 'warning')).toBe('');
+  });
+});
