@@ -1,4 +1,4 @@
-import { type BundleFiles, changedFiles, readPath, withFilesOf } from '@sluice/bundle';
+import { type BundleFiles, changedFiles, compareText, readPath, withFilesOf } from '@sluice/bundle';
 import type { Generation } from '../rollout/ports.ts';
 
 /**
@@ -14,14 +14,26 @@ export class StandingFiles {
   }
 
   /**
+   * What stands, with the files of those Services of an offered bundle that have the same addresses and ports.
+   * @returns undefined when it is not known which files stand, or when none of these Services differs
+   */
+  onto(offered: BundleFiles, standing: Generation): BundleFiles | undefined {
+    const files = this.#of(standing);
+    if (!files) return undefined;
+    const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    const others = new Set(changed.filter((path) => !sameDoors(path, files, offered)).map(serviceOf));
+    const taken = changed.filter((path) => !others.has(serviceOf(path)));
+    return taken.length === 0 ? undefined : withFilesOf(files, offered, taken);
+  }
+
+  /**
    * An offered bundle with the files of some Services as they stand.
    * @param ways into these Services, such as `ipv4 tcp 10.96.0.10 80`
    * @returns undefined when it is not known which files these are
    */
   around(offered: BundleFiles, ways: readonly string[], standing: Generation): BundleFiles | undefined {
-    const known = this.#known;
-    if (known?.number !== standing.number || known.revision !== standing.revision) return undefined;
-    const { files } = known;
+    const files = this.#of(standing);
+    if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     const wanted = new Set(ways.flatMap(doorsOfWay));
     const awaited = new Set(
@@ -34,7 +46,19 @@ export class StandingFiles {
       changed.filter((path) => awaited.has(serviceOf(path))),
     );
   }
+
+  #of({ number, revision }: Generation): BundleFiles | undefined {
+    const known = this.#known;
+    return known?.number === number && known.revision === revision ? known.files : undefined;
+  }
 }
+
+/** Whether a Service has the same addresses and ports in both bundles, whatever leads from there. */
+const sameDoors = (path: string, a: BundleFiles, b: BundleFiles): boolean => {
+  const doors = (files: BundleFiles): string =>
+    [...new Set(doorsIn(files.get(path) ?? ''))].toSorted(compareText).join();
+  return a.has(path) && b.has(path) && doors(a) === doors(b);
+};
 
 /** `namespace/name`, whichever tool or profile a file is for. */
 function serviceOf(path: string): string | undefined {

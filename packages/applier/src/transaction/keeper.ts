@@ -11,15 +11,13 @@ import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
-import { StandingFiles } from './around.ts';
+import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
-import { graft } from './graft.ts';
 import { goBackTo } from './go-back-to.ts';
 import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
-import { laneOf } from './lane.ts';
-import { LastOnes, type Waits } from './last-ones.ts';
+import { LastOnes } from './last-ones.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { providesKubeChains } from './provides.ts';
@@ -47,8 +45,8 @@ interface How {
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
-  /** How it went in for all Services but those that have to wait. */
-  readonly around?: Outcome;
+  /** How that ended which was brought of it before. */
+  readonly before?: Outcome;
 }
 
 /**
@@ -61,21 +59,25 @@ export class Keeper {
   readonly #options: KeeperOptions;
   readonly #memory = new AdmitMemory();
   readonly #lastOnes: LastOnes;
-  readonly #standingFiles = new StandingFiles();
+  readonly #bring: Bring;
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
   /** The same for mode ipvs. */
   #seen: IpvsSeen | undefined;
   /** What was read to admit the bundle at hand; used once. */
   #looked: Looked = {};
-  /** The version whose endpoints the kernel did not take. */
-  #declined: string | undefined;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: KeeperOptions) {
     this.#ports = ports;
     this.#facts = facts;
     this.#options = options;
     this.#lastOnes = new LastOnes(options.lastEndpointAfterMs ?? 0, ports.clock);
+    this.#bring = new Bring({
+      journal: ports.journal,
+      admit: (files) => this.#admit(files),
+      decide: (bundle) => this.#decide(bundle, false),
+      carryOut: (change) => this.#carryOut(change),
+    });
   }
 
   /**
@@ -192,11 +194,11 @@ export class Keeper {
     const bad = byHand || isRefusal(bundle) ? undefined : journal.quarantined(bundle.version);
     if (isRefusal(bundle) || bad !== undefined) this.#lastOnes.forget();
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
+    const how = { files, byHand, offers, onlyEndpoints };
     if (bad !== undefined) {
-      const brought = await this.#bringEndpoints(bundle);
+      const brought = await this.#bringOf(bundle, how, true);
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
-    const how = { files, byHand, offers, onlyEndpoints };
     const ending = await this.#change(bundle, how);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
@@ -221,24 +223,6 @@ export class Keeper {
         }
       },
     };
-  }
-
-  /**
-   * Brings the newest endpoints of a release to what stands, before the release is tried and also when it must wait: if it is taken
-   * back, they stay.
-   * @returns how that ended; undefined when it brings none
-   */
-  async #bringEndpoints(bundle: Target): Promise<Outcome | undefined> {
-    const { standing } = this.#ports.journal;
-    if (!standing || standing.number === 0 || this.#declined === bundle.version) return undefined;
-    const state = graft(standing.state, bundle.state);
-    if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
-    const change = await this.#decide({ version: standing.version, state }, false);
-    if ('problems' in change || change.lane !== 'endpoints') return undefined;
-    const ending = await transaction(change, this.#options.probation, this.#ports);
-    this.#remember(ending);
-    if (ending.outcome.kind !== 'confirmed' && !ending.stale) this.#declined = bundle.version;
-    return ending.outcome;
   }
 
   /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
@@ -268,69 +252,61 @@ export class Keeper {
   }
 
   async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
-    const { byHand, offers, onlyEndpoints } = how;
+    const { byHand, offers, onlyEndpoints, before } = how;
     let change = await this.#decide(bundle, false);
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
-    const around = isBeyond ? undefined : (how.around ?? (await this.#bringAround(how.files, waits)));
+    const around = isBeyond ? undefined : await this.#bring.around(how.files, waits.pending);
     if (around?.kind === 'held') return { outcome: around };
-    if (around?.kind === 'confirmed' && !how.around) return this.#changeRest(how, around);
+    if (around?.kind === 'confirmed' && !before) return this.#changeRest(how, around);
     const waitsMs = around ? waits.nextMs : waits.togetherMs;
-    const isPart = waitsMs > 0 || isBeyond || change.lane === 'release';
-    const brought = (isPart ? await this.#bringEndpoints(bundle) : undefined) ?? around;
+    const isRelease = change.lane === 'release';
+    const brought = waitsMs > 0 || isBeyond || isRelease ? await this.#bringOf(bundle, how, isRelease) : undefined;
     if (brought?.kind === 'held') return { outcome: brought };
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
-    if (waitsMs > 0) return { outcome: waiting(brought, change, waitsMs) };
+    if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
+    if (brought?.kind === 'confirmed' && !before) return this.#changeRest(how, brought);
     if (brought) change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
       this.#settled = way.goal;
-      this.#standingFiles.stand(how.files, from);
+      this.#bring.stands(how.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
     const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
     this.#remember(ending);
-    this.#learn(how.files, bundle, ending);
+    this.#bring.learn(how.files, bundle, ending);
     return ending;
   }
 
-  /** Which files stand now. During a trial endpoints of another bundle may have come: then none of this process's are those that stand. */
-  #learn(files: BundleFiles, { state }: Target, { outcome }: Ending): void {
-    if (outcome.kind === 'confirmed' && outcome.generation.state === state)
-      this.#standingFiles.stand(files, outcome.generation);
+  /** An update, which is not tried. */
+  async #carryOut(change: Change): Promise<Ending> {
+    const ending = await transaction(change, this.#options.probation, this.#ports);
+    this.#remember(ending);
+    return ending;
   }
 
   /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */
-  async #changeRest(how: How, around: Outcome): Promise<Ending> {
+  async #changeRest(how: How, before: Outcome): Promise<Ending> {
     const bundle = await this.#admit(how.files);
     return isRefusal(bundle)
       ? { outcome: { kind: 'refused', refusal: bundle } }
-      : this.#change(bundle, { ...how, around });
+      : this.#change(bundle, { ...how, before });
   }
 
   /**
-   * Brings all of a bundle but the Services that have to wait for their last endpoint, which stay as they stand.
-   * @returns how that ended; undefined when none has to wait, or all of it can only go in together
+   * What may come of a bundle before the rest of it.
+   * @param withFirst the first endpoints of Services, too; keys for endpoints bring none
    */
-  async #bringAround(offered: BundleFiles, { pending }: Waits): Promise<Outcome | undefined> {
-    const { standing } = this.#ports.journal;
-    const files = standing && pending.length > 0 && this.#standingFiles.around(offered, pending, standing);
-    if (!files) return undefined;
-    const bundle = await this.#admit(files);
-    if (isRefusal(bundle)) return undefined;
-    const change = await this.#decide({ version: standing.version, state: bundle.state }, false);
-    if ('problems' in change || change.lane !== 'endpoints') return undefined;
-    if (change.last?.some((way) => pending.includes(way))) return undefined;
-    if (stepsOf(change.way).length === 0) return { kind: 'same', generation: change.from };
-    const ending = await transaction(change, this.#options.probation, this.#ports);
-    this.#remember(ending);
-    this.#learn(files, bundle, ending);
-    const { outcome } = ending;
-    return outcome.kind === 'confirmed' || outcome.kind === 'held' ? outcome : undefined;
+  async #bringOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
+    const first = withFirst && !onlyEndpoints ? await this.#bring.first(files, bundle.version) : undefined;
+    if (first?.kind === 'held') return first;
+    const rest = first ? await this.#admit(files) : bundle;
+    return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
   }
 
   async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {

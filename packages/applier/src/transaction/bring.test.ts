@@ -1,0 +1,100 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+/** Endpoints that come with a release and do not share its fate. */
+
+type Services = Readonly<Record<string, readonly number[]>>;
+const standing: Services = { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/off': [] };
+const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
+/** A release brings a Service. */
+const release = (services: Services): BundleFiles => bundle({ ...standing, ...services, 'shop/more': [9] });
+
+describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
+  let node: Scene;
+  beforeEach(() => {
+    node = scene();
+    node.layout = layout;
+  });
+  afterEach(() => node.end());
+  /** The last parts of the addresses that nat leads to. */
+  const endpoints = (): readonly number[] =>
+    [
+      ...new Set(
+        node.kernel
+          .save('ipv4')
+          .match(/(?<=--to-destination 10\.244\.0\.)\d+/g)
+          ?.map((n) => Number(n) - 1),
+      ),
+    ].toSorted((a, b) => a - b);
+
+  test('a first endpoint comes in before the release, and stays when that is taken back', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle(standing), false);
+    node.health = () => journal.standing?.revision !== 1 || journal.open === undefined;
+    expect(await keeper.put(release({ 'shop/off': [7], 'shop/web': [1, 5] }), false)).toMatchObject({
+      kind: 'rolled-back',
+    });
+    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(endpoints()).toEqual([1, 3, 5, 7]);
+    expect(await keeper.settle()).toBe(0);
+    expect(
+      await (await node.start()).keeper.put(bundle({ ...standing, 'shop/off': [7], 'shop/web': [1, 5] }), false),
+    ).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 2 } });
+  });
+
+  test('first ones come in while a release that failed lies there, or has to wait', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle(standing), false);
+    node.health = () => journal.open === undefined;
+    const failing = release({});
+    expect(await keeper.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
+    expect(await keeper.put(failing, false), 'quarantined').toMatchObject({ kind: 'refused' });
+    expect(await keeper.put(release({ 'shop/off': [7] }), false), 'held down').toMatchObject({ kind: 'refused' });
+    expect(endpoints()).toEqual([1, 2, 3, 7]);
+    expect(await keeper.put(release({ 'shop/off': [7, 8] }), false)).toMatchObject({ kind: 'refused' });
+    expect(endpoints()).toEqual([1, 2, 3, 7, 8]);
+    expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
+    expect(await keeper.settle()).toBe(0);
+  });
+
+  test('last ones stay until the release is in', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle(standing), false);
+    node.health = () => journal.open === undefined;
+    await keeper.put(release({}), false);
+    await keeper.put(release({ 'shop/off': [7], 'shop/cart': [] }), false);
+    expect(endpoints()).toEqual([1, 2, 3, 7]);
+    node.health = () => true;
+    expect(await keeper.put(release({ 'shop/off': [7], 'shop/cart': [] }), true)).toMatchObject({ kind: 'confirmed' });
+    expect(endpoints()).toEqual([1, 2, 7, 9]);
+  });
+
+  test('a Service that the release gives another address or port keeps its state, and others come', async () => {
+    const { keeper, journal } = await node.start();
+    const off = { ...standing, 'shop/dark': [] };
+    await keeper.put(bundle(off), false);
+    node.health = () => journal.open === undefined;
+    const offered = bundle({ ...off, 'shop/off': [7], 'shop/dark': [8] });
+    const moved = new Map(
+      [...offered].map(([path, text]) => [
+        path,
+        path.includes('dark') ? text.replaceAll('--dport 80 ', '--dport 81 ') : text,
+      ]),
+    );
+    expect(await keeper.put(moved, false)).toMatchObject({ kind: 'rolled-back' });
+    expect(endpoints()).toEqual([1, 2, 3, 7]);
+  });
+
+  test('keys for endpoints bring none, with whatever lies there', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle(standing), false);
+    node.health = () => journal.open === undefined;
+    const failing = release({ 'shop/web': [1] });
+    await keeper.put(failing, false);
+    const offered = release({ 'shop/off': [7], 'shop/web': [1, 6] });
+    expect(await keeper.put(offered, false, undefined, true)).toMatchObject({ kind: 'refused' });
+    expect(endpoints()).toEqual([1, 3, 6]);
+  });
+});

@@ -1,0 +1,126 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
+import type { Outcome } from '../rollout/outcome.ts';
+import type { Generation, Ports, Refusal } from '../rollout/ports.ts';
+import { StandingFiles } from './around.ts';
+import { graft } from './graft.ts';
+import { laneOf } from './lane.ts';
+import type { Change, Ending, Target } from './transaction.ts';
+import { stepsOf } from './way.ts';
+
+/** What a keeper does for whoever brings endpoints. */
+export interface Bringing {
+  readonly journal: Ports['journal'];
+  admit(files: BundleFiles): Promise<AdmittedBundle | Refusal>;
+  decide(bundle: Target): Promise<Change | Refusal>;
+  /** Carries a change out, as an update of endpoints. */
+  carryOut(change: Change): Promise<Ending>;
+}
+
+/**
+ * Brings to what stands what may come of a bundle before the rest of it: endpoints, while a release has to be tried or must wait, and all
+ * of a bundle but the Services that have to wait for their last endpoint.
+ */
+export class Bring {
+  readonly #keeper: Bringing;
+  readonly #files = new StandingFiles();
+  /** The version whose endpoints the kernel did not take. */
+  #declined: string | undefined;
+  /** Of which version for which generation no first endpoint could be brought. */
+  #fruitless = '';
+
+  constructor(keeper: Bringing) {
+    this.#keeper = keeper;
+  }
+
+  /** What stands now was made from these files, and from nothing else. */
+  stands(files: BundleFiles, generation: Generation): void {
+    this.#files.stand(files, generation);
+  }
+
+  /** The same for how a change ended. During a trial endpoints of another bundle may have come: then it is not known which files stand. */
+  learn(files: BundleFiles, { state }: Target, { outcome }: Ending): void {
+    if (outcome.kind === 'confirmed' && outcome.generation.state === state)
+      this.#files.stand(files, outcome.generation);
+  }
+
+  /**
+   * Brings the newest endpoints of a release to what stands, before the release is tried and also when it must wait: if it is taken
+   * back, they stay.
+   * @returns how that ended; undefined when it brings none
+   */
+  async endpoints(bundle: Target): Promise<Outcome | undefined> {
+    const standing = this.#standing();
+    if (!standing || this.#declined === bundle.version) return undefined;
+    const state = graft(standing.state, bundle.state);
+    if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
+    const change = await this.#keeper.decide({ version: standing.version, state });
+    if ('problems' in change || change.lane !== 'endpoints') return undefined;
+    const ending = await this.#keeper.carryOut(change);
+    if (ending.outcome.kind !== 'confirmed' && !ending.stale) this.#declined = bundle.version;
+    return ending.outcome;
+  }
+
+  /**
+   * Brings all of a bundle but the Services that have to wait for their last endpoint, which stay as they stand.
+   * @param pending the ways into these
+   * @returns how that ended, when the kernel took it; undefined when none has to wait, or all of it can only go in together
+   */
+  async around(offered: BundleFiles, pending: readonly string[]): Promise<Outcome | undefined> {
+    const standing = this.#standing();
+    const files = standing && pending.length > 0 && this.#files.around(offered, pending, standing);
+    if (!files) return undefined;
+    const found = await this.#part(files, standing);
+    if (!found || found.change.last?.some((way) => pending.includes(way))) return undefined;
+    if (stepsOf(found.change.way).length === 0) return { kind: 'same', generation: standing };
+    return this.#carryOut(files, found);
+  }
+
+  /**
+   * Brings the first endpoints of a release to Services that stand, which wait neither for its trial nor for what holds it up. Together
+   * with what else changed in the endpoints of these, but for last ones.
+   * @param version of the release
+   * @returns how that ended, when the kernel took it; undefined when it brings none, or more changes with them
+   */
+  async first(offered: BundleFiles, version: string): Promise<Outcome | undefined> {
+    const standing = this.#standing();
+    const attempt = `${version} ${standing?.number} ${standing?.revision}`;
+    const files = standing && this.#fruitless !== attempt && this.#files.onto(offered, standing);
+    if (!files) return undefined;
+    const all = await this.#part(files, standing);
+    const last = all?.change.last ?? [];
+    const others = last.length === 0 ? files : this.#files.around(files, last, standing);
+    const found = others === files ? all : others && (await this.#part(others, standing));
+    const { first = [], last: left = [] } = found?.change ?? {};
+    if (others && found && first.length > 0 && left.length === 0) return this.#carryOut(others, found);
+    this.#fruitless = attempt;
+    return undefined;
+  }
+
+  #standing(): Generation | undefined {
+    const { standing } = this.#keeper.journal;
+    // What was there before Sluice stays as it was.
+    return standing?.number === 0 ? undefined : standing;
+  }
+
+  /** What these files mean for what stands; undefined when that is more than endpoints. */
+  async #part(files: BundleFiles, { version }: Generation): Promise<Part | undefined> {
+    const bundle = await this.#keeper.admit(files);
+    if (isRefusal(bundle)) return undefined;
+    const target = { version, state: bundle.state };
+    const change = await this.#keeper.decide(target);
+    return 'problems' in change || change.lane !== 'endpoints' ? undefined : { target, change };
+  }
+
+  async #carryOut(files: BundleFiles, { target, change }: Part): Promise<Outcome | undefined> {
+    const ending = await this.#keeper.carryOut(change);
+    this.learn(files, target, ending);
+    const { outcome } = ending;
+    return outcome.kind === 'confirmed' || outcome.kind === 'held' ? outcome : undefined;
+  }
+}
+
+interface Part {
+  readonly target: Target;
+  readonly change: Change;
+}
