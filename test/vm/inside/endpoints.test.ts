@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { peek } from '../../../packages/applier/src/journal/peek.ts';
 import { readTracked } from '../../../packages/applier/src/kernel/conntrack.ts';
 import { type PodName, podAddresses, Shop, type ShopService, shopBundle, tally, until } from './shop.ts';
 import type { Talk } from './talk-client.ts';
@@ -165,6 +166,41 @@ test('connections of UDP with an endpoint that goes are forgotten, the last one 
   expect(await kept()).toEqual({ search: { [a]: 3 }, cart: { [c]: 2 } });
   expect(await shop.apply(shopBundle([search({}), cart]))).toMatchObject({ exitCode: 0 });
   expect(await kept()).toEqual({ search: {}, cart: { [c]: 2 } });
+});
+
+test('the last endpoint of a Service goes late, the first one comes at once, and neither is a release', {
+  timeout: 600_000,
+}, async () => {
+  const lastAfterSeconds = 5;
+  shop.configure(`endpoints: { lastAfterSeconds: ${lastAfterSeconds} }`);
+  const lone = (weights: Partial<Record<PodName, number>>): ShopService => ({
+    ...web('-s rr', weights),
+    name: 'lone',
+    address: '10.96.0.45',
+  });
+  const files = (weights: Partial<Record<PodName, number>>): ReadonlyMap<string, string> =>
+    shopBundle([lone(weights), web('-s rr', { b: 1 })]);
+  expect(await shop.apply(files({ a: 1 }))).toMatchObject({ exitCode: 0 });
+  const standing = (): unknown => peek(join(shop.directory, 'state'))?.current;
+  const before = standing();
+  const daemon = shop.run();
+  await sleep(2_000);
+  const startMs = performance.now();
+  shop.put(files({}));
+  await until('it has none', async () => ((await weightOf(lone({}), 'a')) ?? 0) === 0);
+  expect(performance.now() - startMs).toBeGreaterThan(lastAfterSeconds * 1000);
+  expect(new Set(await shop.ask(lone({}), 2))).toEqual(new Set(['refused']));
+  expect(await shop.ask(web('', {}), 2)).toEqual(['b', 'b']);
+  shop.put(files({ c: 1 }));
+  await until('it has one', async () => (await weightOf(lone({}), 'c')) === 1);
+  expect(await shop.ask(lone({}), 2)).toEqual(['c', 'c']);
+  expect([before, standing()]).toEqual([
+    expect.objectContaining({ revision: 0 }),
+    expect.objectContaining({ number: (before as { number: number }).number, revision: 2 }),
+  ]);
+  await daemon.signal('KILL');
+  await daemon.ended;
+  shop.configure();
 });
 
 test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 600_000 }, async () => {
