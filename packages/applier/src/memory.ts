@@ -21,9 +21,12 @@ export function smallHeap(): Heap {
   setFlagsFromString('--semi-space-growth-factor=1');
   // The only way to ask for a collection; the rest of the program never sees it.
   setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as (how: { readonly type: 'major' }) => void;
+  const collect = runInNewContext('gc') as (how: { readonly type: 'major'; readonly flavor: 'last-resort' }) => void;
   setFlagsFromString('--no-expose-gc');
-  return { size: () => getHeapStatistics().total_heap_size, collect: () => collect({ type: 'major' }) };
+  return {
+    size: () => getHeapStatistics().total_heap_size,
+    collect: () => collect({ type: 'major', flavor: 'last-resort' }),
+  };
 }
 
 /** Decides when it is worth a tenth of a second to give memory back: after work that took much of it, and not too often. */

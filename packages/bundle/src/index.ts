@@ -1,5 +1,6 @@
 export * from './link/program.ts';
 export * from './link/layered.ts';
+export { letGoChains, PackedChains } from './link/packed.ts';
 export * from './problem.ts';
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';

@@ -13,7 +13,7 @@ import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import { isSameEverywhere, type ResolvedSection, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
 import type { RuleFile, Tool, VirtualTool } from './rulefile.ts';
-import { type BundleFiles, changedFiles, lend, sourceOf, type TextSource } from './source.ts';
+import { type BundleFiles, changedFiles, lend, type Lender, sourceOf, type TextSource } from './source.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath } from './tree.ts';
 import { VirtualCache } from './virtual/cache.ts';
 
@@ -42,13 +42,16 @@ export interface ResolvedTool {
   readonly problems: readonly Problem[];
 }
 
-/** The same with what the next one is made from. */
-interface LastTool extends ResolvedTool {
-  readonly key: string;
-  readonly files: BundleFiles;
+/** The files of one tool with what the next ones are told from. */
+interface ToolParts extends Omit<ResolvedTool, 'digests'> {
   readonly lines: readonly string[];
   /** Where each path stands. */
   readonly places: ReadonlyMap<string, number>;
+}
+
+interface LastTool extends ToolParts {
+  readonly key: string;
+  readonly files: BundleFiles;
 }
 
 interface Cached {
@@ -126,10 +129,12 @@ export class ResolveCache {
       (known && this.#again(known, files, { profile, tool, of })) ?? this.#whole(files, profile, tool, of);
     if (resolved.problems.length > 0) this.#last.delete(tool);
     else this.#last.set(tool, { ...resolved, key, files });
-    return resolved;
+    const { sections, lines, problems } = resolved;
+    // A megabyte for 10,000 files: put together for who asks, and not kept.
+    return { sections, problems, digests: lines.join('') };
   }
 
-  #whole(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): Omit<LastTool, 'key' | 'files'> {
+  #whole(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): ToolParts {
     const paths = this.paths(files, profile, tool);
     const problems: Problem[] = [];
     const found: ResolvedFile[] = [];
@@ -140,7 +145,7 @@ export class ResolveCache {
     }
     const lines = found.map(({ digestLine: line }) => line);
     const places = new Map(paths.map((path, at) => [path, at]));
-    return { sections: found.map(({ sections }) => sections), lines, digests: lines.join(''), places, problems };
+    return { sections: found.map(({ sections }) => sections), lines, places, problems };
   }
 
   /** Made from the last one; undefined where files came or went, or a file that changed has problems. */
@@ -148,7 +153,7 @@ export class ResolveCache {
     last: LastTool,
     files: BundleFiles,
     { profile, tool, of }: { readonly profile: string; readonly tool: Tool; readonly of: RuleScope },
-  ): Omit<LastTool, 'key' | 'files'> | undefined {
+  ): ToolParts | undefined {
     const changed = changedFiles(last.files, files).filter((path) => isRuleFile(path, profile, tool));
     if (changed.length === 0) return last;
     const [sections, lines] = [[...last.sections], [...last.lines]];
@@ -160,7 +165,7 @@ export class ResolveCache {
       sections[at] = resolved.sections;
       lines[at] = resolved.digestLine;
     }
-    return { sections, lines, digests: lines.join(''), places: last.places, problems: [] };
+    return { sections, lines, places: last.places, problems: [] };
   }
 
   #resolve(path: string, source: TextSource, of: RuleScope): ResolvedFile | readonly Problem[] {
@@ -170,8 +175,8 @@ export class ResolveCache {
     if (cached.resolved?.scope === key) return cached.resolved;
     const file = cached.file ?? readAgain(path, source);
     const kind = readPath(path)?.kind === 'base' ? 'base' : 'service';
-    const resolve = (one: RuleFile): Sections => resolveFile(one, of.scope, kind === 'base');
-    const sections = resolve(file);
+    const reader = new FileReader(path, source, of.scope);
+    const sections = reader.resolve(file);
     const problems = reachProblems(path, kind, file, sections, of.mode);
     if (problems.length > 0) return problems;
     const isLent = !source.isAtHand;
@@ -179,7 +184,7 @@ export class ResolveCache {
     if (isLent || cached.sameEverywhere) cached.file = undefined;
     cached.resolved = {
       scope: key,
-      sections: isLent ? lend(sections, () => resolve(readAgain(path, source))) : sections,
+      sections: isLent ? lend(sections, reader) : sections,
       digestLine: digestLine(path, sections),
     };
     return cached.resolved;
@@ -194,6 +199,27 @@ export class ResolveCache {
     const cached: Cached = { key: source.key, file, sameEverywhere: isSameEverywhere(file) };
     this.#files.set(path, cached);
     return cached;
+  }
+}
+
+/** Resolves one file for one node, and again from its text. An object for each file: closures would be several. */
+class FileReader implements Lender {
+  readonly #path: string;
+  readonly #source: TextSource;
+  readonly #scope: Scope;
+
+  constructor(path: string, source: TextSource, scope: Scope) {
+    this.#path = path;
+    this.#source = source;
+    this.#scope = scope;
+  }
+
+  resolve(file: RuleFile): Sections {
+    return resolveFile(file, this.#scope, readPath(this.#path)?.kind === 'base');
+  }
+
+  read(): Sections {
+    return this.resolve(readAgain(this.#path, this.#source));
   }
 }
 

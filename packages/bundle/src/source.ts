@@ -76,6 +76,11 @@ export function changedFiles(before: BundleFiles, now: BundleFiles): readonly st
   return differing(old, fresh).filter((path) => old.get(path)?.key !== fresh.get(path)?.key);
 }
 
+/** What reads the sections of a file again; it gives the same every time. */
+export interface Lender {
+  read(): readonly ResolvedSection[];
+}
+
 /**
  * A bundle with some of its files as another one has them, or without those that the other one lacks.
  * @param paths of files
@@ -94,20 +99,26 @@ export function withFilesOf(files: BundleFiles, other: BundleFiles, paths: reado
 class LentSection implements ResolvedSection {
   readonly table: TableName;
   #held: ResolvedSection | undefined;
-  readonly #again: () => ResolvedSection;
+  readonly #lender: Lender;
+  readonly #at: number;
 
-  constructor(section: ResolvedSection, again: () => ResolvedSection) {
+  constructor(section: ResolvedSection, lender: Lender, at: number) {
     this.table = section.table;
     this.#held = section;
-    this.#again = again;
+    this.#lender = lender;
+    this.#at = at;
+  }
+
+  get #section(): ResolvedSection {
+    return (this.#held ??= this.#lender.read()[this.#at] as ResolvedSection);
   }
 
   get chains(): readonly string[] {
-    return (this.#held ??= this.#again()).chains;
+    return this.#section.chains;
   }
 
   get rules(): readonly string[] {
-    return (this.#held ??= this.#again()).rules;
+    return this.#section.rules;
   }
 
   letGo(): void {
@@ -115,15 +126,9 @@ class LentSection implements ResolvedSection {
   }
 }
 
-/**
- * Sections that can be read again.
- * @param again reads them; it gives the same every time
- */
-export function lend(
-  sections: readonly ResolvedSection[],
-  again: () => readonly ResolvedSection[],
-): readonly ResolvedSection[] {
-  return sections.map((section, at) => new LentSection(section, () => again()[at] as ResolvedSection));
+/** Sections that can be read again. */
+export function lend(sections: readonly ResolvedSection[], lender: Lender): readonly ResolvedSection[] {
+  return sections.map((section, at) => new LentSection(section, lender, at));
 }
 
 /** Says that these sections were used: whatever can be read again leaves the memory. */

@@ -1,3 +1,4 @@
+import { letGoChains } from '@sluice/bundle';
 import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
 import { Drift } from '../drift.ts';
@@ -99,7 +100,10 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     taken: (files) => health.follow(declared.read(files)),
     ended: (ending, tree) => witness.tell(accountOf(ending), tree?.seal),
     round: () => health.refresh(),
-    idle: () => tidier.idle(),
+    idle: () => {
+      letGoChains();
+      tidier.idle();
+    },
   });
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
   surroundings.onLook(() => daemon.poke('whole'));

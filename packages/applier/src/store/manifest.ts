@@ -1,6 +1,8 @@
 import {
+  differing,
   type Family,
   type FamilyProgram,
+  PackedChains,
   type SysctlKey,
   sysctlKeys,
   type TableName,
@@ -44,13 +46,13 @@ const objectsMax = 256;
 
 /** What was written last: an object whose chains are the same is not printed again. */
 export class ManifestMemory {
-  readonly tables = new Map<string, readonly Bucket[]>();
+  readonly tables = new Map<string, Written>();
 }
 
-interface Bucket {
-  readonly names: string[];
-  readonly rules: (readonly string[])[];
-  digest?: string;
+interface Written {
+  readonly chains: TableProgram['chains'];
+  /** Of its objects. */
+  readonly digests: readonly string[];
 }
 
 /**
@@ -115,33 +117,46 @@ function mutable({ ipset, ipvs, addresses, excludeCIDRs }: IpvsText): NonNullabl
 }
 
 function putChains(key: string, chains: TableProgram['chains'], store: Texts, memory: ManifestMemory): string[] {
-  const buckets = bucketsOf(chains);
-  const before = memory.tables.get(key) ?? [];
-  const changed = buckets.filter((bucket, index) => {
-    const old = before[index];
-    if (buckets.length !== before.length || !old || !sameBucket(old, bucket)) return true;
-    if (old.digest === undefined || !store.has(old.digest)) return true;
-    bucket.digest = old.digest;
-    return false;
-  });
-  const digests = store.put(changed.map(printBucket));
-  for (const [index, bucket] of changed.entries()) bucket.digest = digests[index] as string;
-  memory.tables.set(key, buckets);
-  return buckets.map(({ digest }) => digest as string);
-}
-
-/** The chains in groups by their names without a tag, so that one that changes stays in its group. */
-function bucketsOf(chains: TableProgram['chains']): readonly Bucket[] {
   let count = 1;
   while (count < objectsMax && count * chainsPerObject < chains.size) count *= 2;
-  const buckets: Bucket[] = Array.from({ length: count }, () => ({ names: [], rules: [] }));
-  for (const [name, rules] of chains) {
-    const bucket = buckets[count === 1 ? 0 : numberOf(name) % count] as Bucket;
-    bucket.names.push(name);
-    bucket.rules.push(rules);
-  }
+  const before = memory.tables.get(key);
+  const isFresh = freshObjects(chains, count, before, store);
+  const fresh = [...bucketsOf(chains, count, isFresh)];
+  const digests = [...(before?.digests ?? [])].slice(0, count);
+  const written = store.put(fresh.map(([, names]) => printBucket(names, chains)));
+  for (const [index, [number]] of fresh.entries()) digests[number] = written[index] as string;
+  memory.tables.set(key, { chains, digests });
+  return digests;
+}
+
+/** Which objects are not on the disk as they were written last. */
+function freshObjects(
+  chains: TableProgram['chains'],
+  count: number,
+  before: Written | undefined,
+  store: Texts,
+): (number: number) => boolean {
+  if (before?.digests.length !== count) return () => true;
+  const changed = new Set(differing(before.chains, chains).map((name) => bucketOf(name, count)));
+  return (number) => changed.has(number) || !store.has(before.digests[number] as string);
+}
+
+/**
+ * The chains in groups by their names without a tag, so that one that changes stays in its group.
+ * @returns by number, the names of those that are asked for
+ */
+function bucketsOf(
+  chains: TableProgram['chains'],
+  count: number,
+  isAsked: (number: number) => boolean,
+): ReadonlyMap<number, readonly string[]> {
+  const buckets = new Map<number, string[]>();
+  for (let number = 0; number < count; number++) if (isAsked(number)) buckets.set(number, []);
+  for (const name of chains.keys()) buckets.get(bucketOf(name, count))?.push(name);
   return buckets;
 }
+
+const bucketOf = (name: string, count: number): number => (count === 1 ? 0 : numberOf(name) % count);
 
 /** FNV-1a of a name up to its tag. */
 function numberOf(name: string): number {
@@ -151,14 +166,9 @@ function numberOf(name: string): number {
   return sum >>> 0;
 }
 
-function sameBucket(a: Bucket, b: Bucket): boolean {
-  if (a.names.length !== b.names.length) return false;
-  return a.names.every((name, index) => name === b.names[index] && a.rules[index] === b.rules[index]);
-}
-
 /** `:CHAIN` and its rules, for each chain in turn. */
-function printBucket({ names, rules }: Bucket): string {
-  return names.map((name, index) => `:${name}\n${rules[index]?.map((rule) => `${rule}\n`).join('') ?? ''}`).join('');
+function printBucket(names: readonly string[], chains: TableProgram['chains']): string {
+  return names.map((name) => `:${name}\n${(chains.get(name) ?? []).map((rule) => `${rule}\n`).join('')}`).join('');
 }
 
 /**
@@ -206,7 +216,7 @@ function readTable({ objects, jumps }: TableManifest, store: Texts): TableProgra
       else if (line !== '') open.push(apart(line));
     }
   }
-  return { chains, jumps };
+  return { chains: chains.size > chainsPerObject ? PackedChains.of(chains) : chains, jumps };
 }
 
 /** Whether a text of the store is a manifest, whole or a delta, to judge by how it begins. */

@@ -3,9 +3,14 @@ const layerMin = 512;
 /** … or one with so large a share of what lies below. */
 const layerShare = 1 / 16;
 
+/** A map that knows a way of its own to the next one. */
+interface Growing<V> extends ReadonlyMap<string, V> {
+  with?(changes: ReadonlyMap<string, V | undefined>): ReadonlyMap<string, V>;
+}
+
 /** What lies below, and what it was put together from. */
 interface Below<V> {
-  readonly map: ReadonlyMap<string, V>;
+  readonly map: Growing<V>;
   /** The one before, by nothing but its identity, and the keys that may differ from it. */
   readonly made?: { readonly from: object; readonly keys: readonly string[] };
   readonly self: object;
@@ -45,10 +50,19 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     let { size } = this;
     let isSame = true;
     for (const [key, value] of changes) {
+      if (value === undefined) {
+        // Asked without reading what goes.
+        if (!(above.has(key) ? above.get(key) !== undefined : below.has(key))) continue;
+        isSame = false;
+        size -= 1;
+        if (below.has(key)) above.set(key, undefined);
+        else above.delete(key);
+        continue;
+      }
       const old = above.has(key) ? above.get(key) : below.get(key);
       if (old === value) continue;
       isSame = false;
-      size += Number(value !== undefined) - Number(old !== undefined);
+      size += Number(old === undefined);
       if (below.get(key) === value) above.delete(key);
       else above.set(key, value);
     }
@@ -59,9 +73,21 @@ export class Layered<V> implements ReadonlyMap<string, V> {
 
   #flat(): Layered<V> {
     const made = { from: this.#below.self, keys: [...this.#above.keys()] };
-    const map = new Map<string, V>();
-    this.forEach((value, key) => map.set(key, value));
-    return new Layered<V>({ map, made, self: {} }, new Map(), this.size);
+    return new Layered<V>(
+      { map: this.#below.map.with?.(this.#above) ?? new Map(this), made, self: {} },
+      new Map(),
+      this.size,
+    );
+  }
+
+  /** The large map below, where nothing lies above it. */
+  get flat(): ReadonlyMap<string, V> | undefined {
+    return this.#above.size === 0 ? this.#below.map : undefined;
+  }
+
+  /** The large map below, unless what lies above says something of this key. */
+  below(key: string): ReadonlyMap<string, V> | undefined {
+    return this.#above.has(key) ? undefined : this.#below.map;
   }
 
   get(key: string): V | undefined {
@@ -70,7 +96,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
   }
 
   has(key: string): boolean {
-    return this.get(key) !== undefined;
+    return this.#above.has(key) ? this.#above.get(key) !== undefined : this.#below.map.has(key);
   }
 
   *entries(): MapIterator<[string, V]> {
@@ -88,7 +114,9 @@ export class Layered<V> implements ReadonlyMap<string, V> {
   }
 
   *keys(): MapIterator<string> {
-    for (const [key] of this.entries()) yield key;
+    const { map } = this.#below;
+    for (const key of map.keys()) if (this.has(key)) yield key;
+    for (const [key, value] of this.#above) if (value !== undefined && !map.has(key)) yield key;
   }
 
   *values(): MapIterator<V> {

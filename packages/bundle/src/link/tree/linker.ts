@@ -2,13 +2,14 @@ import type { Problem } from '../../problem.ts';
 import type { ResolvedSection } from '../../resolve.ts';
 import type { TableName } from '../../rulefile.ts';
 import { Layered } from '../layered.ts';
+import { PackedChains } from '../packed.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
 import { dispatchedChains } from './dispatch.ts';
 import { settledProgram } from './flatten.ts';
 import { type LinkedParts, linkParts, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
 import { noteStrays, sameLines, straysOf } from './names.ts';
-import type { TreeProgram } from './program.ts';
+import type { TreeChain } from './program.ts';
 import { type Link, type LinkTable, relink } from './relink.ts';
 
 /** A settled program, and what is wrong with it. Only a program without problems may reach a kernel. */
@@ -32,9 +33,19 @@ export class TreeLinker {
    * @returns undefined when that cannot be done: the files are others, or lead elsewhere, or there was no program yet
    */
   again(files: readonly (readonly ResolvedSection[])[], options: TreeOptions): FamilyProgram | undefined {
-    const next = this.#last && relink(this.#last, files, options, this.#memory);
-    if (next) this.#last = next;
-    return next?.program;
+    const before = this.#last;
+    const next = before && relink(before, files, options, this.#memory);
+    if (!next) return undefined;
+    this.#last = next;
+    for (const table of tableNames) {
+      const { chains } = next.program[table];
+      // What had piled up above the packed chains was packed, too.
+      if (chains !== before.program[table].chains && chains instanceof Layered && chains.flat) {
+        for (const unit of next.units) holdPacked(unit[table].chains, chains);
+        for (const one of next.tables[table].dispatched.values()) holdPacked(dispatchedChains(one), chains);
+      }
+    }
+    return next.program;
   }
 
   /** The program put together from all files. */
@@ -46,9 +57,9 @@ export class TreeLinker {
     const parts = linkParts(files, options, this.#memory);
     const tree = treeOf(parts);
     const program = onto(options.taken, settledProgram(tree));
-    share(tree, program);
     const isPlain = parts.problems.length === 0 && tableNames.every((table) => isApart(parts, table));
     this.#last = isPlain ? linkOf(parts, files, options, program) : undefined;
+    for (const table of tableNames) holdPacked(tree[table].chains.values(), program[table].chains);
     return { program, problems: parts.problems };
   }
 }
@@ -85,20 +96,28 @@ function onto(held: FamilyProgram | undefined, program: FamilyProgram): FamilyPr
 }
 
 /** Rules are held once: the chains of files have those of the program, which may be older than they are. */
-function share(tree: TreeProgram, program: FamilyProgram): void {
-  for (const table of tableNames) {
-    for (const chain of tree[table].chains.values()) chain.rules = program[table].chains.get(chain.name) ?? chain.rules;
+function holdPacked(own: Iterable<TreeChain>, chains: TableProgram['chains']): void {
+  for (const chain of own) {
+    const below = chains instanceof Layered ? chains.below(chain.name) : undefined;
+    const rules = below instanceof PackedChains ? below.place(chain.name) : chains.get(chain.name);
+    if (rules) chain.hold(rules);
   }
 }
 
 function ontoTable(held: TableProgram | undefined, { chains, jumps }: TableProgram): TableProgram {
-  if (!held) return { chains: Layered.of(chains), jumps };
+  if (!held) return { chains: packed(chains), jumps };
   const changes = new Map<string, readonly string[] | undefined>();
   for (const name of held.chains.keys()) if (!chains.has(name)) changes.set(name, undefined);
   for (const [name, rules] of chains) {
     const before = held.chains.get(name);
     changes.set(name, before && sameLines(before, rules) ? before : rules);
   }
-  const shared = Layered.of(held.chains).with(changes);
+  const shared = packed(held.chains).with(changes);
   return shared === held.chains && sameLines(held.jumps, jumps) ? held : { chains: shared, jumps };
+}
+
+/** Chains that were not packed yet; others are what they are. */
+function packed(chains: TableProgram['chains']): Layered<readonly string[]> {
+  const isReady = chains instanceof Layered || chains instanceof PackedChains;
+  return Layered.of<readonly string[]>(isReady ? chains : PackedChains.of(chains));
 }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { differing } from '../layered.ts';
+import { PackedBlock, type PackedPlace, rulesAt } from '../packed.ts';
 import type { TableProgram } from '../program.ts';
 import type { TreeChain } from './program.ts';
 
@@ -63,6 +64,44 @@ export class NamesExhausted extends Error {
   override readonly name = 'NamesExhausted';
 }
 
+/** A chain as it is linked. Once its rules are packed it keeps of itself little more than the name. */
+class LinkedChain implements TreeChain {
+  readonly name: string;
+  readonly height: number;
+  /** Left out once it can be told from what is packed. */
+  #digest: string | undefined;
+  #rules: readonly string[] | PackedBlock;
+  /** The place in a block. */
+  #at = 0;
+
+  constructor(name: string, digest: string, rules: readonly string[], height: number) {
+    this.name = name;
+    this.height = height;
+    this.#digest = digest;
+    this.#rules = rules;
+  }
+
+  get rules(): readonly string[] {
+    return this.#rules instanceof PackedBlock ? rulesAt({ block: this.#rules, at: this.#at }) : this.#rules;
+  }
+
+  get digest(): string {
+    return this.#digest ?? digestOfLines(this.name, stemOf(this.name) as string, this.rules);
+  }
+
+  get strayDigest(): string | undefined {
+    return this.#digest === undefined || isFirstChoice(this.name, this.#digest) ? undefined : this.#digest;
+  }
+
+  hold(rules: PackedPlace | readonly string[]): void {
+    if ('block' in rules) {
+      this.#rules = rules.block;
+      this.#at = rules.at;
+      if (this.strayDigest === undefined) this.#digest = undefined;
+    } else this.#rules = rules;
+  }
+}
+
 type Chains = TableProgram['chains'];
 const noChains: Chains = new Map();
 
@@ -78,11 +117,14 @@ export class Shelf {
   readonly chains = new Map<string, TreeChain>();
   readonly #taken: Chains;
   readonly #strays: ReadonlyMap<string, string>;
+  /** What the names of strays begin with. */
+  readonly #strayBodies: ReadonlySet<string>;
 
   /** @param taken the chains in the kernel; must not change afterwards */
   constructor(taken = noChains) {
     this.#taken = taken;
     this.#strays = straysOf(taken);
+    this.#strayBodies = new Set([...this.#strays.values()].map(bodyOf));
   }
 
   /**
@@ -95,18 +137,22 @@ export class Shelf {
     const name = this.#nameOf(stem, digest, bodies);
     const known = this.chains.get(name);
     if (known) return known;
-    const chain = { name, digest, rules: bodies.map((body) => lineOf(name, body)), height };
+    const rules = bodies.map((body) => lineOf(name, body));
+    const chain = new LinkedChain(name, digest, rules, height);
     this.chains.set(name, chain);
     return chain;
   }
 
   /** Adds chains that were made without knowing what names are taken. False, and nothing is added, when one needs another name. */
   adopt(chains: readonly TreeChain[]): boolean {
-    for (const { name, digest, rules } of chains) {
-      const own = this.chains.get(name)?.digest ?? digest;
-      const held = this.#taken.get(name);
-      if (own !== digest || (held && !sameLines(held, rules))) return false;
-      if (this.#strays.size > 0 && this.#strays.has(digest)) return false;
+    for (const chain of chains) {
+      const own = this.chains.get(chain.name);
+      if (own && own !== chain && own.digest !== chain.digest) return false;
+      const held = this.#taken.get(chain.name);
+      if (held && !sameLines(held, chain.rules)) return false;
+      // Read and digested only where it may be: this is asked of all chains of a program.
+      const mayStray = this.#strays.size > 0 && this.#strayBodies.has(bodyOf(chain.name));
+      if (mayStray && this.#strays.has(chain.digest)) return false;
     }
     for (const chain of chains) this.chains.set(chain.name, chain);
     return true;
@@ -154,7 +200,7 @@ export function straysOf(table: Chains, like?: Chains): ReadonlyMap<string, stri
     const stem = stemOf(name);
     const lines = table.get(name);
     if (stem === undefined || lines === undefined) continue;
-    const digest = digestOf(stem, lines.map((line) => `${line.slice(4 + name.length)}\n`).join(''));
+    const digest = digestOfLines(name, stem, lines);
     if (!isFirstChoice(name, digest)) found.set(digest, name);
   }
   strays.set(table, found);
@@ -164,9 +210,15 @@ export function straysOf(table: Chains, like?: Chains): ReadonlyMap<string, stri
 /** The same for a table that holds these chains, whose digests are known. */
 export function noteStrays(table: Chains, chains: Iterable<TreeChain>): void {
   const found = new Map<string, string>();
-  for (const { name, digest } of chains) if (!isFirstChoice(name, digest)) found.set(digest, name);
+  for (const { name, strayDigest } of chains) if (strayDigest !== undefined) found.set(strayDigest, name);
   strays.set(table, found);
 }
+
+/** A name without its tag. */
+const bodyOf = (name: string): string => name.slice(0, -3);
+
+const digestOfLines = (name: string, stem: string, lines: readonly string[]): string =>
+  digestOf(stem, lines.map((line) => `${line.slice(4 + name.length)}\n`).join(''));
 
 /** Whether the tag of a name is the first one that its content asks for. */
 function isFirstChoice(name: string, digest: string): boolean {

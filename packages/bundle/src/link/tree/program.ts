@@ -1,4 +1,5 @@
 import type { TableName } from '../../rulefile.ts';
+import type { PackedPlace } from '../packed.ts';
 
 /** One chain of a tree program. Its content never changes: another content has another name. */
 export interface TreeChain {
@@ -6,10 +7,14 @@ export interface TreeChain {
   readonly name: string;
   /** Of its logical name and its rules, with the names of the chains they lead to: what `readBack` computes, too. */
   readonly digest: string;
-  /** Its rules as iptables-save prints them, each `-A <name> …`. Where somebody holds equal ones, these are put in their place. */
-  rules: readonly string[];
+  /** Its rules as iptables-save prints them, each `-A <name> …`. */
+  readonly rules: readonly string[];
   /** How many chains a packet can be deep in when it is in this chain's deepest callee; 1 for a chain that calls none. */
   readonly height: number;
+  /** The digest, unless the name is the first choice of its content. */
+  readonly strayDigest: string | undefined;
+  /** Holds these rules, which are the same, in place of its own. */
+  hold(rules: PackedPlace | readonly string[]): void;
 }
 
 /**

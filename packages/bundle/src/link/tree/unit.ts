@@ -64,6 +64,22 @@ export function linkUnits(
   return units;
 }
 
+/** One list for all that are empty: a node has ten thousand files. */
+const none: readonly never[] = [];
+const orNone = <T>(list: readonly T[]): readonly T[] => (list.length === 0 ? none : list);
+
+/** Lists of base chains that were made before. There are a few: files differ in the chains of their Services. */
+const lists = new Map<string, readonly string[]>();
+const listsMax = 64;
+
+function known(list: readonly string[]): readonly string[] {
+  const key = list.join(' ');
+  const same = lists.get(key);
+  if (same || lists.size >= listsMax) return same ?? list;
+  lists.set(key, list);
+  return list;
+}
+
 const nothing: Unit = { bases: [], chains: [], base: [], named: [], problems: [] };
 
 /** A rule that was read. */
@@ -104,7 +120,8 @@ class Linking {
     this.#linkOwn();
     const ready = base.map((read) => this.#baseRule(read));
     const bases = declared.filter((chain) => !isServiceChain(chain));
-    return { bases, chains: [...this.#chains], base: ready, named: [...this.#named], problems: this.#problems };
+    const [chains, named] = [orNone(this.#chains), this.#named.size === 0 ? [] : [...this.#named]];
+    return { bases: orNone(bases), chains, base: orNone(ready), named: known(named), problems: orNone(this.#problems) };
   }
 
   #declare(chain: string): void {
