@@ -89,6 +89,9 @@ export const limits = {
   /** The last endpoint of a Service goes when it was the last so long, unless the config says otherwise. */
   lastEndpointAfterMs: 10_000,
 
+  /** A release that changes the endpoints of more Services brings first ones with it, and not before: to look for them costs as much as to link it. */
+  firstEndpointServicesMax: 256,
+
   /** An update of endpoints that takes more of a Service's at once is tried like a release. */
   endpointsLostShareMax: 0.5,
 

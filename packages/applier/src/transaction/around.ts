@@ -1,4 +1,5 @@
 import { type BundleFiles, changedFiles, compareText, readPath, withFilesOf } from '@sluice/bundle';
+import { limits } from '../limits.ts';
 import type { Generation } from '../rollout/ports.ts';
 
 /**
@@ -15,12 +16,13 @@ export class StandingFiles {
 
   /**
    * What stands, with the files of those Services of an offered bundle that have the same addresses and ports.
-   * @returns undefined when it is not known which files stand, or when none of these Services differs
+   * @returns undefined when it is not known which files stand, when none of these Services differs, or when too many do
    */
   onto(offered: BundleFiles, standing: Generation): BundleFiles | undefined {
     const files = this.#of(standing);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
+    if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
     const others = new Set(changed.filter((path) => !sameDoors(path, files, offered)).map(serviceOf));
     const taken = changed.filter((path) => !others.has(serviceOf(path)));
     return taken.length === 0 ? undefined : withFilesOf(files, offered, taken);

@@ -1,5 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
@@ -85,6 +86,17 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     );
     expect(await keeper.put(moved, false)).toMatchObject({ kind: 'rolled-back' });
     expect(endpoints()).toEqual([1, 2, 3, 7]);
+  });
+
+  test('a release that changes very many Services is not searched for them', async () => {
+    const many = (pod: number): Services =>
+      Object.fromEntries(Array.from({ length: limits.firstEndpointServicesMax }, (_, n) => [`many/web-${n}`, [pod]]));
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle({ ...many(1), ...standing }), false);
+    node.health = () => journal.open === undefined;
+    await keeper.put(bundle({ ...many(2), ...standing, 'shop/off': [7], 'shop/more': [9] }), false);
+    expect(endpoints()).toEqual([1, 2, 3]);
+    expect(journal.standing, 'others come').toMatchObject({ number: 1, revision: 1 });
   });
 
   test('keys for endpoints bring none, with whatever lies there', async () => {

@@ -53,8 +53,8 @@ function ofFamily(
   if (tableNames.some((name) => !sameJumps(...tables(name)))) return undefined;
   const nat = natChange(...tables('nat'), isApproved);
   const filters = tables('filter');
-  const filter = leftOver(...filters, changedChains(...filters), new Set());
-  if (!nat || !filter) return undefined;
+  const filter = nat && leftOver(...filters, changedChains(...filters), new Set());
+  if (!filter) return undefined;
   const [rejects, allows] = [new Set(filter.come.map(rejected)), new Set(filter.gone.map(rejected))];
   const [last, first] = [new Set(nat.gone), new Set(nat.come)];
   const isWhole =
