@@ -101,7 +101,7 @@ async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
       yield* part.text;
     } catch (error) {
       wrong = error;
-      // The tool must not take an end for the end of the text, and what it has not committed stays uncommitted.
+      // The tool sees an end and may call that good. What it has not committed stays uncommitted.
       throw error;
     }
   };
