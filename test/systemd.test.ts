@@ -63,6 +63,11 @@ test.each(
   expect(textOf(unit)).toMatch(line);
 });
 
+test('systemd never gives up to start the daemon', () => {
+  expect(textOf('sluiced.service')).toMatch(/^StartLimitIntervalSec=0$/m);
+  expect(textOf('sluiced.service')).toMatch(/^Restart=always$/m);
+});
+
 describe('a rehearsal', () => {
   const seconds = Number(/^RuntimeMaxSec=(\d+)$/m.exec(textOf(rehearsal))?.[1]);
 

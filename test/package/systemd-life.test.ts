@@ -27,8 +27,8 @@ beforeAll(async () => {
   if (noNodeBecause) return;
   machine = await bootNode('nft', {
     'etc/sluice/sluiced.yaml': configOf('nft', { probation: '{seconds: 3}', scanIntervalSeconds: '3600' }),
-    // The unit as it is shipped waits for a minute, and for a minute and a half.
-    'etc/systemd/system/sluiced.service.d/soon.conf': '[Service]\nWatchdogSec=4\nTimeoutStopSec=10\n',
+    // The unit as it is shipped waits for a minute, for a minute and a half, and for two seconds.
+    'etc/systemd/system/sluiced.service.d/soon.conf': '[Service]\nWatchdogSec=4\nTimeoutStopSec=10\nRestartSec=100ms\n',
   });
   await install(machine);
   await standing(machine, 1);
@@ -117,6 +117,20 @@ test('one that is stopped in the middle of a trial takes the release back first,
   await machine.must('systemctl', 'stop', 'sluiced.service');
   expect(await machine.property('sluiced.service', 'Result')).toBe('success');
   expect(await rulesOf(machine, 'nft')).toBe(before);
+});
+
+test('one that cannot start is started again and again, and comes back by itself when it can', async (context) => {
+  if (noNodeBecause) return context.skip(noNodeBecause);
+  const [before, file] = [await rulesOf(machine, 'nft'), '/etc/sluice/sluiced.yaml'];
+  const config = machine.read(file);
+  machine.write(file, 'node: [');
+  await machine.run('systemctl', 'restart', 'sluiced.service');
+  // systemd's own limit is 5, that of many units 10.
+  await until('many tries', async () => (await restarts()) > 11);
+  expect(await machine.journal('-u', 'sluiced.service')).toContain('NODE_CONFIG_INVALID');
+  expect(await rulesOf(machine, 'nft')).toBe(before);
+  machine.write(file, config);
+  await anew('0');
 });
 
 test('a reload looks at the directory at once, into every file', async (context) => {
