@@ -34,7 +34,7 @@ export function configOf(backend: Backend, more: Readonly<Record<string, string>
     backend,
     scanIntervalSeconds: '2',
     probation: '{seconds: 1, deadmanSeconds: 30}',
-    probes: `[{name: web, http: "${vip}", attempts: 3, intervalSeconds: 0.2}]`,
+    probes: `[{name: web, http: "${vip}", attempts: 3, intervalSeconds: 0.2, timeoutSeconds: 1}]`,
     ...more,
   };
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\n`);

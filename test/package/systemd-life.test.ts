@@ -151,9 +151,13 @@ test('a tool that is at work when the daemon is asked to end is waited for, and 
   if (noNodeBecause) return context.skip(noNodeBecause);
   replaceTool(`sleep 1; exec /usr/sbin/xtables-nft-multi iptables-restore "$@"`);
   const before = await release();
+  const invocation = await machine.property('sluiced.service', 'InvocationID');
   await atWork();
   await machine.must('systemctl', 'stop', 'sluiced.service');
   expect(await rulesOf(machine, 'nft')).toBe(before);
+  const said = await machine.journal(`_SYSTEMD_INVOCATION_ID=${invocation}`);
+  expect(said).toContain('asked to end');
+  expect(said).not.toContain('it was killed');
   expect((await statusOf(machine)).quarantined).toEqual({});
 });
 

@@ -9,7 +9,7 @@ import { bootNode, configOf, install, mainPid, noNodeBecause, rulesOf, standing,
 
 const pry = readFileSync(join(import.meta.dirname, 'pry.sh'), 'utf8');
 const probes = `
-  - {name: web, http: "${vip}", attempts: 3, intervalSeconds: 0.2}
+  - {name: web, http: "${vip}", attempts: 3, intervalSeconds: 0.2, timeoutSeconds: 1}
   - {name: pry, exec: [/bin/sh, -c, "/bin/sh /opt/pry.sh >/run/sluice/pried"]}`;
 
 describe.each(['nft', 'legacy'] as const)('installed on a node that has its config and a bundle, on %s', (backend) => {
