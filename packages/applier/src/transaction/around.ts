@@ -1,31 +1,51 @@
-import { type BundleFiles, changedFiles, compareText, readPath, withFilesOf } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  changedFiles,
+  compareText,
+  differing,
+  type Family,
+  readPath,
+  type TableProgram,
+  withFilesOf,
+} from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import type { Generation } from '../rollout/ports.ts';
+import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
+import { sameReal } from './graft-servers.ts';
+import { isService, withoutTag } from './service.ts';
 
 /**
  * The files that the standing generation was made from, as far as this process knows them: a bundle that went in as a whole, or one that
  * went in around some Services. With them a bundle can go in for all Services but those that still have to wait for their last endpoint.
+ *
+ * What stands may have newer endpoints than these files; whoever puts some of them back in asks `bringsBack` what becomes of those.
  */
 export class StandingFiles {
-  #known: { readonly files: BundleFiles; readonly number: number; readonly revision: number } | undefined;
+  #known: { readonly files: BundleFiles; readonly number: number; readonly state: NodeState } | undefined;
 
   /** @param generation what stands with these files, and nothing else */
-  stand(files: BundleFiles, { number, revision }: Generation): void {
-    this.#known = { files, number, revision };
+  stand(files: BundleFiles, { number, state }: Generation): void {
+    this.#known = { files, number, state };
+  }
+
+  /** Whether a Service would have the endpoints again that it had with these files, though it got others since. */
+  bringsBack(goal: NodeState, standing: Generation): boolean {
+    return this.#known !== undefined && isStale(this.#known.state, standing.state, goal);
   }
 
   /**
    * What stands, with the files of those Services of an offered bundle that have the same addresses and ports.
-   * @returns undefined when it is not known which files stand, when none of these Services differs, or when too many do
+   * @param isWanted by the text of an offered file
+   * @returns undefined when it is not known which files stand, when none of these Services is wanted, or when too many differ
    */
-  onto(offered: BundleFiles, standing: Generation): BundleFiles | undefined {
+  onto(offered: BundleFiles, standing: Generation, isWanted: (text: string) => boolean): BundleFiles | undefined {
     const files = this.#of(standing);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
     const others = new Set(changed.filter((path) => !sameDoors(path, files, offered)).map(serviceOf));
     const taken = changed.filter((path) => !others.has(serviceOf(path)));
-    return taken.length === 0 ? undefined : withFilesOf(files, offered, taken);
+    return taken.some((path) => isWanted(offered.get(path) ?? '')) ? withFilesOf(files, offered, taken) : undefined;
   }
 
   /**
@@ -49,10 +69,52 @@ export class StandingFiles {
     );
   }
 
-  #of({ number, revision }: Generation): BundleFiles | undefined {
-    const known = this.#known;
-    return known?.number === number && known.revision === revision ? known.files : undefined;
+  #of({ number }: Generation): BundleFiles | undefined {
+    return this.#known?.number === number ? this.#known.files : undefined;
   }
+}
+
+/**
+ * Whether a file may be that of a Service which comes to its first endpoint by a change: its rules are among those that are new, or it
+ * has a virtual server that gets a first real one.
+ */
+export function mayComeFirst(from: NodeState, goal: NodeState): (text: string) => boolean {
+  const hashes = familiesOf(goal).flatMap((family) =>
+    newServices(tableOf(from, family, 'nat'), tableOf(goal, family, 'nat')),
+  );
+  const doors = new Set<string>();
+  for (const [key, { family, protocol, address, port, real }] of goal.ipvs?.virtualServers ?? []) {
+    if (real.size === 0 || from.ipvs?.virtualServers.get(key)?.real.size !== 0) continue;
+    for (const door of doorsOfWay(`${family} ${protocol} ${address} ${port}`)) doors.add(door);
+  }
+  return (text) =>
+    hashes.some((hash) => text.includes(hash)) || (doors.size > 0 && doorsIn(text).some((door) => doors.has(door)));
+}
+
+/** The ends of the names of chains, by which their file is found. */
+function newServices(from: TableProgram, goal: TableProgram): readonly string[] {
+  const changed = differing(from.chains, goal.chains).filter(isService);
+  const had = new Set(changed.filter((name) => from.chains.has(name)).map(withoutTag));
+  return changed
+    .filter((name) => goal.chains.has(name) && !had.has(withoutTag(name)))
+    .map((name) => withoutTag(name).slice(-16));
+}
+
+/** Whether a Service is in `goal` as it was in `known`, though it is otherwise in `standing`. */
+function isStale(known: NodeState, standing: NodeState, goal: NodeState): boolean {
+  const text = (state: NodeState, family: Family, name: string): string | undefined =>
+    tableOf(state, family, 'nat').chains.get(name)?.join('\n');
+  const inRules = familiesOf(known).some((family) =>
+    differing(tableOf(known, family, 'nat').chains, tableOf(standing, family, 'nat').chains).some((name) => {
+      const old = isService(name) ? text(known, family, name) : undefined;
+      return old !== undefined && text(standing, family, name) !== old && text(goal, family, name) === old;
+    }),
+  );
+  if (inRules || !known.ipvs || known.ipvs === standing.ipvs) return inRules;
+  return [...known.ipvs.virtualServers].some(([key, old]) => {
+    const [now, next] = [standing.ipvs, goal.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
+    return now && next && !sameReal(old, now) && sameReal(old, next);
+  });
 }
 
 /** Whether a Service has the same addresses and ports in both bundles, whatever leads from there. */

@@ -60,6 +60,41 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await keeper.settle()).toBe(0);
   });
 
+  test('first ones come in behind other endpoints that came in meanwhile, and take none of these back', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle(standing), false);
+    node.health = () => journal.open === undefined;
+    await keeper.put(release({}), false);
+    for (const pod of [5, 6]) await keeper.put(release({ 'shop/cart': [pod] }), false);
+    expect(endpoints()).toEqual([1, 2, 6]);
+    await keeper.put(release({ 'shop/cart': [6], 'shop/off': [7] }), false);
+    expect(endpoints()).toEqual([1, 2, 6, 7]);
+    expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
+  });
+
+  test('nothing comes in by files that are out of date: a Service that the release opens wider keeps its newest endpoints', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(bundle(standing), false);
+    node.health = () => journal.open === undefined;
+    // One more way into shop/cart.
+    const wider = (services: Services): BundleFiles =>
+      new Map(
+        [...release(services)].map(([path, text]) => {
+          const way = /^-A KUBE-SERVICES .*-d (?:10\.96\.0\.12|fd00:96::b) .* -j KUBE-SVC-\S+$/m.exec(text)?.[0];
+          return [
+            path,
+            way === undefined ? text : text.replace(way, `${way}\n${way.replace('--dport 80', '--dport 81')}`),
+          ];
+        }),
+      );
+    await keeper.put(wider({}), false);
+    await keeper.put(wider({ 'shop/cart': [5] }), false);
+    expect(endpoints(), 'its endpoints are taken').toEqual([1, 2, 5]);
+    await keeper.put(wider({ 'shop/cart': [5], 'shop/off': [7] }), false);
+    expect(endpoints()).toEqual([1, 2, 5]);
+    expect(await keeper.settle()).toBe(0);
+  });
+
   test('last ones stay until the release is in', async () => {
     const { keeper, journal } = await node.start();
     await keeper.put(bundle(standing), false);

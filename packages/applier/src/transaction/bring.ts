@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { Generation, Ports, Refusal } from '../rollout/ports.ts';
-import { StandingFiles } from './around.ts';
+import { mayComeFirst, StandingFiles } from './around.ts';
 import { graft } from './graft.ts';
 import { laneOf } from './lane.ts';
 import type { Change, Ending, Target } from './transaction.ts';
@@ -79,13 +79,14 @@ export class Bring {
   /**
    * Brings the first endpoints of a release to Services that stand, which wait neither for its trial nor for what holds it up. Together
    * with what else changed in the endpoints of these, but for last ones.
-   * @param version of the release
+   * @param bundle the release, from these files
    * @returns how that ended, when the kernel took it; undefined when it brings none, or more changes with them
    */
-  async first(offered: BundleFiles, version: string): Promise<Outcome | undefined> {
+  async first(offered: BundleFiles, { version, state }: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     const attempt = `${version} ${standing?.number} ${standing?.revision}`;
-    const files = standing && this.#fruitless !== attempt && this.#files.onto(offered, standing);
+    if (!standing || this.#fruitless === attempt) return undefined;
+    const files = this.#files.onto(offered, standing, mayComeFirst(standing.state, state));
     if (!files) return undefined;
     const all = await this.#part(files, standing);
     const last = all?.change.last ?? [];
@@ -103,11 +104,11 @@ export class Bring {
     return standing?.number === 0 ? undefined : standing;
   }
 
-  /** What these files mean for what stands; undefined when that is more than endpoints. */
-  async #part(files: BundleFiles, { version }: Generation): Promise<Part | undefined> {
+  /** What these files mean for what stands; undefined when that is more than endpoints, or when they are out of date. */
+  async #part(files: BundleFiles, standing: Generation): Promise<Part | undefined> {
     const bundle = await this.#keeper.admit(files);
-    if (isRefusal(bundle)) return undefined;
-    const target = { version, state: bundle.state };
+    if (isRefusal(bundle) || this.#files.bringsBack(bundle.state, standing)) return undefined;
+    const target = { version: standing.version, state: bundle.state };
     const change = await this.#keeper.decide(target);
     return 'problems' in change || change.lane !== 'endpoints' ? undefined : { target, change };
   }

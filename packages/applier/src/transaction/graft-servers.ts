@@ -44,7 +44,8 @@ function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, is
   return isUpdate || (isEnd?.(before, after) ?? false);
 }
 
-function sameReal({ real: a }: VirtualServer, { real: b }: VirtualServer): boolean {
+/** Whether two virtual servers have the same real ones with the same weights. */
+export function sameReal({ real: a }: VirtualServer, { real: b }: VirtualServer): boolean {
   return a.size === b.size && [...a].every(([endpoint, { weight }]) => b.get(endpoint)?.weight === weight);
 }
 

@@ -303,7 +303,7 @@ export class Keeper {
    * @param withFirst the first endpoints of Services, too; keys for endpoints bring none
    */
   async #bringOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
-    const first = withFirst && !onlyEndpoints ? await this.#bring.first(files, bundle.version) : undefined;
+    const first = withFirst && !onlyEndpoints ? await this.#bring.first(files, bundle) : undefined;
     if (first?.kind === 'held') return first;
     const rest = first ? await this.#admit(files) : bundle;
     return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
