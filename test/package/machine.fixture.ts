@@ -122,15 +122,24 @@ export class Machine implements AsyncDisposable {
   /** The power goes: every process is gone at once, and the network with its rules. */
   async cut(): Promise<void> {
     this.#process?.kill('SIGKILL');
-    await this.#process;
-    this.#init = 0;
+    await this.#ended();
   }
 
   /** An orderly end. */
   async powerOff(): Promise<void> {
     await this.run('systemctl', 'poweroff');
+    await this.#ended();
+  }
+
+  /** Waits until the last process is gone: the kernel needs a moment for them, and none may write any more. */
+  async #ended(): Promise<void> {
     await this.#process;
     this.#init = 0;
+    const events = `${cgroups()}/${this.#name}/cgroup.events`;
+    await until(
+      'the end of all processes',
+      async () => !existsSync(events) || /^populated 0$/m.test(readFileSync(events, 'utf8')),
+    );
   }
 
   /** Runs a program as root, outside of every unit; it is not an error when it fails. */
