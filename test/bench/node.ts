@@ -3,11 +3,13 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ratio, report } from './measure.ts';
 
-/** As node-inside.ts prints it: milliseconds, per cent of one processor, megabytes; `first` in microseconds. */
+/** As node-inside.ts prints it: milliseconds, per cent of one processor, megabytes; `first` in microseconds. `now` is `own` and `file`. */
 interface Measured {
   readonly cold: number;
   readonly idle: number;
   readonly now: number;
+  readonly own: number;
+  readonly file: number;
   readonly most: number;
   readonly back: number;
   readonly first: number;
@@ -34,9 +36,9 @@ export function nodeBench(services: number): void {
     );
     report(
       `${title}: resident memory of sluiced`,
-      `${many.now.toFixed(0)} MB, at most ${many.most.toFixed(0)} MB`,
+      `${many.now.toFixed(0)} MB: ${parts(many)}; at most ${many.most.toFixed(0)} MB`,
       'under 120 MB',
-      beside('now', 'MB'),
+      `${beside('now', 'MB')}: ${parts(few)}`,
     );
     report(
       `${title}: processor of sluiced and its tools when nothing happens`,
@@ -46,6 +48,9 @@ export function nodeBench(services: number): void {
     );
   }
 }
+
+/** Pages of files are the executable's: the kernel has them once for all processes that run it, and drops them when it needs room. */
+const parts = ({ own, file }: Measured): string => `${own.toFixed(0)} its own, ${file.toFixed(0)} pages of files`;
 
 function inside(services: number, backend: string): Measured {
   const script = join(import.meta.dirname, 'node-inside.ts');

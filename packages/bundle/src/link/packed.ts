@@ -12,31 +12,36 @@ const slackChains = 1024;
 
 type Rules = readonly string[];
 
-/** The rules of some chains, packed. What was read or is new stays until `letGoChains` is called, so a chain has the same value twice. */
+/**
+ * The rules of some chains. They are packed when nobody works with them any more: what was read or is new stays as it is until
+ * `letGoChains` is called, so a chain has the same value twice.
+ */
 export class PackedBlock {
-  /** One character for each byte. */
-  readonly #packed: string;
+  /** One character for each byte; left out until it is needed. */
+  #packed: string | undefined;
   #read: readonly Rules[] | undefined;
 
   /** @param chains rules without line feeds, none of them empty */
   constructor(chains: readonly Rules[]) {
-    const text = chains.map((rules) => rules.join('\n')).join('\0');
-    this.#packed = deflateRawSync(Buffer.from(text), compression).toString('latin1');
     this.#read = chains;
     opened.add(this);
   }
 
   get chains(): readonly Rules[] {
     if (this.#read) return this.#read;
-    const text = inflateRawSync(Buffer.from(this.#packed, 'latin1')).toString('utf8');
+    const text = inflateRawSync(Buffer.from(this.#packed ?? '', 'latin1')).toString('utf8');
     opened.add(this);
     return (this.#read = text.split('\0').map((rules) => (rules === '' ? none : rules.split('\n'))));
   }
 
   letGo(): void {
+    if (!this.#read) return;
+    this.#packed ??= packed(this.#read.map((rules) => rules.join('\n')).join('\0'));
     this.#read = undefined;
   }
 }
+
+const packed = (text: string): string => deflateRawSync(Buffer.from(text), compression).toString('latin1');
 
 const none: Rules = [];
 
