@@ -86,6 +86,7 @@ export async function rulesOf(machine: Machine, backend: Backend): Promise<strin
 export interface StatusText {
   readonly generation: number | null;
   readonly open: string | null;
+  readonly release: object | null;
   readonly held: string | null;
   readonly quarantined: object;
   readonly daemon: { readonly healthy: boolean } | null;

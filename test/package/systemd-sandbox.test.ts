@@ -3,7 +3,17 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Machine, Said } from './machine.fixture.ts';
 import { until } from './machine.fixture.ts';
-import { bootNode, configOf, install, mainPid, noNodeBecause, rulesOf, standing, vip } from './node.fixture.ts';
+import {
+  bootNode,
+  configOf,
+  install,
+  mainPid,
+  noNodeBecause,
+  rulesOf,
+  standing,
+  statusOf,
+  vip,
+} from './node.fixture.ts';
 
 /** The package on a Debian with systemd: its units run as they are shipped, and do all of their work behind their hardening. */
 
@@ -11,6 +21,15 @@ const pry = readFileSync(join(import.meta.dirname, 'pry.sh'), 'utf8');
 const probes = `
   - {name: web, http: "${vip}", attempts: 3, intervalSeconds: 0.2, timeoutSeconds: 1}
   - {name: pry, exec: [/bin/sh, -c, "/bin/sh /opt/pry.sh >/run/sluice/pried"]}`;
+
+/** Makes a key and a release that is signed with it. */
+const releasing = `set -e
+ssh-keygen -q -t ed25519 -N '' -C alice@example.com -f /root/releases
+echo "alice@example.com namespaces=\\"sluice-release\\" $(cut -d' ' -f1,2 /root/releases.pub)" >/etc/sluice/allowed_signers
+sluice release /etc/sluice/rendered --serial 1 --source 0123456789abcdef0123456789abcdef01234567 -o "$1"
+sluice sign "$1" --key /root/releases
+sluiced keygen >/etc/sluice/allowed_receipts
+`;
 
 describe.each(['nft', 'legacy'] as const)('installed on a node that has its config and a bundle, on %s', (backend) => {
   let machine: Machine;
@@ -78,12 +97,21 @@ describe.each(['nft', 'legacy'] as const)('installed on a node that has its conf
     expect(await machine.ask('http://127.0.0.1:10276/metrics')).toMatch(/^sluice_/m);
   });
 
-  test('the node has signed what it says of itself', async (context) => {
+  test('a signed release is believed and put in, and the node signs that it was', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
-    const names = await until('a receipt', async () => {
-      const { stdout } = await machine.run('ls', '/var/lib/sluice/receipts');
-      return stdout !== '' && stdout;
+    const release = '/etc/sluice/release';
+    machine.write('/root/release.sh', releasing);
+    await machine.must('sh', '/root/release.sh', release);
+    const config = configOf(backend, { bundle: release, signatures: '{policy: required}' });
+    machine.write('/etc/sluice/sluiced.yaml', config);
+    await machine.must('systemctl', 'restart', 'sluiced.service');
+    const files = ['--allowed-receipts', '/etc/sluice/allowed_receipts', '--release', release];
+    // It ends with 0 when the node is where it should be.
+    const seen = await until('a receipt for the release', async () => {
+      const { exitCode, stdout } = await machine.run('sluice', 'fleet', '/var/lib/sluice/receipts', ...files);
+      return exitCode === 0 && stdout;
     });
-    expect(names).toMatch(/\S/);
+    expect(seen).toContain('node-a');
+    expect((await statusOf(machine)).release).toMatchObject({ serial: 1, signers: ['alice@example.com'] });
   });
 });
