@@ -197,6 +197,9 @@ export const limits = {
   quarantinedMax: 64,
   /** Of why something ended: the output of a probe may be long. */
   reasonCharactersMax: 400,
+  /** A tool that could not be started for want of memory, processes or files is tried so often. */
+  startAttemptsMax: 3,
+  startPauseMs: 200,
   /** The lock may be held by a tool that outlived its parent; it ends or is killed within this time. */
   lockWaitSeconds: 10,
   /** The newest receipts of this node that stay in their directory. */

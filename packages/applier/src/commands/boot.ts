@@ -3,6 +3,7 @@ import { limits } from '../limits.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
+import { StateError } from '../store/state-error.ts';
 import { openSession, type Session } from './session.ts';
 import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
 
@@ -29,6 +30,8 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
       terminal.out(`generation ${standing.number} (version ${standing.version}) is in place (${steps} steps)\n`);
       return isDamaged ? exitCodes.rolledBack : exitCodes.done;
     } catch (error) {
+      // A disk that takes no write says nothing of the rules, which are in the kernel before anything is written.
+      if (error instanceof StateError) throw error;
       return await fallBack(session, messageOf(error), terminal);
     }
   } finally {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 
@@ -39,7 +40,7 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  * @param started is told of every child
  */
 export function runChildren(lockFd?: number, started?: (pid: number, command: Command) => void): Run {
-  return async (command) => {
+  const once = async (command: Command): Promise<Ran & { readonly code: string | undefined }> => {
     const { file, args, input, timeoutMs, outputBytesMax, onOutput, signal } = command;
     const isWhole = typeof input === 'string';
     // An array would be taken for a list of files.
@@ -62,9 +63,22 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { exitCode, stdout, stderr } = result;
-    return { exitCode, stdout: typeof stdout === 'string' ? stdout : '', stderr, why: whyFailed(result) };
+    const said = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
+    return { exitCode, ...said, why: whyFailed(result), code: child.pid === undefined ? result.code : undefined };
+  };
+  return async (command) => {
+    for (let attempt = 1; ; attempt++) {
+      const { code, ...ran } = await once(command);
+      const mayStart = isShort(code) && typeof command.input !== 'object' && attempt < limits.startAttemptsMax;
+      if (!mayStart) return ran;
+      await sleep(limits.startPauseMs);
+    }
   };
 }
+
+/** The machine has too little of something right now; nothing was started, and what a tool would have read is still there. */
+const isShort = (code: string | undefined): boolean =>
+  code !== undefined && ['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'].includes(code);
 
 async function* partsOf(input: Iterable<string> | AsyncIterable<string>): AsyncIterable<string> {
   yield* input;
