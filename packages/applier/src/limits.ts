@@ -177,9 +177,9 @@ export const limits = {
   heapGrowthPercent: 40,
   /** More than this over what was in use last is given back when there is nothing else to do. */
   heapSlackBytes: 6 * 1024 * 1024,
-  /** The pause between two such collections, and at least so many times as long as one took (0.2 %). */
+  /** The pause between two such collections, and at least so many times as long as one took (0.5 %, only where work goes on). */
   collectPauseMs: 10_000,
-  collectPauseFactor: 500,
+  collectPauseFactor: 200,
 
   generationsKept: 10,
   /** So many updates of endpoints are kept as what differs from the one before; the next one says what all of them changed. */
