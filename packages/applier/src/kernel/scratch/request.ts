@@ -131,21 +131,10 @@ class Intake {
   }
 
   async #more(): Promise<void> {
-    const { value, done } = await this.#soon();
+    const { value, done } = await this.#source.next();
     if (done === true) throw new RequestError('it ends before its end');
     this.#left -= value.length;
     if (this.#left < 0) throw new RequestError('it has more bytes than a request may have');
     this.#held = this.#held.length === 0 ? value : Buffer.concat([this.#held, value]);
-  }
-
-  async #soon(): Promise<IteratorResult<Buffer>> {
-    const { promise, reject } = Promise.withResolvers<never>();
-    const nothing = (): void => reject(new RequestError(`nothing came for ${limits.rehearsalIdleMs / 1000} s`));
-    const timer = setTimeout(nothing, limits.rehearsalIdleMs);
-    try {
-      return await Promise.race([this.#source.next(), promise]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 }

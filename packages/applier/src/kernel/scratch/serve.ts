@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { limits } from '../../limits.ts';
@@ -38,11 +39,13 @@ export interface FarEnd {
   readonly tools: (backend: Backend) => Promise<Tools>;
   /** `notScratch()` */
   readonly unfit: string | undefined;
+  /** How long the next part of a request may be away. */
+  readonly idleMs: number;
 }
 
 /** The far end of this process. */
 export function farEnd(run: Run): FarEnd {
-  return { run, tools: (backend) => detectTools(backend, run), unfit: notScratch() };
+  return { run, tools: (backend) => detectTools(backend, run), unfit: notScratch(), idleMs: limits.rehearsalIdleMs };
 }
 
 /**
@@ -53,26 +56,55 @@ export function farEnd(run: Run): FarEnd {
 export async function serveRehearsal(connection: Duplex, end: FarEnd): Promise<Answer> {
   // Whoever leaves in the middle is no reason to end otherwise than with the request.
   connection.on('error', () => {});
-  const source = connection.iterator({ destroyOnReturn: false });
-  const answer = await rehearse(source, end);
+  const answer = await rehearse(piecesOf(connection, end.idleMs), end);
   connection.write(printAnswer(answer));
-  await dismiss(connection);
+  await dismiss(connection, end.idleMs);
   connection.end();
   return answer;
 }
 
+/**
+ * What comes by a connection, until it ends. In contrast to its own iterator this one leaves a connection that is silent.
+ * @throws RequestError when nothing came for too long
+ */
+async function* piecesOf(connection: Duplex, idleMs: number): AsyncGenerator<Buffer> {
+  for (;;) {
+    const piece = connection.read() as Buffer | null;
+    if (piece !== null) yield piece;
+    else if (connection.readableEnded || connection.destroyed) return;
+    else await news(connection, idleMs);
+  }
+}
+
+/** Waits until there is something to read, or the end. */
+async function news(connection: Duplex, idleMs: number): Promise<void> {
+  const waiting = new AbortController();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new RequestError(`nothing came for ${idleMs / 1000} s`)), idleMs);
+  const events = ['readable', 'end', 'close'].map((event) =>
+    // An error ends the connection, which the next look sees.
+    once(connection, event, { signal: waiting.signal }).catch(() => {}),
+  );
+  try {
+    await Promise.race([...events, promise]);
+  } finally {
+    clearTimeout(timer);
+    waiting.abort();
+  }
+}
+
 /** Reads what is left of a request: whoever closes with words unread takes the answer away from the one who still writes. */
-async function dismiss(connection: Duplex): Promise<void> {
+async function dismiss(connection: Duplex, idleMs: number): Promise<void> {
   if (connection.readableEnded || connection.destroyed) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   for (const event of ['end', 'close', 'error']) connection.once(event, () => resolve());
-  const timer = setTimeout(resolve, limits.rehearsalIdleMs);
+  const timer = setTimeout(resolve, idleMs);
   connection.resume();
   await promise;
   clearTimeout(timer);
 }
 
-async function rehearse(source: NodeJS.AsyncIterator<Buffer>, { run, tools: find, unfit }: FarEnd): Promise<Answer> {
+async function rehearse(source: AsyncIterable<Buffer>, { run, tools: find, unfit }: FarEnd): Promise<Answer> {
   if (unfit !== undefined) return { answer: 'failed', why: unfit };
   try {
     const { backend, parts } = await readRequest(source);
@@ -86,9 +118,6 @@ async function rehearse(source: NodeJS.AsyncIterator<Buffer>, { run, tools: find
   } catch (error) {
     if (error instanceof RequestError) return { answer: 'invalid', why: error.message };
     return { answer: 'failed', why: error instanceof Error ? error.message : String(error) };
-  } finally {
-    // It listens until then, and nobody else could read on.
-    await source.return?.();
   }
 }
 

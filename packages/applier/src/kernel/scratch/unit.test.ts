@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -46,7 +47,7 @@ function far(ran: Ran, reads = true, unfit?: string): (socket: Socket) => Promis
     if (reads && input !== undefined && typeof input !== 'string') for await (const part of input) taken.push(part);
     return ran;
   };
-  return (socket) => serveRehearsal(socket, { run, tools: async () => tools, unfit });
+  return (socket) => serveRehearsal(socket, { run, tools: async () => tools, unfit, idleMs: 200 });
 }
 let taken: string[] = [];
 
@@ -102,6 +103,19 @@ describe('a rehearsal that could not be held says nothing of the rules:', () => 
     await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
     await expect(rehearsal).rejects.toThrow(why);
   });
+});
+
+test.each([
+  ['nothing', ''],
+  ['the beginning of a request', 'sluice-rehearsal/1 nft\nipv4\n'],
+])('the far end does not wait for ever for whoever says %s', async (_title, words) => {
+  await behind(far(ended(0)));
+  const connection = connect(path).setEncoding('utf8');
+  connection.write(words);
+  let said = '';
+  connection.on('data', (part) => (said += String(part)));
+  await once(connection, 'close');
+  expect(said).toBe('{"answer":"invalid","why":"nothing came for 0.2 s"}\n');
 });
 
 test('what tools said comes as printable text of bounded length', async () => {
