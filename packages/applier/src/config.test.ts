@@ -88,6 +88,20 @@ test.each([
   expect(`${problem?.at?.line}:${problem?.at?.column}`).toMatch(new RegExp(`^${at}`));
 });
 
+test.each([
+  ['true', 'auto'],
+  ['false', 'off'],
+  ['namespace', 'namespace'],
+])('rehearse: %s, as a config of any version may say it, is %s', (said, means) => {
+  expect(readConfig('sluiced.yaml', `${head}node: a\nrehearse: ${said}\n`)).toMatchObject({ rehearse: means });
+});
+
+test.each(['1', 'yes', 'null', '[auto]'])('rehearse: %s is a problem with its place', (said) => {
+  expect(readConfig('sluiced.yaml', `${head}node: a\nrehearse: ${said}\n`)).toMatchObject({
+    problems: [{ at: { line: 4, column: 11 }, message: expect.stringContaining('rehearse: ') }],
+  });
+});
+
 test('signatures are required where the config says nothing about them', () => {
   expect(defaultConfig('node-a').signatures).toEqual({
     policy: 'required',

@@ -49,6 +49,13 @@ const probeSchema = v.union([
   v.strictObject({ ...probeTimes, exec: v.tupleWithRest([absolutePath], v.string()) }),
 ]);
 
+/** Where rules are rehearsed. Configs of older versions say true or false, and a config that is refused is a node without rules after a boot. */
+const places = v.pipe(
+  v.unknown(),
+  v.transform((value) => (value === true ? 'auto' : value === false ? 'off' : value)),
+  v.picklist(['auto', 'unit', 'namespace', 'off']),
+);
+
 const schema = v.strictObject({
   apiVersion: v.literal('sluice.dev/v1alpha1'),
   kind: v.literal('SluicedConfig'),
@@ -69,7 +76,7 @@ const schema = v.strictObject({
   backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
   takeOver: v.optional(v.literal('kube-proxy')),
   allowPartial: v.optional(v.boolean(), false),
-  rehearse: v.optional(v.picklist(['auto', 'unit', 'namespace', 'off']), 'auto'),
+  rehearse: v.optional(places, 'auto'),
   layout: v.optional(v.picklist(['tree', 'flat']), 'tree'),
   probation: v.optional(
     v.strictObject({
