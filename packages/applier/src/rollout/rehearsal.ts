@@ -31,14 +31,18 @@ export class Rehearsal {
    * @throws RehearsalError when it could not be asked
    */
   async ensure(goal: NodeState, change: Plan, standing: NodeState): Promise<void> {
-    if (!this.#enabled || this.#knows(goal, change)) return;
-    if (!this.#hasLooked) {
-      this.#hasLooked = true;
-      this.#remember(standing);
-      if (this.#knows(goal, change)) return;
-    }
+    if (this.isKnown(goal, change, standing)) return;
     await this.#kernel.rehearse(goal);
     this.#remember(goal);
+  }
+
+  /** Whether `ensure` has nothing to ask, so that it takes no time. */
+  isKnown(goal: NodeState, change: Plan, standing: NodeState): boolean {
+    if (!this.#enabled || this.#knows(goal, change)) return true;
+    if (this.#hasLooked) return false;
+    this.#hasLooked = true;
+    this.#remember(standing);
+    return this.#knows(goal, change);
   }
 
   #remember(state: NodeState): void {

@@ -129,6 +129,29 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(journal.open).toBeUndefined();
   });
 
+  test('endpoints with rules of a new form wait for the end of the trial: a rehearsal could outlast the dead-man', async () => {
+    node = scene();
+    node.layout = layout;
+    const few: Services = { 'shop/web': [1], 'shop/cart': [3] };
+    await (await node.start()).keeper.put(bundle(few), false);
+    const at = clock();
+    const { keeper, journal } = await node.start({ probation }, { clock: at });
+    const load = node.kernel.rehearse.bind(node.kernel);
+    node.kernel.rehearse = async (state) => {
+      if (journal.open) await at.sleep(90_000);
+      return load(state);
+    };
+    // With three endpoints there is one that is chosen by chance among several, which no rule said before.
+    const newer = bundle({ ...few, 'shop/new': [6], 'shop/web': [1, 7, 8] });
+    expect(await keeper.put(bundle({ ...few, 'shop/new': [6] }), false, arriving(newer))).toMatchObject({
+      kind: 'confirmed',
+      generation: { number: 2, revision: 0 },
+    });
+    expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1, 3, 6]]);
+    expect((await keeper.put(newer, false)).kind).toBe('confirmed');
+    expect(endpoints()).toEqual([1, 3, 6, 7, 8]);
+  });
+
   test('a process that is asked to end takes the release back without blame, and the next one confirms it', async () => {
     const { keeper, journal } = await start();
     let rounds = 0;
