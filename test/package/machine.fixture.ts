@@ -20,6 +20,9 @@ import { noRootBecause, rootOf } from './clean-root.fixture.ts';
 /** What the machine has beside a minimal Debian and what our package depends on. */
 const debian = ['systemd', 'systemd-sysv', 'conntrack', 'iproute2', 'kmod', 'procps'] as const;
 
+/** What these tests call on the real machine, by its Debian package. */
+const programs = { curl: '/usr/bin/curl', procps: '/usr/bin/pgrep', 'util-linux': '/usr/bin/nsenter' } as const;
+
 /** Where cgroups of version 2 are on the real machine; systemd makes its own below one of them. */
 const cgroups = (): string | undefined => /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/self/mounts', 'utf8'))?.[1];
 
@@ -28,7 +31,8 @@ export function noMachineBecause(): string {
   const root = noRootBecause();
   if (root !== '') return root;
   if (cgroups() === undefined) return 'no cgroup2 is mounted: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified';
-  if (!existsSync('/usr/bin/curl')) return 'curl is not here: apt-get install curl';
+  const missing = Object.entries(programs).find(([, path]) => !existsSync(path));
+  if (missing) return `${missing[1]} is not here: apt-get install ${missing[0]}`;
   const folder = mkdtempSync(join(tmpdir(), 'sluice-overlay-'));
   try {
     const layers = `lowerdir=/usr,upperdir=${folder}/upper,workdir=${folder}/work`;
