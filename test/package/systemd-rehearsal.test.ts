@@ -1,4 +1,6 @@
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { notScratch } from '../../packages/applier/src/kernel/scratch/serve.ts';
 import type { Machine } from './machine.fixture.ts';
 import { until } from './machine.fixture.ts';
 import {
@@ -15,7 +17,17 @@ import {
 
 /** Rehearsals under systemd: each in a unit of its own, with a network that leads nowhere. */
 
+/** Everything that the other end of a connection says. */
+async function said(connection: Socket): Promise<string> {
+  let text = '';
+  connection.on('error', () => {});
+  connection.setEncoding('utf8').on('data', (part: string) => (text += part));
+  await new Promise((done) => connection.once('close', done));
+  return text;
+}
+
 const instances = 'sluiced-rehearse@*';
+const list = ['list-units', '--all', '--plain', '--no-legend', instances] as const;
 
 describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', (backend) => {
   let machine: Machine;
@@ -47,7 +59,7 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     expect(await machine.journal('-u', 'sluiced.service')).toMatch(/"in":"unit".*"msg":"rehearsed"/);
     expect(await machine.must('systemctl', 'is-active', 'sluiced-rehearse.socket')).toBe('active');
     expect(await machine.must('stat', '-c', '%a %U %F', '/run/sluice/rehearse.sock')).toBe('600 root socket');
-    expect(await machine.must('systemctl', 'list-units', '--all', '--plain', '--no-legend', instances)).toBe('');
+    expect(await machine.must('systemctl', ...list)).toBe('');
     expect(await rulesOf(machine, backend)).toContain('SLU-SVC-');
   });
 
@@ -85,5 +97,31 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
   test('systemd has nothing to say against a line of these units', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     expect(await machine.journal('-u', instances, '-u', 'sluiced-rehearse.socket', '-p', 'warning')).toBe('');
+  });
+
+  test('who holds connections open gets four instances, each locked in, which end with them', async (context) => {
+    if (noNodeBecause) return context.skip(noNodeBecause);
+    const connections = [1, 2, 3, 4, 5].map(() => connect(`${machine.root}/run/sluice/rehearse.sock`));
+    const ends = connections.map(said);
+    // systemd takes the fifth and ends it at once.
+    expect(await Promise.race(ends)).toBe('');
+    const units = await until('four instances', async () => {
+      const names = (await machine.must('systemctl', ...list)).split('\n').map((line) => line.split(' ')[0] ?? '');
+      return names.length === 4 && names;
+    });
+    const pid = await machine.property(units[0] ?? '', 'MainPID');
+    // Before it becomes the program it is systemd's, with its name in brackets.
+    await until('the program', async () => !machine.read(`/proc/${pid}/status`).startsWith('Name:\t('));
+    const inside = async (...command: readonly string[]): Promise<string> => (await machine.run(...command)).stdout;
+    for (const line of ['CapBnd:\t0000000000003000', 'CapEff:\t0000000000003000', 'NoNewPrivs:\t1', 'Seccomp:\t2'])
+      expect(machine.read(`/proc/${pid}/status`).split('\n')).toContain(line);
+    expect(notScratch(machine.read(`/proc/${pid}/net/dev`))).toBeUndefined();
+    expect(await inside('readlink', `/proc/${pid}/ns/net`)).not.toBe(await inside('readlink', '/proc/1/ns/net'));
+    expect(await inside('ls', '-A', '/var/lib/sluice')).not.toBe('');
+    // What is left of /run is systemd's own, for mounts.
+    for (const [path, seen] of Object.entries({ '/var/lib/sluice': '', '/etc/sluice': '', '/run': 'systemd' }))
+      expect([path, await inside('ls', '-A', `/proc/${pid}/root${path}`)]).toEqual([path, seen]);
+    for (const connection of connections) connection.destroy();
+    await until('the end of all', async () => (await inside('systemctl', ...list)) === '');
   });
 });
