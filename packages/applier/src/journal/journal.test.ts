@@ -247,3 +247,28 @@ test('an update of endpoints is a revision of its generation and no entry for ea
   expect(spelled(open().standing?.state)).toEqual(spelled(two));
   expect(journal.record.history.map(({ what }) => what)).toEqual(['first-run', 'confirmed', 'updated']);
 });
+
+test('endpoints that were taken back are no release that was tried, and no release waits for them', async () => {
+  let nowMs = 0;
+  const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
+  await confirm(journal, 'aaaa', one);
+  await journal.begin(opening('bbbb', two));
+  await journal.abandon('health failed', 'bundle');
+  for (nowMs = 1_000; nowMs < 100_000; nowMs += 1_000) {
+    await journal.begin({ ...opening('aaaa', two), lane: 'endpoints' });
+    await journal.abandon('the kernel refused', 'bundle');
+  }
+  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([2, limits.holdDownMs]);
+});
+
+test('a release that ended without blame is one that was tried, and the next one does not wait longer for it', async () => {
+  let nowMs = 0;
+  const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
+  await confirm(journal, 'aaaa', one);
+  await journal.begin(opening('bbbb', two));
+  await journal.abandon('health failed', 'bundle');
+  nowMs = limits.holdDownMs;
+  await journal.begin(opening('cccc', two));
+  await journal.abandon('the process ended', 'process');
+  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([3, limits.holdDownMs]);
+});

@@ -22,6 +22,7 @@ import { fitted, recent, remember, shortened, updated, without } from './keep.ts
 import {
   abandoned,
   accepted,
+  endingOf,
   findGeneration,
   flowsOf,
   forgotten,
@@ -279,7 +280,7 @@ export class DiskJournal implements Journal {
   async abandon(because: string, fault: Fault): Promise<void> {
     const { open } = this.#record;
     if (!open) return;
-    const history = this.#and({ what: 'rolled-back', generation: open.from.number, version: open.version, because });
+    const history = this.#and(endingOf(open, because));
     this.#save(abandoned({ ...this.#record, history }, open, because, fault));
     this.#forgetTransaction();
     this.#sweep();
@@ -292,9 +293,8 @@ export class DiskJournal implements Journal {
   }
 
   async choose(target: Generation): Promise<Generation> {
-    const { open } = this.#record;
+    const { open, current } = this.#record;
     // What is open may be this very way back, announced before it was gone.
-    const { current } = this.#record;
     // Generation 0 is what was there before Sluice: no bundle has its version.
     const standing = current?.number === 0 ? undefined : current?.version;
     const left = open && open.version !== target.version ? open.version : standing;

@@ -37,6 +37,10 @@ const entry = v.strictObject({
   generation: v.number(),
   version: v.string(),
   because: v.optional(v.string()),
+  /** Of what was taken back: it was no release. */
+  lane: v.optional(v.literal('endpoints')),
+  /** Of what was taken back: that says nothing against it, so releases after it need not wait. */
+  blameless: v.optional(v.literal(true)),
 });
 const record = v.strictObject({
   schema: v.literal(2),

@@ -57,13 +57,23 @@ export function accepted(record: NodeRecord, at: string): NodeRecord {
 /**
  * The record once an open transaction was taken back. A version that is bad, or ends too often, is not applied again by itself; only
  * releases that fail make those after them wait.
- * @param record with its history up to this ending
+ * @param record with its history up to this ending, which `endingOf` makes
  */
 export function abandoned(record: NodeRecord, open: OpenRecord, because: string, fault: Fault): NodeRecord {
   const isBad = fault === 'bundle' || endsTooOften(record.history, open.version, because);
-  if (!isBad) return { ...record, open: null };
+  if (!isBad) return { ...record, open: null, history: withoutBlame(record.history) };
   const failures = record.failures + (open.lane === 'release' ? 1 : 0);
   return { ...record, open: null, failures, quarantined: quarantinedWith(record, open, because) };
+}
+
+/** What the history says of an open transaction that was taken back. */
+export function endingOf({ from, version, lane }: OpenRecord, because: string): Omit<HistoryEntry, 'at'> {
+  const ofLane = lane === 'endpoints' ? { lane } : {};
+  return { what: 'rolled-back', generation: from.number, version, because, ...ofLane };
+}
+
+function withoutBlame(history: readonly HistoryEntry[]): HistoryEntry[] {
+  return history.map((entry, at) => (at === history.length - 1 ? { ...entry, blameless: true } : entry));
 }
 
 /**
@@ -91,15 +101,18 @@ const isTaken = (what: HistoryEntry['what']): boolean => what === 'confirmed' ||
 
 /** How many releases ended within a span of time. What a clock that was set back calls later is not counted. */
 export function releasesBetween(history: readonly HistoryEntry[], fromMs: number, toMs: number): number {
-  return history.filter(({ what, at }) => {
-    const atMs = Date.parse(at);
-    return (what === 'confirmed' || what === 'rolled-back') && atMs >= fromMs && atMs <= toMs;
+  return history.filter((entry) => {
+    const atMs = Date.parse(entry.at);
+    return (entry.what === 'confirmed' || isReleaseTakenBack(entry)) && atMs >= fromMs && atMs <= toMs;
   }).length;
 }
 
+/** Entries of an older `sluiced` do not tell endpoints apart. */
+const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === 'rolled-back' && lane !== 'endpoints';
+
 /** When a release may be tried again, in milliseconds since 1970: each failure in a row doubles the wait. 0 when none failed. */
 export function heldDownUntil({ failures, history }: NodeRecord): number {
-  const last = history.findLast(({ what }) => what === 'rolled-back');
+  const last = history.findLast((entry) => isReleaseTakenBack(entry) && entry.blameless !== true);
   if (failures === 0 || !last) return 0;
   return Date.parse(last.at) + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
 }

@@ -126,3 +126,12 @@ export function failingKernel(kernel: Kernel, faults: StepFaults): Kernel {
   const safe = mortalKernel(kernel, new Countdown(-1, 'before'));
   return { ...safe, apply };
 }
+
+/** A kernel that takes no rules that a text is in. */
+export function refusingKernel(kernel: Kernel, refused: string): Kernel {
+  const apply = async (step: Step): Promise<void> => {
+    if (step.kind === 'restore-table' && step.text.includes(refused)) throw new Error(`no rule with ${refused}`);
+    await kernel.apply(step);
+  };
+  return { ...mortalKernel(kernel, new Countdown(-1, 'before')), apply };
+}

@@ -19,6 +19,8 @@ export interface Scene {
   /** Processes that call themselves kube-proxy. */
   kubeProxies: readonly number[];
   readonly events: string[];
+  /** The time of day that the journal writes down, in milliseconds since 1970. */
+  nowMs: number;
   /** A process that starts: it knows only what is on disk and in the kernel. */
   start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; journal: DiskJournal }>;
   end(): void;
@@ -35,6 +37,7 @@ export function scene(start: FakeStart = {}): Scene {
     health: () => true,
     kubeProxies: [],
     events: [],
+    nowMs: 0,
     start: (options, ports) => startKeeper(self, options ?? {}, ports ?? {}),
     end: () => rmSync(directory, { recursive: true, force: true }),
   };
@@ -46,7 +49,7 @@ async function startKeeper(
   options: Partial<KeeperOptions>,
   others: Partial<Ports>,
 ): Promise<{ keeper: Keeper; journal: DiskJournal }> {
-  const journal = DiskJournal.open(self.directory, sampleNode, () => new Date(0), false);
+  const journal = DiskJournal.open(self.directory, sampleNode, () => new Date(self.nowMs), false);
   const kernel: Kernel = others.kernel ?? self.kernel;
   const probe = async (): Promise<readonly ProbeResult[]> => {
     const healthy = self.health();

@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 /** Endpoints that come with a release and do not share its fate. */
@@ -143,5 +144,24 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     const offered = release({ 'shop/off': [7], 'shop/web': [1, 6] });
     expect(await keeper.put(offered, false, undefined, true)).toMatchObject({ kind: 'refused' });
     expect(endpoints()).toEqual([1, 3, 6]);
+  });
+
+  test('a first endpoint that the kernel does not take is not tried at every scan, and holds no release up', async () => {
+    const clock = { now: () => node.nowMs, bootMs: () => node.nowMs, sleep: async () => undefined };
+    const kernel = refusingKernel(node.kernel, '10.244.0.8:');
+    const { keeper, journal } = await node.start({}, { kernel, clock });
+    await keeper.put(bundle(standing), false);
+    const refused = release({ 'shop/off': [7] });
+    expect(await keeper.put(refused, false)).toMatchObject({ kind: 'rolled-back' });
+    const tries = journal.record.history.length;
+    for (let scan = 0; scan < 130; scan++) {
+      node.nowMs += limits.scanIntervalMsDefault;
+      expect(await keeper.put(refused, false)).toMatchObject({ kind: 'refused' });
+      await keeper.settle(false);
+    }
+    expect(journal.record.history.length).toBe(tries);
+    expect(await keeper.put(release({ 'shop/off': [8] }), false)).toMatchObject({ kind: 'confirmed' });
+    expect(endpoints()).toEqual([1, 2, 3, 8, 9]);
+    expect(journal.failures).toBe(0);
   });
 });

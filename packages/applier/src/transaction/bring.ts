@@ -26,8 +26,8 @@ export class Bring {
   readonly #files = new StandingFiles();
   /** The version whose endpoints the kernel did not take. */
   #declined: string | undefined;
-  /** Of which version for which generation no first endpoint could be brought. */
-  #fruitless = '';
+  /** Of which version for which generation no first endpoint could be brought, or nothing around what waits. */
+  readonly #fruitless = { first: '', around: '' };
 
   constructor(keeper: Bringing) {
     this.#keeper = keeper;
@@ -57,23 +57,26 @@ export class Bring {
     const change = await this.#keeper.decide({ version: standing.version, state });
     if ('problems' in change || change.lane !== 'endpoints') return undefined;
     const ending = await this.#keeper.carryOut(change);
-    if (ending.outcome.kind !== 'confirmed' && !ending.stale) this.#declined = bundle.version;
+    if (isDeclined(ending)) this.#declined = bundle.version;
     return ending.outcome;
   }
 
   /**
    * Brings all of a bundle but the Services that have to wait for their last endpoint, which stay as they stand.
+   * @param version that of the bundle
    * @param pending the ways into these
    * @returns how that ended, when the kernel took it; undefined when none has to wait, or all of it can only go in together
    */
-  async around(offered: BundleFiles, pending: readonly string[]): Promise<Outcome | undefined> {
+  async around(offered: BundleFiles, version: string, pending: readonly string[]): Promise<Outcome | undefined> {
     const standing = this.#standing();
-    const files = standing && pending.length > 0 && this.#files.around(offered, pending, standing);
+    const attempt = `${attemptAt(version, standing)} ${pending.join()}`;
+    if (!standing || pending.length === 0 || this.#fruitless.around === attempt) return undefined;
+    const files = this.#files.around(offered, pending, standing);
     if (!files) return undefined;
     const found = await this.#part(files, standing);
     if (!found || found.change.last?.some((way) => pending.includes(way))) return undefined;
     if (stepsOf(found.change.way).length === 0) return { kind: 'same', generation: standing };
-    return this.#carryOut(files, found);
+    return this.#carryOut(files, found, () => void (this.#fruitless.around = attempt));
   }
 
   /**
@@ -84,8 +87,8 @@ export class Bring {
    */
   async first(offered: BundleFiles, { version, state }: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
-    const attempt = `${version} ${standing?.number} ${standing?.revision}`;
-    if (!standing || this.#fruitless === attempt) return undefined;
+    const attempt = attemptAt(version, standing);
+    if (!standing || this.#fruitless.first === attempt) return undefined;
     const files = this.#files.onto(offered, standing, mayComeFirst(standing.state, state));
     if (!files) return undefined;
     const all = await this.#part(files, standing);
@@ -93,8 +96,9 @@ export class Bring {
     const others = last.length === 0 ? files : this.#files.around(files, last, standing);
     const found = others === files ? all : others && (await this.#part(others, standing));
     const { first = [], last: left = [] } = found?.change ?? {};
-    if (others && found && first.length > 0 && left.length === 0) return this.#carryOut(others, found);
-    this.#fruitless = attempt;
+    const giveUp = (): void => void (this.#fruitless.first = attempt);
+    if (others && found && first.length > 0 && left.length === 0) return this.#carryOut(others, found, giveUp);
+    giveUp();
     return undefined;
   }
 
@@ -113,12 +117,23 @@ export class Bring {
     return 'problems' in change || change.lane !== 'endpoints' ? undefined : { target, change };
   }
 
-  async #carryOut(files: BundleFiles, { target, change }: Part): Promise<Outcome | undefined> {
+  /** @param giveUp called when the kernel would not take it another time either: a try leaves its trace in the journal */
+  async #carryOut(files: BundleFiles, { target, change }: Part, giveUp: () => void): Promise<Outcome | undefined> {
     const ending = await this.#keeper.carryOut(change);
     this.learn(files, target, ending);
+    if (isDeclined(ending)) giveUp();
     const { outcome } = ending;
     return outcome.kind === 'confirmed' || outcome.kind === 'held' ? outcome : undefined;
   }
+}
+
+const attemptAt = (version: string, standing: Generation | undefined): string =>
+  `${version} ${standing?.number} ${standing?.revision}`;
+
+/** Whether a change was tried, or its rules were, and came to nothing. What could not be rehearsed or written down is tried again. */
+function isDeclined({ outcome, stale }: Ending): boolean {
+  if (outcome.kind === 'refused') return outcome.refusal.problems.some(({ code }) => code === 'NODE_REFUSES_RULES');
+  return outcome.kind === 'rolled-back' && stale !== true;
 }
 
 interface Part {

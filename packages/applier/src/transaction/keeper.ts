@@ -15,6 +15,7 @@ import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
+import { loadFrozen } from './frozen.ts';
 import { goBackTo } from './go-back-to.ts';
 import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
@@ -167,6 +168,11 @@ export class Keeper {
     return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, virtual };
   }
 
+  /** @see loadFrozen */
+  async loadFrozen(): Promise<Generation | undefined> {
+    return loadFrozen(this.#ports);
+  }
+
   /** The state as this kernel can have it, and what of it stands in the tables. */
   async #tables(
     state: NodeState,
@@ -257,7 +263,7 @@ export class Keeper {
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
-    const around = isBeyond ? undefined : await this.#bring.around(how.files, waits.pending);
+    const around = isBeyond ? undefined : await this.#bring.around(how.files, bundle.version, waits.pending);
     if (around?.kind === 'held') return { outcome: around };
     if (around?.kind === 'confirmed' && !before) return this.#changeRest(how, around);
     const waitsMs = around ? waits.nextMs : waits.togetherMs;
@@ -283,11 +289,13 @@ export class Keeper {
     return ending;
   }
 
-  /** An update, which is not tried. */
+  /** An update, which is not tried. What the kernel was thought to hold may be out of date: then it is read, once. */
   async #carryOut(change: Change): Promise<Ending> {
     const ending = await transaction(change, this.#options.probation, this.#ports);
-    this.#remember(ending);
-    return ending;
+    const isStale = ending.stale === true && ending.outcome.kind === 'rolled-back';
+    this.#remember(isStale ? { outcome: ending.outcome } : ending);
+    const again = isStale ? await this.#decide(change.bundle, false) : undefined;
+    return again && !('problems' in again) && again.lane === 'endpoints' ? this.#carryOut(again) : ending;
   }
 
   /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */

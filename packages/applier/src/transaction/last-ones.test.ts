@@ -1,6 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { LastOnes, type Waits } from './last-ones.ts';
 
@@ -101,6 +102,23 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     }
     expect(journal.standing?.number).toBe(1);
     expect((await (await node.start()).keeper.put(three([6], [], []), false)).kind).toBe('same');
+  });
+
+  test('does not try again and again what the kernel does not take while a last one waits', async () => {
+    node = scene();
+    node.layout = layout;
+    let nowMs = 0;
+    const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
+    const kernel = refusingKernel(node.kernel, '10.244.0.10:');
+    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { kernel, clock });
+    await keeper.put(three([1], [3], []), false);
+    await keeper.put(three([], [3], [9]), false);
+    const tries = journal.record.history.length;
+    for (nowMs = 100; nowMs < 10_000; nowMs += 100) await keeper.put(three([], [3], [9]), false);
+    expect(journal.record.history.length).toBe(tries);
+    expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.4:8080']);
+    expect(await keeper.put(three([], [3], [8]), false), 'another one').toMatchObject({ kind: 'confirmed' });
+    expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.9:8080']);
   });
 
   test('brings back no endpoint that was replaced while a release was on trial', async () => {
