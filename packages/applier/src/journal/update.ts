@@ -60,7 +60,7 @@ export function accepted(record: NodeRecord, at: string): NodeRecord {
  * @param record with its history up to this ending, which `endingOf` makes
  */
 export function abandoned(record: NodeRecord, open: OpenRecord, because: string, fault: Fault): NodeRecord {
-  const isBad = fault === 'bundle' || endsTooOften(record.history, open.version, because);
+  const isBad = fault === 'bundle' || (fault === 'process' && endsTooOften(record.history, open.version, because));
   if (!isBad) return { ...record, open: null, history: withoutBlame(record.history) };
   const failures = record.failures + (open.lane === 'release' ? 1 : 0);
   return { ...record, open: null, failures, quarantined: quarantinedWith(record, open, because) };

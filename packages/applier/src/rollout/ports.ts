@@ -199,7 +199,8 @@ export interface Remains {
 
 export type GenerationId = Pick<Generation, 'number' | 'revision'>;
 
-export type Fault = 'bundle' | 'process';
+/** Why a transaction was taken back: the bundle failed, the process ended or could not go on, or it was asked to end. */
+export type Fault = 'bundle' | 'process' | 'asked';
 
 /** The memory that outlives the process. journal/ implements it on disk; each call is durable when it returns. */
 export interface Journal {
@@ -246,7 +247,7 @@ export interface Journal {
   /**
    * Closes an open transaction: generation `from` stands again.
    * @param fault of the bundle: it failed, its version is quarantined; of the process: it ended by itself, the version may be tried
-   *   again, though not for ever
+   *   again, though not for ever; asked: somebody ended the process, which says nothing however often it happens
    */
   abandon(because: string, fault: Fault): Promise<void>;
   /** Counts one more process that tries to finish the open transaction. Returns how many there were, this one included. */

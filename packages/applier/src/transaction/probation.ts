@@ -101,7 +101,7 @@ export class Trial {
 
   async #round(): Promise<'passed' | Failure | undefined> {
     const { probes, clock, report } = this.#ports;
-    if (this.#offers?.isEnding()) return { kind: 'process', because: 'sluiced was asked to end during the trial' };
+    if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was asked to end during the trial' };
     const said = await this.#hear();
     if (said) return said;
     const answers = await this.#meanwhile(probes.once());

@@ -5,6 +5,7 @@ import type { Outcome } from '../rollout/outcome.ts';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { forgetAfter } from '../rollout/flows.ts';
 import {
+  type Fault,
   type Flip,
   type FlowChange,
   type Generation,
@@ -147,8 +148,8 @@ async function inPhases(
 
 /** Why a change must be taken back. */
 export interface Failure {
-  /** The kernel refused, health failed, a person said so; or it was no fault of the bundle. */
-  readonly kind: 'kernel' | 'health' | 'person' | 'process';
+  /** The kernel refused, health failed, a person said so; or it was no fault of the bundle: `asked` when this process is to end. */
+  readonly kind: 'kernel' | 'health' | 'person' | 'process' | 'asked';
   readonly because: string;
 }
 
@@ -204,10 +205,11 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
   enter('back', ports);
   if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because });
   const isStale = failure.kind === 'kernel' && !change.observed;
-  const isFaultless = failure.kind === 'process' || isStale;
-  const ending = await goBack(failure.because, change.from, isFaultless ? 'process' : 'bundle', ports);
+  const ending = await goBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
   return isStale ? { ...ending, stale: true } : ending;
 }
+
+const faultOf = ({ kind }: Failure): Fault => (kind === 'process' || kind === 'asked' ? kind : 'bundle');
 
 /**
  * The kernel's own opinion, before anything is touched. A rehearsal that cannot be held is no opinion: the change is not made then, and

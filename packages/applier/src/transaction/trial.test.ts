@@ -1,6 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
+import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
@@ -152,14 +153,18 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual([1, 3, 6, 7, 8]);
   });
 
-  test('a process that is asked to end takes the release back without blame, and the next one confirms it', async () => {
-    const { keeper, journal } = await start();
+  test('a process that is asked to end takes the release back without blame, however often, and the next one confirms it', async () => {
+    await start();
     let rounds = 0;
     node.health = () => (rounds++, true);
-    const outcome = await keeper.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
-    expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end during the trial' });
-    expect(endpoints()).toEqual([1, 2, 3]);
-    expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
+    for (let stops = 0; stops <= limits.interruptedMax; stops++) {
+      const { keeper, journal } = await node.start({ probation }, { clock: clock() });
+      rounds = 0;
+      const outcome = await keeper.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
+      expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end during the trial' });
+      expect(endpoints()).toEqual([1, 2, 3]);
+      expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
+    }
     const next = await node.start({ probation }, { clock: clock() });
     expect((await next.keeper.put(bundle(release), false)).kind).toBe('confirmed');
   });
