@@ -177,7 +177,7 @@ export const limits = {
   heapGrowthPercent: 40,
   /** More than this over what was in use last is given back when there is nothing else to do. */
   heapSlackBytes: 6 * 1024 * 1024,
-  /** The pause between two such collections, and at least so many times as long as one took (0.5 %, only where work goes on). */
+  /** The pause between two such collections, and at least so many times as long as one took (0.5 %), shorter the more there is to give back. */
   collectPauseMs: 10_000,
   collectPauseFactor: 200,
 
@@ -200,6 +200,8 @@ export const limits = {
   /** A tool that could not be started for want of memory, processes or files is tried so often. */
   startAttemptsMax: 3,
   startPauseMs: 200,
+  /** The kernel is asked so often whether rules may ask sets, where it is not clear what it said. */
+  switchQuestionsMax: 5,
   /** The lock may be held by a tool that outlived its parent; it ends or is killed within this time. */
   lockWaitSeconds: 10,
   /** The newest receipts of this node that stay in their directory. */

@@ -37,12 +37,14 @@ test('little is not worth the time, much is', () => {
 });
 
 test.each([
-  ['a pause', 1, limits.collectPauseMs],
-  ['a longer one where a collection takes long', 1_000, 1_000 * limits.collectPauseFactor],
-])('between two collections there is %s', (_title, tookMs, pauseMs) => {
+  ['a pause', 1, 1, limits.collectPauseMs],
+  ['a longer one where a collection takes long', 1_000, 1, 1_000 * limits.collectPauseFactor],
+  ['half of that where there is twice as much to give back', 1_000, 2, 500 * limits.collectPauseFactor],
+  ['never less than a pause, however much there is', 1_000, 1_000_000, limits.collectPauseMs],
+])('between two collections there is %s', (_title, tookMs, slacks, pauseMs) => {
   const { state, tidier } = setUp(tookMs);
   tidier.idle();
-  state.size += 2 * limits.heapSlackBytes;
+  state.size += slacks * limits.heapSlackBytes;
   state.nowMs += pauseMs - 1;
   tidier.idle();
   expect(state.collections).toBe(1);
