@@ -37,6 +37,16 @@ test('where all goes in together, a first endpoint waits with last ones, and no 
   expect(waiting.waits({ first: ['new'], last: ['pod-11'] }).togetherMs).toBe(0);
 });
 
+test('a Service that waited for its first endpoint waits anew when it loses the last one', () => {
+  let nowMs = 0;
+  const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
+  waiting.waits({ first: ['web'], last: ['cart'] });
+  nowMs = 10_000;
+  expect(waiting.waits({ first: ['web'], last: ['cart'] }).togetherMs).toBe(0);
+  nowMs = 15_000;
+  expect(waiting.waits({ last: ['web'] })).toEqual({ pending: ['web'], nextMs: 10_000, togetherMs: 10_000 });
+});
+
 describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
   let node: Scene;
   afterEach(() => node.end());
@@ -169,6 +179,9 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(await keeper.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 1_000 });
     nowMs = 16_000;
     expect(await keeper.put(three([], [3], [7]), false)).not.toHaveProperty('waitsMs');
+    expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
+    nowMs = 20_000;
+    expect(await keeper.put(three([], [3], []), false), 'it waited as a first one').toMatchObject({ waitsMs: 10_000 });
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
   });
 

@@ -21,8 +21,8 @@ export interface Waits {
 export class LastOnes {
   readonly #afterMs: number;
   readonly #clock: Pick<Clock, 'bootMs'>;
-  /** Since when, by the ways into them and into what waits with them. */
-  #sinceMs: ReadonlyMap<string, number> = new Map();
+  /** Since when, by the ways into them, and by those into what waits with them: a way that waited as a first one did not as a last one. */
+  #since: { readonly last: Times; readonly first: Times } = { last: new Map(), first: new Map() };
 
   constructor(afterMs: number, clock: Pick<Clock, 'bootMs'>) {
     this.#afterMs = afterMs;
@@ -32,20 +32,27 @@ export class LastOnes {
   /** @param ends what is offered takes or brings, all there is: others are forgotten */
   waits({ first = [], last = [] }: Partial<Ends>): Waits {
     const nowMs = this.#clock.bootMs();
-    const before = this.#sinceMs;
+    const timesOf = (ways: readonly string[], before: Times): Times =>
+      new Map(ways.map((way) => [way, before.get(way) ?? nowMs]));
     // Without a last one nothing waits.
-    const ways = last.length === 0 ? [] : [...last, ...first];
-    const sinceMs = new Map(ways.map((way) => [way, before.get(way) ?? nowMs]));
-    this.#sinceMs = sinceMs;
-    const restMs = (way: string): number => Math.max(0, (sinceMs.get(way) ?? nowMs) + this.#afterMs - nowMs);
-    const pending = last.filter((way) => restMs(way) > 0);
-    return { pending, nextMs: least(pending.map(restMs)), togetherMs: least(ways.map(restMs)) };
+    const others = last.length === 0 ? [] : first;
+    this.#since = { last: timesOf(last, this.#since.last), first: timesOf(others, this.#since.first) };
+    const restMs = (sinceMs: number): number => Math.max(0, sinceMs + this.#afterMs - nowMs);
+    const pending = [...this.#since.last].filter(([, sinceMs]) => restMs(sinceMs) > 0);
+    const all = [...this.#since.last.values(), ...this.#since.first.values()];
+    return {
+      pending: pending.map(([way]) => way),
+      nextMs: least(pending.map(([, sinceMs]) => restMs(sinceMs))),
+      togetherMs: least(all.map(restMs)),
+    };
   }
 
   /** What is offered now is not looked at for what it takes. */
   forget(): void {
-    this.#sinceMs = new Map();
+    this.#since = { last: new Map(), first: new Map() };
   }
 }
+
+type Times = ReadonlyMap<string, number>;
 
 const least = (waits: readonly number[]): number => waits.reduce((a, b) => Math.min(a, b), waits[0] ?? 0);
