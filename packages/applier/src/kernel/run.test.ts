@@ -37,3 +37,24 @@ test('a tool that changes nothing is ended when something is more urgent', async
   const ran = await run({ ...shell('echo begun; exec sleep 60'), signal: AbortSignal.timeout(50) });
   expect(ran.exitCode).toBeUndefined();
 });
+
+test('a tool that did not get all of its input did not end well, whatever it says', async () => {
+  const broken = (function* parts() {
+    yield 'a';
+    throw new Error('the text cannot be read');
+  })();
+  const ran = await run({ ...shell('cat'), input: broken });
+  expect(ran).toMatchObject({ exitCode: undefined, why: expect.stringContaining('the text cannot be read') });
+});
+
+test('a tool that ends well when it is asked to, because its time is over, did not end well', async () => {
+  const ran = await run({ ...shell('trap "exit 0" TERM; while :; do sleep 0.05; done'), timeoutMs: 300 });
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'it did not end in time' });
+});
+
+test.each([
+  ['one text', 'x'.repeat(1_000_000)],
+  ['parts', Array.from({ length: 100 }, () => 'x'.repeat(10_000))],
+])('a tool that ends well without all of its input, which is %s, ended well', async (_title, input) => {
+  expect(await run({ ...shell('exit 0'), input })).toMatchObject({ exitCode: 0, why: '' });
+});

@@ -18,7 +18,10 @@ export interface Command {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How a run ended. A tool that could not be started, timed out or was killed has no exit code. */
+/**
+ * How a run ended. A tool that could not be started, timed out, was killed or did not get all of its input has no exit code, whatever it
+ * says.
+ */
 export interface Ran {
   readonly exitCode: number | undefined;
   readonly stdout: string;
@@ -62,9 +65,15 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
     if (child.pid !== undefined) started?.(child.pid, command);
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
-    const { exitCode, stdout, stderr } = result;
+    const { stdout, stderr } = result;
+    const exitCode = result.failed && result.exitCode === 0 ? undefined : result.exitCode;
     const said = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
-    return { exitCode, ...said, why: whyFailed(result), code: child.pid === undefined ? result.code : undefined };
+    return {
+      exitCode,
+      ...said,
+      why: whyFailed(result, exitCode),
+      code: child.pid === undefined ? result.code : undefined,
+    };
   };
   return async (command) => {
     for (let attempt = 1; ; attempt++) {
@@ -87,15 +96,14 @@ async function* partsOf(input: Iterable<string> | AsyncIterable<string>): AsyncI
 interface Failure {
   readonly failed: boolean;
   readonly timedOut?: boolean;
-  readonly exitCode?: number | undefined;
   readonly stderr?: unknown;
   readonly originalMessage?: string | undefined;
 }
 
-function whyFailed(result: Failure): string {
+function whyFailed(result: Failure, exitCode: number | undefined): string {
   if (!result.failed) return '';
   if (result.timedOut === true) return 'it did not end in time';
   const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
-  if (result.exitCode === undefined) return result.originalMessage ?? 'it was killed';
-  return `exit code ${result.exitCode}${said === '' ? '' : `: ${said}`}`;
+  if (exitCode === undefined) return result.originalMessage ?? 'it was killed';
+  return `exit code ${exitCode}${said === '' ? '' : `: ${said}`}`;
 }

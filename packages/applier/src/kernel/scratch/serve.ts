@@ -129,8 +129,8 @@ async function loadPart(part: Part, tools: Tools, run: Run): Promise<Answer> {
     try {
       yield* part.text;
     } catch (error) {
+      // The run only says that it did not end well; the answer says whose fault that was.
       wrong = error;
-      // The tool sees an end and may call that good. What it has not committed stays uncommitted.
       throw error;
     }
   };
