@@ -28,3 +28,15 @@ test('what only reads stands for no change, nor does a writer of long ago', () =
   nowMs = limits.ownChangeToldMs;
   expect(own.made(4712, name)).toBe(false);
 });
+
+test.each([
+  ['failed', 1],
+  ['was killed', undefined],
+])('a writer that %s stands for no change, another of its name still does', (_title, exitCode) => {
+  const own = new OwnProcesses(false, () => 0);
+  own.add(1, restore)?.(exitCode);
+  expect(own.made(4711, name), "somebody else's").toBe(false);
+  own.add(2, restore)?.(0);
+  own.add(3, restore)?.(exitCode);
+  expect([own.made(4712, name), own.made(4713, name)]).toEqual([true, false]);
+});

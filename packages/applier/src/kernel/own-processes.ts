@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { limits } from '../limits.ts';
-import type { Command } from './run.ts';
+import type { Command, Ended } from './run.ts';
 
 /** A change that a program of this name is to be heard of. */
 interface Writer {
@@ -26,8 +26,10 @@ export function readsProcessIds(): boolean {
 
 /**
  * The processes that Sluice started itself, the newest of them: what they change is no drift. In a namespace of process ids the kernel
- * tells other ids than `sluiced` knows. There each of our writers stands for one change by a program of its name, for some seconds: when
- * somebody else's change is taken for it, ours is taken for somebody else's, and everything is compared all the same.
+ * tells other ids than `sluiced` knows. There each of our writers stands for one change by a program of its name, within a minute: when
+ * somebody else's change is taken for it, ours is taken for somebody else's, and everything is compared all the same. A writer that
+ * failed stands for none: what it may have changed before is compared, too. One that ends well and changes nothing may hide a change of
+ * somebody else's for that minute; what no event tells is found by a later comparison.
  */
 export class OwnProcesses {
   readonly #ids = new Set<number>();
@@ -41,13 +43,21 @@ export class OwnProcesses {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** To be called before the process can have changed anything. */
-  add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): void {
-    if (this.#readsIds) return this.#remember(pid);
+  /**
+   * To be called before the process can have changed anything.
+   * @returns to be called when it has ended; undefined: nobody needs to know
+   */
+  add(pid: number, { file, input }: Pick<Command, 'file' | 'input'>): Ended | undefined {
+    if (this.#readsIds) {
+      this.#remember(pid);
+      return undefined;
+    }
     // Only what reads something changes tables.
-    if (input === undefined) return;
+    if (input === undefined) return undefined;
     const untilMs = this.#monotonicMs() + limits.ownChangeToldMs;
-    this.#awaited = [...this.#waiting(), { name: basename(file).slice(0, nameCharactersMax), untilMs }];
+    const name = basename(file).slice(0, nameCharactersMax);
+    this.#awaited = [...this.#waiting(), { name, untilMs }];
+    return (exitCode) => void (exitCode !== 0 && this.#take(name));
   }
 
   #remember(pid: number): void {
@@ -64,7 +74,11 @@ export class OwnProcesses {
 
   /** Whether a change that the kernel tells of is our own. To be asked once for each. */
   made(pid: number, name: string): boolean {
-    if (this.#readsIds) return this.#ids.has(pid);
+    return this.#readsIds ? this.#ids.has(pid) : this.#take(name);
+  }
+
+  /** Whether one of a name was awaited; it is not any more. Those of one name are alike. */
+  #take(name: string): boolean {
     const waiting = this.#waiting();
     const at = waiting.findIndex((one) => one.name === name);
     this.#awaited = waiting.filter((_, index) => index !== at);

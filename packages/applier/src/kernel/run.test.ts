@@ -58,3 +58,11 @@ test.each([
 ])('a tool that ends well without all of its input, which is %s, ended well', async (_title, input) => {
   expect(await run({ ...shell('exit 0'), input })).toMatchObject({ exitCode: 0, why: '' });
 });
+
+test('of each child it is told how it ended, and of one that did not start nothing', async () => {
+  const told: (number | undefined)[] = [];
+  const telling = runChildren(undefined, () => (exitCode) => void told.push(exitCode));
+  for (const script of ['exit 0', 'exit 3', 'kill -9 $$']) await telling(shell(script));
+  await telling({ file: '/nowhere', args: [] });
+  expect(told).toEqual([0, 3, undefined]);
+});

@@ -33,6 +33,9 @@ export interface Ran {
 /** Starts tools; the only thing in the applier that does. */
 export type Run = (command: Command) => Promise<Ran>;
 
+/** Is told how a child ended. */
+export type Ended = (exitCode: Ran['exitCode']) => void;
+
 /** Nothing of the caller's environment reaches a tool: XTABLES_* and LD_* would load other code into it. */
 export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;
 
@@ -40,9 +43,9 @@ export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/b
  * Runs tools as children of this process.
  * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child
  *   outlives its parent's `kill -9` and commits later
- * @param started is told of every child
+ * @param started is told of every child, and how it ended where it says so
  */
-export function runChildren(lockFd?: number, started?: (pid: number, command: Command) => void): Run {
+export function runChildren(lockFd?: number, started?: (pid: number, command: Command) => Ended | undefined): Run {
   const once = async (command: Command): Promise<Ran & { readonly code: string | undefined }> => {
     const { file, args, input, timeoutMs, outputBytesMax, onOutput, signal } = command;
     const isWhole = typeof input === 'string';
@@ -62,11 +65,12 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
       ...(isWhole ? { input } : {}),
       ...(signal === undefined ? {} : { cancelSignal: signal }),
     });
-    if (child.pid !== undefined) started?.(child.pid, command);
+    const ended = child.pid === undefined ? undefined : started?.(child.pid, command);
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { stdout, stderr } = result;
     const exitCode = result.failed && result.exitCode === 0 ? undefined : result.exitCode;
+    ended?.(exitCode);
     const said = { stdout: typeof stdout === 'string' ? stdout : '', stderr };
     return {
       exitCode,
