@@ -238,7 +238,11 @@ function chainFindings(count: number, refused: number, config: Config): Finding[
 async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: Run): Promise<Finding[]> {
   if (layout === 'flat') return [];
   const what = 'the switch between two programs';
-  if (await findSwitch(tools, run, placeOf(rehearse) === 'namespace')) return [good(what, 'works')];
+  try {
+    if (await findSwitch(tools, run, placeOf(rehearse) === 'namespace')) return [good(what, 'works')];
+  } catch (error) {
+    return [bad(what, messageOf(error), 'sluiced does not start before the kernel says yes or no: run this again')];
+  }
   return [note(what, 'not possible', 'install ipset and load xt_set: without, the kernel does not go back by itself')];
 }
 

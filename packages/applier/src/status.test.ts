@@ -98,7 +98,7 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
   }
 });
 
-test('what is known of signatures is in /status and in metrics, and alarms about a release stay until it is well', async () => {
+test('what is known of signatures is in /status and in metrics, and alarms about a release stay until it is well, those about the machine for good', async () => {
   const status = new Status('node-a', () => 0, 1000);
   status.signatures('none');
   const server = await status.serve('127.0.0.1:0');
@@ -112,6 +112,9 @@ test('what is known of signatures is in /status and in metrics, and alarms about
   status.accepted(release, [expired]);
   status.clearBundle();
   expect(status.report()).toMatchObject({ signatures: 'required', release, alarms: { RELEASE_EXPIRED: 'old' } });
+  status.raise('NO_SWITCH', 'no ipset');
+  status.refused([]);
+  expect(status.report()).toMatchObject({ alarms: { RELEASE_EXPIRED: 'old', NO_SWITCH: 'no ipset' } });
   const after = await metrics();
   expect(after.get('sluice_signatures_required')).toBe('1');
   expect(after.get('sluice_release_serial')).toBe('7');

@@ -39,6 +39,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'STRANGERS',
   'HEALTH_PORT',
   'RECEIPT',
+  'NO_SWITCH',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
 ]);
@@ -51,6 +52,7 @@ type AlarmCode =
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
   | 'HEALTH_PORT'
+  | 'NO_SWITCH'
   | 'RECEIPT';
 
 /** Collects what the daemon knows and serves it. Read-only: no request changes anything. */

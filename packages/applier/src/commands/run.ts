@@ -68,6 +68,10 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     );
   });
   journal = session.journal;
+  if (config.layout === 'tree' && !session.hasSwitch) {
+    log.warn({}, withoutSwitch);
+    status.raise('NO_SWITCH', withoutSwitch);
+  }
   status.remembers(memoryOf(session.journal), Date.now);
   const server = await status.serve(config.listen);
   const notifier = startNotifier(surroundings.environment, () => status.alive);
@@ -129,6 +133,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   log.info({}, 'sluiced ends; the rules stay');
   return 0;
 }
+
+const withoutSwitch =
+  'this machine has no switch between two programs (ipset with xt_set): releases go in table by table, and the kernel holds no dead-man';
 
 /** What metrics ask the journal for. */
 function memoryOf(journal: Session['journal']): NodeMemory {

@@ -4,7 +4,7 @@ import { DiskJournal } from '../journal/journal.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
 import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
-import { findSwitch } from '../kernel/find-switch.ts';
+import { switchOf } from '../kernel/find-switch.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
 import { OwnProcesses, readsProcessIds } from '../kernel/own-processes.ts';
 import { runChildren } from '../kernel/run.ts';
@@ -23,6 +23,8 @@ import { wordsOf } from './person.ts';
 export interface Session {
   readonly keeper: Keeper;
   readonly journal: DiskJournal;
+  /** Whether packets come to new rules by one switch, where the layout is `tree`. */
+  readonly hasSwitch: boolean;
   /** Notices what others change in the tables, from now on. */
   watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
   close(): void;
@@ -43,7 +45,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
     if (mode === 'change') await journal.pin(tools.backend);
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const lamps = await findSwitch(tools, run, placeOf(config.rehearse) === 'namespace');
+    const lamps = await switchOf(tools, run, placeOf(config.rehearse) === 'namespace', journal.open?.flip === 'switch');
     const rehearse = rehearser(config.rehearse, tools, run, report);
     const kernel = new LinuxKernel(tools, run, procTunables, lamps, rehearse);
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
@@ -72,6 +74,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     return {
       keeper,
       journal,
+      hasSwitch: lamps !== undefined,
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
       close: () => lock?.release(),
     };

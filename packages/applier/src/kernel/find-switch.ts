@@ -1,8 +1,10 @@
 import { switches } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { RehearsalError, type Switch } from '../rollout/ports.ts';
-import { inScratchNamespace } from './scratch/namespace.ts';
+import { messageOf } from '../rollout/message.ts';
+import { KernelError, RehearsalError, type Switch } from '../rollout/ports.ts';
+import { isDefinite, knowsSets } from './knows-sets.ts';
 import type { Run } from './run.ts';
+import { inScratchNamespace } from './scratch/namespace.ts';
 import { LinuxSwitch } from './switch.ts';
 import { type FamilyTools, findTool, type Tools } from './tools.ts';
 
@@ -10,15 +12,47 @@ import { type FamilyTools, findTool, type Tools } from './tools.ts';
  * The switch of this machine, where it has ipset and its rules can ask sets (`xt_set`).
  * @param inNamespace whether namespaces may be made: then a rule is loaded for real. Otherwise, and where none can be made, the kernel is
  *   asked whether it knows the match
+ * @throws KernelError when that cannot be found out: what is done without the switch has no dead-man, so a no must be one
  */
 export async function findSwitch(tools: Tools, run: Run, inNamespace: boolean): Promise<Switch | undefined> {
   const ipset = findTool('ipset');
   if (ipset === undefined) return undefined;
-  const works = inNamespace ? loads : isKnown;
+  const works = inNamespace ? loads : knowsSets;
   for (const family of Object.values(tools.families)) {
     if (!(await works(family, ipset, run))) return undefined;
   }
   return new LinuxSwitch(ipset, run);
+}
+
+/**
+ * The same for a process that goes on where others ended: packets may go by a switch that they turned on.
+ * @param wasUsed whether the journal has a change open that is made by the switch
+ * @throws KernelError when there is none and it cannot be excluded that one is on
+ */
+export async function switchOf(
+  tools: Tools,
+  run: Run,
+  inNamespace: boolean,
+  wasUsed: boolean,
+): Promise<Switch | undefined> {
+  const found = await findSwitch(tools, run, inNamespace);
+  if (!found) await mustBeGone(findTool('ipset'), run, wasUsed);
+  return found;
+}
+
+/** A kernel that has none of the sets has no rule that asks them, as after a boot. */
+export async function mustBeGone(ipset: string | undefined, run: Run, wasUsed: boolean): Promise<void> {
+  const action = 'the switch between two programs';
+  if (ipset === undefined) {
+    if (wasUsed) throw new KernelError(action, 'a change by the switch is open, and ipset is not installed any more');
+    return;
+  }
+  const listed = await run({ file: ipset, args: ['list', '-n'] });
+  if (listed.exitCode !== 0 && !isDefinite(listed)) throw new KernelError(`${ipset} list`, listed.why);
+  const there = new Set(listed.stdout.split('\n'));
+  const left = Object.values(switches).filter((name) => there.has(name));
+  if (left.length > 0)
+    throw new KernelError(action, `${left.join(' and ')} are there, but the kernel says that rules cannot ask sets`);
 }
 
 async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boolean> {
@@ -31,19 +65,10 @@ async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boole
     await inScratchNamespace('ipset and -m set in a scratch namespace', load, text, run);
     return true;
   } catch (error) {
-    return error instanceof RehearsalError ? isKnown(tools, ipset, run) : false;
+    const saysNothing = error instanceof RehearsalError || passing.test(messageOf(error));
+    return saysNothing ? knowsSets(tools, ipset, run) : false;
   }
 }
 
-/** A set of the node's own that no rule names, for as long as the question takes. */
-const probeSet = 'SLUICE-PROBE';
-
-/** Asks for a rule that is not there. The tool says so only after the kernel has said that it knows the match. */
-async function isKnown({ iptables }: FamilyTools, ipset: string, run: Run): Promise<boolean> {
-  const made = await run({ file: ipset, args: ['create', probeSet, 'list:set', 'timeout', '30', '-exist'] });
-  if (made.exitCode !== 0) return false;
-  const rule = ['OUTPUT', '-m', 'set', '--match-set', probeSet, 'src', '-j', 'ACCEPT'];
-  const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
-  await run({ file: ipset, args: ['destroy', probeSet] });
-  return asked.stderr.includes('Bad rule');
-}
+/** The same tool may say something else the next time. */
+const passing = /Cannot allocate memory|Resource temporarily unavailable|No buffer space/;

@@ -69,12 +69,19 @@ async function familyTools(family: Family, backend: Backend, run: Run): Promise<
   return works.exitCode === 0 ? { ...paths, version } : undefined;
 }
 
-/** A machine that is short of processes, files or memory for a moment still has its tools: whoever took them for missing would hold the node. */
+/**
+ * A machine that is short of processes, files or memory for a moment still has its tools, and so has one where somebody holds the
+ * lock of legacy tools (exit code 4): whoever took them for missing would hold the node.
+ */
 async function started(run: Run, command: Command): Promise<Ran> {
-  const ran = await run(command);
-  if (ran.exitCode === undefined && /EAGAIN|ENOMEM|EMFILE|ENFILE/.test(ran.why))
-    throw new KernelError(command.file, ran.why);
-  return ran;
+  for (let attempt = 1; ; attempt++) {
+    const ran = await run(command);
+    const isLocked = ran.exitCode === 4 && ran.stderr.includes('xtables lock');
+    if (isLocked && attempt < limits.xtablesLockAttemptsMax) continue;
+    const isShort = ran.exitCode === undefined && /EAGAIN|ENOMEM|EMFILE|ENFILE/.test(ran.why);
+    if (isLocked || isShort) throw new KernelError(command.file, ran.why);
+    return ran;
+  }
 }
 
 type Paths = Omit<FamilyTools, 'version'>;

@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
+import { KernelError } from '../rollout/ports.ts';
+import { messageOf } from '../rollout/message.ts';
+import { mustBeGone } from './find-switch.ts';
+import { knowsSets } from './knows-sets.ts';
+import type { Command, Ran, Run } from './run.ts';
+import { detectTools, findTool } from './tools.ts';
+
+/** What is asked of the kernel before a node relies on a dead-man, by tools that say what iptables 1.8.9 and ipset 7.17 say. */
+
+const tools = { iptables: '/x/iptables', save: '/x/save', restore: '/x/restore', version: '1.8.9' };
+const good: Ran = { exitCode: 0, stdout: '', stderr: '', why: '' };
+const failed = (exitCode: number | undefined, stderr: string): Ran => ({ exitCode, stdout: '', stderr, why: stderr });
+const badRule = failed(1, 'iptables: Bad rule (does a matching rule exist in that chain?).\n');
+const noSet = (name: string): Ran => failed(2, `iptables v1.8.9 (legacy): Set ${name} doesn't exist.\n`);
+const locked = failed(4, 'Another app is currently holding the xtables lock. Stopped waiting after 5s.\n');
+
+/** The sets of a kernel that knows them, with tools that take some time. */
+function kernel(left: readonly string[] = [], before: (command: Command) => Ran | undefined = () => undefined) {
+  const sets = new Set(left);
+  const run: Run = async (command) => {
+    const [verb = '', name = ''] = command.args;
+    await new Promise((resolve) => setImmediate(resolve));
+    const said = before(command);
+    if (said) return said;
+    if (verb === 'list') return { ...good, stdout: [...sets, ''].join('\n') };
+    if (verb === 'create') return sets.add(name) && good;
+    if (verb === 'destroy') return sets.delete(name) ? good : failed(1, 'The set with the given name does not exist');
+    const asked = command.args[command.args.indexOf('--match-set') + 1] ?? '';
+    return sets.has(asked) ? badRule : noSet(asked);
+  };
+  return { sets, run };
+}
+const asksRule = ({ file }: Command): boolean => file === tools.iptables;
+
+/** Answers, with pauses that take no time. */
+async function answer(asked: Promise<boolean>): Promise<boolean | string> {
+  return asked.catch((error: unknown) => (error instanceof KernelError ? error.message : String(error)));
+}
+
+describe('whether rules may ask sets', () => {
+  test('any number of processes find out at the same time, and nothing is left', async () => {
+    const { run, sets } = kernel();
+    const whole = Array.from({ length: 20 }, (_, at) =>
+      knowsSets(tools, 'ipset', run, at === 0 ? process.pid : 4_000_000 + at),
+    );
+    expect(new Set(await Promise.all(whole))).toEqual(new Set([true]));
+    expect([...sets]).toEqual([]);
+  });
+
+  test('a process whose set somebody removed asks again', async () => {
+    let removed = 0;
+    const self = kernel([], (command) => {
+      if (asksRule(command) && removed++ < 2) self.sets.clear();
+      return undefined;
+    });
+    expect(await knowsSets(tools, 'ipset', self.run)).toBe(true);
+    expect(removed).toBe(3);
+  });
+
+  test('a name is one that the kernel takes, and sets of processes that were killed go', async () => {
+    const names: string[] = [];
+    const left = ['SLUICE-PROBE', 'SLUICE-PROBE-4194999', 'SLUICE-PROBE-1', 'SLUICE-N', 'OTHER'];
+    const { run, sets } = kernel(left, ({ args }) => void (args[0] === 'create' && names.push(args[1] ?? '')));
+    await knowsSets(tools, 'ipset', run, 4_194_303);
+    expect(names.map(({ length }) => length <= 31)).toEqual([true]);
+    expect([...sets]).toEqual(['SLUICE-PROBE-1', 'SLUICE-N', 'OTHER']);
+  });
+
+  test.each([
+    ['the lock of legacy tools is held', locked],
+    ['the tool was killed', failed(undefined, 'it was killed')],
+    ['the tool says what nobody knows', failed(1, 'out of cheese')],
+  ])('when %s for a while, it is found out later', async (_title, said) => {
+    let times = 0;
+    const { run, sets } = kernel([], (command) => (asksRule(command) && times++ < 2 ? said : undefined));
+    expect(await answer(knowsSets(tools, 'ipset', run))).toBe(true);
+    expect([...sets]).toEqual([]);
+  });
+
+  test.each([
+    ['the lock is held and held', asksRule, locked, 'xtables lock'],
+    [
+      'no set can be made for want of memory',
+      isCreate,
+      failed(1, 'ipset v7.17: Kernel error received: Cannot allocate memory'),
+      'memory',
+    ],
+  ])('when %s, that is an error and no answer', async (_title, which, said, why) => {
+    let times = 0;
+    const { run } = kernel([], (command) => (which(command) && ++times > 0 ? said : undefined));
+    expect(await answer(knowsSets(tools, 'ipset', run))).toContain(why);
+    expect(times).toBe(limits.switchQuestionsMax);
+  });
+
+  test.each([
+    [
+      'iptables has no such match',
+      asksRule,
+      failed(2, "iptables v1.8.9 (nf_tables): Couldn't load match `set':No such file"),
+    ],
+    [
+      'the kernel has no such match',
+      asksRule,
+      failed(3, 'iptables v1.8.9 (legacy): Kernel module xt_set is not loaded in.'),
+    ],
+    ['the kernel has no such sets', isCreate, failed(1, 'ipset v7.17: Kernel error received: set type not supported')],
+    ['the kernel has no sets', isCreate, failed(1, 'ipset v7.17: Cannot open session to kernel.')],
+  ])('they may not when %s, and nobody is asked twice', async (_title, which, said) => {
+    let times = 0;
+    const { run, sets } = kernel([], (command) => (which(command) && ++times > 0 ? said : undefined));
+    expect([await knowsSets(tools, 'ipset', run), times, [...sets]]).toEqual([false, 1, []]);
+  });
+});
+
+function isCreate({ args }: Command): boolean {
+  return args[0] === 'create';
+}
+
+describe('a process that finds no switch', () => {
+  test.each([
+    ['goes on where there are no sets, as after a boot', 'ipset', [], true, 'goes on'],
+    [
+      'does not go on beside sets that may be on',
+      'ipset',
+      ['SLUICE-N', 'SLUICE-F'],
+      false,
+      'SLUICE-N and SLUICE-F are there',
+    ],
+    [
+      'does not go on with a change that another made by the switch, without ipset',
+      undefined,
+      [],
+      true,
+      'not installed any more',
+    ],
+    ['goes on where there never was ipset', undefined, [], false, 'goes on'],
+  ] as const)('%s', async (_title, ipset, sets, wasUsed, why) => {
+    const gone = mustBeGone(ipset, kernel(sets).run, wasUsed);
+    expect(await gone.then(() => 'goes on', messageOf)).toContain(why);
+  });
+
+  test('does not go on when nobody says which sets there are', async () => {
+    const { run } = kernel([], () => failed(1, 'ipset v7.17: Kernel error received: Cannot allocate memory'));
+    await expect(mustBeGone('ipset', run, false)).rejects.toBeInstanceOf(KernelError);
+    const none = kernel([], () => failed(1, 'ipset v7.17: Cannot open session to kernel.'));
+    await expect(mustBeGone('ipset', none.run, true)).resolves.toBeUndefined();
+  });
+});
+
+test.skipIf(findTool('iptables-legacy') === undefined)(
+  'tools are not taken for missing while somebody holds the lock',
+  async () => {
+    const held = (times: number): Run => {
+      let asked = 0;
+      return async ({ args }) => {
+        if (args.includes('--version')) return { ...good, stdout: 'iptables v1.8.9 (legacy)' };
+        return asked++ < times ? locked : good;
+      };
+    };
+    const some = await detectTools('legacy', held(2));
+    expect(Object.keys(some.families).length).toBeGreaterThan(0);
+    await expect(detectTools('legacy', held(100))).rejects.toThrow('xtables lock');
+  },
+);
