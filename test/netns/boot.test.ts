@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { slotBytes } from '../../packages/applier/src/journal/slots.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode } from './sluiced-node.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
 
 /** `sluiced boot` on the real kernel: what a node has before anything else runs. */
 
@@ -47,6 +47,34 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stderr: expect.stringContaining('generation 2 cannot be read'),
     });
     expect(await node.rules(backend)).toBe(first);
+  });
+
+  test('a disk that takes no write keeps no rules from a node: the confirmed ones, and nothing of a trial', {
+    timeout: 120_000,
+  }, async () => {
+    node.writeConfig(backend);
+    const confirmed = await put(1);
+    await forget();
+    const state = `${node.directory}/state`;
+    const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
+    const inPlace = {
+      exitCode: 4,
+      stdout: expect.stringContaining('generation 1'),
+      stderr: expect.stringContaining('Mount its file system writable'),
+    };
+    expect(await node.sluicedAfter(readOnly, 'boot')).toMatchObject(inPlace);
+    expect(await node.rules(backend)).toBe(confirmed);
+    node.writeConfig(backend, 'probation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }));
+    const daemon = node.start();
+    await until('a release is on trial', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
+    await node.kill(daemon);
+    expect(await node.sluicedAfter(readOnly, 'boot'), 'as after a boot').toMatchObject(inPlace);
+    expect(await node.rules(backend)).toBe(confirmed);
+    expect(node.journal()?.open).not.toBeNull();
+    expect((await node.sluiced('boot')).stderr).toContain('rolled back');
+    expect(node.journal()?.open).toBeNull();
+    expect(await node.rules(backend)).toBe(confirmed);
   });
 
   test('with both slots of the journal damaged, what the kernel holds goes on, after a boot what was confirmed; else a person is called', async () => {

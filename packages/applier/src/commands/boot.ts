@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config.ts';
 import { limits } from '../limits.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
@@ -9,11 +10,21 @@ import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.
 
 /**
  * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
- * that cannot be read, or that this kernel does not take when it is asked again, is passed over for the one before it; without a journal, the one that is known to
- * have stood is taken.
+ * that cannot be read, or that this kernel does not take when it is asked again, is passed over for the one before it; without a journal,
+ * the one that is known to have stood is taken. A disk that takes no write keeps no rules from a node.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
-  const session = await openSession(loadConfig(options), 'change', () => undefined);
+  const config = loadConfig(options);
+  try {
+    return await bootAsUsual(config, terminal);
+  } catch (error) {
+    if (!(error instanceof StateError) || error.code !== 'NODE_STATE_INVALID') throw error;
+    return await bootFrozen(config, error, terminal);
+  }
+}
+
+async function bootAsUsual(config: Config, terminal: Terminal): Promise<number> {
+  const session = await openSession(config, 'change', () => undefined);
   try {
     const { keeper, journal } = session;
     const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
@@ -30,10 +41,24 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
       terminal.out(`generation ${standing.number} (version ${standing.version}) is in place (${steps} steps)\n`);
       return isDamaged ? exitCodes.rolledBack : exitCodes.done;
     } catch (error) {
-      // A disk that takes no write says nothing of the rules, which are in the kernel before anything is written.
+      // A disk that takes no write says nothing of the rules.
       if (error instanceof StateError) throw error;
       return await fallBack(session, messageOf(error), terminal);
     }
+  } finally {
+    session.close();
+  }
+}
+
+/** What can be done where nothing can be written: the confirmed generation, and nothing of what was left open. */
+async function bootFrozen(config: Config, because: StateError, terminal: Terminal): Promise<number> {
+  const session = await openSession(config, 'look', () => undefined);
+  try {
+    const standing = await session.keeper.loadFrozen();
+    if (!standing) throw because;
+    terminal.err(`${because.message}\n    ${because.hint}\n`);
+    terminal.out(`generation ${standing.number} (version ${standing.version}) is in place; nothing new is taken\n`);
+    return exitCodes.rolledBack;
   } finally {
     session.close();
   }
