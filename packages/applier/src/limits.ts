@@ -115,6 +115,8 @@ export const limits = {
   rollbackIntervalMs: 1_000,
   /** How often the confirmed generation is tried at boot, before the one before it is. */
   bootAttemptsMax: 3,
+  /** … and not again once so much time has passed since the first try began: TimeoutStartSec= of the unit is for going back, too. */
+  bootPatienceMs: 30_000,
   /** So many restarts within one open transaction, and the node is held. */
   recoveriesMax: 5,
   /** A bundle during whose change the process ended so often is treated as bad. */

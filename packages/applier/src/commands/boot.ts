@@ -1,17 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
-import { limits } from '../limits.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { StateError } from '../store/state-error.ts';
+import { patiently } from './patiently.ts';
 import { openSession, type Session } from './session.ts';
 import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
- * that cannot be read, or that this kernel does not take when it is asked again, is passed over for the one before it; without a journal,
- * the one that is known to have stood is taken. A disk that takes no write keeps no rules from a node.
+ * that cannot be read, or that this kernel does not take when it is asked again, where time allows that, is passed over for the one
+ * before it; without a journal, the one that is known to have stood is taken. A disk that takes no write keeps no rules from a node.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
@@ -61,18 +60,6 @@ async function bootFrozen(config: Config, because: StateError, terminal: Termina
     return exitCodes.rolledBack;
   } finally {
     session.close();
-  }
-}
-
-/** What fails once may be a machine that has much to do at its start: only what fails again is a reason to go back. */
-async function patiently<T>(work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (attempt >= limits.bootAttemptsMax) throw error;
-      await sleep(limits.rollbackIntervalMs);
-    }
   }
 }
 
