@@ -69,8 +69,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/rollout',
     'applier/status',
     'applier/transaction',
+    'applier/unrehearsed',
     'bundle',
   ],
+  'applier/unrehearsed': ['applier/inbox', 'applier/limits', 'applier/rollout'],
   'applier/preflight': ['applier/config', 'applier/journal', 'applier/kernel', 'applier/rollout', 'bundle'],
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
   'applier/journal': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'applier/store', 'bundle'],

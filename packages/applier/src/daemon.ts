@@ -12,6 +12,7 @@ import type { Drift } from './drift.ts';
 import type { Change } from './kernel/changes.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
+import { Unrehearsed } from './unrehearsed.ts';
 
 export interface Log {
   info(details: object, message: string): void;
@@ -69,6 +70,7 @@ export class Daemon {
   #againMs = Infinity;
   /** The tree that was rehearsed last while its wave was shut. */
   #rehearsed: Tree | undefined;
+  readonly #unrehearsed: Unrehearsed;
   /** Whether the last ending that was told is a directory that was not taken. */
   #toldRefusal = false;
   /** When the rules were repaired, within the window of `limits.repairsWindowMs`. */
@@ -76,6 +78,7 @@ export class Daemon {
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
+    this.#unrehearsed = new Unrehearsed(parts.monotonicMs);
   }
 
   /**
@@ -83,7 +86,10 @@ export class Daemon {
    * @param extent `whole` when a person asks for a look: then nothing is taken for unchanged
    */
   poke(extent: Extent = 'changed'): void {
-    if (extent === 'whole') this.#extent = extent;
+    if (extent === 'whole') {
+      this.#extent = extent;
+      this.#unrehearsed.forget();
+    }
     this.#wake.resolve('event');
     this.#news.resolve();
   }
@@ -242,9 +248,13 @@ export class Daemon {
     const machine = this.#parts.machine();
     if (journal.held !== undefined) return;
     if (arrival.tree === this.#done?.tree && machine === this.#done.machine) return this.#again(arrival.tree);
-    if (arrival.waits && (await this.#waits(arrival.tree, arrival.waits))) return;
+    const paused = this.#unrehearsed.of(arrival.tree, machine);
+    if (paused) return this.#say(paused);
+    if (arrival.waits && (await this.#waits(arrival.tree, machine, arrival.waits))) return;
+    const startMs = this.#parts.monotonicMs();
     const outcome = await this.#put(arrival.tree, arrival.release?.onlyEndpoints === true);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
+    this.#unrehearsed.ended(arrival.tree, machine, outcome, startMs);
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isIn ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = this.#parts.monotonicMs() + waitsMs;
@@ -280,19 +290,21 @@ export class Daemon {
    * A release whose wave is shut is only rehearsed, once when it goes well, so that no wave finds out what could be known before.
    * @returns false when it leaves the rules of this node as they are: then there is nothing to wait for
    */
-  async #waits(tree: Tree, waiting: Waiting): Promise<boolean> {
+  async #waits(tree: Tree, machine: string, waiting: Waiting): Promise<boolean> {
     const { keeper, status, log } = this.#parts;
     if (tree === this.#rehearsed) {
       // What was wrong with the directory in between is over.
       status.clearBundle();
       return true;
     }
+    const startMs = this.#parts.monotonicMs();
     try {
       const opinion = await keeper.rehearse(tree.files);
       status.waits(opinion === 'same' ? undefined : waiting);
       if (opinion === 'same') return false;
       if (opinion !== 'ready') {
         const refused: Outcome = { kind: 'refused', refusal: opinion };
+        this.#unrehearsed.ended(tree, machine, refused, startMs);
         this.#say(refused);
         await this.#ended(refused, tree);
         return true;

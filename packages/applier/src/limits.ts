@@ -47,6 +47,9 @@ export const limits = {
   rehearsalMs: 90_000,
   /** Neither side waits longer than this for the other to take or send the next part of a request. */
   rehearsalIdleMs: 20_000,
+  /** What could not be rehearsed is tried again so many times later as the try took (5 %), and no later than this. */
+  rehearsePauseFactor: 20,
+  rehearsePauseMsMax: 10 * 60_000,
   /** Of one request. 10,000 Services with 5 endpoints are 25 MB in each family. */
   rehearsalBytesMax: 512 * 1024 * 1024,
   /** Of what prepares mode ipvs: a line for each set, a line for each kind of virtual server. */
@@ -178,10 +181,10 @@ export const limits = {
   /** How much the heap may grow over what is in use before it is collected. */
   heapGrowthPercent: 40,
   /** More than this over what was in use last is given back when there is nothing else to do. */
-  heapSlackBytes: 6 * 1024 * 1024,
-  /** The pause between two such collections, and at least so many times as long as one took (0.5 %), shorter the more there is to give back. */
+  heapSlackBytes: 2 * 1024 * 1024,
+  /** The pause between two such collections, and at least so many times as long as one took (0.2 %), shorter the more there is to give back. */
   collectPauseMs: 10_000,
-  collectPauseFactor: 200,
+  collectPauseFactor: 600,
 
   generationsKept: 10,
   /** So many updates of endpoints are kept as what differs from the one before; the next one says what all of them changed. */

@@ -10,7 +10,7 @@ import { printRequest } from './request.ts';
 export const rehearsalSocket = '/run/sluice/rehearse.sock';
 
 const lookThere =
-  "Look at `systemctl status sluiced-rehearse.socket` and `journalctl -u 'sluiced-rehearse@*'`; nothing was touched, and it is tried again at the next scan";
+  "Look at `systemctl status sluiced-rehearse.socket` and `journalctl -u 'sluiced-rehearse@*'`; nothing was touched, and it is tried again by itself, or at once with `systemctl reload sluiced.service`";
 
 /**
  * Has rules loaded by the process behind a socket, which lives in a network namespace of its own.
