@@ -181,10 +181,10 @@ export const limits = {
   /** How much the heap may grow over what is in use before it is collected. */
   heapGrowthPercent: 40,
   /** More than this over what was in use last is given back when there is nothing else to do. */
-  heapSlackBytes: 6 * 1024 * 1024,
-  /** The pause between two such collections, and at least so many times as long as one took (0.5 %), shorter the more there is to give back. */
+  heapSlackBytes: 2 * 1024 * 1024,
+  /** The pause between two such collections, and at least so many times as long as one took (0.2 %), shorter the more there is to give back. */
   collectPauseMs: 10_000,
-  collectPauseFactor: 200,
+  collectPauseFactor: 600,
 
   generationsKept: 10,
   /** So many updates of endpoints are kept as what differs from the one before; the next one says what all of them changed. */
