@@ -2,7 +2,7 @@ import { compareText, type Family, type TableName, type TableProgram, tableNames
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { addressOf, approvedBy } from './approved.ts';
 import { changedChains, leftOver } from './left-over.ts';
-import { isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
+import { isService, onlyEndpointsDiffer, readService, usualIn, withoutTag } from './service.ts';
 import { changedEndpoints, comparedEndpoints } from './strays.ts';
 import { rejected, waysIn } from './ways-in.ts';
 
@@ -24,7 +24,7 @@ export interface Ends {
  * However many endpoints a Service loses when it loses all of them, they go late, as one would: several updates within bounds could take
  * them, too, and nobody can say of a Service that is to have none which ones it should keep meanwhile. Endpoints at addresses that what
  * stands does not allow are a matter of releases. A Service's rules besides endpoints cannot be compared where it had none; then nobody
- * was served by them.
+ * was served by them, and they must look as those that are written for Services do (`usualIn`).
  * @param from what stands; settings besides tables are those of `goal`
  * @returns undefined when there is more to it, or no such Service
  */
@@ -88,13 +88,17 @@ function natChange(
     const fresh = after.get(withoutTag(before));
     if (fresh === undefined) continue;
     const [own, other] = [readService(before, from), readService(fresh, goal)];
-    if (!onlyEndpointsDiffer(own, other, isApproved)) return undefined;
+    if (!own || !other || !onlyEndpointsDiffer(own, other, isApproved)) return undefined;
     met.add(before).add(fresh);
     for (const name of comparedEndpoints(own, other)) compared.add(name);
   }
   if (changedEndpoints(from, goal).some((name) => !compared.has(name))) return undefined;
-  for (const fresh of changed.come.filter((name) => isService(name) && !met.has(name)))
-    if (![...readService(fresh, goal).endpoints].every((one) => isApproved(addressOf(one)))) return undefined;
+  const isUsual = usualIn(from);
+  for (const fresh of changed.come.filter((name) => isService(name) && !met.has(name))) {
+    const rules = readService(fresh, goal);
+    if (!rules || !isUsual(fresh, rules)) return undefined;
+    if (![...rules.endpoints.keys()].every((one) => isApproved(addressOf(one)))) return undefined;
+  }
   const rest = leftOver(from, goal, changed, met);
   if (!rest) return undefined;
   const gone = waysIn(rest.gone, from, goal);

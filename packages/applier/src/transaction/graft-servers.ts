@@ -40,8 +40,14 @@ function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, is
   if (!fresh.every(([, { address }]) => isApproved(address))) return false;
   const ports = new Set([...had.values()].map(({ port }) => port));
   if (had.size > 0 && [...has.values()].some(({ port }) => !ports.has(port))) return false;
-  const isUpdate = had.size > 0 && losesFew(new Set(had.keys()), new Set(has.keys()));
+  const [served, serves] = [serving(before).real, serving(after).real];
+  const isUpdate = served.size > 0 && losesFew(served, serves);
   return isUpdate || (isEnd?.(before, after) ?? false);
+}
+
+/** A virtual server without the real ones that get no new connections: a weight of 0 is as good as gone. */
+export function serving(server: VirtualServer): VirtualServer {
+  return { ...server, real: new Map([...server.real].filter(([, { weight }]) => weight > 0)) };
 }
 
 /** Whether two virtual servers have the same real ones with the same weights. */

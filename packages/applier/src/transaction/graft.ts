@@ -10,7 +10,7 @@ import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import { isTagged, isTree } from './entries.ts';
 import { graftServers } from './graft-servers.ts';
-import { isDispatch, plainName } from './left-over.ts';
+import { plainName } from './left-over.ts';
 import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
 import { changedEndpoints, comparedEndpoints } from './strays.ts';
 
@@ -46,7 +46,8 @@ function graftTable(base: TableProgram, offered: TableProgram, isApproved: (addr
   if (taken.length === 0) return base;
   const comes = new Map<string, readonly string[]>();
   for (const { after } of taken) {
-    for (const name of [...readService(after, offered).chains, after]) comes.set(name, offered.chains.get(name) ?? []);
+    for (const name of [...(readService(after, offered)?.chains ?? []), after])
+      comes.set(name, offered.chains.get(name) ?? []);
   }
   const isWhole = taken.length === services.length && [...changed].every((name) => comes.has(name));
   if (isWhole && sameOthers(base, offered, others)) return offered;
@@ -73,7 +74,7 @@ function takesService(
   { isApproved, changed }: { readonly isApproved: (address: string) => boolean; readonly changed: ReadonlySet<string> },
 ): boolean {
   const [had, has] = [readService(before, base), readService(after, offered)];
-  if (!onlyEndpointsDiffer(had, has, isApproved)) return false;
+  if (!had || !has || !onlyEndpointsDiffer(had, has, isApproved)) return false;
   const compared = new Set(comparedEndpoints(had, has));
   return has.chains.every((name) => !changed.has(name) || compared.has(name));
 }
@@ -107,16 +108,15 @@ function sameRules(a: readonly string[] | undefined, b: readonly string[] | unde
 }
 
 /**
- * Whether two tables lead to the same Services by the same rules, in the same order but for dispatch trees. The order counts: in
- * POSTROUTING it decides who is masqueraded.
+ * Whether two tables lead to the same Services by the same rules, in the same order. The order counts: in POSTROUTING it decides who is
+ * masqueraded. Dispatch trees have the same shape where their rules are the same, and each of their chains has the same order.
  */
 function sameOthers(base: TableProgram, offered: TableProgram, { gone, come }: Differences['others']): boolean {
   const rules = (table: TableProgram, names: readonly string[]): string =>
     names
-      .flatMap((name) => {
+      .map((name) => {
         const [chain, own] = [plainName(name), table.chains.get(name) ?? []];
-        const lines = own.map((rule) => plain(rule.slice(3 + name.length)));
-        return lines.map((line, at) => (isDispatch(chain) ? `${chain}${line}` : `${chain} ${at}${line}`));
+        return [chain, ...own.map((rule) => plain(rule.slice(3 + name.length)))].join('\n');
       })
       .toSorted(compareText)
       .join('\n');

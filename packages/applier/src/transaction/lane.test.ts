@@ -12,6 +12,14 @@ const bundle = (services: Readonly<Record<string, readonly number[]>>, more = {}
   sampleBundle({ services, families, ...more });
 const edited = (from: string, to: string): BundleFiles =>
   new Map([...bundle(four)].map(([path, text]) => [path, text.replaceAll(from, to)]));
+/** The first endpoints of shop/cart, with other rules. */
+const first = (from: string | RegExp, to: string): BundleFiles =>
+  new Map(
+    [...bundle({ ...four, 'shop/cart': [9, 10, 11] })].map(([path, text]) => [
+      path,
+      path.includes('/shop/cart.') ? text.replace(from, to) : text,
+    ]),
+  );
 const many = Array.from({ length: 80 }, (_, n) => n + 1);
 
 const changes = [
@@ -38,6 +46,18 @@ const changes = [
     'the first one at another address of the Service',
     { ...four, 'shop/cart': [] },
     edited('10.96.0.12', '10.96.0.99'),
+    'confirmed',
+  ],
+  [
+    'the first endpoints, one of them as good as never chosen',
+    { ...four, 'shop/cart': [] },
+    first(/--probability \S+/, '--probability 0.0000000001'),
+    'confirmed',
+  ],
+  [
+    'the first endpoints, and what else is done with clients',
+    { ...four, 'shop/cart': [] },
+    first(/-A (KUBE-SVC-\S+) /, '-A $1 -m addrtype --src-type LOCAL -j RETURN\n-A $1 '),
     'confirmed',
   ],
   ['a Service more', four, bundle({ ...four, 'shop/new': [5] }), 'confirmed'],

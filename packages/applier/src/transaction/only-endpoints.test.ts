@@ -1,5 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
@@ -65,6 +66,153 @@ test.each([
   expect(endpoints()).toEqual(wanted);
   expect(journal.standing?.number).toBe(1);
   expect(await keeper.put(after, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
+});
+
+/** Rules as `sluice render` writes them for Services with session affinity, and what they are for. */
+const full = (services: Readonly<Record<string, readonly number[]>>): BundleFiles =>
+  new Map([...bundle(services)].map(([path, text]) => [path, path.includes('/services/') ? withAffinity(text) : text]));
+
+function withAffinity(text: string): string {
+  const inCluster = text.includes('[fd00') ? 'fd00:10::/56' : '10.244.0.0/16';
+  const choice = /^-A (KUBE-SVC-\S+) .*"(?: -m statistic .*)? -j (KUBE-SEP-\S+)$/gm;
+  const again = [...text.matchAll(choice)].map(
+    ([, chain, sep]) => `-A ${chain} -m recent --name ${sep} --rcheck --seconds 60 --reap -j ${sep}\n`,
+  );
+  const [, chain] = /^-A (KUBE-SVC-\S+)/m.exec(text) ?? [];
+  const first = `-A ${chain} ! -s ${inCluster} -j KUBE-MARK-MASQ\n`;
+  return text
+    .replace(/^-A KUBE-SVC-/m, (all) => `${first}${again.join('')}${all}`)
+    .replaceAll(
+      /^(-A (KUBE-SEP-\S+) .*)( -m tcp -p tcp -j DNAT --to-destination \[?(.+?)\]?:8080)$/gm,
+      '-A $2 -s $4 -j KUBE-MARK-MASQ\n$1 -m recent --name $2 --set$3',
+    );
+}
+
+/** Each file of a Service changed. */
+const changed = (files: BundleFiles, change: (text: string) => string): BundleFiles =>
+  new Map([...files].map(([path, text]) => [path, path.includes('/services/') ? change(text) : text]));
+
+const inCluster = /^-A KUBE-SVC-\S+ ! -s \S+ -j KUBE-MARK-MASQ\n/m;
+
+describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', (layout) => {
+  beforeEach(() => {
+    node.layout = layout;
+  });
+  const after = full({ ...before, 'shop/web': [1, 2, 3, 5] });
+
+  test('other endpoints go in', async () => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(full(before), false);
+    expect(await keeper.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+    expect([journal.standing?.number, journal.standing?.revision, endpoints()]).toEqual([1, 1, updated]);
+  });
+
+  test.each<readonly [string, (text: string) => string]>([
+    ['no endpoint is ever chosen', (text) => text.replaceAll(/--probability \S+/g, '--probability 0.0000000000')],
+    ['the first endpoint is always chosen', (text) => text.replace(/(?<=--probability )\S+/, '1.0000000000')],
+    [
+      'the last endpoint is chosen by dice',
+      (text) => text.replace(/(-> \S+") (?=-j KUBE-SEP-)/, '$1 -m statistic --mode random --probability 0.5000000000 '),
+    ],
+    [
+      'one endpoint is chosen in the place of another, too',
+      (text) => text.replace(/(--probability 0\.50* -j (KUBE-SEP-\S+)[^]*-> \S+" -j )KUBE-SEP-\S+/, '$1$2'),
+    ],
+    [
+      'clients are masqueraded behind the choice of an endpoint',
+      (text) => text.replace(inCluster, '').replace('COMMIT', `${inCluster.exec(text)?.[0]}COMMIT`),
+    ],
+    [
+      'all clients of an endpoint are masqueraded',
+      (text) => text.replaceAll(/(-A KUBE-SEP-\S+ -s) 10\.\S+/g, '$1 10.0.0.0/8'),
+    ],
+    ['an endpoint masquerades another', (text) => text.replace(' -s 10.244.0.6 ', ' -s 10.244.0.2 ')],
+    ['nobody asks for clients that come again', (text) => text.replaceAll(/^.* --rcheck .*\n/gm, '')],
+    ['one endpoint is not asked for them', (text) => text.replace(/^.* --rcheck .*\n/m, '')],
+    [
+      'an endpoint is asked for those of another',
+      (text) => text.replace(/(?<=--name )KUBE-SEP-\S+(?= --rcheck.*\n.*--name (\S+))/, '$1'),
+    ],
+    ['endpoints are asked in another order', (text) => text.replace(/^(.* --rcheck .*\n)(.* --rcheck .*\n)/m, '$2$1')],
+    ['clients are kept for longer', (text) => text.replaceAll('--seconds 60', '--seconds 61')],
+    ['no endpoint remembers its clients', (text) => text.replaceAll(/ -m recent --name \S+ --set/g, '')],
+    ['an endpoint does not reach itself', (text) => text.replaceAll(/^-A KUBE-SEP-.*MASQ\n/gm, '')],
+    [
+      'a new endpoint does not reach itself',
+      (text) => text.replace(/^-A KUBE-SEP-\S+ -s (10.244.0.6|fd00:10::5) .*\n/m, ''),
+    ],
+    [
+      'one is masqueraded behind its address',
+      (text) => text.replace(/^(-A KUBE-SEP-.*MASQ\n)(-A KUBE-SEP-.*\n)/m, '$2$1'),
+    ],
+    ['the same endpoint has two chains', (text) => text.replaceAll('10.244.0.6:', '10.244.0.4:')],
+  ])('refused: %s', async (_title, change) => {
+    const { keeper, journal } = await node.start();
+    await keeper.put(full(before), false);
+    const rules = node.kernel.save('ipv4');
+    const bad = changed(after, change);
+    expect(bad).not.toEqual(after);
+    expect(await keeper.put(bad, false, undefined, true)).toMatchObject({
+      kind: 'refused',
+      refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
+    });
+    expect([journal.standing?.number, journal.standing?.version]).toEqual([1, expect.anything()]);
+    expect(node.kernel.save('ipv4')).toBe(rules);
+    expect(await keeper.put(bad, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
+    expect(journal.standing?.number).toBe(2);
+  });
+});
+
+test.each(['tree', 'flat'] as const)(
+  'rules for one address stay in their order when endpoints change, in layout %s',
+  async (layout) => {
+    node.layout = layout;
+    const { keeper } = await node.start();
+    const some = ['-s 10.9.0.0/16 -j RETURN', '-s 10.9.1.0/24 -j KUBE-MARK-MASQ'].map(
+      (rest) => `-A KUBE-SERVICES -d 10.96.0.11 -m tcp -p tcp --dport 80 ${rest}`,
+    );
+    const ordered = (own: readonly number[], extraNat: readonly string[]): BundleFiles =>
+      sampleBundle({ services: { ...before, 'shop/web': own }, extraNat });
+    expect(await keeper.put(ordered([1, 2], some), false)).toMatchObject({ kind: 'confirmed' });
+    expect(await keeper.put(ordered([1, 3], some.toReversed()), false, undefined, true)).toMatchObject({
+      kind: 'refused',
+      refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
+    });
+    expect(await keeper.put(ordered([1, 4], some), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+  },
+);
+
+describe('mode ipvs', () => {
+  const virtual = (real: readonly string[]): BundleFiles => {
+    const lines = real.map((text) => `-a -t 10.96.0.50:80 -r ${text.replace(' -w', ' -m -w')}`);
+    const text = ['# shop/pool ClusterIP', '-A -t 10.96.0.50:80 -s wrr', ...lines].map((line) => `${line}\n`).join('');
+    return new Map([...ipvsBundle, ['profiles/default/services/shop/pool.ipvs', text]]);
+  };
+  const [one, two, three] = ['10.244.1.5:8080 -w 1', '10.244.1.6:8080 -w 1', '10.244.1.7:8080 -w 1'];
+
+  test.each([
+    ['another endpoint', [one, two, '10.244.1.8:8080 -w 1'], 'confirmed'],
+    ['other weights', [one, two, '10.244.1.7:8080 -w 3'], 'confirmed'],
+    ['one that gets no new connections', [one, two, '10.244.1.7:8080 -w 0'], 'confirmed'],
+    ['most get no new connections', [one, '10.244.1.6:8080 -w 0', '10.244.1.7:8080 -w 0'], 'refused'],
+    ['none gets new connections', [one, two, three].map((text) => text.replace('-w 1', '-w 0')), 'refused'],
+    [
+      'endpoints come in the place of most, which get no new connections',
+      ['10.244.1.8:8080 -w 1', ...[one, two, three].map((text) => text.replace('-w 1', '-w 0'))],
+      'refused',
+    ],
+  ] as const)('%s', async (_title, real, kind) => {
+    const { keeper } = await node.start();
+    await keeper.put(virtual([one, two, three]), false);
+    expect(await keeper.put(virtual(real), false, undefined, true)).toMatchObject({ kind });
+  });
+
+  test('a weight of 0 for all goes late, as the last endpoint does', async () => {
+    const { keeper } = await node.start({ lastEndpointAfterMs: 10_000 });
+    await keeper.put(virtual([one, two]), false);
+    const none = [one, two].map((text) => text.replace('-w 1', '-w 0'));
+    expect(await keeper.put(virtual(none), false)).toMatchObject({ waitsMs: 10_000 });
+  });
 });
 
 test('a node that has nothing yet takes nothing', async () => {

@@ -3,7 +3,7 @@ import type { NodeIpvs } from '../ipvs/values.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import type { Ends } from './ends.ts';
-import { graftServers } from './graft-servers.ts';
+import { graftServers, serving } from './graft-servers.ts';
 import { losesFew } from './service.ts';
 
 /**
@@ -44,13 +44,14 @@ const wayOf = ({ family, protocol, address, port }: VirtualServer): string =>
  * it goes from the one to the others, however many these are. From outside that is the first or last endpoint of this node. Of an
  * address inside the cluster nothing says which policy it has; it changes late in both directions, and is served meanwhile.
  */
-function endOf(before: VirtualServer, after: VirtualServer, from: NodeIpvs, goal: NodeIpvs): keyof Ends | undefined {
+function endOf(old: VirtualServer, fresh: VirtualServer, from: NodeIpvs, goal: NodeIpvs): keyof Ends | undefined {
+  const [before, after] = [serving(old), serving(fresh)];
   const [had, has] = [before.real, after.real];
   if (had.size === 0 || has.size === 0) {
     if (had.size === has.size) return undefined;
     return had.size === 0 ? 'first' : 'last';
   }
-  if (losesFew(new Set(had.keys()), new Set(has.keys()))) return undefined;
+  if (losesFew(had, has)) return undefined;
   const [was, is] = [countHere(before, from), countHere(after, goal)];
   if (was === had.size && is === 0) return 'last';
   if (was > 0 || is < has.size) return undefined;

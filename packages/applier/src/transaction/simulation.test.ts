@@ -152,13 +152,11 @@ class History {
     for (const [name, pods] of this.#pods) {
       for (const [chain] of families.ipv4?.nat.chains ?? []) {
         if (!isService(chain) || !chain.includes(hash16(name))) continue;
-        const { endpoints } = readService(chain, (families.ipv4 as FamilyProgram).nat);
-        const [pod] = [...endpoints].flatMap((one) => pods.find((known) => one === `10.244.0.${known + 1}:8080`) ?? []);
+        const rules = readService(chain, (families.ipv4 as FamilyProgram).nat);
+        const endpoints = [...(rules?.endpoints.keys() ?? [])];
+        const [pod] = endpoints.flatMap((one) => pods.find((known) => one === `10.244.0.${known + 1}:8080`) ?? []);
         // The last one stays where a release is taken back: it may serve, and none may not.
-        ok(
-          pod !== undefined || pods.includes(0),
-          `${name} has ${[...endpoints].join()}, not the newest of ${pods.join()}`,
-        );
+        ok(pod !== undefined || pods.includes(0), `${name} has ${endpoints.join()}, not the newest of ${pods.join()}`);
       }
     }
   }

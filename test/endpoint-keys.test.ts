@@ -1,0 +1,235 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { compareText } from '@sluice/bundle';
+import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/admit.ts';
+import type { Layout } from '../packages/applier/src/rollout/linking.ts';
+import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
+import type { NodeState } from '../packages/applier/src/rollout/state.ts';
+import { kindOf } from '../packages/applier/src/transaction/lane.ts';
+import { isMore } from '../packages/applier/src/transaction/refusals.ts';
+import { assemble } from '../packages/renderer/src/render/assemble.ts';
+import {
+  configWith,
+  endpoint,
+  inFamily,
+  node,
+  portWith,
+  profileWith,
+  serviceOf,
+} from '../packages/renderer/src/render/compile/sample.fixture.ts';
+
+/** What goes in without a trial, and by keys for endpoints, on rules that `sluice render` writes: endpoints, and no other change to any rule. */
+
+type Files = ReadonlyMap<string, string>;
+
+const facts: NodeFacts = {
+  tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
+  addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
+  ipvsToolsMissing: [],
+  kernelRelease: '6.1.0',
+  kubeProxies: () => [],
+  sysctlTakes: () => true,
+};
+
+const profile = profileWith({ nodePortAddresses: ['0.0.0.0/0', '::/0'] });
+
+interface Shape {
+  readonly affinity: boolean;
+  readonly local: boolean;
+}
+
+/** Two Services, one of them with these pods, every other one on `node-0`. */
+function rendered(pods: readonly number[], { affinity, local }: Shape): Files {
+  const placed = (text: (pod: number) => string) =>
+    pods
+      .map((pod) => endpoint(text(pod), { nodeName: `node-${pod % 2}` }))
+      .toSorted((a, b) => compareText(a.text, b.text));
+  const ipv4 = inFamily({ endpoints: placed((pod) => `10.244.${pod % 2}.${pod}:80`), externalIPs: ['192.0.2.1'] });
+  const ipv6 = inFamily({ clusterIP: 'fd00:96::1', endpoints: placed((pod) => `[fd00:10:244::${pod}]:80`) });
+  const cart = portWith(
+    {},
+    {
+      families: { ipv4, ipv6 },
+      nodePort: 30_080,
+      ...(affinity ? { affinitySeconds: 10_800 } : {}),
+      ...(local ? { externalTrafficPolicy: 'Local' } : {}),
+    },
+  );
+  const web = portWith({ clusterIP: '10.96.7.2', endpoints: [endpoint('10.244.9.9:80')] }, { key: 'shop/web:http' });
+  const services = [serviceOf([cart]), { ...serviceOf([web]), name: 'web' }];
+  const model = { nodes: [node('node-0'), node('node-1')], services };
+  return assemble(model, configWith({ profiles: [profile] }), true).files;
+}
+
+function admitted(files: Files, layout: Layout): NodeState | undefined {
+  const bundle = admit(files, { node: 'node-0', allowPartial: false, layout }, facts, new AdmitMemory());
+  return isRefusal(bundle) ? undefined : bundle.state;
+}
+
+/** Every chain of a node with its rules, as one text. */
+const textOf = ({ families }: NodeState): string =>
+  Object.values(families)
+    .flatMap(({ filter, nat }) =>
+      [filter, nat].map(({ chains }) => JSON.stringify([...chains].toSorted(([a], [b]) => compareText(a, b)))),
+    )
+    .join();
+
+/** One line of a file of rules. */
+interface Place {
+  readonly path: string;
+  readonly at: number;
+}
+
+const placesOf = (files: Files): readonly Place[] =>
+  [...files]
+    .filter(([path]) => /\.ip6?tables$/.test(path))
+    .flatMap(([path, text]) =>
+      text.split('\n').flatMap((line, at) => (/^(?:@\S+ )?-A /.test(line) ? [{ path, at }] : [])),
+    );
+
+/** What is done to a line; `pick` chooses among the words of it. */
+type Mutation = (lines: string[], at: number, pick: number) => void;
+
+const mutations: Readonly<Record<string, Mutation>> = {
+  'left out': (lines, at) => void lines.splice(at, 1),
+  twice: (lines, at) => void lines.splice(at, 0, lines[at] ?? ''),
+  'behind the next one': (lines, at) => void lines.splice(at, 2, lines[at + 1] ?? '', lines[at] ?? ''),
+  'behind all others': (lines, at) => void lines.splice(lines.lastIndexOf('COMMIT') - 1, 0, ...lines.splice(at, 1)),
+  'without a word': (lines, at, pick) => changeWord(lines, at, pick, () => ''),
+  'with another word': (lines, at, pick) => changeWord(lines, at, pick, (word) => otherWord(word, lines, pick)),
+  'for all of a network': (lines, at) =>
+    void (lines[at] = (lines[at] ?? '').replace(/ -s [^ /]+(?= |$)/, ' -s 10.0.0.0/8')),
+  'with another chance': (lines, at, pick) =>
+    void (lines[at] = (lines[at] ?? '').replace(/(?<=--probability )\S+/, `0.${pick % 10}000000000`)),
+};
+
+function changeWord(lines: string[], at: number, pick: number, change: (word: string) => string): void {
+  const words = (lines[at] ?? '').split(' ');
+  const place = pick % words.length;
+  words[place] = change(words[place] ?? '');
+  lines[at] = words.filter((word) => word !== '').join(' ');
+}
+
+function otherWord(word: string, lines: readonly string[], pick: number): string {
+  const chains = lines.flatMap((line) => / (KUBE-(?:SEP|SVC|SVL|EXT|MARK)-\S+)$/.exec(line)?.[1] ?? []);
+  if (word.startsWith('KUBE-')) return chains[pick % chains.length] ?? word;
+  if (/^\d+$/.test(word)) return String(Number(word) + 1);
+  return word.replace(/\d(?=\D*$)/, (digit) => String((Number(digit) + 1) % 10));
+}
+
+const lineAt = (files: Files, { path, at }: Place): string => (files.get(path) ?? '').split('\n')[at] ?? '';
+
+/** The files with one rule changed. */
+function mutated(files: Files, { path, at }: Place, mutate: Mutation, pick: number): Files {
+  const lines = (files.get(path) ?? '').split('\n');
+  mutate(lines, at, pick);
+  return new Map([...files, [path, lines.join('\n')]]);
+}
+
+const few = [1, 2, 3, 4];
+const many = Array.from({ length: 40 }, (_one, at) => at + 1);
+const changes: Readonly<Record<string, readonly [readonly number[], readonly number[]]>> = {
+  'one more': [few, [...few, 5]],
+  'one in the place of another': [few, [1, 2, 3, 5]],
+  'one of two left': [[1, 2], [2]],
+  'one of many replaced': [many, [...many.slice(1), 99]],
+  'so many that they come in groups': [many.slice(0, 32), [...many.slice(0, 32), 99]],
+};
+const layouts = ['tree', 'flat'] as const;
+const someShape = fc.record({ affinity: fc.boolean(), local: fc.boolean() });
+
+interface Case {
+  readonly change: string;
+  readonly shape: Shape;
+  readonly how: string;
+  readonly place: number;
+  readonly pick: number;
+}
+
+/** An update as it is rendered, and what stood before it. */
+interface Update {
+  readonly from: NodeState;
+  readonly files: Files;
+  readonly goal: NodeState;
+}
+
+function updateOf(change: string, shape: Shape, layout: Layout): Update {
+  const [had, has] = changes[change] ?? [[], []];
+  const files = rendered(has, shape);
+  const [from, goal] = [admitted(rendered(had, shape), layout), admitted(files, layout)];
+  if (!from || !goal) throw new Error('what is rendered is admitted');
+  return { from, files, goal };
+}
+
+/**
+ * Whether the changed rules are those of an update, too: one endpoint less is chosen, and each of the others as likely as before; or an
+ * endpoint that no client can have had before is asked sooner or later whether one had it.
+ */
+function isUpdateToo(how: string, place: Place, files: Files): boolean {
+  const [before, line, after] = [-1, 0, 1].map((by) => lineAt(files, { ...place, at: place.at + by }));
+  const chain = (text = ''): string | undefined => /-A (\S+) .* -j KUBE-SEP-/.exec(text)?.[1];
+  if (how === 'left out') return chain(line) !== undefined && chain(line) !== chain(before);
+  const isNew = [line, after].some((text) => text?.includes('.99:80') || text?.includes(':99]:80'));
+  return how === 'behind the next one' && isNew && [line, after].every((text) => text?.includes(' --rcheck '));
+}
+
+test.each(layouts)('an update goes in, and no other change to any rule with it, in layout %s', (layout) => {
+  const known = new Map<string, Update>();
+  const met = new Map<string, number>();
+  const someCase = fc.record({
+    change: fc.constantFrom(...Object.keys(changes)),
+    shape: someShape,
+    how: fc.constantFrom(...Object.keys(mutations)),
+    place: fc.nat(),
+    pick: fc.nat(),
+  });
+  const holds = ({ change, shape, how, place, pick }: Case): void => {
+    const key = `${change} ${JSON.stringify(shape)}`;
+    const update = known.get(key) ?? updateOf(change, shape, layout);
+    known.set(key, update);
+    const { from, files, goal } = update;
+    expect(isMore(kindOf(from, goal)), `${key}: as it is rendered`).toBe(false);
+    const places = placesOf(files);
+    const where = places[place % places.length] as Place;
+    const bad = admitted(mutated(files, where, mutations[how] as Mutation, pick), layout);
+    if (!bad || textOf(bad) === textOf(goal) || isUpdateToo(how, where, files)) return;
+    met.set(how, (met.get(how) ?? 0) + 1);
+    expect(isMore(kindOf(from, bad)), `${key}: ${how}, ${where.path} ${where.at}: ${lineAt(files, where)}`).toBe(true);
+  };
+  fc.assert(fc.property(someCase, holds), { numRuns: 1500, seed: 20_261_121 });
+  const rare = Object.keys(mutations).filter((how) => (met.get(how) ?? 0) < 5);
+  expect(rare, 'each kind is met').toEqual([]);
+});
+
+/** The first endpoint of this node by policy Local, which has number 2; the Service has others elsewhere. */
+test.each(
+  layouts.flatMap((layout) =>
+    (
+      [
+        ['as it is rendered', (text: string) => text, 'endpoints'],
+        [
+          'which no client comes back to',
+          (text: string) => text.replaceAll(/^.*-A KUBE-SVL-.* --rcheck .*\n/gm, ''),
+          'release',
+        ],
+        [
+          'which remembers nobody',
+          (text: string) => text.replace(/ -m recent --name \S+ --set(?=.*[.:]2\]?:80)/, ''),
+          'release',
+        ],
+        [
+          'which does not reach itself',
+          (text: string) => text.replace(/^.* -s \S+[.:]2 -j KUBE-MARK-MASQ\n/m, ''),
+          'release',
+        ],
+      ] as const
+    ).map(([title, change, lane]) => ({ layout, title, change, lane })),
+  ),
+)('a first endpoint of the node, $title, in layout $layout: $lane', ({ layout, change, lane }) => {
+  const shape = { affinity: true, local: true };
+  const files = rendered([1, 2, 3], shape);
+  const bad = new Map([...files].map(([path, text]) => [path, path.includes('/cart.') ? change(text) : text]));
+  const [from, goal] = [admitted(rendered([1, 3], shape), layout), admitted(bad, layout)];
+  if (!from || !goal) throw new Error('what is rendered is admitted');
+  expect(kindOf(from, goal).lane).toBe(lane);
+});
