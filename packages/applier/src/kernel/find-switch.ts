@@ -2,7 +2,7 @@ import { switches } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { messageOf } from '../rollout/message.ts';
 import { KernelError, RehearsalError, type Switch } from '../rollout/ports.ts';
-import { isDefinite, knowsSets } from './knows-sets.ts';
+import { isDefinite, knowsSets, saysMissing } from './knows-sets.ts';
 import type { Run } from './run.ts';
 import { inScratchNamespace } from './scratch/namespace.ts';
 import { LinuxSwitch } from './switch.ts';
@@ -65,10 +65,13 @@ async function loads(tools: FamilyTools, ipset: string, run: Run): Promise<boole
     await inScratchNamespace('ipset and -m set in a scratch namespace', load, text, run);
     return true;
   } catch (error) {
-    const saysNothing = error instanceof RehearsalError || passing.test(messageOf(error));
-    return saysNothing ? knowsSets(tools, ipset, run) : false;
+    return isRefusal(error) ? false : knowsSets(tools, ipset, run);
   }
 }
 
-/** The same tool may say something else the next time. */
-const passing = /Cannot allocate memory|Resource temporarily unavailable|No buffer space/;
+/** A tool that was killed, or lacked memory, says nothing of the kernel; a load that failed at its rule does. */
+function isRefusal(error: unknown): boolean {
+  const said = messageOf(error);
+  const hasFailed = /RULE_APPEND failed|line \d+ failed/.test(said) && !said.includes('Cannot allocate memory');
+  return !(error instanceof RehearsalError) && (hasFailed || saysMissing(said));
+}

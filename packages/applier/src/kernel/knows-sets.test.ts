@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import { KernelError } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
-import { mustBeGone } from './find-switch.ts';
+import { findSwitch, mustBeGone } from './find-switch.ts';
 import { knowsSets } from './knows-sets.ts';
 import type { Command, Ran, Run } from './run.ts';
 import { detectTools, findTool } from './tools.ts';
@@ -117,6 +117,30 @@ describe('whether rules may ask sets', () => {
 function isCreate({ args }: Command): boolean {
   return args[0] === 'create';
 }
+
+describe.skipIf(findTool('ipset') === undefined)('where namespaces may be made', () => {
+  const isLoad = ({ args }: Command): boolean => args[0] === '--net';
+  test.each([
+    [
+      'the rule is refused by nft',
+      failed(4, 'line 2: RULE_APPEND failed (No such file or directory): rule in chain OUTPUT'),
+      false,
+    ],
+    ['the rule is refused by legacy', failed(1, 'iptables-restore: line 3 failed'), false],
+    [
+      'there is no such match',
+      failed(2, "iptables-restore v1.8.9 (legacy): Couldn't load match `set':No such file"),
+      false,
+    ],
+    ['ipset was killed', failed(137, 'Killed'), true],
+    ['memory was short', failed(4, 'line 2: RULE_APPEND failed (Cannot allocate memory): rule in chain OUTPUT'), true],
+    ['no namespace could be made', failed(1, 'unshare: unshare failed: Operation not permitted'), true],
+  ])('a load in one says no, or nothing and the node is asked: %s', async (_title, said, isFound) => {
+    const { run } = kernel([], (command) => (isLoad(command) ? said : undefined));
+    const found = await findSwitch({ backend: 'nft', families: { ipv4: tools } }, run, true);
+    expect(found !== undefined).toBe(isFound);
+  });
+});
 
 describe('a process that finds no switch', () => {
   test.each([

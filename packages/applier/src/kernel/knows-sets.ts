@@ -14,9 +14,14 @@ const probeSet = 'SLUICE-PROBE';
 const isMissing =
   /set type (does )?not supported|ipset protocol error|protocol versions|Cannot open session to kernel|Kernel error received: (Invalid argument|Operation not supported)|Couldn't (load|find) match|No chain\/target\/match by that name|xt_set is not loaded/;
 
+/** Whether words of a tool are such. */
+export function saysMissing(words: string): boolean {
+  return isMissing.test(words);
+}
+
 /** Whether a tool that failed has said that the kernel cannot do it, now or later. */
 export function isDefinite({ exitCode, stderr }: Ran): boolean {
-  return exitCode !== undefined && isMissing.test(stderr);
+  return exitCode !== undefined && saysMissing(stderr);
 }
 
 /**
