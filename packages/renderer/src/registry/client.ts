@@ -38,21 +38,28 @@ export class RegistryClient {
    * @throws RegistryFailure otherwise
    */
   async ask(what: string, url: URL, question: Question, good: readonly number[]): Promise<Answer> {
-    let answer = await this.#follow(url, question);
-    if (answer.status === 401 && (await this.#authority.renew(answer))) answer = await this.#follow(url, question);
+    let { answer, from } = await this.#follow(url, question);
+    // Whoever else says where credentials are to be brought would get them.
+    const mayAsk = answer.status === 401 && this.#isOwn(from);
+    if (mayAsk && (await this.#authority.renew(answer))) ({ answer, from } = await this.#follow(url, question));
     if (good.includes(answer.status)) return answer;
-    throw refused(what, this.reference, answer);
+    throw this.#isOwn(from) ? refused(what, this.reference.registry, answer) : astray(what, from, answer);
   }
 
-  async #follow(start: URL, question: Question): Promise<Answer> {
+  #isOwn(url: URL): boolean {
+    return url.origin === new URL(this.#origin).origin;
+  }
+
+  /** @returns the last answer, and the address that it came from */
+  async #follow(start: URL, question: Question): Promise<{ readonly answer: Answer; readonly from: URL }> {
     let url = start;
     for (let hops = 0; hops <= registryLimits.redirectsMax; hops++) {
       // A storage behind the registry must not learn what opens the registry.
-      const own = url.origin === new URL(this.#origin).origin ? this.#authority.headers() : {};
+      const own = this.#isOwn(url) ? this.#authority.headers() : {};
       const answer = await this.#send(url, { ...question, headers: { ...question.headers, ...own } });
       const to = answer.status >= 300 && answer.status < 400 ? answer.headers.location : undefined;
       const mayFollow = question.method === 'GET' || question.method === 'HEAD';
-      if (to === undefined || !mayFollow || answer.status === 304) return answer;
+      if (to === undefined || !mayFollow || answer.status === 304) return { answer, from: url };
       url = this.next(to, url);
     }
     const hint = 'Look at the configuration of the registry';
@@ -97,7 +104,7 @@ function unreachable(url: URL, { message }: Error): RegistryFailure {
   return new RegistryFailure('REGISTRY_UNREACHABLE', `Cannot reach ${url.origin}: ${message}`, hint);
 }
 
-function refused(what: string, { registry }: Reference, { status, body }: Answer): RegistryFailure {
+function refused(what: string, registry: string, { status, body }: Answer): RegistryFailure {
   const said = wordsOf(body);
   const why = `${registry} answered ${status}${said === '' ? '' : ` (${said})`}`;
   const isAccess = status === 401 || status === 403;
@@ -107,6 +114,12 @@ function refused(what: string, { registry }: Reference, { status, body }: Answer
       ? 'Check the repository, the tag and the digest'
       : 'Read what the registry says, and its log';
   return new RegistryFailure(isAccess ? 'REGISTRY_ACCESS' : 'REGISTRY_INVALID', `Cannot ${what}: ${why}`, hint, status);
+}
+
+/** Nobody logs in where a registry leads to. */
+function astray(what: string, { host }: URL, { status }: Answer): RegistryFailure {
+  const message = `Cannot ${what}: ${host}, where the registry led, answered ${status}`;
+  return new RegistryFailure('REGISTRY_INVALID', message, 'Look at the configuration of the registry', status);
 }
 
 /** The first words of the registry's own error, without anything that moves a cursor. */

@@ -1,0 +1,111 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { descriptorOf } from '../../packages/renderer/src/registry/artifact.ts';
+import { pullManifest, pushBlob } from '../../packages/renderer/src/registry/blobs.ts';
+import { RegistryClient } from '../../packages/renderer/src/registry/client.ts';
+import { referrersOf } from '../../packages/renderer/src/registry/referrers.ts';
+import { FakeRegistry, type Nature } from './fake.fixture.ts';
+
+/** Whoever a registry sends us to may ask for what opens the registry, and name an address for it: nobody goes there. */
+
+const docker = mkdtempSync(join(tmpdir(), 'sluice-docker-'));
+afterAll(() => rmSync(docker, { recursive: true, force: true }));
+const started: FakeRegistry[] = [];
+let thief: FakeRegistry;
+let storage: FakeRegistry;
+beforeEach(async () => {
+  thief = await start({ instead: (_request, response) => (response.end('{"token":"t"}'), true) });
+  storage = await start({
+    instead: (_request, response) => challenge(response, `Bearer realm="http://${thief.host}/token"`),
+  });
+});
+afterEach(() => {
+  for (const registry of started.splice(0)) registry.close();
+});
+
+async function start(nature: Nature): Promise<FakeRegistry> {
+  const registry = await FakeRegistry.open(nature);
+  started.push(registry);
+  return registry;
+}
+function challenge(response: ServerResponse, text: string): true {
+  response.writeHead(401, { 'www-authenticate': text }).end();
+  return true;
+}
+
+const digest = `sha256:${'a'.repeat(64)}`;
+const blob = Buffer.from('a layer');
+const pages = { 'content-type': 'application/vnd.oci.image.index.v1+json' };
+const ways: readonly [
+  way: string,
+  lead: (response: ServerResponse, to: string) => void,
+  ask: (client: RegistryClient) => Promise<unknown>,
+][] = [
+  [
+    'by a redirect',
+    (response, to) => void response.writeHead(307, { location: to }).end(),
+    (client) => pullManifest(client, digest),
+  ],
+  [
+    'by the place of an upload',
+    (response, to) => void response.writeHead(202, { location: to }).end(),
+    (client) => pushBlob(client, descriptorOf('x', blob), blob),
+  ],
+  [
+    'by the next page of a list',
+    (response, to) => void response.writeHead(200, { ...pages, link: `<${to}>; rel="next"` }).end('{"manifests":[]}'),
+    (client) => referrersOf(client, digest),
+  ],
+];
+const entries: readonly [what: string, entry: object][] = [
+  ['a password', { auth: Buffer.from('alice:s3cret').toString('base64') }],
+  ['an identity token', { identitytoken: 'r3fresh' }],
+];
+
+describe.each(ways)('a storage to which a registry leads %s', (_way, lead, ask) => {
+  test.each(entries)('gets %s neither itself nor for an address of its choice', async (_what, entry) => {
+    const registry = await start({
+      instead: ({ method }, response) => {
+        if (method === 'HEAD') response.writeHead(404).end();
+        else lead(response, `http://${storage.host}/there`);
+        return true;
+      },
+    });
+    const auths = Object.fromEntries([registry, storage, thief].map(({ host }) => [host, entry]));
+    writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths }));
+    const reference = { registry: registry.host, repository: 'shop' };
+    const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
+    await expect(ask(client)).rejects.toThrow(`${storage.host}, where the registry led, answered 401`);
+    expect(storage.seen).toHaveLength(1);
+    expect(storage.seen.filter((line) => line.includes('+auth'))).toEqual([]);
+    expect(thief.seen).toEqual([]);
+  });
+});
+
+test('a registry is told what opens it when it asks after it led elsewhere and back', async () => {
+  let asked = 0;
+  const registry: FakeRegistry = await start({
+    instead: ({ headers, url }, response) => {
+      if (url !== '/back') response.writeHead(307, { location: `http://${way.host}/` }).end();
+      else if (headers.authorization === undefined) challenge(response, 'Basic realm="x"');
+      else response.writeHead(404).end(String(asked++));
+      return true;
+    },
+  });
+  const way = await start({
+    instead: (_request, response) => {
+      response.writeHead(307, { location: `http://${registry.host}/back` }).end();
+      return true;
+    },
+  });
+  const auth = Buffer.from('alice:s3cret').toString('base64');
+  writeFileSync(join(docker, 'config.json'), JSON.stringify({ auths: { [registry.host]: { auth } } }));
+  const reference = { registry: registry.host, repository: 'shop' };
+  const client = new RegistryClient(reference, { plainHttp: false, env: { DOCKER_CONFIG: docker, PATH: '' } });
+  await expect(pullManifest(client, digest)).rejects.toThrow(`${registry.host} answered 404`);
+  expect(asked).toBe(1);
+  expect(way.seen.filter((line) => line.includes('+auth'))).toEqual([]);
+});
