@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CommanderError } from 'commander';
@@ -87,6 +96,28 @@ describe('sluice release', async () => {
     expect((await make()).stdout).toBe('2\n');
     expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
   });
+
+  test('that breaks off keeps the serial that was given', async () => {
+    await make();
+    appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');
+    const blocked = join(release, 'cluster.yaml');
+    rmSync(blocked);
+    mkdirSync(blocked);
+    expect((await make()).status, 'a folder is in the way of a file').not.toBe(0);
+    rmSync(blocked, { recursive: true });
+    expect(await make()).toMatchObject({ status: 0, stdout: '2\n' });
+  });
+
+  test.each(['SHA256SUMS.sig', 'waves-open.yaml'])(
+    'chooses no serial where only %s tells of a release',
+    async (file) => {
+      await make();
+      for (const name of ['release.yaml', 'SHA256SUMS']) rmSync(join(release, name));
+      writeFileSync(join(release, file), 'x\n');
+      expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_SERIAL') });
+      expect((await make('--serial', '7')).stdout, 'a person may give one').toBe('7\n');
+    },
+  );
 
   test.each([
     [

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import {
   bundleLimits,
   compareText,
   isProblem,
+  isReleaseFile,
   makeRelease,
   makeWaves,
   printRelease,
@@ -65,6 +66,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
   const isThere = (one: Release): boolean => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS'));
+  if (former === undefined && options.serial === 'auto') refuseRest(output);
   const release =
     options.endpoints === true
       ? decideRevision(former, made, isThere)
@@ -198,6 +200,18 @@ function formerRelease(output: string): Release | undefined {
   const release = readRelease(text);
   if (isProblem(release)) throw new Stopped(release);
   return release;
+}
+
+/** @throws Stopped when there was a release: a serial that was given must not be given again, and which ones were nobody knows */
+function refuseRest(output: string): void {
+  const rest = reading(output, () => (existsSync(output) ? readdirSync(output).find(isReleaseFile) : undefined));
+  if (rest === undefined) return;
+  throw new Stopped({
+    code: 'RELEASE_SERIAL',
+    level: 'error',
+    message: `Cannot choose a serial: ${output} has ${rest}, which a release left there, and no ${releaseFile} that tells its serial`,
+    hint: `Bring ${releaseFile} back, or give a serial that is greater than all before with --serial`,
+  });
 }
 
 function isSamePlace(a: string, b: string): boolean {

@@ -25,7 +25,8 @@ export interface ReleaseTexts {
 
 /**
  * Writes a release. `SHA256SUMS` goes first and comes last: a directory without it is no release. Signatures and open waves of another
- * release go; those of this very one stay.
+ * release go; those of this very one stay. `release.yaml` is there at every instant: a write that breaks off must not make anybody
+ * forget which serials were given.
  * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`)
  * @throws what the file system throws
  */
@@ -40,17 +41,20 @@ export function writeRelease(
   const texts = { [releaseFile]: release, [wavesFile]: waves, [sumsFile]: sums };
   if (isSame && Object.entries(texts).every(([file, text]) => readText(dir, file) === text)) return 'same';
   makeFolder(dir);
-  for (const name of [sumsFile, ...readdirSync(dir).filter((there) => isReleaseFile(there) || there === completeFile)])
-    rmSync(join(dir, name), { force: true });
+  for (const name of [sumsFile, ...readdirSync(dir).filter(goesFirst)]) rmSync(join(dir, name), { force: true });
   for (const path of plan.remove) rmSync(join(dir, path));
   for (const path of plan.write) {
     makeFolder(dirname(join(dir, path)));
     writeAnew(join(dir, path), files.get(path) as string);
   }
-  writeFileSync(join(dir, releaseFile), release);
+  replace(join(dir, releaseFile), release);
   if (waves !== undefined) writeFileSync(join(dir, wavesFile), waves);
   writeFileSync(join(dir, sumsFile), sums, { flush: true });
   return 'written';
+}
+
+function goesFirst(name: string): boolean {
+  return (isReleaseFile(name) && name !== releaseFile) || name === completeFile;
 }
 
 /**
