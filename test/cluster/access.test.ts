@@ -1,14 +1,17 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createProxy, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type AccessOptions, openAccess } from '../../packages/renderer/src/cluster/access.ts';
+import { watchLimits } from '../../packages/renderer/src/cluster/limits.ts';
 import { proxyFor } from '../../packages/renderer/src/cluster/proxy.ts';
 import { takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
+import { Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
 import { type Item, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
+import { until } from './program.fixture.ts';
 
 let server: TestApiServer;
 let dir: string;
@@ -97,6 +100,62 @@ describe('credentials', () => {
     const kubeconfig = server.kubeconfig(exec(plugin({ token: 'old' })));
     await expect(seen({ kubeconfig })).rejects.toMatchObject({ problem: { code: 'CLUSTER_ACCESS' } });
     expect(runs()).toHaveLength(2);
+  });
+
+  /** A program that does not come to its end, and whose child has its output. */
+  function hanging(): string {
+    chmodSync(write('hanging', `#!/bin/sh\nsleep 100 & echo $! >>${file('children')}\nwait\n`), 0o755);
+    return server.kubeconfig(exec(file('hanging')));
+  }
+
+  test('a plugin that hangs is a problem after a while, and no request waits for it', async () => {
+    const access = openAccess({ kubeconfig: hanging() }, {});
+    const asked = takeSnapshot(access, { namespaces: [] }, { patience: { ...patience, credentialTimeoutMs: 100 } });
+    await expect(asked).rejects.toMatchObject({
+      problem: { code: 'CLUSTER_ACCESS', message: expect.stringContaining('did not come within 0.1 s') },
+    });
+  });
+
+  test('a plugin that hangs does not keep what is stopped', async () => {
+    const stop = new AbortController();
+    const asked = openAccess({ kubeconfig: hanging() }, {}).options({ signal: stop.signal });
+    setTimeout(() => stop.abort(), 50);
+    await expect(asked).rejects.toMatchObject({ problem: { code: 'CLUSTER_ACCESS' } });
+  });
+
+  test('those who follow the cluster tell of a plugin that hangs, and end at the signal', async () => {
+    const away: string[] = [];
+    const listener = { changed: () => {}, current: () => {}, away: (_kind: unknown, why: string) => away.push(why) };
+    const bounds = { ...watchLimits, credentialTimeoutMs: 50 };
+    const stop = new AbortController();
+    const running = new Feed(openAccess({ kubeconfig: hanging() }, {}), listener, bounds).run(stop.signal);
+    await until(() => away.length > 1);
+    stop.abort();
+    await running;
+    const isGone = (pid: string): boolean =>
+      !/^State:\s+[^Z]/m.test(existsSync(`/proc/${pid}`) ? readFileSync(`/proc/${pid}/status`, 'utf8') : '');
+    const children = readFileSync(file('children'), 'utf8').trim().split('\n');
+    await until(() => children.every(isGone));
+    expect(away[0]).toMatch(/Cannot get credentials .* within 0.05 s/);
+  });
+
+  test('what a plugin says is in the message, and an answer without credentials is none', async () => {
+    chmodSync(write('failing', '#!/bin/sh\necho no session >&2\nexit 1\n'), 0o755);
+    chmodSync(write('empty', '#!/bin/sh\necho {}\n'), 0o755);
+    for (const [name, why] of [
+      ['failing', 'no session'],
+      ['empty', 'no ExecCredential'],
+      ['absent', 'ENOENT'],
+    ] as const) {
+      const asked = seen({ kubeconfig: server.kubeconfig(exec(file(name))) });
+      await expect(asked).rejects.toMatchObject({ problem: { message: expect.stringContaining(why) } });
+    }
+  });
+
+  test('a plugin whose credentials expired is asked again', async () => {
+    const kubeconfig = server.kubeconfig(exec(plugin({ token, expirationTimestamp: '2020-01-01T00:00:00Z' })));
+    await seen({ kubeconfig });
+    expect(runs().length).toBeGreaterThan(1);
   });
 
   test('the account of a pod is found where no kubeconfig is', async () => {

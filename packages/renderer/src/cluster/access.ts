@@ -2,6 +2,8 @@ import type { Agent, RequestOptions } from 'node:https';
 import { KubeConfig, type User } from '@kubernetes/client-node';
 import { ClusterFailure } from './failure.ts';
 import { findKubeconfig, type Kubeconfig } from './kubeconfig.ts';
+import { clusterLimits } from './limits.ts';
+import { Plugin, type PluginCall } from './plugin.ts';
 import { agentFor, proxyFor } from './proxy.ts';
 
 /** Which cluster, as whom. */
@@ -13,11 +15,21 @@ export interface AccessOptions {
   readonly account?: string;
 }
 
+/** How long credentials are waited for. */
+export interface CredentialPatience {
+  readonly credentialTimeoutMs?: number;
+  /** Nobody waits for them any more. */
+  readonly signal?: AbortSignal;
+}
+
 /** A way to one API server. */
 export interface Access {
   readonly server: string;
-  /** Options of a request: trust, client certificate, headers, proxy. Asked for anew each time: tokens expire. */
-  readonly options: () => Promise<RequestOptions>;
+  /**
+   * Options of a request: trust, client certificate, headers, proxy. Asked for anew each time: tokens expire.
+   * @throws ClusterFailure when credentials cannot be got, or not in time
+   */
+  readonly options: (patience?: CredentialPatience) => Promise<RequestOptions>;
   /** Forgets credentials that the server refused: a plugin is asked again. */
   readonly renew: () => void;
   /** What the user must be told about it, such as that the server's certificate is not checked. */
@@ -31,7 +43,7 @@ export interface Access {
  */
 export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Access {
   const found = findKubeconfig(options.kubeconfig, env, options.account);
-  let config = read(found, options.context);
+  const config = read(found, options.context);
   const cluster = config.getCurrentCluster();
   if (!cluster?.server.startsWith('https://')) {
     throw new ClusterFailure(
@@ -42,13 +54,21 @@ export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Acce
   }
   const proxy = cluster.proxyUrl ?? proxyFor(new URL(cluster.server).hostname, env);
   const agent = agentFor(proxy);
-  config = prepared(config, proxy);
+  let credentials = freshCredentials(config, proxy);
+  const renew = (): void => {
+    credentials = freshCredentials(config, proxy);
+  };
   return {
     server: cluster.server,
-    options: () => requestOptions(config, agent, found.from),
-    renew: () => {
-      config = prepared(config, proxy);
+    options: async (patience = {}) => {
+      try {
+        return await inTime((signal) => requestOptions(credentials, agent, signal), patience);
+      } catch (error) {
+        renew();
+        throw withoutCredentials(found.from, error);
+      }
     },
+    renew,
     warnings: cluster.skipTLSVerify
       ? [`${found.from} says insecure-skip-tls-verify: the certificate of ${cluster.server} is not checked`]
       : [],
@@ -84,51 +104,64 @@ function withTokenFile(user: User, tokenFile: string | undefined): User {
   return { ...rest, authProvider: { name: 'tokenFile', config: { tokenFile } } };
 }
 
-/**
- * The same configuration, with nothing remembered of earlier credentials, with its proxy, and with a user: without one the
- * library leaves out the trust too.
- */
-function prepared(config: KubeConfig, proxy: string | undefined): KubeConfig {
+/** Where credentials come from, with nothing remembered of earlier ones. */
+interface Credentials {
+  readonly config: KubeConfig;
+  /** What the user's program gives; the rest of the user is in the config. */
+  readonly plugin: Plugin | undefined;
+}
+
+/** With its proxy, and with a user: without one the library leaves out the trust too. */
+function freshCredentials(config: KubeConfig, proxy: string | undefined): Credentials {
   const context = config.getContextObject(config.getCurrentContext());
+  const { exec, ...user } = config.getCurrentUser() ?? { name: 'user' };
   const changed = new KubeConfig();
   changed.loadFromOptions({
     clusters: [{ ...config.getCurrentCluster(), name: 'cluster', ...(proxy === undefined ? {} : { proxyUrl: proxy }) }],
-    users: [withPluginInfo({ ...config.getCurrentUser(), name: 'user' })],
+    users: [{ ...user, name: 'user' }],
     contexts: [{ ...context, name: 'context', cluster: 'cluster', user: 'user' }],
     currentContext: 'context',
   });
-  return changed;
+  return { config: changed, plugin: exec ? new Plugin(exec as PluginCall) : undefined };
 }
 
-interface Plugin {
-  readonly apiVersion?: string;
-  readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
-}
-
-/** What plugins read to learn in which version they answer. https://kubernetes.io/docs/reference/config-api/client-authentication.v1/ */
-function withPluginInfo(user: User): User {
-  const plugin = user.exec as Plugin | null | undefined;
-  if (!plugin) return user;
-  const info = { apiVersion: plugin.apiVersion, kind: 'ExecCredential', spec: { interactive: false } };
-  const env = [...(plugin.env ?? []), { name: 'KUBERNETES_EXEC_INFO', value: JSON.stringify(info) }];
-  return { ...user, exec: { ...plugin, env } };
-}
-
-async function requestOptions(config: KubeConfig, agent: Agent | undefined, from: string): Promise<RequestOptions> {
+async function requestOptions(
+  { config, plugin }: Credentials,
+  agent: Agent | undefined,
+  signal: AbortSignal,
+): Promise<RequestOptions> {
   // Said explicitly, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise switch the check off in silence.
   const options: RequestOptions = { rejectUnauthorized: true };
-  try {
-    await config.applyToHTTPSOptions(options);
-  } catch (error) {
-    throw new ClusterFailure(
-      'CLUSTER_ACCESS',
-      `Cannot get credentials from ${from}: ${textOf(error)}`,
-      'Check the files and the exec plugin that its user names',
-    );
+  if (plugin) {
+    const { headers, ...certificate } = await plugin.credentials(signal);
+    Object.assign(options, certificate, { headers: { ...headers } });
   }
+  await config.applyToHTTPSOptions(options);
   if (agent !== undefined) options.agent = agent;
   trimToken(options);
   return options;
+}
+
+/** Plugins and providers of tokens ask others, who may never answer. */
+function inTime<T>(ask: (signal: AbortSignal) => Promise<T>, patience: CredentialPatience): Promise<T> {
+  const { credentialTimeoutMs = clusterLimits.credentialTimeoutMs, signal } = patience;
+  const late = AbortSignal.timeout(credentialTimeoutMs);
+  const end = signal === undefined ? late : AbortSignal.any([late, signal]);
+  return new Promise((resolve, reject) => {
+    const stop = (): void =>
+      reject(new Error(late.aborted ? `they did not come within ${credentialTimeoutMs / 1000} s` : 'it was stopped'));
+    if (end.aborted) return stop();
+    end.addEventListener('abort', stop);
+    ask(end).then(resolve, reject);
+  });
+}
+
+function withoutCredentials(from: string, error: unknown): ClusterFailure {
+  return new ClusterFailure(
+    'CLUSTER_ACCESS',
+    `Cannot get credentials from ${from}: ${textOf(error)}`,
+    'Check the files and the exec plugin that its user names',
+  );
 }
 
 /** Token files that people write end with a newline, which no header may have. */

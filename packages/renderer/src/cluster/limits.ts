@@ -8,6 +8,8 @@ export const clusterLimits = {
   objectsMax: 500_000,
   /** From the request to the last byte of its answer. */
   requestTimeoutMs: 30_000,
+  /** Until credentials are there: a person may have to log in on a page that a plugin opened. */
+  credentialTimeoutMs: 180_000,
   /** The first try and its repetitions. */
   attemptsMax: 5,
   /** Doubles with each repetition, up to `backoffMaxMs`; each pause is a random part of it, at least half. */
@@ -21,6 +23,8 @@ export const clusterLimits = {
 export const watchLimits = {
   requestTimeoutMs: clusterLimits.requestTimeoutMs,
   answerBytesMax: clusterLimits.answerBytesMax,
+  /** Nobody logs in here, and a kubelet gives half a minute to end. */
+  credentialTimeoutMs: 15_000,
   backoffMs: 250,
   backoffMaxMs: 30_000,
   /** More than two bookmarks' time. */

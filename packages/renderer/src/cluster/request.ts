@@ -1,16 +1,14 @@
 import { type RequestOptions, request } from 'node:https';
-import type { Access } from './access.ts';
+import type { Access, CredentialPatience } from './access.ts';
 import { ClusterFailure } from './failure.ts';
 import { clusterLimits } from './limits.ts';
 import { sleep } from './sleep.ts';
 
 /** The bounds that a test makes smaller. */
-export interface Patience {
+export interface Patience extends CredentialPatience {
   readonly requestTimeoutMs: number;
   readonly backoffMs: number;
   readonly answerBytesMax: number;
-  /** Nobody waits for the answer any more. */
-  readonly signal?: AbortSignal;
 }
 
 export interface Answer {
@@ -26,7 +24,7 @@ export interface Answer {
 export async function get(access: Access, path: string, patience: Patience = clusterLimits): Promise<Answer> {
   let isRenewed = false;
   for (let attempt = 1; ; attempt++) {
-    const result = await sendOnce(urlOf(access, path), { method: 'GET' }, await access.options(), patience);
+    const result = await sendOnce(urlOf(access, path), { method: 'GET' }, await access.options(patience), patience);
     if (!('lost' in result) && result.status === 401 && !isRenewed) {
       access.renew();
       isRenewed = true;
@@ -84,7 +82,7 @@ export interface Asked {
  * @throws ClusterFailure when there is no answer
  */
 export async function sendOnly(access: Access, path: string, asked: Asked, patience: Patience): Promise<Answer> {
-  const result = await sendOnce(urlOf(access, path), asked, await access.options(), patience);
+  const result = await sendOnce(urlOf(access, path), asked, await access.options(patience), patience);
   if (!('lost' in result)) return result;
   throw result.isAboutTrust ? untrusted(access, result.lost) : unreachable(access, path, result);
 }

@@ -1,5 +1,5 @@
 import { request } from 'node:https';
-import type { Access } from '../access.ts';
+import type { Access, CredentialPatience } from '../access.ts';
 import { isAboutTrust, urlOf } from '../request.ts';
 
 /** How a stream ended. All endings are followed by another try; which one, is for the reader to decide. */
@@ -10,7 +10,7 @@ export type StreamEnd =
   | { readonly kind: 'ended' }
   | { readonly kind: 'lost'; readonly why: string; readonly isAboutTrust: boolean };
 
-export interface StreamBounds {
+export interface StreamBounds extends Pick<CredentialPatience, 'credentialTimeoutMs'> {
   /** So long nothing may come; bookmarks come once a minute. */
   readonly silenceMs: number;
   readonly lineBytesMax: number;
@@ -26,6 +26,7 @@ export interface StreamReader {
 /**
  * Reads a watch: one JSON text a line.
  * @param signal ends the stream
+ * @throws ClusterFailure when there are no credentials
  */
 export async function readStream(
   access: Access,
@@ -34,7 +35,7 @@ export async function readStream(
   bounds: StreamBounds,
   signal: AbortSignal,
 ): Promise<StreamEnd> {
-  const options = await access.options();
+  const options = await access.options({ ...bounds, signal });
   return new Promise((resolve) => {
     const asked = request(urlOf(access, path), { ...options, method: 'GET', signal }, (response) => {
       if (response.statusCode !== 200) {

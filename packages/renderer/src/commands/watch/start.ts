@@ -71,8 +71,10 @@ async function patiently(access: Access, { signal, away, back }: Waiting) {
       return found;
     } catch (error) {
       if (!(error instanceof ClusterFailure)) throw error;
+      // What a signal ends did not fail.
+      if (signal.aborted) return undefined;
       if (error.problem.code !== 'CLUSTER_UNREACHABLE') throw new Stopped(error.problem);
-      if (!signal.aborted) away(error.message);
+      away(error.message);
       await sleep(watchLimits.backoffMs, signal);
     }
   }
