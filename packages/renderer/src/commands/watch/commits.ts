@@ -2,10 +2,20 @@ import { messageOf } from './message.ts';
 import type { Publication, Publisher } from './publisher.ts';
 import { Repository } from './repository.ts';
 
-/** So long after the last change what there is is committed. */
-const settleMs = 1_000;
-const pushesMax = 5;
-const pushPauseMs = 1_000;
+/** Every bound on commits and pushes. */
+export const commitLimits = {
+  /** So long after the last change what there is is committed. */
+  settleMs: 1_000,
+  /** Pushes of one try, over what others pushed meanwhile. */
+  pushesMax: 5,
+  pushPauseMs: 1_000,
+  /** What did not succeed is tried again; doubles with each failure, up to `retryMaxMs`. */
+  retryMs: 5_000,
+  retryMaxMs: 60_000,
+} as const;
+
+/** Who writes the directory, as far as commits need to know. */
+export type Writer = Pick<Publisher, 'hold' | 'release' | 'publishNow'>;
 
 export interface CommitterListener {
   readonly alarm: (why: string) => void;
@@ -14,28 +24,38 @@ export interface CommitterListener {
   readonly say: (text: string) => void;
 }
 
-/** Makes one Git commit of the directory for each settled change, and pushes it. */
+/** Makes one Git commit of the directory for each settled change, and pushes it. What does not succeed is tried again until it does. */
 export class Committer {
   readonly #dir: string;
   readonly #repository: Repository;
   readonly #isPushing: boolean;
-  readonly #publisher: Publisher;
+  readonly #publisher: Writer;
   readonly #listener: CommitterListener;
+  readonly #limits: Readonly<Record<keyof typeof commitLimits, number>>;
   readonly #about = new Set<string>();
   /** What commits that are not pushed yet are about. */
   readonly #unpushed = new Set<string>();
   #isOn = false;
   /** An earlier process may have written and not committed, or committed and not pushed. */
   #isFirst = true;
+  /** Tries in a row that did not succeed. */
+  #failures = 0;
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> = Promise.resolve();
 
-  constructor(dir: string, isPushing: boolean, publisher: Publisher, listener: CommitterListener) {
+  constructor(
+    dir: string,
+    isPushing: boolean,
+    publisher: Writer,
+    listener: CommitterListener,
+    limits: Readonly<Record<keyof typeof commitLimits, number>> = commitLimits,
+  ) {
     this.#dir = dir;
     this.#repository = new Repository(dir);
     this.#isPushing = isPushing;
     this.#publisher = publisher;
     this.#listener = listener;
+    this.#limits = limits;
   }
 
   /** @param others whether another process may have written until now: what it pushed is what this one goes on from */
@@ -55,35 +75,54 @@ export class Committer {
     this.#isOn = false;
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#failures = 0;
     this.#about.clear();
+    this.#listener.clear();
   }
 
   add({ about, written, removed }: Publication): void {
     if (written.length + removed.length === 0 && !this.#isFirst) return;
     this.#isFirst = false;
     for (const thing of about) this.#about.add(thing);
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#start(), settleMs);
+    this.#startIn(this.#limits.settleMs);
   }
 
-  /** Commits what is left. */
+  /** Commits what is left, unless that did not succeed just now: then the next process does, and this one ends. */
   async finish(): Promise<void> {
-    if (this.#timer !== undefined) this.#start();
+    if (this.#timer !== undefined && this.#failures === 0) this.#start();
     await this.#work;
+    this.stop();
+  }
+
+  #startIn(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#start(), ms);
   }
 
   #start(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#work = this.#work.then(async () => {
-      try {
-        await this.#commit();
-        if (this.#isPushing) await this.#push();
-        this.#listener.clear();
-      } catch (error) {
-        this.#listener.alarm(error instanceof Error ? error.message : String(error));
-      }
-    });
+    this.#work = this.#work.then(() => this.#try());
+  }
+
+  async #try(): Promise<void> {
+    try {
+      await this.#commit();
+      if (this.#isPushing) await this.#push();
+      this.#failures = 0;
+      this.#listener.clear();
+    } catch (error) {
+      // Another process commits and pushes now.
+      if (this.#isOn) this.#failed(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** Tries again by itself: whoever follows the repository has old rules until then, also when nothing else changes. */
+  #failed(why: string): void {
+    this.#listener.alarm(why);
+    const { retryMs, retryMaxMs } = this.#limits;
+    if (this.#timer === undefined) this.#startIn(Math.min(retryMs * 2 ** this.#failures, retryMaxMs));
+    this.#failures += 1;
   }
 
   async #commit(): Promise<void> {
@@ -102,6 +141,7 @@ export class Committer {
 
   /** Pushes; over what others pushed meanwhile, this is laid. */
   async #push(): Promise<void> {
+    const { pushesMax, pushPauseMs } = this.#limits;
     let why: string | undefined;
     for (let attempt = 1; attempt <= pushesMax && this.#isOn; attempt++) {
       why = await this.#repository.push();

@@ -1,0 +1,124 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { LiveTree } from '../../emit/live-tree.ts';
+import { Committer, type Writer } from './commits.ts';
+
+/** As those of the program, in less time. */
+const limits = { settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
+const fileA = 'profiles/default/services/shop/a.iptables';
+
+let dir: string;
+let rendered: string;
+let origin: string;
+let alarms: string[];
+let said: string;
+let isClear: boolean;
+let committer: Committer | undefined;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-commits-'));
+  origin = join(dir, 'origin.git');
+  rendered = join(dir, 'work', 'rendered');
+  [alarms, said, isClear] = [[], '', true];
+  git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', origin);
+  git(dir, 'clone', '--quiet', origin, 'work');
+  git(join(dir, 'work'), 'checkout', '--quiet', '-b', 'main');
+  git(join(dir, 'work'), 'config', 'user.name', 'watch');
+  git(join(dir, 'work'), 'config', 'user.email', 'watch@example.com');
+  git(join(dir, 'work'), 'commit', '--quiet', '--allow-empty', '--message', 'start');
+  git(join(dir, 'work'), 'push', '--quiet', '--set-upstream', 'origin', 'main');
+  mkdirSync(rendered);
+});
+afterEach(async () => {
+  committer?.stop();
+  await committer?.finish();
+  committer = undefined;
+  rmSync(dir, { recursive: true });
+});
+
+function git(cwd: string, ...args: readonly string[]): string {
+  return execFileSync('git', args, { cwd, encoding: 'utf8', stdio: 'pipe' }).trim();
+}
+
+/** A publisher that publishes what it is given, when it is told to. */
+class Hand implements Writer {
+  readonly tree = new LiveTree(rendered);
+  files: ReadonlyMap<string, string> = new Map();
+
+  hold(): void {}
+
+  release(how?: 'same' | 'changed'): void {
+    if (how === 'changed') this.tree.forget();
+  }
+
+  publishNow(): void {
+    this.publish(this.files);
+  }
+
+  publish(files: ReadonlyMap<string, string>): void {
+    this.files = files;
+    const published = this.tree.publish(files);
+    if ('code' in published) throw new Error(published.message);
+    committer?.add({ ...published, about: ['Service shop/a'], quarantine: [] });
+  }
+}
+
+/** Starts a committer over a publisher by hand. */
+async function commits(isPushing: boolean): Promise<Hand> {
+  const hand = new Hand();
+  const listener = {
+    alarm: (why: string) => ((isClear = false), alarms.push(why)),
+    clear: () => (isClear = true),
+    say: (text: string) => (said += text),
+  };
+  committer = new Committer(rendered, isPushing, hand, listener, limits);
+  await committer.start(false);
+  return hand;
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (const end = Date.now() + 15_000; !isSo(); await pause(20))
+    if (Date.now() > end) throw new Error(`Waited too long; there were ${alarms.length} alarms: ${alarms.at(-1)}`);
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const log = (repository: string): string[] => git(repository, 'log', '--format=%s', 'main').split('\n');
+
+test('a server that is away for longer than all pushes of a try gets the commit when it is back', async () => {
+  const hand = await commits(true);
+  renameSync(origin, `${origin}.away`);
+  hand.publish(new Map([[fileA, '1\n']]));
+  await until(() => alarms.length >= 2);
+  expect(alarms[0]).toMatch(/Cannot push .*origin\.git/s);
+  expect(log(join(dir, 'work'))).toEqual(['watch: Service shop/a', 'start']);
+  renameSync(`${origin}.away`, origin);
+  await until(() => log(origin).length === 2 && isClear);
+});
+
+test('a commit that Git refused is tried again though nothing changes', async () => {
+  const hand = await commits(false);
+  const hook = join(dir, 'work', '.git', 'hooks', 'prepare-commit-msg');
+  writeFileSync(hook, '#!/bin/sh\nexit 1\n', { mode: 0o755 });
+  hand.publish(new Map([[fileA, '1\n']]));
+  await until(() => alarms.length > 0);
+  rmSync(hook);
+  await until(() => log(join(dir, 'work')).length === 2 && isClear);
+  expect(said).toContain('committed: watch: Service shop/a');
+});
+
+test('who does not lead tries nothing again and has no alarm', async () => {
+  const hand = await commits(true);
+  renameSync(origin, `${origin}.away`);
+  hand.publish(new Map([[fileA, '1\n']]));
+  await until(() => alarms.length > 0);
+  committer?.stop();
+  await committer?.finish();
+  const before = alarms.length;
+  renameSync(`${origin}.away`, origin);
+  await pause(3 * limits.retryMaxMs);
+  expect(log(origin)).toEqual(['start']);
+  expect([alarms.length, isClear]).toEqual([before, true]);
+});
