@@ -1,4 +1,4 @@
-import { renameSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { allocationPath, printAllocation } from '../load/allocations.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
@@ -14,7 +14,9 @@ export function writeAllocations(dir: string, allocations: readonly Allocation[]
     const file = join(dir, allocationPath(allocation));
     makeFolder(dirname(file));
     const unfinished = join(dirname(file), `.${allocation.name}.unfinished`);
-    writeFileSync(unfinished, printAllocation(allocation), { flush: true });
+    // A link under that name would lead elsewhere.
+    rmSync(unfinished, { force: true });
+    writeFileSync(unfinished, printAllocation(allocation), { flag: 'wx', flush: true });
     renameSync(unfinished, file);
   }
 }

@@ -78,9 +78,10 @@ export function writeOpening(dir: string, text: string, signature: string | unde
   else replace(join(dir, openingSignatureFile), signature);
 }
 
-/** The name beside it is one that no reader of a release takes for a part of it. */
+/** The name beside it is one that no reader of a release takes for a part of it; a link that has it already is not followed. */
 function replace(path: string, text: string): void {
   const beside = join(dirname(path), '.sluice-opening');
-  writeFileSync(beside, text, { flush: true });
+  rmSync(beside, { force: true });
+  writeFileSync(beside, text, { flag: 'wx', flush: true });
   renameSync(beside, path);
 }

@@ -1,6 +1,7 @@
-import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readReceiptName, receiptLimits, releaseLimits } from '@sluice/bundle';
+import { readRegular } from './regular.ts';
 
 /** The files of one receipt, unread. */
 export interface ReceiptPath {
@@ -52,20 +53,12 @@ export function readReceiptTexts({ path }: ReceiptPath): {
   };
 }
 
-/** A link, a pipe or a giant in the place of a file neither leads elsewhere nor keeps us waiting. */
+/** What cannot be read is no evidence. */
 function readSmall(path: string, bytesMax: number): string | undefined {
-  let fd: number;
   try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const bytes = readRegular(path, bytesMax);
+    return typeof bytes === 'object' ? bytes.toString('latin1') : undefined;
   } catch {
     return undefined;
-  }
-  try {
-    if (!fstatSync(fd).isFile()) return undefined;
-    const bytes = Buffer.alloc(bytesMax + 1);
-    const length = readSync(fd, bytes, 0, bytes.length, 0);
-    return length > bytesMax ? undefined : bytes.toString('latin1', 0, length);
-  } finally {
-    closeSync(fd);
   }
 }

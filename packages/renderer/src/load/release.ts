@@ -4,12 +4,15 @@ import {
   fileDigest,
   isSignatureFile,
   openingFile,
+  openingSignatureFile,
   type Problem,
   readPath,
   releaseFile,
+  releaseLimits,
   sumsFile,
   wavesFile,
 } from '@sluice/bundle';
+import { readRegular } from './regular.ts';
 import { listTree } from './tree.ts';
 
 /** A release as it lies in a directory; nothing is parsed and nothing is believed yet. */
@@ -20,6 +23,8 @@ export interface ReleaseDirectory {
   readonly waves: string | undefined;
   /** `waves-open.yaml`, which `SHA256SUMS` does not cover. */
   readonly opening: string | undefined;
+  /** File → text of `waves-open.yaml` and its signature, those that are there; bytes as Latin-1. */
+  readonly openings: ReadonlyMap<string, string>;
   /** File → text. */
   readonly signatures: ReadonlyMap<string, string>;
   /** Path → text of the bundle's files. */
@@ -53,11 +58,18 @@ export function readReleaseDirectory(dir: string): ReleaseDirectory | Problem {
     if (bytes === undefined) return noRelease(dir, `${name} is no signature file`);
     signatures.set(name, bytes.toString('latin1'));
   }
+  const openings = new Map<string, string>();
+  for (const name of [openingFile, openingSignatureFile]) {
+    const bytes = readRegular(`${dir}/${name}`, releaseLimits.signatureBytesMax);
+    if (typeof bytes === 'string') return noRelease(dir, `${name} is not as it may be: ${bytes}`);
+    if (bytes !== undefined) openings.set(name, bytes.toString('latin1'));
+  }
   return {
     sums: sums.toString('latin1'),
     release: release.toString('utf8'),
     waves: waves?.toString('utf8'),
-    opening: readBytes(dir, openingFile)?.toString('utf8'),
+    opening: openings.get(openingFile),
+    openings,
     signatures,
     files,
     digests,

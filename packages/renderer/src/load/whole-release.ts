@@ -1,9 +1,6 @@
-import { readFileSync } from 'node:fs';
 import {
   fileDigest,
   isProblem,
-  openingFile,
-  openingSignatureFile,
   type Problem,
   readRelease,
   type Release,
@@ -29,17 +26,13 @@ export interface WholeRelease {
 export function readWholeRelease(dir: string): WholeRelease | Problem {
   const directory = readReleaseDirectory(dir);
   if ('code' in directory) return directory;
-  const { sums, release: text, waves, signatures } = directory;
+  const { sums, release: text, waves, signatures, openings } = directory;
   const misfit = sumsMisfit(sums, directory.digests) ?? notText(directory.files, directory.digests);
   if (misfit !== undefined) return invalid(dir, `its files are not those of SHA256SUMS: ${misfit}`);
   const release = readRelease(text);
   if (isProblem(release)) return release;
-  const files = new Map([...directory.files, ...signatures, [releaseFile, text], [sumsFile, sums]]);
+  const files = new Map([...directory.files, ...signatures, ...openings, [releaseFile, text], [sumsFile, sums]]);
   if (waves !== undefined) files.set(wavesFile, waves);
-  for (const name of [openingFile, openingSignatureFile]) {
-    const opening = readIfThere(`${dir}/${name}`);
-    if (opening !== undefined) files.set(name, opening);
-  }
   return { release, files };
 }
 
@@ -47,15 +40,6 @@ export function readWholeRelease(dir: string): WholeRelease | Problem {
 function notText(files: ReadonlyMap<string, string>, digests: ReadonlyMap<string, string>): string | undefined {
   const odd = [...files].find(([path, text]) => fileDigest(text) !== digests.get(path));
   return odd && `${odd[0]} is not UTF-8`;
-}
-
-function readIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 function invalid(dir: string, why: string): Problem {

@@ -1,0 +1,69 @@
+import { execFileSync } from 'node:child_process';
+import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { printWaves, wavesFile } from '@sluice/bundle';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { replaceFile } from '../../packages/renderer/src/emit/file.ts';
+import { writeOpening } from '../../packages/renderer/src/emit/release.ts';
+import { FakeRegistry } from './fake.fixture.ts';
+import { makeSampleRelease, sluice } from './release.fixture.ts';
+
+/** A release comes by Git or from a carrier, who may put links where no digest looks: none is read, and none is written through. */
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-links-'));
+const at = (name: string): string => join(scratch, name);
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+let registry: FakeRegistry;
+beforeEach(async () => {
+  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
+  vi.stubEnv('DOCKER_CONFIG', scratch);
+  makeSampleRelease(at('release'), 1);
+  writeFileSync(at('secret'), 'a secret\n');
+  registry = await FakeRegistry.open();
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  registry.close();
+});
+
+const kinds: readonly [what: string, make: (path: string) => void, says: string][] = [
+  ['a link', (path) => symlinkSync('../secret', path), 'no regular file'],
+  ['a link to nothing', (path) => symlinkSync('nowhere', path), 'no regular file'],
+  ['a link without end', (path) => symlinkSync('/dev/zero', path), 'no regular file'],
+  ['a pipe', (path) => void execFileSync('mkfifo', [path]), 'no regular file'],
+  ['a giant', (path) => writeFileSync(path, Buffer.alloc(16 * 1024 + 1)), 'larger than 16384 bytes'],
+];
+
+describe.each(['waves-open.yaml', 'waves-open.yaml.sig'])('in the place of %s', (name) => {
+  test.each(kinds)('%s is neither packed nor pushed, and no release', async (_what, make, says) => {
+    make(at(`release/${name}`));
+    const refused = { status: 2, stderr: expect.stringMatching(new RegExp(`${name} .*${says}.*RELEASE_INVALID`)) };
+    expect(await sluice('pack', at('release'), '--all', '-o', at('packed'))).toMatchObject(refused);
+    expect(await sluice('push', at('release'), `${registry.host}/shop:1`)).toMatchObject(refused);
+    expect(await sluice('promote', at('release'), '--dry-run')).toMatchObject(refused);
+    expect(registry.seen).toEqual([]);
+    expect(readdirSync(scratch)).not.toContain('packed');
+  });
+});
+
+describe('a link under the name that is used while', () => {
+  const victim = (): string => readFileSync(at('secret'), 'utf8');
+
+  test('waves are opened is not written through', () => {
+    writeFileSync(at(`release/${wavesFile}`), printWaves([{ name: 'all', nodes: ['a'] }]));
+    symlinkSync('../secret', at('release/.sluice-opening'));
+    writeOpening(at('release'), 'open: 1\n', 'signature\n');
+    expect(victim()).toBe('a secret\n');
+    expect(readFileSync(at('release/waves-open.yaml'), 'utf8')).toBe('open: 1\n');
+    expect(lstatSync(at('release/waves-open.yaml')).isFile()).toBe(true);
+    expect(readFileSync(at('release/waves-open.yaml.sig'), 'utf8')).toBe('signature\n');
+  });
+
+  test('a file is replaced is not written through', () => {
+    symlinkSync('../secret', at(`release/.sluice-${process.pid}.tmp`));
+    replaceFile(at('release/SHA256SUMS.sig'), Buffer.from('another\n'));
+    expect(victim()).toBe('a secret\n');
+    expect(readFileSync(at('release/SHA256SUMS.sig'), 'utf8')).toBe('another\n');
+  });
+});
