@@ -87,7 +87,7 @@ test('its other container takes the Lease, follows the cluster, commits what cha
   const [file, argv, options] = inImage(image, [...image.config.Entrypoint, ...args], more);
   const watching = execa(file, argv, { ...options, reject: false });
   try {
-    await until(() => git('log', '--format=%s').includes('Service shop/a'));
+    await until(() => git('log', '--format=%s').includes('watch: '));
     api.put('services', serviceOf('b', 2));
     await until(() => git('log', '--format=%s').startsWith('watch: Service shop/b\n'));
   } finally {

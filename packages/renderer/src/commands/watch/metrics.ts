@@ -5,7 +5,7 @@ export class Metrics {
   readonly registry = new Registry();
   readonly publications = this.#counter('sluice_watch_publications_total', 'Times that the directory was changed');
   readonly failures = this.#counter('sluice_watch_failures_total', 'Times that nothing could be rendered or written');
-  readonly pending = this.#gauge('sluice_watch_pending_changes', 'Changes that are not in the directory yet');
+  readonly pending = this.#gauge('sluice_watch_pending_changes', 'Objects whose change is not in the directory yet');
   readonly quarantined = this.#gauge(
     'sluice_watch_quarantined',
     'Objects that the rules leave out or keep at their last good text',

@@ -8,6 +8,7 @@ import type { Quarantined } from '../../render/quarantine/ward.ts';
 import { renderAround } from '../../render/quarantine/around.ts';
 import type { Metrics } from './metrics.ts';
 import { type Pace, Pacer } from './pace.ts';
+import { Pending } from './pending.ts';
 
 export interface PublisherParts {
   /** All objects as they are now, or undefined while not all are known. */
@@ -44,11 +45,13 @@ export class Publisher {
   readonly #events: PublisherEvents;
   readonly #pacer: Pacer;
   readonly #memo = new Memo();
-  #pending: Change[] = [];
+  readonly #pending = new Pending();
   #timer: NodeJS.Timeout | undefined;
   #isOn = false;
   #holds = 0;
   #hasPublished = false;
+  /** What happened before the first publication of a turn is no latency of it. */
+  #isMeasuring = false;
 
   constructor(parts: PublisherParts, events: PublisherEvents) {
     this.#parts = parts;
@@ -61,9 +64,16 @@ export class Publisher {
     return this.#hasPublished;
   }
 
+  /** While another process writes, changes are that one's. */
+  /** True while the directory is one bundle, that of the last publication, and not half of the next or what others wrote. */
+  get isWhole(): boolean {
+    return this.#parts.tree.isWhole;
+  }
+
   changed(change: Change): void {
-    this.#pending.push(change);
-    this.#parts.metrics.pending.set(this.#pending.length);
+    if (!this.#isOn) return;
+    this.#pending.add(change);
+    this.#parts.metrics.pending.set(this.#pending.size);
     this.#pacer.changed(this.#parts.clock.monotonic());
     this.#schedule();
   }
@@ -77,6 +87,7 @@ export class Publisher {
   /** Writes from now on; the directory may be anything. */
   start(): void {
     this.#isOn = true;
+    this.#isMeasuring = false;
     this.#parts.tree.forget();
     this.look();
   }
@@ -84,6 +95,8 @@ export class Publisher {
   /** Writes nothing any more. */
   stop(): void {
     this.#isOn = false;
+    this.#pending.take();
+    this.#parts.metrics.pending.set(0);
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
@@ -164,18 +177,15 @@ export class Publisher {
 
   #done(published: Published, quarantine: readonly Quarantined[]): void {
     const { metrics, clock } = this.#parts;
-    const pending = this.#pending;
-    this.#pending = [];
+    const { about, triggeredMs } = this.#pending.take();
     metrics.pending.set(0);
     if (published.written.length + published.removed.length > 0) metrics.publications.inc();
     metrics.lastPublication.set(clock.now() / 1000);
-    // What happened before the first look is no latency of this process.
-    if (this.#hasPublished) {
-      for (const { triggeredMs } of pending)
-        if (triggeredMs !== undefined) metrics.programming.observe(Math.max(0, clock.now() - triggeredMs) / 1000);
-    }
+    if (this.#isMeasuring)
+      for (const since of triggeredMs) metrics.programming.observe(Math.max(0, clock.now() - since) / 1000);
+    this.#isMeasuring = true;
     this.#hasPublished = true;
-    this.#events.published({ ...published, about: [...new Set(pending.map(({ about }) => about))], quarantine });
+    this.#events.published({ ...published, about, quarantine });
   }
 }
 

@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { LiveTree } from '../../emit/live-tree.ts';
+import { config, service, slice } from '../../render/builders.fixture.ts';
+import type { KubeObject } from '../../render/kube.ts';
+import { Metrics } from './metrics.ts';
+import { type Publication, Publisher } from './publisher.ts';
+
+let dir: string;
+let metrics: Metrics;
+let objects: readonly KubeObject[];
+let published: Publication[];
+let publisher: Publisher;
+let nowMs: number;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-publisher-'));
+  metrics = new Metrics();
+  objects = [service('web'), slice('web')];
+  published = [];
+  nowMs = 1_000_000;
+  publisher = new Publisher(
+    {
+      objects: () => objects,
+      config: config(),
+      tree: new LiveTree(dir),
+      textOnDisk: () => undefined,
+      metrics,
+      // Only what is published at once is looked at here.
+      pace: { minIntervalMs: 3_600_000, maxDelayMs: 3_600_000 },
+      clock: { now: () => nowMs, monotonic: () => nowMs },
+    },
+    { published: (publication) => published.push(publication), failed: () => {} },
+  );
+});
+afterEach(() => {
+  publisher.stop();
+  rmSync(dir, { recursive: true });
+});
+
+const about = (): readonly (readonly string[])[] => published.map((publication) => publication.about);
+const pending = async (): Promise<number | undefined> => (await metrics.pending.get()).values[0]?.value;
+const latencies = async (): Promise<number> =>
+  (await metrics.programming.get()).values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0;
+const change = (name: string): void => publisher.changed({ about: `Service shop/${name}`, triggeredMs: nowMs - 50 });
+
+test('what changes while another process writes is not remembered', async () => {
+  for (let index = 0; index < 10; index++) change(`s${index}`);
+  expect(await pending()).toBe(0);
+  publisher.start();
+  publisher.publishNow();
+  expect(about()).toEqual([[]]);
+});
+
+test('a thing that changes often is one thing, and is named once', async () => {
+  publisher.start();
+  for (let index = 0; index < 10; index++) change('web');
+  expect(await pending()).toBe(1);
+  publisher.publishNow();
+  expect(about()).toEqual([['Service shop/web']]);
+  expect(await pending()).toBe(0);
+});
+
+test('while nothing can be rendered, no more is remembered than messages and measures need', async () => {
+  publisher.start();
+  objects = [];
+  for (let index = 0; index < 30_000; index++) change(`s${index}`);
+  expect(await pending()).toBe(10_000);
+});
+
+test('latency is measured from the first publication of each turn on', async () => {
+  publisher.start();
+  change('web');
+  publisher.publishNow();
+  expect(await latencies()).toBe(0);
+  change('web');
+  publisher.publishNow();
+  expect(await latencies()).toBe(1);
+  change('web');
+  publisher.stop();
+  nowMs += 7_200_000;
+  change('web');
+  publisher.start();
+  change('web');
+  publisher.publishNow();
+  expect(await latencies()).toBe(1);
+});
