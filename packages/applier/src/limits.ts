@@ -9,6 +9,14 @@ export const limits = {
   bundleDepthMax: 8,
   /** Larger files are held in memory as they are. */
   packedBytesMax: 1024 * 1024,
+  /** Of an answer of one line from git. */
+  gitAnswerBytesMax: 64 * 1024,
+  /** Of what git says of one object beside its bytes. */
+  gitHeaderBytesMax: 256,
+  /** Of the list of a tree: all files that a bundle may have, with 250 bytes each. */
+  gitListBytesMax: bundleLimits.filesMax * 250,
+  /** Objects of at most so many bytes are asked for at once; a larger one alone. */
+  gitBatchBytesMax: 16 * 1024 * 1024,
 
   /** How long one run of a tool may take. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
   commandTimeoutMs: 60_000,

@@ -91,29 +91,36 @@ export class GitTree {
     );
   }
 
-  /** Reads the objects that are not known yet, all with one `cat-file`. */
+  /** Reads the objects that are not known yet, each once: a tree may have one object at many paths. */
   async #fetch(directory: string, entries: readonly Entry[], isRelease: boolean): Promise<void> {
-    const wanted = entries.filter(
-      ({ path, id }) => (this.#needs(path) && !this.#texts.has(id)) || (isRelease && !this.#digests.has(id)),
-    );
-    if (wanted.length === 0) return;
-    const input = wanted.map(({ id }) => `${id}\n`).join('');
-    const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], input);
+    const wanted = new Map<string, Wanted>();
+    for (const { path, id, size } of entries) {
+      const keep = this.#needs(path) && !this.#texts.has(id);
+      if (!keep && !(isRelease && !this.#digests.has(id))) continue;
+      wanted.set(id, { id, path, size, keep: keep || wanted.get(id)?.keep === true });
+    }
+    for (const batch of batches([...wanted.values()])) await this.#fetchBatch(directory, batch, isRelease);
+  }
+
+  /** With one `cat-file`, whose whole output is held until it is read. */
+  async #fetchBatch(directory: string, batch: readonly Wanted[], isRelease: boolean): Promise<void> {
+    const input = batch.map(({ id }) => `${id}\n`).join('');
+    const bytesMax = batch.reduce((sum, { size }) => sum + size + limits.gitHeaderBytesMax, 0);
+    const { stdout } = await must(directory, ['cat-file', '--batch', '--buffer'], bytesMax, input);
     let at = 0;
-    for (const { path, id } of wanted) {
+    for (const { path, id, size, keep } of batch) {
       const end = stdout.indexOf(0x0a, at);
-      const [name, kind, size] = stdout.toString('latin1', at, end).split(' ');
-      const length = Number(size);
-      if (name !== id || kind !== 'blob' || !(length <= limits.fileBytesMax)) {
+      const [name, kind, length] = stdout.toString('latin1', at, end).split(' ');
+      if (name !== id || kind !== 'blob' || Number(length) !== size) {
         throw new InboxError(
-          `Cannot read ${path} from Git: object ${id} is ${kind} of ${size} bytes`,
+          `Cannot read ${path} from Git: object ${id} is ${kind} of ${length} bytes`,
           'Check the repository with git fsck',
         );
       }
-      const bytes = stdout.subarray(end + 1, end + 1 + length);
+      const bytes = stdout.subarray(end + 1, end + 1 + size);
       if (isRelease) this.#digests.set(id, fileDigest(bytes));
-      if (this.#needs(path)) this.#texts.set(id, new PackedText(bytes, id));
-      at = end + 1 + length + 1;
+      if (keep) this.#texts.set(id, new PackedText(bytes, id));
+      at = end + 1 + size + 1;
     }
   }
 
@@ -127,31 +134,65 @@ export class GitTree {
 interface Entry {
   readonly path: string;
   readonly id: string;
+  /** In bytes, as the object says: nothing of it was read. */
+  readonly size: number;
 }
 
+/** An object to read. */
+interface Wanted extends Entry {
+  /** False for one of which the digest is enough. */
+  readonly keep: boolean;
+}
+
+/** Parts that are read one after the other, so that what git says never is in memory as a whole. */
+function* batches(wanted: readonly Wanted[]): Generator<readonly Wanted[]> {
+  let batch: Wanted[] = [];
+  let bytes = 0;
+  for (const one of wanted) {
+    if (batch.length > 0 && bytes + one.size > limits.gitBatchBytesMax) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(one);
+    bytes += one.size;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** What a tree holds. Its size is known before anything of it is read: a small commit can name one object often. */
 async function listTree(directory: string, tree: string): Promise<readonly Entry[]> {
-  const { stdout } = await must(directory, ['ls-tree', '-r', '-z', '--full-tree', tree]);
+  const { stdout } = await must(directory, ['ls-tree', '-r', '-l', '-z', '--full-tree', tree], limits.gitListBytesMax);
   const entries = stdout
     .toString('utf8')
     .split('\0')
-    .filter((line) => line !== '');
-  if (entries.length > limits.bundleFilesMax) {
+    .filter((line) => line !== '')
+    .map(entryOf);
+  const size = entries.reduce((sum, entry) => sum + entry.size, 0);
+  if (entries.length > limits.bundleFilesMax) throw tooLarge(`more than ${limits.bundleFilesMax} files`);
+  if (size > limits.bundleBytesMax) throw tooLarge(`more than ${limits.bundleBytesMax} bytes`);
+  return entries;
+}
+
+function entryOf(line: string): Entry {
+  const [, mode, id, digits, path] = /^(\d+) \S+ ([0-9a-f]+) +(\S+)\t(.*)$/s.exec(line) ?? [];
+  if (mode === undefined || id === undefined || path === undefined || !mode.startsWith('100'))
     throw new InboxError(
-      `Cannot read the tree: more than ${limits.bundleFilesMax} files`,
-      'packages/bundle/README.md has the limits',
+      `Cannot read ${path ?? line} from Git: it is no regular file`,
+      'A bundle has no links and no submodules',
     );
-  }
-  return entries.map((line) => {
-    const [, mode, id, path] = /^(\d+) \S+ ([0-9a-f]+)\t(.*)$/s.exec(line) ?? [];
-    if (mode === undefined || id === undefined || path === undefined || !mode.startsWith('100')) {
-      throw new InboxError(
-        `Cannot read ${path ?? line} from Git: it is no regular file`,
-        'A bundle has no links and no submodules',
-      );
-    }
-    if (!readPath(path) && !isReleaseFile(path)) throw stranger(path);
-    return { path, id };
-  });
+  if (!readPath(path) && !isReleaseFile(path)) throw stranger(path);
+  const size = Number(digits);
+  if (Number.isNaN(size))
+    throw new InboxError(
+      `Cannot read ${path} from Git: object ${id} has no size`,
+      'Check the repository with git fsck',
+    );
+  if (size > limits.fileBytesMax) throw tooLarge(`${path} is larger than ${limits.fileBytesMax} bytes`);
+  return { path, id, size };
+}
+
+function tooLarge(what: string): InboxError {
+  return new InboxError(`Cannot read the tree from Git: ${what}`, 'packages/bundle/README.md has the limits');
 }
 
 interface Said {
@@ -160,7 +201,13 @@ interface Said {
   readonly stderr: string;
 }
 
-async function git(directory: string, args: readonly string[], input?: string): Promise<Said> {
+/** @param bytesMax of what it says: with more it is ended */
+async function git(
+  directory: string,
+  args: readonly string[],
+  bytesMax: number = limits.gitAnswerBytesMax,
+  input?: string,
+): Promise<Said> {
   const file = findTool('git');
   if (file === undefined) return { exitCode: 127, stdout: Buffer.alloc(0), stderr: 'git is not installed' };
   const result = await execa(file, ['--no-pager', ...gitOptions, '-C', directory, ...args], {
@@ -169,15 +216,22 @@ async function git(directory: string, args: readonly string[], input?: string): 
     reject: false,
     encoding: 'buffer',
     timeout: limits.commandTimeoutMs,
-    maxBuffer: limits.bundleBytesMax * 2,
+    maxBuffer: bytesMax,
     ...(input === undefined ? { stdin: 'ignore' as const } : { input }),
   });
-  const { exitCode } = result;
-  return { exitCode, stdout: Buffer.from(result.stdout), stderr: Buffer.from(result.stderr).toString('utf8').trim() };
+  const stderr = result.isMaxBuffer
+    ? `it says more than ${bytesMax} bytes`
+    : viewOf(result.stderr).toString('utf8').trim();
+  return { exitCode: result.exitCode, stdout: viewOf(result.stdout), stderr };
 }
 
-async function must(directory: string, args: readonly string[], input?: string): Promise<Said> {
-  const said = await git(directory, args, input);
+/** The same bytes, not a copy of them. */
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+async function must(directory: string, args: readonly string[], bytesMax: number, input?: string): Promise<Said> {
+  const said = await git(directory, args, bytesMax, input);
   if (said.exitCode === 0) return said;
   throw new InboxError(`Cannot read the Git tree: ${said.stderr}`, `Check the repository: git -C ${directory} fsck`);
 }

@@ -76,22 +76,27 @@ function makeSparse(path: string, mebibytes: number): void {
   truncateSync(path, mebibytes * 1024 * 1024);
 }
 
+function git(...args: readonly string[]): string {
+  const env = { PATH: '/usr/bin:/bin', HOME: directory, GIT_CONFIG_NOSYSTEM: '1' };
+  const who = ['-c', 'user.name=t', '-c', 'user.email=t@example.com', '-c', 'init.defaultBranch=main'];
+  return execFileSync('git', ['-C', bundle, ...who, ...args], {
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  }).toString();
+}
+
+function commitBundle(): void {
+  rmSync(`${bundle}/.sluice-complete`);
+  git('init');
+  git('add', '-A');
+  git('commit', '-m', 'x');
+}
+
 describe('a Git work tree whose config names programs', () => {
   const marker = (): string => `${directory}/ran`;
   const evil = (): string => `touch ${marker()}; false`;
-  function git(...args: readonly string[]): string {
-    const env = { PATH: '/usr/bin:/bin', HOME: directory, GIT_CONFIG_NOSYSTEM: '1' };
-    const who = ['-c', 'user.name=t', '-c', 'user.email=t@example.com', '-c', 'init.defaultBranch=main'];
-    return execFileSync('git', ['-C', bundle, ...who, ...args], {
-      env,
-      stdio: ['ignore', 'pipe', 'ignore'],
-    }).toString();
-  }
   beforeEach(() => {
-    rmSync(`${bundle}/.sluice-complete`);
-    git('init');
-    git('add', '-A');
-    git('commit', '-m', 'x');
+    commitBundle();
     for (const key of ['core.fsmonitor', 'core.sshCommand', 'core.pager', 'pager.ls-tree', 'core.gitProxy'])
       git('config', key, evil());
     git('config', 'filter.x.smudge', evil());
@@ -126,5 +131,43 @@ describe('a Git work tree whose config names programs', () => {
       kind: 'refused',
       problems: [{ message: expect.stringContaining('dubious') }],
     });
+  });
+});
+
+describe('a Git work tree of large objects', () => {
+  beforeEach(commitBundle);
+
+  /** Commits one object of so many MiB at so many paths: a few kilobytes of repository. */
+  function commitOften(mebibytes: number, fill: string, names: readonly string[]): void {
+    writeFileSync(`${directory}/blob`, Buffer.alloc(mebibytes * 1024 * 1024, fill));
+    const id = git('hash-object', '-w', `${directory}/blob`).trim();
+    git('update-index', '--add', ...names.flatMap((name) => ['--cacheinfo', `100644,${id},${place}/${name}.iptables`]));
+    git('commit', '-m', 'x');
+  }
+  const many = (count: number): string[] => Array.from({ length: count }, (_, n) => `x${n}`);
+
+  test('with one object at many paths is refused for what it would be, before anything of it is read', async () => {
+    commitOften(8, 'x', many(110));
+    expect(await look()).toMatchObject({
+      kind: 'refused',
+      problems: [{ message: expect.stringContaining(`more than ${512 * 1024 * 1024} bytes`) }],
+    });
+  });
+
+  test('with a file that is too large is refused', async () => {
+    commitOften(9, 'x', ['x']);
+    expect(await look()).toMatchObject({
+      kind: 'refused',
+      problems: [{ message: expect.stringContaining('larger than') }],
+    });
+  });
+
+  test('with large objects, some of them at several paths, is read in parts', async () => {
+    for (const fill of ['a', 'b', 'c', 'd']) commitOften(7, fill, [fill, `${fill}-again`]);
+    const arrival = await look();
+    if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
+    const firstOf = (name: string): string | undefined =>
+      arrival.tree.files.get(`${place}/${name}.iptables`)?.slice(0, 1);
+    expect(['a', 'b-again', 'c', 'd', 'd-again'].map(firstOf)).toEqual(['a', 'b', 'c', 'd', 'd']);
   });
 });
