@@ -28,6 +28,11 @@ export class LiveTree {
     return this.#files?.get(path);
   }
 
+  /** True while the directory holds what was published last: not after a publication that failed, which may have ended halfway. */
+  get isWhole(): boolean {
+    return this.#files !== undefined;
+  }
+
   /** What is in the directory is not known any more. */
   forget(): void {
     this.#files = undefined;

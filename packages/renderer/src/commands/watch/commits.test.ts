@@ -2,13 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { Committer, type Writer } from './commits.ts';
 
 /** As those of the program, in less time. */
 const limits = { settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
 const fileA = 'profiles/default/services/shop/a.iptables';
+const fileB = 'profiles/default/services/shop/b.iptables';
 
 let dir: string;
 let rendered: string;
@@ -47,6 +48,12 @@ function git(cwd: string, ...args: readonly string[]): string {
 class Hand implements Writer {
   readonly tree = new LiveTree(rendered);
   files: ReadonlyMap<string, string> = new Map();
+  /** What is to be published cannot be rendered. */
+  isBad = false;
+
+  get isWhole(): boolean {
+    return this.tree.isWhole;
+  }
 
   hold(): void {}
 
@@ -55,7 +62,7 @@ class Hand implements Writer {
   }
 
   publishNow(): void {
-    this.publish(this.files);
+    if (!this.isBad) this.publish(this.files);
   }
 
   publish(files: ReadonlyMap<string, string>): void {
@@ -121,4 +128,83 @@ test('who does not lead tries nothing again and has no alarm', async () => {
   await pause(3 * limits.retryMaxMs);
   expect(log(origin)).toEqual(['start']);
   expect([alarms.length, isClear]).toEqual([before, true]);
+});
+
+describe('what is half written is neither committed nor pushed:', () => {
+  const inHead = (path: string): string => git(origin, 'show', `main:rendered/${path}`);
+
+  /** Stands in the way of the second file, so that a publication ends after the first. */
+  const obstacle = (): string => join(rendered, fileB, 'x');
+
+  test('a publication that fails before the last one was committed, which is committed with the next', async () => {
+    const hand = await commits(true);
+    hand.publish(new Map([[fileA, '1\n']]));
+    mkdirSync(obstacle(), { recursive: true });
+    const next = new Map([
+      [fileA, '2\n'],
+      [fileB, '2\n'],
+    ]);
+    expect(() => hand.publish(next)).toThrow(/b\.iptables/);
+    await pause(20 * limits.settleMs);
+    expect([log(join(dir, 'work')), alarms]).toEqual([['start'], []]);
+    rmSync(join(rendered, fileB), { recursive: true });
+    hand.publish(next);
+    await until(() => log(origin).length === 2);
+    expect([inHead(fileA), inHead(fileB)]).toEqual(['2', '2']);
+  });
+
+  test('a publication that fails, though the next one finds nothing to write', async () => {
+    const hand = await commits(false);
+    hand.publish(new Map([[fileA, '1\n']]));
+    mkdirSync(obstacle(), { recursive: true });
+    const next = new Map([
+      [fileA, '1\n'],
+      [fileB, '2\n'],
+    ]);
+    expect(() => hand.publish(next)).toThrow(/b\.iptables/);
+    await pause(20 * limits.settleMs);
+    rmSync(join(rendered, fileB), { recursive: true });
+    hand.publish(new Map([[fileA, '1\n']]));
+    await until(() => log(join(dir, 'work')).length === 2);
+  });
+
+  test('a publication that fails while the server is away', async () => {
+    const hand = await commits(true);
+    renameSync(origin, `${origin}.away`);
+    hand.publish(new Map([[fileA, '1\n']]));
+    await until(() => alarms.length > 0);
+    mkdirSync(obstacle(), { recursive: true });
+    const next = new Map([[fileB, '2\n']]);
+    expect(() => hand.publish(next)).toThrow(/b\.iptables/);
+    renameSync(`${origin}.away`, origin);
+    await pause(3 * limits.retryMaxMs);
+    expect(git(join(dir, 'work'), 'ls-tree', '-r', '--name-only', 'HEAD')).toContain(`rendered/${fileA}`);
+    rmSync(join(rendered, fileB), { recursive: true });
+    hand.publish(next);
+    await until(() => log(origin).length === 3 && isClear);
+  });
+
+  test('what lies over what others pushed and could not be rendered again, until it can', async () => {
+    const hand = await commits(true);
+    hand.publish(new Map([[fileA, '1\n']]));
+    await until(() => log(origin).length === 2);
+    git(dir, 'clone', '--quiet', origin, 'other');
+    const other = join(dir, 'other');
+    writeFileSync(join(other, 'rendered', fileA), 'by hand\n');
+    git(other, '-c', 'user.name=o', '-c', 'user.email=o@example.com', 'commit', '--quiet', '-am', 'by hand');
+    git(other, 'push', '--quiet');
+    hand.isBad = true;
+    const next = new Map([
+      [fileA, '1\n'],
+      [fileB, '2\n'],
+    ]);
+    hand.publish(next);
+    await until(() => log(join(dir, 'work')).includes('by hand'));
+    await pause(3 * limits.retryMaxMs);
+    expect(log(origin)).toEqual(['by hand', 'watch: Service shop/a', 'start']);
+    hand.isBad = false;
+    hand.publish(next);
+    await until(() => log(origin).length === 5);
+    expect([inHead(fileA), inHead(fileB)]).toEqual(['1', '2']);
+  });
 });

@@ -15,7 +15,7 @@ export const commitLimits = {
 } as const;
 
 /** Who writes the directory, as far as commits need to know. */
-export type Writer = Pick<Publisher, 'hold' | 'release' | 'publishNow'>;
+export type Writer = Pick<Publisher, 'isWhole' | 'hold' | 'release' | 'publishNow'>;
 
 export interface CommitterListener {
   readonly alarm: (why: string) => void;
@@ -38,6 +38,8 @@ export class Committer {
   #isOn = false;
   /** An earlier process may have written and not committed, or committed and not pushed. */
   #isFirst = true;
+  /** What was published last is not committed, or not pushed. */
+  #isOwed = false;
   /** Tries in a row that did not succeed. */
   #failures = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -81,7 +83,7 @@ export class Committer {
   }
 
   add({ about, written, removed }: Publication): void {
-    if (written.length + removed.length === 0 && !this.#isFirst) return;
+    if (written.length + removed.length === 0 && !this.#isFirst && !this.#isOwed) return;
     this.#isFirst = false;
     for (const thing of about) this.#about.add(thing);
     this.#startIn(this.#limits.settleMs);
@@ -105,10 +107,13 @@ export class Committer {
     this.#work = this.#work.then(() => this.#try());
   }
 
+  /** Commits and pushes, unless the directory is half written: then the next publication starts this again. */
   async #try(): Promise<void> {
+    this.#isOwed = true;
     try {
-      await this.#commit();
-      if (this.#isPushing) await this.#push();
+      if (!(await this.#commit())) return;
+      if (this.#isPushing && !(await this.#push())) return;
+      this.#isOwed = false;
       this.#failures = 0;
       this.#listener.clear();
     } catch (error) {
@@ -125,46 +130,55 @@ export class Committer {
     this.#failures += 1;
   }
 
-  async #commit(): Promise<void> {
+  /** @returns whether what is committed now is the last publication, whole */
+  async #commit(): Promise<boolean> {
     const about = [...this.#about];
     // The files must not change between the look at them and the commit.
     this.#publisher.hold();
     try {
-      if (!this.#isOn || !(await this.#repository.record(about))) return;
+      if (!this.#isOn || !this.#publisher.isWhole) return false;
+      if (!(await this.#repository.record(about))) return true;
     } finally {
       this.#publisher.release();
     }
     for (const thing of about) this.#about.delete(thing);
     for (const thing of about) this.#unpushed.add(thing);
     this.#listener.say(`committed: ${messageOf(about).replace(/\n.*/s, '')}\n`);
+    return true;
   }
 
-  /** Pushes; over what others pushed meanwhile, this is laid. */
-  async #push(): Promise<void> {
+  /**
+   * Pushes; over what others pushed meanwhile, this is laid.
+   * @returns false when what lies over that is not to be pushed yet
+   */
+  async #push(): Promise<boolean> {
     const { pushesMax, pushPauseMs } = this.#limits;
     let why: string | undefined;
     for (let attempt = 1; attempt <= pushesMax && this.#isOn; attempt++) {
       why = await this.#repository.push();
       if (why === undefined) {
         this.#unpushed.clear();
-        return;
+        return true;
       }
-      await this.#layOver();
+      if (!(await this.#layOver())) return false;
       await new Promise((resolve) => setTimeout(resolve, pushPauseMs * attempt * Math.random()));
     }
-    if (why !== undefined) throw new Error(`Cannot push ${this.#dir}: ${why}`);
+    throw new Error(`Cannot push ${this.#dir}: ${why}`);
   }
 
-  async #layOver(): Promise<void> {
-    if ((await this.#repository.fetch()) !== undefined) return;
+  /** @returns whether what is committed now is the last publication, whole */
+  async #layOver(): Promise<boolean> {
+    if ((await this.#repository.fetch()) !== undefined) return true;
     this.#publisher.hold();
     try {
+      // Where commits cannot be laid one by one the directory as it is becomes one.
+      if (!this.#publisher.isWhole) return false;
       await this.#repository.rebase([...this.#unpushed]);
     } finally {
       this.#publisher.release('changed');
     }
     // What others pushed may have changed the directory: what is pushed next is what the cluster is.
     this.#publisher.publishNow();
-    await this.#commit();
+    return await this.#commit();
   }
 }
