@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { readConfig } from '../load/config/config.ts';
-import { endpoints, node, service, slice } from './builders.fixture.ts';
+import { endpoint, endpoints, node, service, slice } from './builders.fixture.ts';
 import type { KubeObject } from './kube.ts';
-import { Memo } from './memo.ts';
+import { Memo, namesKept } from './memo.ts';
 import { render, type RenderInput } from './render.ts';
 
 const { config } = readConfig({ kubeProxy: [] });
@@ -90,4 +90,29 @@ test('what did not change is the same text again, and not an equal one', () => {
   expect(memo.same('z', list)).toBe(list);
   expect(memo.same('z', [{ a: 1 }])).toBe(list);
   expect(memo.same('z', [{ a: 2 }])).toEqual([{ a: 2 }]);
+});
+
+test('names of what is gone are forgotten, and all texts are seldom compiled again for it', () => {
+  const memo = new Memo();
+  const clear = vi.spyOn(memo, 'clear');
+  const perRender = 200;
+  const addressOf = (index: number): string => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
+  for (let round = 0; round < 120; round++) {
+    const addresses = Array.from({ length: perRender }, (_, index) => addressOf(round * perRender + index));
+    const input = inputOf([service('web'), slice('web', { endpoints: addresses.map((one) => endpoint(one)) })]);
+    expect([...render(input, memo).files.values()].join('')).toContain(`${addresses.at(-1)}:8080`);
+    expect(memo.names.size).toBeLessThanOrEqual(namesKept);
+  }
+  expect(clear).toHaveBeenCalledTimes(2);
+});
+
+test('a cluster of many names keeps them', () => {
+  const memo = new Memo();
+  const clear = vi.spyOn(memo, 'clear');
+  const first = memo.names;
+  for (let index = 0; index < 3 * namesKept; index++) first.endpoint('shop/web:http', 'TCP', `e${index}`);
+  memo.tidy();
+  for (let index = 0; index < 2 * namesKept; index++) first.endpoint('shop/web:http', 'TCP', `f${index}`);
+  memo.tidy();
+  expect(clear).not.toHaveBeenCalled();
 });

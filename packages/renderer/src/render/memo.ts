@@ -6,6 +6,9 @@ interface Slot {
   readonly value: unknown;
 }
 
+/** So many names are kept in any case: about a megabyte. */
+export const namesKept = 10_000;
+
 /**
  * What earlier renders of the same cluster came to, so that only what changed is computed again. A value belongs to an object and
  * holds as long as its inputs are the same objects; with the object it goes away.
@@ -17,6 +20,8 @@ export class Memo {
   readonly #last = new Map<string, unknown>();
   /** Names that were given out before stay entered, so that texts that are not compiled again need not enter theirs. */
   names: ChainNames;
+  /** How many names there were when all texts had been compiled. */
+  #namesOfAll: number | undefined;
 
   /** @param names given only where chain names have to collide */
   constructor(names: ChainNames = chainNames()) {
@@ -42,8 +47,15 @@ export class Memo {
     return value;
   }
 
+  /** After a render: forgets everything when most names are of what is gone, so that the next one enters only what is there. */
+  tidy(): void {
+    this.#namesOfAll ??= this.names.size;
+    if (this.names.size > Math.max(namesKept, 2 * this.#namesOfAll)) this.clear();
+  }
+
   /** Forgets everything. */
   clear(): void {
+    this.#namesOfAll = undefined;
     this.#slots.clear();
     this.#last.clear();
     this.names = chainNames();

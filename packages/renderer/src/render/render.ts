@@ -49,10 +49,13 @@ export function render(input: RenderInput, memo = new Memo()): Rendered {
 /** `assemble`. Names of Services that are gone stay in the memo: a collision counts when it is there without them too. */
 export function assembleModel(model: Model, input: RenderInput, memo: Memo): Assembled {
   const complete = input.snapshot || input.config.complete;
-  const assembled = assemble(model, input.config, complete, memo);
-  if (!assembled.problems.some(({ code }) => code === 'CHAIN_COLLISION')) return assembled;
-  memo.clear();
-  return assemble(model, input.config, complete, memo);
+  let assembled = assemble(model, input.config, complete, memo);
+  if (assembled.problems.some(({ code }) => code === 'CHAIN_COLLISION')) {
+    memo.clear();
+    assembled = assemble(model, input.config, complete, memo);
+  }
+  memo.tidy();
+  return assembled;
 }
 
 /** Nothing to write, and why. */

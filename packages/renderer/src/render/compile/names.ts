@@ -17,6 +17,8 @@ export interface PortChains {
 
 /** Gives out chain names and remembers what each of them stands for. */
 export interface ChainNames {
+  /** How many things have a name so far. */
+  readonly size: number;
   /** The chains of a Service port. */
   port(key: ServiceKey, protocol: Protocol): PortChains;
   /** The `KUBE-SEP-…` chain of an endpoint (`10.244.1.5:8080`) of a Service port. */
@@ -56,6 +58,9 @@ export function chainNames(hashOf: (text: string) => string = hash16): ChainName
   const ports = new Registry(hashOf);
   const endpoints = new Registry(hashOf);
   return {
+    get size() {
+      return ports.size + endpoints.size;
+    },
     port(key, protocol) {
       const id = ports.name(key + protocol.toLowerCase());
       return {
@@ -79,6 +84,10 @@ class Registry {
 
   constructor(hashOf: (text: string) => string) {
     this.#hashOf = hashOf;
+  }
+
+  get size(): number {
+    return this.#owners.size;
   }
 
   name(text: string): string {
