@@ -5,6 +5,7 @@ import {
   copyFileSync,
   cpSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -12,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
 import { GateScene, noon } from '../testing/gate.fixture.ts';
 import type { GateRules } from './release-gate.ts';
@@ -287,6 +288,22 @@ describe('what was accepted once stays so', () => {
     await acceptFive();
     lose();
     expect(await said()).toBe('serial 5 by alice RELEASE_SIGNERS_CHANGED');
+  });
+
+  test('when nothing can be written to ask about signatures: an alarm, and nothing new is taken', async () => {
+    await acceptFive();
+    vi.stubEnv('TMPDIR', join(scratch, 'nowhere'));
+    try {
+      expect(await said(), 'the state directory is enough').toBe('serial 5 by alice');
+      expect(readdirSync(state)).toEqual(['release.json']);
+      // The longest path that takes `/release.json` takes no longer name.
+      const full = { state: state + '/.'.repeat(Math.floor((4095 - state.length - '/release.json'.length) / 2)) };
+      expect(await said(full)).toBe('serial 5 by alice RELEASE_SIGNERS_CHANGED');
+      publish({ serial: 6 });
+      expect(await said(full)).toMatch(/^refused RELEASE_UNSIGNED .*could not be asked/);
+    } finally {
+      vi.unstubAllEnvs();
+    }
   });
 
   test('but a changed byte is no longer what was accepted', async () => {

@@ -86,12 +86,12 @@ export class ReleaseGate {
     if ('problems' in signers) return signers;
     const never = unreachable(allowedSigners, signers, threshold);
     if (never) return { problems: [never] };
-    const { run } = this.#parts;
-    const signed = await whoSigned(seal.sums, seal.signatures, signers, run);
+    const asking = { run: this.#parts.run, state: this.#rules.state };
+    const signed = await whoSigned(seal.sums, seal.signatures, signers, asking);
     if ('problems' in signed) return signed;
     const tooFew = unsigned(signed, threshold);
     if (!tooFew) return signed;
-    const updaters = await whoSigned(seal.sums, seal.signatures, signers, run, endpointsNamespace);
+    const updaters = await whoSigned(seal.sums, seal.signatures, signers, asking, endpointsNamespace);
     if ('problems' in updaters) return updaters;
     const { principals } = updaters;
     return principals.length === 0 ? { problems: [tooFew] } : { principals, onlyEndpoints: tooFew };

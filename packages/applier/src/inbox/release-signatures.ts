@@ -59,15 +59,23 @@ function readTrusted(path: string, trust: Trust): string {
   }
 }
 
+/** How `ssh-keygen` is asked. */
+export interface Asking {
+  readonly run: Run;
+  /** The state directory: what is asked about lies there for a moment, where nobody else can use up the room. */
+  readonly state: string;
+}
+
 /**
- * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes.
+ * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes. What
+ * keeps a question from being asked, such as a full disk, is why that signature does not count.
  * @returns who signed, or problems: a signature file of another form, no `ssh-keygen`
  */
 export async function whoSigned(
   sums: string,
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
-  run: Run,
+  asking: Asking,
   namespace: SignatureNamespace = releaseNamespace,
 ): Promise<Signed | { readonly problems: readonly Problem[] }> {
   const plan = planSignatures(signatures, signers, namespace);
@@ -75,27 +83,66 @@ export async function whoSigned(
   const tool = findTool('ssh-keygen');
   if (tool === undefined) return { problems: [noTool] };
   const runs: (readonly [SignatureCheck, SignatureRun])[] = [];
-  for (const check of plan.checks) runs.push([check, await verifyOne(tool, check, sums, run)]);
+  for (const check of plan.checks) runs.push([check, await verifyOne(tool, check, sums, asking)]);
   return judgeSignatures(runs, plan.passedOver);
 }
 
-/** The two files are ours alone: made new in a new directory, which only this user can enter. */
-async function verifyOne(tool: string, check: SignatureCheck, sums: string, run: Run): Promise<SignatureRun> {
-  const scratch = mkdtempSync(join(tmpdir(), 'sluiced-verify-'));
+async function verifyOne(
+  tool: string,
+  check: SignatureCheck,
+  sums: string,
+  { run, state }: Asking,
+): Promise<SignatureRun> {
+  let scratch: string | undefined;
   try {
-    const [signersPath, signaturePath] = [join(scratch, 'allowed_signers'), join(scratch, 'signature')];
-    writeFileSync(signersPath, check.signer.line, { flag: 'wx' });
-    writeFileSync(signaturePath, check.signature, { flag: 'wx' });
+    scratch = writeScratch(state, check);
     const { exitCode, stdout, stderr, why } = await run({
       file: tool,
-      args: verifyArguments(check, signersPath, signaturePath),
+      args: verifyArguments(check, join(scratch, signersName), join(scratch, signatureName)),
       input: sums,
       timeoutMs: limits.verifyTimeoutMs,
       outputBytesMax: limits.probeOutputBytesMax,
     });
     return { exitCode, stdout, stderr: exitCode === undefined ? why : stderr };
+  } catch (error) {
+    return { exitCode: undefined, stdout: '', stderr: `it could not be asked: ${(error as Error).message}` };
   } finally {
+    if (scratch !== undefined) removeScratch(scratch);
+  }
+}
+
+const [signersName, signatureName] = ['allowed_signers', 'signature'];
+
+/**
+ * The two files are ours alone: made new in a new directory, which only this user can enter. Before there is a state directory, and
+ * for whoever may not write there, it is made where temporary files go.
+ */
+function writeScratch(state: string, check: SignatureCheck): string {
+  try {
+    return writeBelow(state, check);
+  } catch {
+    return writeBelow(tmpdir(), check);
+  }
+}
+
+function writeBelow(place: string, { signer, signature }: SignatureCheck): string {
+  const scratch = mkdtempSync(`${place}/sluiced-verify-`);
+  try {
+    writeFileSync(join(scratch, signersName), signer.line, { flag: 'wx' });
+    writeFileSync(join(scratch, signatureName), signature, { flag: 'wx' });
+    return scratch;
+  } catch (error) {
+    removeScratch(scratch);
+    throw error;
+  }
+}
+
+/** What stays is in nobody's way: no answer depends on it. */
+function removeScratch(scratch: string): void {
+  try {
     rmSync(scratch, { recursive: true, force: true });
+  } catch {
+    return;
   }
 }
 

@@ -86,13 +86,14 @@ export class WaveGate {
   }
 
   async #unsigned({ opening = '', openingSignature }: Seal): Promise<string | undefined> {
-    const { allowedSigners } = this.#rules;
+    const { allowedSigners, state } = this.#rules;
     if (allowedSigners === undefined) return undefined;
     if (openingSignature === undefined) return 'it has no signature';
     const signers = loadSigners(allowedSigners, this.#parts.trust);
     if ('problems' in signers) return signers.problems[0]?.message ?? 'allowed_signers cannot be used';
     const signatures = new Map([[openingSignatureFile, openingSignature]]);
-    const signed = await whoSigned(opening, signatures, signers, this.#parts.run, waveNamespace);
+    const asking = { run: this.#parts.run, state };
+    const signed = await whoSigned(opening, signatures, signers, asking, waveNamespace);
     if ('problems' in signed) return signed.problems[0]?.message ?? 'its signature cannot be read';
     return signed.principals.length > 0 ? undefined : signed.passedOver.join('; ');
   }
