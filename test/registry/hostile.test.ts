@@ -147,7 +147,7 @@ describe('a registry that gives', () => {
       },
     });
     const { stderr } = await pull(`${registry.host}/shop@sha256:${'0'.repeat(64)}`);
-    expect(stderr).toContain('the answer is larger than 4194304 bytes [REGISTRY_UNREACHABLE]');
+    expect(stderr).toContain('the answer is larger than 4194304 bytes [REGISTRY_INVALID]');
   });
 });
 

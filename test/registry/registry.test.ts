@@ -1,6 +1,7 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
@@ -85,8 +86,8 @@ describe.each(registries)('%s', (_title, open) => {
   });
 
   test('gives the opening of waves that is open furthest', async () => {
-    const opening = (waves: number): string =>
-      `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${'a'.repeat(64)}"\nopen: ${waves}\n`;
+    const release = fileDigest(readFileSync(at('release/SHA256SUMS')));
+    const opening = (waves: number): string => printOpening({ release, open: waves });
     let reference = '';
     for (const waves of [0, 2, 1]) {
       writeFileSync(at('release/waves-open.yaml'), opening(waves));

@@ -39,7 +39,7 @@ export async function pullCommand(spec: string, { output, node, plainHttp }: Pul
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { digest } = reference;
   const profileOf = node === undefined ? undefined : (shared: Files) => profileIn(spec, shared, node);
-  const pulled = await atRegistry(() => pullRelease(client, digest, profileOf));
+  const { files: pulled, passedOver } = await atRegistry(() => pullRelease(client, digest, profileOf));
   const files = node === undefined ? pulled : filesOfNode(pulled, node, profileIn(spec, pulled, node));
   const sums = files.get(sumsFile) ?? '';
   const misfit = sumsMisfit(sums, new Map([...files].map(([path, text]) => [path, fileDigest(text)])));
@@ -47,6 +47,7 @@ export async function pullCommand(spec: string, { output, node, plainHttp }: Pul
   progress(`writing ${output}`);
   const done = writing(output, () => write(output, files));
   if (typeof done !== 'string') throw new Stopped(done);
+  for (const why of passedOver) say(`passed over: ${why.slice(0, 500).replaceAll(/[^\x20-\x7e]/g, '?')}\n`);
   const signatures = [...files.keys()].filter(isSignatureFile).length;
   say(
     `${output}: ${files.size} files, ${signatures} signatures${done === 'same' ? ', as it was' : ''}; \`sluice verify\` says whose\n`,

@@ -1,5 +1,5 @@
 import { fileDigest } from '@sluice/bundle';
-import { unlikely } from './failure.ts';
+import { RegistryFailure, unlikely } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isDigest } from './reference.ts';
 
@@ -81,12 +81,28 @@ export function readManifest(what: string, bytes: Buffer, artifactType: string):
   };
 }
 
-/** Reads the list of what refers to something: an image index. */
-export function readIndex(what: string, bytes: Buffer): readonly Descriptor[] {
+/**
+ * Reads the list of what refers to something: an image index.
+ * @param passOver told why an entry is none of ours, such as one with a digest of another kind
+ * @throws RegistryFailure (`REGISTRY_INVALID`)
+ */
+export function readIndex(
+  what: string,
+  bytes: Buffer,
+  passOver: (why: RegistryFailure) => void,
+): readonly Descriptor[] {
   const { manifests } = readJson(what, bytes);
   if (!Array.isArray(manifests) || manifests.length > registryLimits.referrersMax)
     throw unlikely(what, `it does not list at most ${registryLimits.referrersMax} manifests`);
-  return manifests.map((one) => readDescriptor(what, one));
+  return manifests.flatMap((one) => {
+    try {
+      return [readDescriptor(what, one)];
+    } catch (error) {
+      if (!(error instanceof RegistryFailure)) throw error;
+      passOver(error);
+      return [];
+    }
+  });
 }
 
 export function printIndex(manifests: readonly Descriptor[]): Buffer {

@@ -1,7 +1,7 @@
 import type { Answer, Question } from './exchange.ts';
-import { exchange } from './exchange.ts';
+import { exchange, TooLarge } from './exchange.ts';
 import { Authority } from './authority.ts';
-import { backOff, mayPass, RegistryFailure } from './failure.ts';
+import { backOff, mayPass, RegistryFailure, unlikely } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isLoopback, type Reference } from './reference.ts';
 
@@ -91,6 +91,7 @@ export class RegistryClient {
         const answer = await exchange(url, question);
         if (isLast || !mayPass(answer.status)) return answer;
       } catch (error) {
+        if (error instanceof TooLarge) throw unlikely(`what ${url.origin} sends`, error.message);
         if (isLast) throw unreachable(url, error as Error);
       }
       await backOff(attempt);

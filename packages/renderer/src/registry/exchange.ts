@@ -10,7 +10,7 @@ export interface Question {
   readonly body?: Uint8Array | string;
   /** Whether it may be sent again when it fails; left out: unless its method is POST. */
   readonly mayRepeat?: boolean;
-  /** Of the answer; one that is longer is cut off and an error. */
+  /** Of the answer when it is the one that is wanted; one that is longer is cut off and an error. */
   readonly bytesMax: number;
 }
 
@@ -20,9 +20,14 @@ export interface Answer {
   readonly body: Buffer;
 }
 
+/** More came than was asked for: it will be as long again. */
+export class TooLarge extends Error {
+  override readonly name = 'TooLarge';
+}
+
 /**
  * Sends one request and reads its answer. Redirects are answers.
- * @throws Error of the network or of Node, or `too large`
+ * @throws TooLarge, or the error of the network or of Node
  */
 export function exchange(url: URL, { method, headers, body, bytesMax }: Question): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -41,19 +46,22 @@ export function exchange(url: URL, { method, headers, body, bytesMax }: Question
   request.on('error', reject);
   request.on('close', () => agent?.destroy());
   request.on('response', (response) => {
+    const status = response.statusCode ?? 0;
+    const isWanted = status >= 200 && status < 300;
+    const most = isWanted ? bytesMax : registryLimits.refusalBytesMax;
     const chunks: Buffer[] = [];
     let length = 0;
+    const end = (): void => resolve({ status, headers: response.headers, body: Buffer.concat(chunks) });
     response.on('data', (chunk: Buffer) => {
       length += chunk.length;
-      if (length <= bytesMax) return void chunks.push(chunk);
-      // Before the end of the answer, which may be on its way already.
-      reject(new Error(`the answer is larger than ${bytesMax} bytes`));
+      if (length <= most) return void chunks.push(chunk);
+      // Before the end of the answer, which may be on its way already. Of a refusal the beginning is enough.
+      if (isWanted) reject(new TooLarge(`the answer is larger than ${bytesMax} bytes`));
+      else end();
       request.destroy();
     });
     response.on('error', reject);
-    response.on('end', () =>
-      resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) }),
-    );
+    response.on('end', end);
   });
   request.end(body);
   return promise;

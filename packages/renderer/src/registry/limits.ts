@@ -3,6 +3,8 @@ export const registryLimits = {
   /** OCI distribution-spec 1.1, "Pushing Manifests": registries should take 4 MiB. */
   manifestBytesMax: 4 * 1024 * 1024,
   tokenBytesMax: 64 * 1024,
+  /** What comes with a status that is none of success: words, whatever was asked for. */
+  refusalBytesMax: 64 * 1024,
   redirectsMax: 5,
   attemptsMax: 3,
   backoffMs: 500,

@@ -1,0 +1,110 @@
+import {
+  isOpeningFile,
+  isProblem,
+  isSignatureFile,
+  openingFile,
+  openingSignatureFile,
+  readOpening,
+  releaseLimits,
+  signatureFile,
+} from '@sluice/bundle';
+import { type Descriptor, mediaTypes, readManifest, titleKey } from './artifact.ts';
+import { pullBlob, pullManifest } from './blobs.ts';
+import type { RegistryClient } from './client.ts';
+import { RegistryFailure, unlikely } from './failure.ts';
+import { referrersOf } from './referrers.ts';
+
+type Files = ReadonlyMap<string, string>;
+
+export interface Attachments {
+  /** Name → text: all signatures, and one opening. */
+  readonly files: Files;
+  /** Why others do not count, in words for people. */
+  readonly passedOver: readonly string[];
+}
+
+interface OpeningFound {
+  readonly referrer: string;
+  readonly files: Files;
+  readonly open: number;
+  readonly isSigned: boolean;
+}
+
+/**
+ * Fetches what refers to a release. Anybody who may write to the repository can add to it, so what is not as it should be takes
+ * nothing else away.
+ * @param digest of the manifest
+ * @param release the digest of `SHA256SUMS`
+ * @throws RegistryFailure when the registry does not give what it lists for other reasons
+ */
+export async function pullAttachments(client: RegistryClient, digest: string, release: string): Promise<Attachments> {
+  const listed = await referrersOf(client, digest);
+  const passedOver = [...listed.passedOver];
+  const signatures = new Map<string, string>();
+  const openings: OpeningFound[] = [];
+  for (const referrer of listed.referrers) {
+    try {
+      const files = await attachment(client, referrer, digest);
+      if (referrer.artifactType === mediaTypes.signature) addSignatures(signatures, files, referrer.digest);
+      if (referrer.artifactType === mediaTypes.opening) openings.push(openingOf(referrer.digest, files, release));
+    } catch (error) {
+      if (!isBad(error)) throw error;
+      passedOver.push(error.message);
+    }
+  }
+  const opening = openings.reduce<OpeningFound | undefined>(better, undefined);
+  const further = openings.filter((one) => opening !== undefined && one.open > opening.open);
+  for (const { referrer, open } of further)
+    passedOver.push(`${referrer} opens ${open} waves, and nobody has signed it`);
+  return { files: new Map([...signatures, ...(opening?.files ?? [])]), passedOver };
+}
+
+/** What was added is bad or gone; another failure is one of the registry, and may pass. */
+function isBad(error: unknown): error is RegistryFailure {
+  if (!(error instanceof RegistryFailure) || error.problem.code !== 'REGISTRY_INVALID') return false;
+  return error.status === undefined || error.status === 404;
+}
+
+/** One that somebody has signed, be it well or not, counts for more than one that no node with signatures takes; then the number. */
+function better(a: OpeningFound | undefined, b: OpeningFound): OpeningFound {
+  if (a === undefined) return b;
+  if (a.isSigned !== b.isSigned) return a.isSigned ? a : b;
+  return b.open > a.open ? b : a;
+}
+
+function openingOf(referrer: string, files: Files, release: string): OpeningFound {
+  const opening = readOpening(files.get(openingFile) ?? '');
+  if (isProblem(opening)) throw unlikely(referrer, opening.message);
+  if (opening.release !== release) throw unlikely(referrer, 'it is the opening of another release');
+  return { referrer, files, open: opening.open, isSigned: files.has(openingSignatureFile) };
+}
+
+/**
+ * A signer who signs a release anew gives the file its old name, and registries keep both. A name says nothing of who signed, so the
+ * second gets one from its digest; where somebody has taken that, too, it is counted on.
+ */
+function addSignatures(found: Map<string, string>, files: Files, referrer: string): void {
+  const label = referrer.slice('sha256:'.length, 'sha256:'.length + 32);
+  for (const [name, text] of files) {
+    if ([...found.values()].includes(text)) continue;
+    let free = found.has(name) ? signatureFile(label) : name;
+    for (let count = 2; found.has(free); count++) free = signatureFile(`${label}-${count}`);
+    found.set(free, text);
+  }
+}
+
+/** The files of a signature or an opening; none for what is something else. */
+async function attachment(client: RegistryClient, referrer: Descriptor, subject: string): Promise<Files> {
+  const { digest, artifactType: type } = referrer;
+  const files = new Map<string, string>();
+  if (type !== mediaTypes.signature && type !== mediaTypes.opening) return files;
+  const manifest = readManifest(digest, await pullManifest(client, digest), type);
+  if (manifest.subject?.digest !== subject) throw unlikely(digest, `it does not refer to ${subject}`);
+  for (const layer of manifest.layers) {
+    const name = layer.annotations?.[titleKey] ?? '';
+    const isFitting = type === mediaTypes.signature ? isSignatureFile(name) : isOpeningFile(name);
+    if (!isFitting) throw unlikely(digest, `it has ${JSON.stringify(name.slice(0, 100))}`);
+    files.set(name, (await pullBlob(client, layer, releaseLimits.signatureBytesMax)).toString('latin1'));
+  }
+  return files;
+}

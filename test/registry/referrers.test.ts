@@ -1,0 +1,209 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileDigest, printOpening } from '@sluice/bundle';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { FakeRegistry, type Nature } from './fake.fixture.ts';
+import { filesOf, makeSampleRelease, sluice } from './release.fixture.ts';
+
+/** Anybody who may write to a repository can add what refers to a release: that hides nothing that others added. */
+
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-referrers-'));
+const at = (name: string): string => join(scratch, name);
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const started: FakeRegistry[] = [];
+beforeEach(() => {
+  for (const name of readdirSync(scratch)) rmSync(at(name), { recursive: true });
+  mkdirSync(at('docker'));
+  vi.stubEnv('DOCKER_CONFIG', at('docker'));
+  makeSampleRelease(at('release'), 1);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  for (const registry of started.splice(0)) registry.close();
+});
+
+async function start(nature: Nature): Promise<FakeRegistry> {
+  const registry = await FakeRegistry.open({ referrers: true, ...nature });
+  started.push(registry);
+  return registry;
+}
+async function push(registry: FakeRegistry): Promise<string> {
+  return (await sluice('push', at('release'), `${registry.host}/shop:1`)).stdout.trim();
+}
+/** @returns what was said, and the files that are not covered by a digest */
+async function pull(reference: string): Promise<{ status: number; stderr: string; files: Record<string, string> }> {
+  rmSync(at('pulled'), { recursive: true, force: true });
+  const { status, stderr } = await sluice('pull', reference, '-o', at('pulled'));
+  const files = status === 0 ? Object.entries(filesOf(at('pulled'))) : [];
+  return { status, stderr, files: Object.fromEntries(files.filter(([name]) => /\.sig$|^waves-open/.test(name))) };
+}
+const sumsDigest = (): string => fileDigest(readFileSync(at('release/SHA256SUMS')));
+function open(waves: number, signature?: string, release = sumsDigest()): void {
+  writeFileSync(at('release/waves-open.yaml'), printOpening({ release, open: waves }));
+  rmSync(at('release/waves-open.yaml.sig'), { force: true });
+  if (signature !== undefined) writeFileSync(at('release/waves-open.yaml.sig'), signature);
+}
+
+describe('of several openings', () => {
+  // Which digest is smaller is chance: so there are many.
+  test.each(Array.from({ length: 8 }, (_, i) => `signature ${i}\n`))(
+    'the one that was signed after it was pushed counts (%#)',
+    async (signature) => {
+      const registry = await start({});
+      open(1);
+      await push(registry);
+      open(1, signature);
+      const { files } = await pull(await push(registry));
+      expect(files['waves-open.yaml.sig']).toBe(signature);
+    },
+  );
+
+  test('one that nobody has signed does not hide one that is signed, however far it is open', async () => {
+    const registry = await start({});
+    open(1, 'signature\n');
+    await push(registry);
+    open(64);
+    const { files, stderr } = await pull(await push(registry));
+    expect(files).toMatchObject({
+      'waves-open.yaml': printOpening({ release: sumsDigest(), open: 1 }),
+      'waves-open.yaml.sig': 'signature\n',
+    });
+    expect(stderr).toMatch(/passed over: sha256:[0-9a-f]{64} opens 64 waves, and nobody has signed it\n/);
+  });
+
+  test('where nobody has signed any the one that is open furthest counts', async () => {
+    const registry = await start({});
+    for (const waves of [1, 3, 2]) {
+      open(waves);
+      await push(registry);
+    }
+    const { files } = await pull(await push(registry));
+    expect(files['waves-open.yaml']).toBe(printOpening({ release: sumsDigest(), open: 3 }));
+    expect(files).not.toHaveProperty('waves-open.yaml.sig');
+  });
+
+  test('one of another release does not count, signed or not', async () => {
+    const registry = await start({});
+    open(1);
+    await push(registry);
+    open(64, 'signature\n', 'a'.repeat(64));
+    const { files, stderr } = await pull(await push(registry));
+    expect(files['waves-open.yaml']).toBe(printOpening({ release: sumsDigest(), open: 1 }));
+    expect(stderr).toContain('it is the opening of another release');
+  });
+});
+
+type Manifest = Record<string, unknown> & { layers: Record<string, unknown>[]; subject: Record<string, unknown> };
+
+/** Adds a copy of the signature's manifest, changed. @returns its digest */
+function addReferrer(registry: FakeRegistry, change: (manifest: Manifest) => object): string {
+  const own = [...registry.manifests.values()].find(({ bytes }) => bytes.includes('vnd.sluice.signature.v1'));
+  const bytes = Buffer.from(JSON.stringify(change(JSON.parse(String(own?.bytes)) as Manifest)));
+  const digest = `sha256:${fileDigest(bytes)}`;
+  registry.manifests.set(digest, { bytes, type: 'application/vnd.oci.image.manifest.v1+json' });
+  return digest;
+}
+const title = (name: string) => ({ 'org.opencontainers.image.title': name });
+const oneLayer = (manifest: Manifest, change: object): object => ({
+  ...manifest,
+  layers: manifest.layers.map((layer) => ({ ...layer, ...change })),
+});
+
+describe('a release is pulled with its signature beside a referrer', () => {
+  const good = { 'SHA256SUMS.sig': 'a signature of release 1\n' };
+
+  test.each<[what: string, change: (manifest: Manifest) => object, says: string]>([
+    ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it has "../x.sig"'],
+    ['with a name that moves the cursor', (m) => oneLayer(m, { annotations: title('\u009b2J') }), 'it has "?2J"'],
+    ['without a name', (m) => oneLayer(m, { annotations: {} }), 'it has ""'],
+    ['that is too large', (m) => oneLayer(m, { size: 1e6 }), 'it has 1000000 bytes, more than 16384'],
+    ['that is larger than it says', (m) => oneLayer(m, { size: 1 }), 'the answer is larger than 1 bytes'],
+    ['that is smaller than it says', (m) => oneLayer(m, { size: 1000 }), 'other bytes came'],
+    ['whose file is gone', (m) => oneLayer(m, { digest: `sha256:${'0'.repeat(64)}` }), 'answered 404'],
+    ['whose file has no digest', (m) => oneLayer(m, { digest: 'md5:0' }), 'a descriptor without'],
+    ['without files', (m) => ({ ...m, layers: [] }), 'it does not have 1 to'],
+  ])('%s, which is passed over', async (_what, change, says) => {
+    const registry = await start({});
+    const reference = await push(registry);
+    addReferrer(registry, change);
+    const { status, stderr, files } = await pull(reference);
+    expect({ status, files }).toEqual({ status: 0, files: good });
+    expect(stderr).toContain('passed over: ');
+    expect(stderr).toContain(says);
+  });
+
+  /** A list of the registry's own making. */
+  const listing = (response: ServerResponse, manifests: readonly object[]): true => {
+    response.writeHead(200, { 'content-type': 'application/vnd.oci.image.index.v1+json' });
+    response.end(JSON.stringify({ schemaVersion: 2, manifests }));
+    return true;
+  };
+  test.each<[what: string, change: (manifest: Manifest) => object, entry: object, says: string]>([
+    [
+      'of another release',
+      (m) => ({ ...m, subject: { ...m.subject, digest: `sha256:${'0'.repeat(64)}` } }),
+      {},
+      'refer',
+    ],
+    ['of nothing', (m) => ({ ...m, subject: undefined }), {}, 'it does not refer to'],
+    ['of another type than listed', (m) => ({ ...m, artifactType: 'x' }), {}, 'it is of type "x"'],
+    ['with a digest of another kind', (m) => m, { digest: `sha512:${'0'.repeat(128)}` }, 'a descriptor without'],
+    ['that is gone', (m) => m, { digest: `sha256:${'0'.repeat(64)}` }, 'answered 404'],
+  ])('%s, which is passed over', async (_what, change, entry, says) => {
+    const artifactType = 'application/vnd.sluice.signature.v1';
+    const listed: object[] = [];
+    const registry = await start({
+      instead: ({ url }, response) => url?.includes('/referrers/') === true && listing(response, listed),
+    });
+    const reference = await push(registry);
+    const own = addReferrer(registry, (manifest) => manifest);
+    const bad = addReferrer(registry, change);
+    const descriptor = { mediaType: 'x', size: 1, artifactType };
+    listed.push({ ...descriptor, digest: bad, ...entry }, { ...descriptor, digest: own });
+    const { status, stderr, files } = await pull(reference);
+    expect({ status, files }).toEqual({ status: 0, files: good });
+    expect(stderr).toContain(says);
+  });
+
+  test('that took the name which a second signature would get', async () => {
+    const registry = await start({});
+    const reference = await push(registry);
+    for (const text of ['second\n', 'third\n']) {
+      const digest = `sha256:${fileDigest(text)}`;
+      registry.blobs.set(digest, Buffer.from(text));
+      const added = addReferrer(registry, (m) => oneLayer(m, { digest, size: text.length }));
+      const name = `SHA256SUMS.${added.slice('sha256:'.length, 'sha256:'.length + 32)}.sig`;
+      const taken = Buffer.from(`in the place of ${text}`);
+      registry.blobs.set(`sha256:${fileDigest(taken)}`, taken);
+      const layer = { digest: `sha256:${fileDigest(taken)}`, size: taken.length, annotations: title(name) };
+      addReferrer(registry, (m) => oneLayer(m, layer));
+    }
+    const { status, files } = await pull(reference);
+    expect(status).toBe(0);
+    const texts = ['a signature of release 1\n', 'second\n', 'third\n'];
+    expect(Object.values(files)).toEqual(expect.arrayContaining(texts));
+    expect(Object.values(files)).toHaveLength(5);
+  });
+});
+
+test.each([
+  ['manifest', '/manifests/', 0],
+  ['file, with more words than a signature has', '/blobs/', 1_000],
+  ['file, with words without end', '/blobs/', 1_000_000],
+])('a registry that is busy takes no signature away, the pull fails: its %s', async (_what, path, words) => {
+  let ready: readonly string[] | undefined;
+  const registry = await start({
+    instead: ({ url = '' }, response) => {
+      if (ready === undefined || !url.includes(path) || ready.some((digest) => url.endsWith(digest))) return false;
+      response.writeHead(503).end(Buffer.alloc(words));
+      return true;
+    },
+  });
+  const reference = await push(registry);
+  const release = reference.split('@')[1] as string;
+  const { layers } = JSON.parse(String(registry.manifests.get(release)?.bytes)) as { layers: { digest: string }[] };
+  ready = [release, ...layers.map(({ digest }) => digest)];
+  expect(await pull(reference)).toMatchObject({ status: 2, stderr: expect.stringContaining('answered 503') });
+});
