@@ -62,7 +62,8 @@ async function watch(
     monotonicMs: () => 0,
     scanIntervalMs: 1000,
     ready: () => void asked.push('ready'),
-    ended: async (ending, of) => void told.push(`${ending.kind} ${of?.digest ?? 'nothing'}`),
+    ended: async (ending, of, onlyEndpoints) =>
+      void told.push(`${ending.kind} ${onlyEndpoints ? 'endpoints of ' : ''}${of?.digest ?? 'nothing'}`),
   });
   await daemon.run();
   return { asked, said, told, report: status.report() };
@@ -98,6 +99,13 @@ test('what waits for its last endpoints is put in again, and told when it is in'
   const { asked, told } = await watch([bundle(a), bundle(a), bundle(a)], [waits, confirmed]);
   expect(asked.filter((one) => one.startsWith('put'))).toEqual(['put a', 'put a']);
   expect(told).toEqual(['confirmed a']);
+});
+
+test('of what only endpoints are taken, that is told with how it ended, also after a refusal', async () => {
+  const accepted = { cluster: 'test', serial: 42, revision: 1, digest: 'd'.repeat(64), signers: ['ends'] };
+  const update: Arrival = { kind: 'bundle', tree: b, release: { ...accepted, onlyEndpoints: true } };
+  const { told } = await watch([bundle(a), update, { kind: 'refused', problems: [problem] }, update], [confirmed]);
+  expect(told).toEqual(['confirmed a', 'confirmed endpoints of b', 'refused nothing', 'same endpoints of b']);
 });
 
 test.each([

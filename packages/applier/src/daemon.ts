@@ -40,8 +40,8 @@ export interface DaemonParts {
   readonly ready: () => void;
   /** Called with the files of a bundle that the kernel now holds. */
   readonly taken?: (files: Tree['files']) => Promise<void>;
-  /** Called with how a change ended, or why a directory was not taken; for receipts. */
-  readonly ended?: (ending: Ending, tree?: Tree) => Promise<void>;
+  /** Called with how a change ended, or why a directory was not taken; for receipts. Whether nothing but endpoints of the tree counts. */
+  readonly ended?: (ending: Ending, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
   /** Called once a round, for what is tried again until it succeeds. */
   readonly round?: () => Promise<void>;
   /** Called when there is nothing to do, for what is done then. */
@@ -247,12 +247,14 @@ export class Daemon {
     if (!arrival.waits) status.waits(undefined);
     const machine = this.#parts.machine();
     if (journal.held !== undefined) return;
-    if (arrival.tree === this.#done?.tree && machine === this.#done.machine) return this.#again(arrival.tree);
+    const onlyEndpoints = arrival.release?.onlyEndpoints === true;
+    if (arrival.tree === this.#done?.tree && machine === this.#done.machine)
+      return this.#again(arrival.tree, onlyEndpoints);
     const paused = this.#unrehearsed.of(arrival.tree, machine);
     if (paused) return this.#say(paused);
     if (arrival.waits && (await this.#waits(arrival.tree, machine, arrival.waits))) return;
     const startMs = this.#parts.monotonicMs();
-    const outcome = await this.#put(arrival.tree, arrival.release?.onlyEndpoints === true);
+    const outcome = await this.#put(arrival.tree, onlyEndpoints);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     this.#unrehearsed.ended(arrival.tree, machine, outcome, startMs);
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
@@ -275,15 +277,15 @@ export class Daemon {
   }
 
   /** A directory that was refused in between is what it was: nothing is to be done but to say so. */
-  async #again(tree: Tree): Promise<void> {
+  async #again(tree: Tree, onlyEndpoints: boolean): Promise<void> {
     const { standing } = this.#parts.journal;
     this.#parts.status.clearBundle();
-    if (this.#toldRefusal && standing) await this.#ended({ kind: 'same', generation: standing }, tree);
+    if (this.#toldRefusal && standing) await this.#ended({ kind: 'same', generation: standing }, tree, onlyEndpoints);
   }
 
-  async #ended(ending: Ending, tree?: Tree): Promise<void> {
+  async #ended(ending: Ending, tree?: Tree, onlyEndpoints = false): Promise<void> {
     this.#toldRefusal = false;
-    await this.#parts.ended?.(ending, tree);
+    await this.#parts.ended?.(ending, tree, onlyEndpoints);
   }
 
   /**
@@ -328,7 +330,7 @@ export class Daemon {
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.stands(journal.standing);
       this.#say(outcome);
-      if (!('waitsMs' in outcome)) await this.#ended(outcome, tree);
+      if (!('waitsMs' in outcome)) await this.#ended(outcome, tree, onlyEndpoints);
       return outcome;
     } catch (error) {
       this.#parts.drift?.doubted();

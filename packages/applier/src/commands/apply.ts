@@ -47,7 +47,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
     const outcome = await session.keeper.put(tree.files, true, undefined, onlyEndpoints);
-    await witness.tell(accountOf(outcome), tree.seal);
+    await witness.tell(accountOf(outcome), tree.seal, onlyEndpoints);
     return tell(outcome, terminal);
   } finally {
     session.close();

@@ -102,7 +102,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
     taken: (files) => health.follow(declared.read(files)),
-    ended: (ending, tree) => witness.tell(accountOf(ending), tree?.seal),
+    ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
     round: () => health.refresh(),
     idle: () => {
       letGoChains();

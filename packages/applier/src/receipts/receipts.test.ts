@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { makeRelease, printRelease, type Problem, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
+import { fileDigest, makeRelease, printRelease, type Problem, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
 import { runChildren } from '../kernel/run.ts';
@@ -149,6 +149,77 @@ describe('a receipt', () => {
     for (const outcome of ['confirmed', 'confirmed', 'rolled-back', 'confirmed'] as const)
       await witness().tell({ outcome }, seal);
     expect(names()).toHaveLength(3);
+  });
+
+  const refused = accountOf({ kind: 'refused', problems: [problem] });
+  const update: Seal = { ...seal, sums: `${seal.sums}\n` };
+  const [digest, other] = [fileDigest(seal.sums), fileDigest(update.sums)];
+  type Word = readonly [
+    outcome: 'confirmed' | 'same' | 'refused' | 'rolled-back',
+    of: 'release' | 'update' | 'nothing',
+  ];
+  test.each<readonly [title: string, words: readonly Word[], last: object, count: number]>([
+    [
+      'endpoints that went in leave what was said of their release',
+      [
+        ['confirmed', 'release'],
+        ['confirmed', 'update'],
+        ['same', 'update'],
+      ],
+      { outcome: 'confirmed', release: { digest } },
+      1,
+    ],
+    [
+      'endpoints that were refused are told, and the release again when they go in',
+      [
+        ['confirmed', 'release'],
+        ['refused', 'update'],
+        ['confirmed', 'update'],
+      ],
+      { outcome: 'same', release: { digest } },
+      3,
+    ],
+    [
+      'a directory that was no release for a while is no word about the release',
+      [
+        ['confirmed', 'release'],
+        ['refused', 'nothing'],
+        ['same', 'update'],
+      ],
+      { outcome: 'same', release: { digest } },
+      3,
+    ],
+    [
+      'endpoints that go in do not cover that a release went back',
+      [
+        ['confirmed', 'release'],
+        ['rolled-back', 'release'],
+        ['refused', 'update'],
+        ['confirmed', 'update'],
+      ],
+      { outcome: 'refused', release: { digest: other } },
+      3,
+    ],
+    [
+      'nor that one was refused',
+      [
+        ['confirmed', 'release'],
+        ['refused', 'release'],
+        ['confirmed', 'update'],
+      ],
+      { outcome: 'refused', release: { digest } },
+      2,
+    ],
+  ])('%s', async (_title, words, last, count) => {
+    const one = witness();
+    for (const [outcome, of] of words)
+      await one.tell(
+        outcome === 'refused' ? refused : { outcome },
+        { release: seal, update, nothing: undefined }[of],
+        of === 'update',
+      );
+    expect(newest()).toMatchObject(last);
+    expect(names()).toHaveLength(count);
   });
 
   test('is written again under a new key', async () => {
