@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -88,6 +89,22 @@ test('a cluster that is away at the start is waited for under an alarm', { timeo
   cluster.server.meddle = (path, request, response) => cluster.answer(path, request, response);
   await until(isThere, 40_000);
   await until(() => text().includes('rendered is what https://'));
+});
+
+test('what a git that was killed left in the repository does not keep it from starting', {
+  timeout: 30_000,
+}, async () => {
+  const git = (...args: readonly string[]): string => execFileSync('git', args, { cwd: dir, encoding: 'utf8' });
+  git('init', '--quiet', '--initial-branch=main');
+  for (const key of ['name', 'email']) git('config', `user.${key}`, 'watch@example.com');
+  const lock = join(dir, '.git', 'index.lock');
+  writeFileSync(lock, '');
+  utimesSync(lock, new Date(0), new Date(0));
+  const text = heard(watch('--commit'));
+  await until(() => text().includes('committed: watch: '));
+  expect(text()).toContain(`took away ${lock}, which a git that was killed had left`);
+  expect(text()).not.toContain('warning: COMMIT');
+  expect(git('ls-tree', '-r', '--name-only', 'HEAD')).toContain('rendered/');
 });
 
 test('a signal ends it while a server takes requests and never answers', { timeout: 25_000 }, async () => {

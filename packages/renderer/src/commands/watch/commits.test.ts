@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -114,6 +114,31 @@ test('a commit that Git refused is tried again though nothing changes', async ()
   rmSync(hook);
   await until(() => log(join(dir, 'work')).length === 2 && isClear);
   expect(said).toContain('committed: watch: Service shop/a');
+});
+
+test('a lock that a git left that was killed meanwhile goes away with the next try', async () => {
+  const hand = await commits(true);
+  const lock = join(dir, 'work', '.git', 'index.lock');
+  writeFileSync(lock, '');
+  utimesSync(lock, new Date(0), new Date(0));
+  hand.publish(new Map([[fileA, '1\n']]));
+  await until(() => said.includes('took away'));
+  expect(alarms[0]).toContain('index.lock');
+  // The publisher compares everything again, as somebody else may have written.
+  await pause(limits.retryMs);
+  hand.publishNow();
+  await until(() => log(origin).length === 2 && isClear);
+});
+
+test('a lock that an earlier process left goes away before the first commit', async () => {
+  const lock = join(dir, 'work', '.git', 'index.lock');
+  writeFileSync(lock, '');
+  utimesSync(lock, new Date(0), new Date(0));
+  const hand = await commits(true);
+  expect(said).toMatch(/took away .*index\.lock/);
+  hand.publish(new Map([[fileA, '1\n']]));
+  await until(() => log(origin).length === 2);
+  expect(alarms).toEqual([]);
 });
 
 test('who does not lead tries nothing again and has no alarm', async () => {

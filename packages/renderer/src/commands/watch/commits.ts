@@ -63,6 +63,7 @@ export class Committer {
   /** @param others whether another process may have written until now: what it pushed is what this one goes on from */
   async start(others: boolean): Promise<void> {
     await this.#work;
+    await this.#mend();
     if (others && this.#isPushing) {
       const why = await this.#repository.fetch();
       if (why === undefined) await this.#repository.follow();
@@ -111,6 +112,7 @@ export class Committer {
   async #try(): Promise<void> {
     this.#isOwed = true;
     try {
+      if (this.#failures > 0) await this.#mendAmidst();
       if (!(await this.#commit())) return;
       if (this.#isPushing && !(await this.#push())) return;
       this.#isOwed = false;
@@ -120,6 +122,23 @@ export class Committer {
       // Another process commits and pushes now.
       if (this.#isOn) this.#failed(error instanceof Error ? error.message : String(error));
     }
+  }
+
+  /** A git may have been killed in the middle of what it did, such as for want of memory, and left what stops every other one. */
+  async #mendAmidst(): Promise<void> {
+    this.#publisher.hold();
+    let isMended = false;
+    try {
+      isMended = await this.#mend();
+    } finally {
+      this.#publisher.release(isMended ? 'changed' : 'same');
+    }
+  }
+
+  async #mend(): Promise<boolean> {
+    const done = await this.#repository.mend();
+    for (const what of done) this.#listener.say(`${this.#dir}: ${what}\n`);
+    return done.length > 0;
   }
 
   /** Tries again by itself: whoever follows the repository has old rules until then, also when nothing else changes. */

@@ -2,6 +2,7 @@ import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Problem } from '@sluice/bundle';
 import { execa } from 'execa';
+import { mendLeftovers } from './leftovers.ts';
 import { messageOf } from './message.ts';
 
 const commandTimeoutMs = 60_000;
@@ -20,6 +21,14 @@ export class Repository {
     this.#dir = dir;
   }
 
+  /**
+   * Takes away what a git that was killed left here. To be called while no other one runs.
+   * @returns what was done, in sentences
+   */
+  async mend(): Promise<readonly string[]> {
+    return await mendLeftovers(existing(this.#dir), (args) => this.#git(args));
+  }
+
   /** What is missing for commits, and for pushes if there will be any. */
   async lacks(isPushing: boolean): Promise<Problem | undefined> {
     const inside = await this.#git(['rev-parse', '--is-inside-work-tree']);
@@ -31,6 +40,8 @@ export class Repository {
     if (!isPushing) return undefined;
     const upstream = await this.#git(['rev-parse', '--symbolic-full-name', '@{upstream}']);
     if (upstream.exitCode === 0) return undefined;
+    if ((await this.#git(['symbolic-ref', '--quiet', 'HEAD'])).exitCode !== 0)
+      return unready(`push ${this.#dir}`, 'no branch is checked out', 'Check out the branch that is to be pushed');
     return unready(`push ${this.#dir}`, lastLine(upstream.stderr), 'Push the branch once with git push --set-upstream');
   }
 

@@ -30,7 +30,11 @@ export async function checkPlace({ output, commit, push }: Place): Promise<void>
   writing(output, () => makeFolder(output));
   const plan = writing(output, () => planTree(output, new Map()));
   if ('code' in plan) throw new Stopped(plan);
-  const lack = commit === true ? await new Repository(output).lacks(push === true) : undefined;
+  if (commit !== true) return;
+  const repository = new Repository(output);
+  // What an earlier process was killed at is nothing that a person has to mend.
+  for (const done of await repository.mend()) say(`${output}: ${done}\n`);
+  const lack = await repository.lacks(push === true);
   if (lack !== undefined) throw new Stopped(lack);
 }
 

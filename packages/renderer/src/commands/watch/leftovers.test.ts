@@ -1,0 +1,144 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Repository } from './repository.ts';
+
+let dir: string;
+let work: string;
+let rendered: string;
+let repository: Repository;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-leftovers-'));
+  work = join(dir, 'work');
+  rendered = join(work, 'rendered');
+  git(dir, 'init', '--quiet', '--bare', '--initial-branch=main', 'origin.git');
+  git(dir, 'clone', '--quiet', join(dir, 'origin.git'), work);
+  git(work, 'checkout', '--quiet', '-b', 'main');
+  for (const key of ['name', 'email']) git(work, 'config', `user.${key}`, 'watch@example.com');
+  mkdirSync(rendered);
+  writeFileSync(join(rendered, 'file'), '1\n');
+  git(work, 'add', '--all');
+  git(work, 'commit', '--quiet', '--message', 'start');
+  git(work, 'push', '--quiet', '--set-upstream', 'origin', 'main');
+  repository = new Repository(rendered);
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+function git(cwd: string, ...args: readonly string[]): string {
+  return execFileSync('git', args, { cwd, encoding: 'utf8', stdio: 'pipe' }).trim();
+}
+
+const inGit = (name: string): string => join(work, '.git', name);
+
+/** Runs Git in the clone until it calls the hook, and kills it there. */
+function killAt(hook: string, ...args: readonly string[]): void {
+  const path = inGit(join('hooks', hook));
+  writeFileSync(path, '#!/bin/sh\nkill -9 $PPID\n', { mode: 0o755 });
+  expect(spawnSync('git', args, { cwd: work }).signal).toBe('SIGKILL');
+  rmSync(path);
+}
+
+/** Makes all locks as old as what an earlier process left. */
+function ageLocks(): void {
+  const then = new Date(Date.now() - 60_000);
+  for (const name of readdirSync(inGit(''), { recursive: true, encoding: 'utf8' }))
+    if (name.endsWith('.lock')) utimesSync(inGit(name), then, then);
+}
+
+/** A rebase over what others pushed, killed when the commit of this clone is not laid over it yet. */
+function killRebase(): void {
+  git(dir, 'clone', '--quiet', join(dir, 'origin.git'), 'other');
+  const other = join(dir, 'other');
+  writeFileSync(join(other, 'README'), 'of another\n');
+  git(other, 'add', 'README');
+  git(other, '-c', 'user.name=o', '-c', 'user.email=o@example.com', 'commit', '--quiet', '--message', 'of another');
+  git(other, 'push', '--quiet');
+  writeFileSync(join(rendered, 'file'), '2\n');
+  git(work, 'commit', '--quiet', '--all', '--message', 'not pushed');
+  git(work, 'fetch', '--quiet');
+  killAt('post-checkout', 'rebase', '--quiet', '@{upstream}');
+  expect(existsSync(inGit('rebase-merge'))).toBe(true);
+}
+
+/** The repository is on its branch with what was committed, and takes commits and pushes. */
+async function expectSound(): Promise<void> {
+  expect(git(work, 'symbolic-ref', 'HEAD')).toBe('refs/heads/main');
+  expect(existsSync(inGit('rebase-merge'))).toBe(false);
+  expect(await repository.lacks(true)).toBe(undefined);
+  writeFileSync(join(rendered, 'file'), '3\n');
+  expect(await repository.record(['Service shop/a'])).toBe(true);
+  git(work, 'fetch', '--quiet');
+  await repository.rebase([]);
+  expect(await repository.push()).toBe(undefined);
+  expect(git(work, 'status', '--porcelain')).toBe('');
+}
+
+test('a lock that a killed commit left goes away', async () => {
+  writeFileSync(join(rendered, 'file'), '2\n');
+  git(work, 'add', '--all');
+  killAt('prepare-commit-msg', 'commit', '--no-verify', '--message', 'x', '--', 'rendered');
+  await expect(repository.record([])).rejects.toThrow(/index\.lock/);
+  ageLocks();
+  expect((await repository.mend()).join()).toContain('index.lock');
+  expect(await repository.mend()).toEqual([]);
+  await expectSound();
+});
+
+test('a lock of a moment ago is left to whoever works there until it is old', async () => {
+  writeFileSync(inGit('index.lock'), '');
+  setTimeout(() => rmSync(inGit('index.lock')), 200);
+  expect(await repository.mend()).toEqual([]);
+});
+
+test.each(['HEAD.lock', 'refs/heads/main.lock', 'refs/remotes/origin/main.lock'])('%s goes away', async (lock) => {
+  writeFileSync(inGit(lock), '');
+  ageLocks();
+  expect((await repository.mend()).join()).toContain(lock);
+  await expectSound();
+});
+
+test('a rebase that was killed is taken back, and what was not pushed is still there', async () => {
+  killRebase();
+  expect((await repository.lacks(true))?.code).toBe('GIT_UNREADY');
+  ageLocks();
+  expect((await repository.mend()).join()).toContain('rebase');
+  expect(git(work, 'log', '-1', '--format=%s')).toBe('not pushed');
+  expect(readFileSync(join(rendered, 'file'), 'utf8')).toBe('2\n');
+  await expectSound();
+});
+
+test('a rebase that left too little to be taken back is left, and the branch checked out', async () => {
+  killRebase();
+  writeFileSync(inGit('index.lock'), '');
+  ageLocks();
+  rmSync(inGit('rebase-merge/orig-head'));
+  expect((await repository.mend()).join()).toContain('rebase');
+  expect(git(work, 'log', '-1', '--format=%s')).toBe('not pushed');
+  await expectSound();
+});
+
+test('a sound repository is left alone, and where there is none nothing is said', async () => {
+  expect(await repository.mend()).toEqual([]);
+  expect(await new Repository(dir).mend()).toEqual([]);
+});
+
+test('no branch at all is said as what it is', async () => {
+  git(work, 'checkout', '--quiet', '--detach');
+  expect(await repository.lacks(true)).toMatchObject({
+    code: 'GIT_UNREADY',
+    message: expect.stringContaining('no branch is checked out'),
+    hint: 'Check out the branch that is to be pushed',
+  });
+});
