@@ -54,5 +54,7 @@ export const releaseLimits = {
   signaturesMax: 16,
   /** Of `allowed_signers`. */
   signersBytesMax: 256 * 1024,
+  /** Of `allowed_receipts`, which has a line of some 150 bytes for each node. */
+  receiptSignersBytesMax: 8 * 1024 * 1024,
   wavesMax: 64,
 } as const;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { releaseLimits } from './names.ts';
 import { isInstant, readSigners } from './signers.ts';
 
 /** A real ed25519 key. */
@@ -65,6 +66,9 @@ describe('allowed_signers', () => {
 
   test('is refused when it is larger than anybody needs', () => {
     expect(readSigners('f', `${line}\n`.repeat(5_000))).toHaveProperty('problems');
+    const comments = '# x\n'.repeat(100_000);
+    expect(readSigners('f', comments)).toHaveProperty('problems');
+    expect(readSigners('f', comments, releaseLimits.receiptSignersBytesMax), 'unless it may be').toEqual([]);
   });
 });
 

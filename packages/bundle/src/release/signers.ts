@@ -28,13 +28,16 @@ const rsaBitsMin = 2048;
  * Reads `allowed_signers` more strictly than OpenSSH does: README.md, "Releases". One line that is not as it should be refuses the
  * file, because OpenSSH would pass over it and nobody would know who may sign.
  * @param file named in problems
+ * @param bytesMax of the file
  * @returns the signers, or every problem in it (`SIGNERS_INVALID`)
  */
-export function readSigners(file: string, text: string): readonly Signer[] | { readonly problems: readonly Problem[] } {
-  if (text.length > releaseLimits.signersBytesMax)
-    return {
-      problems: [invalid({ file, line: 1, column: 1 }, `it is larger than ${releaseLimits.signersBytesMax} bytes`)],
-    };
+export function readSigners(
+  file: string,
+  text: string,
+  bytesMax: number = releaseLimits.signersBytesMax,
+): readonly Signer[] | { readonly problems: readonly Problem[] } {
+  if (text.length > bytesMax)
+    return { problems: [invalid({ file, line: 1, column: 1 }, `it is larger than ${bytesMax} bytes`)] };
   const signers: Signer[] = [];
   const problems: Problem[] = [];
   const known = new Map<string, number>();

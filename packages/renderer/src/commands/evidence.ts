@@ -1,12 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { type Problem, readReceipt, receiptNamespace, readSigners, type Signer } from '@sluice/bundle';
+import { type Problem, readReceipt, receiptNamespace, readSigners, releaseLimits, type Signer } from '@sluice/bundle';
 import type { Evidence } from '../fleet/fleet.ts';
 import { findReceipts, readReceiptTexts, type ReceiptPath } from '../load/receipts.ts';
 import { reading, Stopped } from './failure.ts';
 import { sshKeygen, whoSigned } from './ssh-keygen.ts';
-
-/** So many of the newest files of a node are looked at: who puts more bad ones there makes the node silent, which opens nothing. */
-const triesMax = 4;
 
 export interface Gathered {
   /** For every node that `allowed_receipts` names. */
@@ -25,25 +22,22 @@ export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
   const signers = readSigners(
     allowedReceipts,
     reading(allowedReceipts, () => readFileSync(allowedReceipts, 'latin1')),
+    releaseLimits.receiptSignersBytesMax,
   );
   if ('problems' in signers) throw new Stopped(signers.problems[0] as Problem);
   const found = reading(dir, () => findReceipts(dir));
   if (typeof found === 'string')
     throw new Stopped(unusable(dir, found, 'Remove what is old: only the newest receipt of a node counts'));
-  const nodes = [...new Set(signers.map(({ principal }) => principal))];
+  const keys = Map.groupBy(signers, ({ principal }) => principal);
   return {
-    evidence: new Map(nodes.map((node) => [node, evidenceOf(found.get(node) ?? [], keysOf(node, signers))])),
-    strangers: [...found.keys()].filter((node) => !nodes.includes(node)),
+    evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(found.get(node) ?? [], own)])),
+    strangers: [...found.keys()].filter((node) => !keys.has(node)),
   };
-}
-
-function keysOf(node: string, signers: readonly Signer[]): readonly Signer[] {
-  return signers.filter(({ principal }) => principal === node);
 }
 
 function evidenceOf(paths: readonly ReceiptPath[], keys: readonly Signer[]): Evidence {
   const passedOver: string[] = [];
-  for (const path of paths.slice(0, triesMax)) {
+  for (const path of paths) {
     const receipt = believe(path, keys);
     if (typeof receipt !== 'string') return { receipt, passedOver };
     passedOver.push(`number ${path.number}: ${receipt}`);

@@ -186,6 +186,23 @@ describe('sluice fleet', async () => {
     expect(await states()).toContain('node-1 runs: newer files do not count: number 6');
   });
 
+  test('takes a list of as many nodes as a large cluster has', async () => {
+    const keyOf = (n: number): string => {
+      const [, blob = ''] = readFileSync(at('node-1.pub'), 'utf8').split(' ');
+      const bytes = Buffer.from(blob, 'base64');
+      bytes.writeUInt32BE(n, bytes.length - 4);
+      return bytes.toString('base64');
+    };
+    for (let n = 0; n < 3_000; n++)
+      appendFileSync(allowed, `other-${n} namespaces="sluice-receipt" ssh-ed25519 ${keyOf(n)}\n`);
+    say('node-1', 'confirmed');
+    const { status, stdout } = await fleet('-o', 'json');
+    expect(status).toBe(1);
+    const { nodes } = JSON.parse(stdout) as { nodes: { node: string; state: string }[] };
+    expect(nodes).toHaveLength(3_002);
+    expect(nodes.filter(({ state }) => state === 'runs')).toMatchObject([{ node: 'node-1' }]);
+  });
+
   test('names nodes that nobody listed, and takes neither their word nor a bad list', async () => {
     say('node-3', 'held', { by: 'mallory' });
     expect((await fleet()).stdout).toContain('not in allowed_receipts, so no evidence: node-3');

@@ -61,7 +61,8 @@ export function judgeFleet(
   target: Target | undefined = newest(evidence),
 ): Fleet {
   const nodes = [...new Set([...evidence.keys(), ...(target?.nodes ?? [])])];
-  const rows = nodes.map((node) => rowOf(node, evidence.get(node), target));
+  const waveOf = new Map((target?.waves ?? []).flatMap((wave, index) => wave.nodes.map((node) => [node, index])));
+  const rows = nodes.map((node) => rowOf(node, evidence.get(node), target, waveOf.get(node)));
   const counts = Object.fromEntries(
     nodeStates.map((state) => [state, rows.filter((row) => row.state === state).length]),
   );
@@ -94,10 +95,15 @@ function newest(evidence: ReadonlyMap<string, Evidence>): Target | undefined {
   return first && { ...first, nodes: [...evidence.keys()], waves: [], open: 0 };
 }
 
-function rowOf(node: string, { receipt, passedOver }: Evidence = nothing, target: Target | undefined): FleetRow {
-  const index = target?.waves.findIndex((wave) => wave.nodes.includes(node)) ?? -1;
-  const isShut = index >= (target?.open ?? 0) && index >= 0;
-  const wave = index < 0 ? null : index + 1;
+/** @param index of the wave of the node; undefined when it is in none */
+function rowOf(
+  node: string,
+  { receipt, passedOver }: Evidence = nothing,
+  target: Target | undefined,
+  index: number | undefined,
+): FleetRow {
+  const isShut = index !== undefined && index >= (target?.open ?? 0);
+  const wave = index === undefined ? null : index + 1;
   if (receipt === undefined) {
     const why = passedOver.length === 0 ? 'no receipt is there' : `no receipt counts: ${passedOver.join('; ')}`;
     return { node, wave, receipt: null, state: 'silent', why };

@@ -13,13 +13,23 @@ export interface ReceiptPath {
 /** What a folder of receipts may be: it was carried by strangers. */
 const folderLimits = { depthMax: 4, entriesMax: 1_000_000 } as const;
 
+/** So many of the newest files of a node are looked at: who puts more bad ones there makes the node silent, which opens nothing. */
+const triesMax = 4;
+
 /**
  * Finds receipts below a folder by their names; nothing is opened. Links are not followed, other files are passed over.
- * @returns node → its receipts, the newest first; or why the folder is beyond the limits
+ * @returns node → the newest few of its receipts, the newest first; or why the folder is beyond the limits
  */
 export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptPath[]> | string {
   const found = new Map<string, ReceiptPath[]>();
   let entries = 0;
+  const keep = (one: ReceiptPath): void => {
+    const newest = found.get(one.node) ?? [];
+    if (newest.length === 0) found.set(one.node, newest);
+    newest.push(one);
+    newest.sort((a, b) => b.number - a.number);
+    newest.length = Math.min(newest.length, triesMax);
+  };
   const walk = (folder: string, depth: number): string | undefined => {
     if (depth > folderLimits.depthMax) return `it is nested more than ${folderLimits.depthMax} deep`;
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -28,18 +38,11 @@ export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptP
       const beyond = entry.isDirectory() ? walk(path, depth + 1) : undefined;
       if (beyond !== undefined) return beyond;
       const name = entry.isFile() ? readReceiptName(entry.name) : undefined;
-      if (name) found.set(name.node, [...(found.get(name.node) ?? []), { path, ...name }]);
+      if (name) keep({ path, ...name });
     }
     return undefined;
   };
-  const beyond = walk(dir, 0);
-  if (beyond !== undefined) return beyond;
-  for (const [node, paths] of found)
-    found.set(
-      node,
-      paths.toSorted((a, b) => b.number - a.number),
-    );
-  return found;
+  return walk(dir, 0) ?? found;
 }
 
 /** The texts of a receipt and its signature; undefined for one that is not there or is no regular file of usual size. */
