@@ -64,12 +64,12 @@ export class Publisher {
     return this.#hasPublished;
   }
 
-  /** While another process writes, changes are that one's. */
   /** True while the directory is one bundle, that of the last publication, and not half of the next or what others wrote. */
   get isWhole(): boolean {
     return this.#parts.tree.isWhole;
   }
 
+  /** While another process writes, changes are that one's. */
   changed(change: Change): void {
     if (!this.#isOn) return;
     this.#pending.add(change);
