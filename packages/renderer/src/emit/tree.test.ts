@@ -1,11 +1,13 @@
 import {
   closeSync,
+  lstatSync,
   openSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -97,4 +99,17 @@ test('.git and the files of a release stay where they are', () => {
   writeFileSync(join(dir, 'SHA256SUMS'), '');
   writeTree(dir, files, plan());
   expect(readFileSync(join(dir, '.git/HEAD'), 'utf8')).toBe('');
+});
+
+test('a link is replaced by the file, and what it led to stays as it is, also where it says the same', () => {
+  writeTree(dir, files, plan());
+  const elsewhere = join(dir, '.git');
+  for (const [path, text] of [...files, ['.sluice-complete', readFileSync(join(dir, '.sluice-complete'), 'utf8')]]) {
+    writeFileSync(elsewhere, text as string);
+    rmSync(join(dir, path as string));
+    symlinkSync(elsewhere, join(dir, path as string));
+    writeTree(dir, files, plan());
+    expect(lstatSync(join(dir, path as string)).isFile()).toBe(true);
+    expect(readFileSync(elsewhere, 'utf8')).toBe(text);
+  }
 });

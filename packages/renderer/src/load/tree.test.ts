@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openTree, readTree } from './tree.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openTree, readText, readTree } from './tree.ts';
 
 let dir: string;
 beforeEach(() => {
@@ -38,4 +39,24 @@ test('a file that has gone since a tree was opened is no empty one', () => {
 test.each([openTree, readTree])('a directory with a file that no bundle has is none: %o', (reader) => {
   writeFileSync(join(dir, 'stray.txt'), '');
   expect(reader(dir)).toMatchObject({ code: 'BUNDLE_INVALID', at: { file: join(dir, 'stray.txt') } });
+});
+
+describe.each<[what: string, make: (path: string) => void]>([
+  ['a link', (path) => symlinkSync('../../cluster.yaml', path)],
+  ['a link without end', (path) => symlinkSync('/dev/zero', path)],
+  ['a pipe', (path) => void execFileSync('mkfifo', [path])],
+])('%s in the place of a file', (_what, make) => {
+  beforeEach(() => {
+    rmSync(join(dir, 'nodes/node-1/node.yaml'));
+    make(join(dir, 'nodes/node-1/node.yaml'));
+  });
+
+  test.each([openTree, readTree])('makes a directory none that is read: %o', (reader) => {
+    const at = { file: join(dir, 'nodes/node-1/node.yaml') };
+    expect(reader(dir)).toMatchObject({ code: 'BUNDLE_INVALID', at, message: expect.stringContaining('regular') });
+  });
+
+  test('has no text', () => {
+    expect(readText(dir, 'nodes/node-1/node.yaml')).toBeUndefined();
+  });
 });

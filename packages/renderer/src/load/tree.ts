@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BundleFiles, clusterFile, compareText, isOutsideTree, type Problem, readPath } from '@sluice/bundle';
+import { readRegularText } from './regular.ts';
 
 /**
  * The files of a bundle directory.
@@ -58,9 +59,11 @@ class OpenTree extends Map<string, string> {
   }
 }
 
-/** The paths of a bundle directory, or why it is none. */
+/** The paths of a bundle directory, or why it is none. A link in it would lead to a file of somebody else, whose lines problems show. */
 function listBundle(dir: string): readonly string[] | Problem {
-  const paths = listTree(dir);
+  const { paths, irregular } = walkTree(dir);
+  const [odd] = irregular;
+  if (odd !== undefined) return notABundle(join(dir, odd), 'it is no regular file');
   const foreign = paths.find((path) => readPath(path) === undefined);
   if (foreign !== undefined) return notABundle(join(dir, foreign), 'no bundle has this file');
   if (!paths.includes(clusterFile)) return notABundle(join(dir, clusterFile), 'there is no such file');
@@ -69,13 +72,23 @@ function listBundle(dir: string): readonly string[] | Problem {
 
 /** The paths of all files that belong to the tree, sorted; none when the directory is not there. */
 export function listTree(dir: string): readonly string[] {
+  return walkTree(dir).paths;
+}
+
+/** @returns all paths, and those of links, pipes and the like; sorted */
+function walkTree(dir: string): { readonly paths: readonly string[]; readonly irregular: readonly string[] } {
   const paths: string[] = [];
+  const irregular: string[] = [];
   const walk = (folder: string): void => {
     for (const entry of readdirSync(`${dir}/${folder}`, { withFileTypes: true })) {
       const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
       if (isOutsideTree(path)) continue;
-      if (entry.isDirectory()) walk(path);
-      else paths.push(path);
+      if (entry.isDirectory()) {
+        walk(path);
+        continue;
+      }
+      paths.push(path);
+      if (!entry.isFile()) irregular.push(path);
     }
   };
   try {
@@ -83,17 +96,12 @@ export function listTree(dir: string): readonly string[] {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
-  return paths.toSorted(compareText);
+  return { paths: paths.toSorted(compareText), irregular: irregular.toSorted(compareText) };
 }
 
-/** A file's text; undefined when it is not there. */
+/** A file's text; undefined when it is not there, or something else is in its place. */
 export function readText(dir: string, path: string): string | undefined {
-  try {
-    return readFileSync(`${dir}/${path}`, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
+  return readRegularText(`${dir}/${path}`);
 }
 
 function notABundle(file: string, why: string): Problem {
