@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -121,6 +121,15 @@ test('a bad Service keeps its last good rules and is said on it, and the others 
   expect(events[1]).toMatchObject({ reason: 'Released' });
   expect(await isFresh()).toBe(true);
 }, 60_000);
+
+test('endpoints on nodes that somebody made up make no files, and the others go on', async () => {
+  await watch();
+  const endpoints = [0, 1].map((n) => ({ addresses: [`10.244.9.${n + 1}`], nodeName: `made-up-${n}` }));
+  cluster.put('endpointslices', { ...slice, metadata: { ...(slice['metadata'] as Item), name: 'a-2' }, endpoints });
+  await until(() => rulesOf('a')?.includes('10.244.9.1') ?? false);
+  expect(readdirSync(join(out, 'nodes'))).toEqual(['node-a']);
+  expect(await isFresh()).toBe(true);
+});
 
 describe('churn', () => {
   const soak = process.env['SLUICE_SOAK'] === '1';

@@ -110,7 +110,7 @@ export function config(more: Partial<Config> = {}): Config {
 
 /** Normalises a change without allocation, with everything else as `more` says. */
 export function normalised(change: readonly KubeObject[], more: Partial<NormaliseInput> = {}): Normalised {
-  return normalise({ base: [], change, config: config(), allocations: [], allocate: false, ...more });
+  return normalise({ base: [], change, config: config(), allocations: [], allocate: false, snapshot: false, ...more });
 }
 
 export function modelOf(change: readonly KubeObject[], more: Partial<NormaliseInput> = {}): Model {

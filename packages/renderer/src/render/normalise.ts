@@ -9,7 +9,7 @@ import { backingOf } from './normalise/backing.ts';
 import { findClashes, type Lost } from './normalise/clashes.ts';
 import { findDifferences } from './normalise/differences.ts';
 import { type Completeness, findGaps } from './normalise/gaps.ts';
-import { makeNodes } from './normalise/nodes.ts';
+import { makeNodes, type NodeSources } from './normalise/nodes.ts';
 import { giveNumbers, hasRules } from './normalise/numbers.ts';
 import { orphans } from './normalise/orphans.ts';
 import { passedOver } from './normalise/passed-over.ts';
@@ -28,6 +28,8 @@ export interface NormaliseInput {
   readonly allocations: readonly Allocation[];
   /** Give numbers to Services that lack them: the input is manifests, neither a snapshot nor over one. */
   readonly allocate: boolean;
+  /** The input is a snapshot: it names every object of the cluster. */
+  readonly snapshot: boolean;
 }
 
 export interface Normalised {
@@ -57,7 +59,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   const backing = backingOf(layered, problems);
   const numbers = giveNumbers(layered, input, problems, memo);
   const asked = labelsAsked(layered);
-  const nodes = memo.same('nodes', makeNodes(layered.nodes, layered.slices, input.config, asked, problems));
+  const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), input.config, asked, problems));
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
   problems.push(...orphans(layered.slices, readable));
   problems.push(...leftOut(layered.services));
@@ -87,6 +89,15 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
     problems: problems.toSorted(compareProblems),
     services: numbered,
     lost: clashes.lost,
+  };
+}
+
+/** A snapshot that names no Node at all was taken without them. */
+function nodeSources({ nodes, services, slices }: Layered, { snapshot }: NormaliseInput): NodeSources {
+  return {
+    objects: nodes,
+    slices: slices.filter(({ service }) => services.has(service)),
+    isWhole: snapshot && nodes.size > 0,
   };
 }
 

@@ -3,6 +3,7 @@ import { config, endpoint, lines, modelOf, node, normalised, profile, service, s
 import type { LabelSelector } from '../config.ts';
 import { readQuantity } from '../read/quantity.ts';
 import { selectorMatches } from './selector.ts';
+import { strangersMax } from './strangers.ts';
 
 const onNodes = (...names: string[]) =>
   slice('web', { endpoints: names.map((nodeName, index) => endpoint(`10.0.0.${index + 1}`, { nodeName })) });
@@ -42,6 +43,35 @@ test('a node exists when a Node, the config or an endpoint names it', () => {
   ]);
   expect(lines(problems)).toEqual(['note NODE_UNKNOWN -']);
   expect(problems[0]?.message).toContain('2 nodes: only endpoints name a, b');
+});
+
+test('endpoints of a Service that is not there name no node', () => {
+  expect(modelOf([service('other'), onNodes('a')]).nodes).toEqual([]);
+});
+
+test('where all Nodes of the cluster are known, endpoints name no other', () => {
+  const { model, problems } = normalised([service('web'), onNodes('a', 'n'), node('n')], { snapshot: true });
+  expect(model.nodes.map(({ name }) => name)).toEqual(['n']);
+  expect(problems.map(({ message }) => message)).toEqual([
+    'Cannot write a file for a node: the cluster has no such Node, only endpoints name a',
+  ]);
+  expect(modelOf([service('web'), onNodes('a')], { snapshot: true }).nodes).toHaveLength(1);
+});
+
+test('nodes that only endpoints name have a bound, and who names too many is told', () => {
+  const many = slice('many', {
+    endpoints: Array.from({ length: strangersMax }, (_, index) => endpoint('10.0.1.1', { nodeName: `n${index}` })),
+  });
+  const { problems, model } = normalised([
+    service('many', { clusterIP: '10.96.0.2' }),
+    many,
+    service('web'),
+    onNodes('a'),
+  ]);
+  const errors = problems.filter(({ level }) => level === 'error');
+  expect(errors).toMatchObject([{ code: 'INPUT_TOO_LARGE', object: 'EndpointSlice shop/many-1' }]);
+  expect(model.nodes.map(({ name }) => name)).toEqual(['a']);
+  expect(modelOf([service('many'), many]).nodes).toHaveLength(strangersMax);
 });
 
 test('InternalIP comes before ExternalIP, per family, and podCIDRs before podCIDR', () => {

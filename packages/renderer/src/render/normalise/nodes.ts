@@ -6,6 +6,17 @@ import { familyOf } from '../read/addresses.ts';
 import { type ReadNode, zoneLabel } from '../read/node.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { selectorMatches } from './selector.ts';
+import { Strangers } from './strangers.ts';
+
+/** What names nodes. */
+export interface NodeSources {
+  /** Node objects, by name. */
+  readonly objects: ReadonlyMap<string, ReadNode>;
+  /** Of Services that are there: whose Service is not, have no say. */
+  readonly slices: readonly ReadSlice[];
+  /** The Node objects are all that the cluster has: endpoints elsewhere are on nodes that are gone, or that somebody made up. */
+  readonly isWhole: boolean;
+}
 
 /**
  * Every node there is: Node objects, nodes of the config, and nodes that an endpoint runs on (design: input in layers).
@@ -14,8 +25,7 @@ import { selectorMatches } from './selector.ts';
  * @param problems gains one `NODE_UNKNOWN` for all nodes that are only known by name
  */
 export function makeNodes(
-  objects: ReadonlyMap<string, ReadNode>,
-  slices: readonly ReadSlice[],
+  { objects, slices, isWhole }: NodeSources,
   config: Config,
   asked: ReadonlySet<string>,
   problems: Problem[],
@@ -26,14 +36,10 @@ export function makeNodes(
     const object = objects.get(item.name);
     known.set(item.name, object ? withConfig(object, node) : node);
   }
-  const strangers = new Set<string>();
-  for (const slice of slices)
-    for (const part of slice.parts)
-      for (const { nodeName } of part.endpoints)
-        if (nodeName !== undefined && !known.has(nodeName)) strangers.add(nodeName);
-  const unknown = [...strangers].toSorted(compareText);
-  if (unknown.length > 0) problems.push(unknownNodes(unknown));
-  const all = [...known.values(), ...unknown.map(nodeOfName)];
+  const strangers = new Strangers(slices, known);
+  const unknown = [...(isWhole ? strangers.all() : strangers.bounded(problems))].toSorted(compareText);
+  if (unknown.length > 0) problems.push(isWhole ? noSuchNodes(unknown) : unknownNodes(unknown));
+  const all = [...known.values(), ...(isWhole ? [] : unknown.map(nodeOfName))];
   return all.map((node) => makeNode(node, config, asked)).toSorted((a, b) => compareText(a.name, b.name));
 }
 
@@ -81,13 +87,28 @@ function firstOfEach(texts: readonly string[]): PerFamily<string> {
 const namesMax = 5;
 
 function unknownNodes(names: readonly string[]): Problem {
-  const shown = names.slice(0, namesMax).join(', ');
-  const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : '';
-  const count = names.length === 1 ? 'a node' : `${names.length} nodes`;
   return {
     code: 'NODE_UNKNOWN',
     level: 'note',
-    message: `Cannot know zone, labels, addresses and pod CIDRs of ${count}: only endpoints name ${shown}${more}`,
+    message: `Cannot know zone, labels, addresses and pod CIDRs of ${countOf(names)}: only endpoints name ${shown(names)}`,
     hint: 'Add the Nodes to the input (`kubectl get nodes -o yaml`) or to `nodes` in sluice.yaml',
   };
+}
+
+function noSuchNodes(names: readonly string[]): Problem {
+  return {
+    code: 'NODE_UNKNOWN',
+    level: 'note',
+    message: `Cannot write a file for ${countOf(names)}: the cluster has no such Node, only endpoints name ${shown(names)}`,
+    hint: 'Look for endpoints that outlived their node, or name the node in `nodes` in sluice.yaml',
+  };
+}
+
+function countOf(names: readonly string[]): string {
+  return names.length === 1 ? 'a node' : `${names.length} nodes`;
+}
+
+function shown(names: readonly string[]): string {
+  const more = names.length > namesMax ? ` and ${names.length - namesMax} more` : '';
+  return `${names.slice(0, namesMax).join(', ')}${more}`;
 }

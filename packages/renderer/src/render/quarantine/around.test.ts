@@ -1,7 +1,7 @@
-import { quarantineFile, serviceFile } from '@sluice/bundle';
+import { nodeFile, quarantineFile, serviceFile } from '@sluice/bundle';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../load/config/config.ts';
-import { type Changes, node, service, slice } from '../builders.fixture.ts';
+import { type Changes, endpoint, node, service, slice } from '../builders.fixture.ts';
 import type { JsonObject, KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import { render, type RenderInput } from '../render.ts';
@@ -137,4 +137,35 @@ test('with a memo it is the same', () => {
   const first = renderAround(inputOf([...nodes, ...web('a', 1), ...web('b', 2)]), () => undefined, memo);
   const input = inputOf([...nodes, ...web('a', 1, bad), ...web('b', 2)]);
   expect(renderAround(input, last, memo)).toEqual(renderAround(input, last));
+});
+
+describe('nodes that a tenant makes up in endpoints', () => {
+  const madeUp = (of: string): readonly KubeObject[] =>
+    Array.from({ length: 201 }, (_, index) =>
+      slice(
+        of,
+        { endpoints: Array.from({ length: 100 }, (_each, n) => endpoint('10.0.1.1', { nodeName: `x-${index}-${n}` })) },
+        { name: `x-${index}`, labels: { 'kubernetes.io/service-name': of } },
+      ),
+    );
+  const nodeFiles = ({ files }: RenderedAround): string[] =>
+    [...files.keys()].filter((path) => path.startsWith('nodes/'));
+
+  test.each([
+    ['of no Service', []],
+    ['of a Service', [service('evil', { clusterIP: '10.96.0.6' })]],
+  ])('%s are none where the Nodes are known', (_title, more) => {
+    const found = around([...web('a', 1), ...more, ...madeUp('evil')]);
+    expect(nodeFiles(found)).toEqual([nodeFile('node-a')]);
+    expect(said(found)).toEqual([]);
+    expect(found.files.has(pathOf('a'))).toBe(true);
+  });
+
+  test('put their Service into quarantine where they are not, and the others go on', () => {
+    const objects = [...web('a', 1), service('evil', { clusterIP: '10.96.0.6' }), ...madeUp('evil')];
+    const found = renderAround(inputOf(objects), () => undefined);
+    expect(said(found)).toEqual(['Service shop/evil: none: INPUT_TOO_LARGE']);
+    expect(nodeFiles(found)).toEqual([]);
+    expect(found.files.has(pathOf('a'))).toBe(true);
+  });
 });
