@@ -1,4 +1,4 @@
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { allocationPath, printAllocation } from '../load/allocations.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
@@ -12,11 +12,17 @@ import { makeFolder } from './folder.ts';
 export function writeAllocations(dir: string, allocations: readonly Allocation[]): void {
   for (const allocation of allocations) {
     const file = join(dir, allocationPath(allocation));
-    makeFolder(dirname(file));
+    makeOwnFolder(dirname(file));
     const unfinished = join(dirname(file), `.${allocation.name}.unfinished`);
     // A link under that name would lead elsewhere.
     rmSync(unfinished, { force: true });
     writeFileSync(unfinished, printAllocation(allocation), { flag: 'wx', flush: true });
     renameSync(unfinished, file);
   }
+}
+
+/** A link in its place would lead elsewhere: it is in the way, as a file there would be. */
+function makeOwnFolder(path: string): void {
+  makeFolder(dirname(path));
+  if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) mkdirSync(path);
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -116,6 +116,17 @@ test('one bad file does not hide the others', () => {
   const { allocations, problems } = readAllocations(root);
   expect(allocations.map(({ name }) => name)).toEqual(['web']);
   expect(problems.map(({ at }) => at?.file)).toEqual([`${root}/lost.yaml`, `${root}/shop/bad.yaml`]);
+});
+
+test('a link in the place of an allocation is not followed', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-allocations-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  mkdirSync(join(directory, 'shop'));
+  writeFileSync(join(directory, 'elsewhere'), printAllocation(full));
+  symlinkSync('../elsewhere', join(directory, 'shop/web.yaml'));
+  const { allocations, problems } = readAllocations(directory);
+  expect(allocations).toEqual([]);
+  expect(problems).toMatchObject([{ code: 'ALLOCATION_INVALID', message: expect.stringContaining('no regular file') }]);
 });
 
 test('a directory that is not there holds nothing', () => {

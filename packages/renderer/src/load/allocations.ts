@@ -1,10 +1,11 @@
-import { type Dirent, readdirSync, readFileSync } from 'node:fs';
+import { type Dirent, readdirSync } from 'node:fs';
 import { compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/bundle';
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
 import { readText, type TextOrigin, type TextSubject } from './config/text.ts';
 import { reasonOf } from './reason.ts';
+import { readRegularText } from './regular.ts';
 import { checkSchema, type Schema } from './schema/schema.ts';
 import { fields, integer, text } from './schema/proxy.ts';
 
@@ -29,7 +30,8 @@ export function readAllocations(directory: string): ReadAllocations {
       for (const entry of entriesOf(`${directory}/${folder.name}`)) {
         if (!isYaml(entry.name)) continue;
         const file = `${directory}/${folder.name}/${entry.name}`;
-        const read = readAllocation(file, readFileSync(file, 'utf8'));
+        const content = readRegularText(file);
+        const read = content === undefined ? { problems: [irregular(file)] } : readAllocation(file, content);
         if ('problems' in read) problems.push(...read.problems);
         else allocations.push(read);
       }
@@ -162,6 +164,17 @@ function misplaced(file: string): Problem {
     at: { file, line: 1, column: 1 },
     message: 'Cannot read the allocation: its path does not end in <namespace>/<name>.yaml',
     hint: 'Move the file to where sluice wrote it, or out of the allocations directory',
+  };
+}
+
+/** A link would lead to a file of somebody else, a pipe would keep us waiting. */
+function irregular(file: string): Problem {
+  return {
+    code: 'ALLOCATION_INVALID',
+    level: 'error',
+    at: { file, line: 1, column: 1 },
+    message: 'Cannot read the allocation: it is no regular file',
+    hint: 'Put the file itself there, as sluice wrote it',
   };
 }
 
