@@ -237,8 +237,8 @@ describe('a proxy', () => {
     proxy = createProxy();
     proxy.on('connect', (request, client) => {
       asked.push(request.url ?? '');
-      const [host, port] = (request.url ?? '').split(':');
-      const upstream = connect(Number(port), host, () => {
+      const [, port] = (request.url ?? '').split(':');
+      const upstream = connect(Number(port), '127.0.0.1', () => {
         client.write('HTTP/1.1 200 Connection established\r\n\r\n');
         upstream.pipe(client).pipe(upstream);
       });
@@ -256,13 +256,18 @@ describe('a proxy', () => {
 
   const url = (): string => `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
   const ca = (): Item => ({ 'certificate-authority': file('ca.crt') });
-  test.each<[string, () => Item, () => NodeJS.ProcessEnv, number]>([
-    ['of the environment is used', ca, () => ({ HTTPS_PROXY: url() }), 1],
-    ['of the kubeconfig is used', () => ({ ...ca(), 'proxy-url': url() }), () => ({}), 1],
-    ['is not used for what NO_PROXY names', ca, () => ({ HTTPS_PROXY: url(), NO_PROXY: '127.0.0.1' }), 0],
-  ])('%s', async (_title, cluster, env, connections) => {
+  /** The server under a name that only the proxy knows. */
+  const away = (): Item => ({
+    server: `https://api.test:${new URL(server.url).port}`,
+    'insecure-skip-tls-verify': true,
+  });
+  test.each<[string, () => Item, () => NodeJS.ProcessEnv, string[]]>([
+    ['of the environment is used', away, () => ({ HTTPS_PROXY: url() }), ['api.test']],
+    ['of the kubeconfig is used', () => ({ ...ca(), 'proxy-url': url() }), () => ({}), ['127.0.0.1']],
+    ['of the environment is not used for this machine', ca, () => ({ HTTPS_PROXY: url() }), []],
+  ])('%s', async (_title, cluster, env, hosts) => {
     expect(await seen({ kubeconfig: server.kubeconfig({ token }, cluster()) }, env())).toBe(1);
-    expect(asked).toEqual(Array.from({ length: connections }, () => new URL(server.url).host));
+    expect(asked).toEqual(hosts.map((host) => `${host}:${new URL(server.url).port}`));
   });
 
   test('does not see what is asked: the certificate is still checked behind it', async () => {
@@ -283,4 +288,19 @@ test.each([
   ['[fd00::1]', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.0/12,fd00::/108' }, undefined],
   ['10.96.0.1', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.0/33,fd00::/8,10.96.0.0/x' }, 'http://p:1'],
   ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '*.example.com' }, undefined],
-])('%s with %o is asked through %s', (host, env, proxy) => expect(proxyFor(host, env)).toBe(proxy));
+  ['localhost', { HTTPS_PROXY: 'http://p:1' }, undefined],
+  ['127.1.2.3', { HTTPS_PROXY: 'http://p:1' }, undefined],
+  ['[::1]', { HTTPS_PROXY: 'http://p:1' }, undefined],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'API.example.com:6443' }, undefined],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'api.example.com:443' }, 'http://p:1'],
+  ['example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '.example.com' }, 'http://p:1'],
+  ['10.96.0.1', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.1:6443' }, undefined],
+  ['10.96.0.1', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '10.96.0.1:443' }, 'http://p:1'],
+  ['[fd00::1]', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '[fd00:0::1]:6443' }, undefined],
+  ['[fd00::1]', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'fd00:0::1' }, undefined],
+  ['api.example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: ',:,:6443,/,[' }, 'http://p:1'],
+])('%s with %o is asked through %s', (host, env, proxy) => expect(proxyFor(host, env, '6443')).toBe(proxy));
+
+test('a port that an address does not say is that of HTTPS', () => {
+  expect(proxyFor('example.com', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'example.com:443' })).toBeUndefined();
+});

@@ -52,7 +52,8 @@ export function openAccess(options: AccessOptions, env: NodeJS.ProcessEnv): Acce
       contextHint,
     );
   }
-  const proxy = cluster.proxyUrl ?? proxyFor(new URL(cluster.server).hostname, env);
+  const { hostname, port } = new URL(cluster.server);
+  const proxy = cluster.proxyUrl ?? proxyFor(hostname, env, port);
   const agent = agentFor(proxy);
   let credentials = freshCredentials(config, proxy);
   const renew = (): void => {

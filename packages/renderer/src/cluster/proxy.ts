@@ -2,25 +2,37 @@ import { Agent } from 'node:https';
 import { BlockList, isIP } from 'node:net';
 
 /**
- * `HTTPS_PROXY` unless `NO_PROXY` names the host, a domain above it, or a network that it is in, as in `.example.com,10.96.0.0/12`.
+ * `HTTPS_PROXY` unless the host is this machine, or `NO_PROXY` names it, a domain above it, or a network that it is in, as in
+ * `.example.com,10.96.0.0/12,api.example.com:6443`.
  * https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config, which kubectl reads both with
  */
-export function proxyFor(host: string, env: NodeJS.ProcessEnv): string | undefined {
+export function proxyFor(hostname: string, env: NodeJS.ProcessEnv, port = ''): string | undefined {
   const proxy = env['HTTPS_PROXY'] || env['https_proxy'];
-  if (!proxy) return undefined;
-  const except = (env['NO_PROXY'] || env['no_proxy'] || '').split(',').map((entry) => entry.trim());
-  return except.some((entry) => isMeant(entry, host.replace(/^\[(.*)\]$/, '$1'))) ? undefined : proxy;
+  const host = hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1');
+  if (!proxy || isHere(host)) return undefined;
+  const except = (env['NO_PROXY'] || env['no_proxy'] || '').toLowerCase().split(',');
+  return except.some((entry) => isMeant(entry.trim(), host, port || '443')) ? undefined : proxy;
 }
 
-function isMeant(entry: string, host: string): boolean {
+function isHere(host: string): boolean {
+  return host === 'localhost' || contains('127.0.0.0', 8, host) || contains('::1', 128, host);
+}
+
+function isMeant(entry: string, host: string, port: string): boolean {
   if (entry === '*') return true;
   const [network = '', bits] = entry.split('/');
-  if (bits !== undefined) return isIP(host) !== 0 && isIP(network) !== 0 && contains(network, Number(bits), host);
-  const domain = entry.replace(/^\*?\./, '').toLowerCase();
+  if (bits !== undefined) return contains(network, Number(bits), host);
+  const [, bracketed, name, onlyPort] = /^(?:\[(.*)\]|([^:]*))(?::(\d+))?$/.exec(entry) ?? [undefined, entry];
+  if (onlyPort !== undefined && onlyPort !== port) return false;
+  const meant = bracketed ?? name ?? '';
+  if (isIP(meant) !== 0) return contains(meant, isIP(meant) === 6 ? 128 : 32, host);
+  const domain = meant.replace(/^\*\./, '.');
+  if (domain.startsWith('.')) return host.endsWith(domain);
   return domain !== '' && (host === domain || host.endsWith(`.${domain}`));
 }
 
 function contains(network: string, bits: number, host: string): boolean {
+  if (isIP(host) === 0 || isIP(network) === 0) return false;
   const list = new BlockList();
   const family = (address: string): 'ipv4' | 'ipv6' => (isIP(address) === 6 ? 'ipv6' : 'ipv4');
   if (!(bits >= 0 && bits <= (isIP(network) === 6 ? 128 : 32))) return false;

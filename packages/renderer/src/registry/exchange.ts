@@ -37,7 +37,7 @@ export function exchange(url: URL, { method, headers, body, bytesMax }: Question
     signal: AbortSignal.timeout(registryLimits.transferTimeoutMs),
     timeout: registryLimits.idleTimeoutMs,
   };
-  const agent = agentFor(proxyFor(url.hostname, process.env));
+  const agent = agentFor(proxyFor(url.hostname, process.env, url.port));
   const request =
     url.protocol === 'https:'
       ? secureRequest(url, { ...options, ...(agent ? { agent } : {}) })
