@@ -115,6 +115,19 @@ test('the first container clones once, again over what is there, and anew over w
   rmSync(dir, { recursive: true });
 });
 
+test('Git takes passwords from .git-credentials of its home, as the manifest says', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-deploy-'));
+  writeFileSync(join(dir, '.git-credentials'), 'https://sluice:secret@git.example.com\n', { mode: 0o600 });
+  const asked = 'protocol=https\nhost=git.example.com\npath=network/rules.git\n\n';
+  for (const { env } of [...(pods?.containers ?? []), ...(pods?.initContainers ?? [])]) {
+    const given = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
+    const whole = { PATH: process.env['PATH'], GIT_TERMINAL_PROMPT: '0', ...given, HOME: dir };
+    const said = execFileSync('git', ['credential', 'fill'], { input: asked, encoding: 'utf8', env: whole });
+    expect(said).toContain('password=secret');
+  }
+  rmSync(dir, { recursive: true });
+});
+
 test('the systemd unit writes where its account may, and not where sluiced keeps its state', () => {
   const unit = read('sluice-watch.service');
   const state = /^StateDirectory=(\S+)$/m.exec(unit)?.[1];
