@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Problem } from '@sluice/bundle';
 import { initConfig } from '../emit/init.ts';
 import { printProblems } from '../emit/problems.ts';
+import { writeAnew } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { readKubeProxy } from '../load/config/kubeproxy.ts';
 import { load } from '../load/load.ts';
@@ -26,9 +27,9 @@ export async function initCommand(
   const [kubeProxy] = loaded.kubeProxy;
   if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));
   writeConfig(file, initConfig(kubeProxy), options.force ?? false);
-  // Editors complete the config from it; it belongs to this version of Sluice, so it may be overwritten.
+  // Editors complete the config from it; it belongs to this version of Sluice, so it may be replaced, and a link in its place too.
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
-  writing(schema, () => writeFileSync(schema, printSluiceSchema()));
+  writing(schema, () => writeAnew(schema, printSluiceSchema()));
   say(`${file} written: read it, change it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`);
   return exitCodes.done;
 }
