@@ -210,10 +210,9 @@ describe('a receipt', () => {
       { outcome: 'refused', release: { digest } },
       2,
     ],
-  ])('%s', async (_title, words, last, count) => {
-    const one = witness();
+  ])('%s, also over restarts', async (_title, words, last, count) => {
     for (const [outcome, of] of words)
-      await one.tell(
+      await witness().tell(
         outcome === 'refused' ? refused : { outcome },
         { release: seal, update, nothing: undefined }[of],
         of === 'update',

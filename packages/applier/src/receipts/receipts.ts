@@ -21,7 +21,26 @@ export interface ReceiptRules {
   readonly keep: number;
 }
 
-const lastSchema = v.strictObject({ schema: v.literal(1), number: v.number(), content: v.string() });
+const toldSchema = v.strictObject({
+  /** Whether the last word was that something was refused. */
+  refused: v.boolean(),
+  /** The release that was told to be in the kernel, and as which generation; left out once anything else was told of one. */
+  isIn: v.optional(
+    v.strictObject({
+      release: v.strictObject({ cluster: v.string(), serial: v.number(), digest: v.string(), version: v.string() }),
+      generation: v.number(),
+    }),
+  ),
+});
+/** What was said of the node's release, for whoever goes on after this process. */
+export type Told = v.InferOutput<typeof toldSchema>;
+
+const lastSchema = v.strictObject({
+  schema: v.literal(1),
+  number: v.number(),
+  content: v.string(),
+  told: v.optional(toldSchema),
+});
 
 /**
  * Writes what this node says of itself: packages/bundle/README.md, "Receipts". Without a key nothing is written, because what is not
@@ -41,10 +60,11 @@ export class Receipts {
 
   /**
    * Writes a receipt, unless the last one says the same.
+   * @param told is kept with it
    * @returns its file, or undefined when there was nothing to write
    * @throws StateError when the key, the disk or the directory does not do
    */
-  async write(content: ReceiptContent): Promise<string | undefined> {
+  async write(content: ReceiptContent, told?: Told): Promise<string | undefined> {
     const { state, directory, keep } = this.#rules;
     if (!hasKey(state)) return undefined;
     const last = this.#last();
@@ -57,7 +77,7 @@ export class Receipts {
     const file = join(directory, receiptFile(receipt));
     openDirectory(directory);
     // The number first: two receipts never share one. The signature before its receipt: one that is there is complete.
-    this.#remember(receipt.number, last?.content ?? '');
+    this.#remember(receipt.number, last?.content ?? '', last?.told);
     for (const [path, body] of [
       [`${file}.sig`, signature],
       [file, text],
@@ -66,9 +86,14 @@ export class Receipts {
       // Whoever carries receipts need not be root; they hold nothing that others may not read.
       writing(path, () => chmodSync(path, 0o644));
     }
-    this.#remember(receipt.number, same);
+    this.#remember(receipt.number, same, told);
     writing(directory, () => this.#prune(keep));
     return file;
+  }
+
+  /** What was kept with the last receipt. */
+  get told(): Told | undefined {
+    return this.#last()?.told;
   }
 
   /** By the clock, so that a node which lost its state goes on above what it said before; and always above the last one. */
@@ -94,8 +119,8 @@ export class Receipts {
     }
   }
 
-  #remember(number: number, content: string): void {
-    writeDurably(this.#path, `${JSON.stringify({ schema: 1, number, content })}\n`);
+  #remember(number: number, content: string, told: Told | undefined): void {
+    writeDurably(this.#path, `${JSON.stringify({ schema: 1, number, content, told })}\n`);
   }
 
   #prune(keep: number): void {

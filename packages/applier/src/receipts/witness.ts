@@ -2,7 +2,7 @@ import { type Receipt, withoutQuotes } from '@sluice/bundle';
 import type { Seal } from '../inbox/files.ts';
 import type { Generation, ProbeResult } from '../rollout/ports.ts';
 import { type Account, contentOf, releaseOf } from './account.ts';
-import type { Receipts } from './receipts.ts';
+import type { Receipts, Told } from './receipts.ts';
 
 /** Where the witness looks for what a receipt says besides how it ended. */
 export interface WitnessParts {
@@ -20,13 +20,11 @@ export interface WitnessParts {
 export class Witness {
   readonly #parts: WitnessParts;
   #probes: readonly ProbeResult[] = [];
-  /** The release that was told to be in the kernel, and as which generation; undefined once anything else was told of one. */
-  #isIn: { readonly release: Receipt['release']; readonly generation: number | undefined } | undefined;
-  /** Whether the last word was that something was refused. */
-  #refused = false;
+  #told: Told;
 
   constructor(parts: WitnessParts) {
     this.#parts = parts;
+    this.#told = parts.receipts.told ?? { refused: false };
   }
 
   /** An event of a transaction; the answers of the last round of probes are kept. */
@@ -45,21 +43,23 @@ export class Witness {
     this.#probes = [];
     const { outcome } = account;
     if (onlyEndpoints && (outcome === 'confirmed' || outcome === 'same')) {
-      const { release = null, generation } = this.#isIn ?? {};
-      if (!this.#refused || release === null || generation !== this.#parts.standing()?.number) return;
-      this.#refused = false;
-      return this.#write({ outcome: 'same' }, release, []);
+      const { refused, isIn } = this.#told;
+      if (!refused || isIn === undefined || isIn.generation !== this.#parts.standing()?.number) return;
+      this.#told = { refused: false, isIn };
+      return this.#write({ outcome: 'same' }, isIn.release, []);
     }
     const release = releaseOf(seal, this.#parts.node);
-    this.#remember(outcome, release, onlyEndpoints);
+    this.#told = this.#toldBy(outcome, release, onlyEndpoints);
     await this.#write(account, release, probes);
   }
 
-  #remember(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): void {
-    this.#refused = outcome === 'refused';
+  #toldBy(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): Told {
+    const generation = this.#parts.standing()?.number;
     if (outcome === 'confirmed' || outcome === 'same')
-      this.#isIn = { release, generation: this.#parts.standing()?.number };
-    else if (!this.#refused || (release !== null && !onlyEndpoints)) this.#isIn = undefined;
+      return { refused: false, ...(release && generation !== undefined ? { isIn: { release, generation } } : {}) };
+    const refused = outcome === 'refused';
+    const isOfNone = release === null || onlyEndpoints;
+    return { refused, ...(refused && isOfNone && this.#told.isIn ? { isIn: this.#told.isIn } : {}) };
   }
 
   async #write(account: Account, release: Receipt['release'], probes: readonly ProbeResult[]): Promise<void> {
@@ -67,7 +67,7 @@ export class Witness {
     const now = standing();
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
-      await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes));
+      await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes), this.#told);
       failed(undefined);
     } catch (error) {
       failed(withoutQuotes(error instanceof Error ? error.message : String(error)) ?? 'for no reason that was told');
