@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { filesOf, makeSampleRelease, sluice } from './release.fixture.ts';
+import { fakeSignature, filesOf, makeSampleRelease, sluice } from './release.fixture.ts';
 
 /** Anybody who may write to a repository can add what refers to a release: that hides nothing that others added. */
 
@@ -48,7 +48,7 @@ function open(waves: number, signature?: string, release = sumsDigest()): void {
 
 describe('of several openings', () => {
   // Which digest is smaller is chance: so there are many.
-  test.each(Array.from({ length: 8 }, (_, i) => `signature ${i}\n`))(
+  test.each(Array.from({ length: 8 }, (_, i) => fakeSignature(String(i))))(
     'the one that was signed after it was pushed counts (%#)',
     async (signature) => {
       const registry = await start({});
@@ -60,17 +60,21 @@ describe('of several openings', () => {
     },
   );
 
-  test('one that nobody has signed does not hide one that is signed, however far it is open', async () => {
+  test.each([
+    ['that nobody has signed', undefined],
+    ['with something else in the place of a signature', 'signature\n'],
+    ['that was signed as a release', fakeSignature('other', 'sluice-release')],
+  ])('one %s does not hide one that is signed, however far it is open', async (_what, signature) => {
     const registry = await start({});
-    open(1, 'signature\n');
+    open(1, fakeSignature('own'));
     await push(registry);
-    open(64);
+    open(64, signature);
     const { files, stderr } = await pull(await push(registry));
     expect(files).toMatchObject({
       'waves-open.yaml': printOpening({ release: sumsDigest(), open: 1 }),
-      'waves-open.yaml.sig': 'signature\n',
+      'waves-open.yaml.sig': fakeSignature('own'),
     });
-    expect(stderr).toMatch(/passed over: sha256:[0-9a-f]{64} opens 64 waves, and nobody has signed it\n/);
+    expect(stderr).toMatch(/passed over: sha256:[0-9a-f]{64} opens 64 waves, and has no signature for that\n/);
   });
 
   test('where nobody has signed any the one that is open furthest counts', async () => {
@@ -88,7 +92,7 @@ describe('of several openings', () => {
     const registry = await start({});
     open(1);
     await push(registry);
-    open(64, 'signature\n', 'a'.repeat(64));
+    open(64, fakeSignature('x'), 'a'.repeat(64));
     const { files, stderr } = await pull(await push(registry));
     expect(files['waves-open.yaml']).toBe(printOpening({ release: sumsDigest(), open: 1 }));
     expect(stderr).toContain('it is the opening of another release');

@@ -27,6 +27,20 @@ export function makeSampleRelease(dir: string, serial: number, change?: { profil
   writeFileSync(join(dir, 'SHA256SUMS.sig'), `a signature of release ${serial}\n`);
 }
 
+/** What looks as `ssh-keygen` signs (`PROTOCOL.sshsig`), and is good for nothing. @param tells it from others */
+export function fakeSignature(tells: string, namespace = 'sluice-wave'): string {
+  const field = (bytes: string | Buffer): Buffer => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(Buffer.byteLength(bytes));
+    return Buffer.concat([length, Buffer.from(bytes)]);
+  };
+  const key = Buffer.concat([field('ssh-ed25519'), field(Buffer.alloc(32))]);
+  const fields = [key, namespace, '', 'sha512', tells].map(field);
+  const blob = Buffer.concat([Buffer.from('SSHSIG\0\0\0\u0001'), ...fields]).toString('base64');
+  const lines = blob.replaceAll(/.{1,70}/g, '$&\n');
+  return `-----BEGIN SSH SIGNATURE-----\n${lines}-----END SSH SIGNATURE-----\n`;
+}
+
 /** Path → bytes of a directory. */
 export function filesOf(dir: string): Readonly<Record<string, string>> {
   const entries = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());

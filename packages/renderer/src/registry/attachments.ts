@@ -5,8 +5,10 @@ import {
   openingFile,
   openingSignatureFile,
   readOpening,
+  readSignature,
   releaseLimits,
   signatureFile,
+  waveNamespace,
 } from '@sluice/bundle';
 import { type Descriptor, mediaTypes, readManifest, titleKey } from './artifact.ts';
 import { pullBlob, pullManifest } from './blobs.ts';
@@ -55,7 +57,7 @@ export async function pullAttachments(client: RegistryClient, digest: string, re
   const opening = openings.reduce<OpeningFound | undefined>(better, undefined);
   const further = openings.filter((one) => opening !== undefined && one.open > opening.open);
   for (const { referrer, open } of further)
-    passedOver.push(`${referrer} opens ${open} waves, and nobody has signed it`);
+    passedOver.push(`${referrer} opens ${open} waves, and has no signature for that`);
   return { files: new Map([...signatures, ...(opening?.files ?? [])]), passedOver };
 }
 
@@ -65,7 +67,7 @@ function isBad(error: unknown): error is RegistryFailure {
   return error.status === undefined || error.status === 404;
 }
 
-/** One that somebody has signed, be it well or not, counts for more than one that no node with signatures takes; then the number. */
+/** One that somebody has signed, by whatever key, counts for more than one that no node with signatures takes; then the number. */
 function better(a: OpeningFound | undefined, b: OpeningFound): OpeningFound {
   if (a === undefined) return b;
   if (a.isSigned !== b.isSigned) return a.isSigned ? a : b;
@@ -76,8 +78,11 @@ function openingOf(referrer: string, files: Files, release: string): OpeningFoun
   const opening = readOpening(files.get(openingFile) ?? '');
   if (isProblem(opening)) throw unlikely(referrer, opening.message);
   if (opening.release !== release) throw unlikely(referrer, 'it is the opening of another release');
-  return { referrer, files, open: opening.open, isSigned: files.has(openingSignatureFile) };
+  return { referrer, files, open: opening.open, isSigned: isSignature(files.get(openingSignatureFile) ?? '') };
 }
+
+/** Whether it may open waves if its key may: signed for something else, no node takes it. */
+const isSignature = (text: string): boolean => typeof readSignature(text, waveNamespace) !== 'string';
 
 /**
  * A signer who signs a release anew gives the file its old name, and registries keep both. A name says nothing of who signed, so the
