@@ -54,6 +54,12 @@ test('its first container clones the repository, goes on with a clone that is th
   expect(git('log', '--format=%s')).toBe('one');
 });
 
+test('its Git takes passwords from the file that is to be mounted', () => {
+  writeFileSync(join(image.root, 'work/.git-credentials'), 'https://sluice:secret@git.example.com\n');
+  const asked = 'protocol=https\\nhost=git.example.com\\n\\n';
+  expect(run('/bin/sh', '-ec', `printf '${asked}' | git credential fill`)).toContain('password=secret');
+});
+
 let cluster: LiveCluster | undefined;
 afterEach(async () => {
   await cluster?.server.close();
