@@ -229,6 +229,17 @@ describe('a receipt', () => {
     expect(verified(line)).toContain('Good');
   });
 
+  test('is written again under a new key also where only endpoints came since', async () => {
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    await witness().tell({ outcome: 'same' }, update, true);
+    expect(names()).toHaveLength(1);
+    line = await makeKey(state, sampleNode, true, run);
+    for (let turn = 0; turn < 2; turn++) await witness().tell({ outcome: 'same' }, update, true);
+    expect(newest()).toMatchObject({ outcome: 'same', release: { digest } });
+    expect(names()).toHaveLength(2);
+    expect(verified(line)).toContain('Good');
+  });
+
   test('has a greater number than the one before, also when the clock goes back, and after the state was lost', async () => {
     await witness().tell({ outcome: 'confirmed' }, seal);
     await witness({ nowMs: 0 }).tell({ outcome: 'same' }, seal);

@@ -69,7 +69,7 @@ export class Receipts {
     if (!hasKey(state)) return undefined;
     const last = this.#last();
     // Under another key the same words are new evidence.
-    const same = JSON.stringify([content, readIfThere(`${keyFile(state)}.pub`)]);
+    const same = JSON.stringify([content, this.#key]);
     if (last?.content === same) return undefined;
     const receipt: Receipt = { ...content, number: this.#nextNumber(last?.number ?? 0), at: this.#at() };
     const text = printReceipt(receipt);
@@ -89,6 +89,20 @@ export class Receipts {
     this.#remember(receipt.number, same, told);
     writing(directory, () => this.#prune(keep));
     return file;
+  }
+
+  get #key(): string | undefined {
+    return readIfThere(`${keyFile(this.#rules.state)}.pub`);
+  }
+
+  /** Whether the last receipt was signed by another key than the one that is there: nobody believes it any more. */
+  get isOfOtherKey(): boolean {
+    const content = this.#last()?.content ?? '';
+    try {
+      return content !== '' && !content.endsWith(`,${JSON.stringify(this.#key ?? null)}]`);
+    } catch {
+      return false; // a key that cannot be read signs nothing either
+    }
   }
 
   /** What was kept with the last receipt. */

@@ -34,7 +34,7 @@ export class Witness {
 
   /**
    * A change ended. Endpoints that went in say nothing new of their release, which has a digest of its own: what was told of it holds,
-   * and is told again when a refusal came between.
+   * and is told again when a refusal or another key came between.
    * @param seal of the release that it was about, where there was one
    * @param onlyEndpoints whether nothing else of it counts
    */
@@ -44,7 +44,8 @@ export class Witness {
     const { outcome } = account;
     if (onlyEndpoints && (outcome === 'confirmed' || outcome === 'same')) {
       const { refused, isIn } = this.#told;
-      if (!refused || isIn === undefined || isIn.generation !== this.#parts.standing()?.number) return;
+      if (!refused && !this.#parts.receipts.isOfOtherKey) return;
+      if (isIn === undefined || isIn.generation !== this.#parts.standing()?.number) return;
       this.#told = { refused: false, isIn };
       return this.#write({ outcome: 'same' }, isIn.release, []);
     }
