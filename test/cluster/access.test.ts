@@ -1,14 +1,16 @@
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createProxy, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type AccessOptions, openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { watchLimits } from '../../packages/renderer/src/cluster/limits.ts';
 import { proxyFor } from '../../packages/renderer/src/cluster/proxy.ts';
+import { get } from '../../packages/renderer/src/cluster/request.ts';
 import { takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
+import { readStream } from '../../packages/renderer/src/cluster/watch/stream.ts';
 import { type Item, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
 import { until } from './program.fixture.ts';
@@ -268,6 +270,50 @@ describe('a proxy', () => {
   ])('%s', async (_title, cluster, env, hosts) => {
     expect(await seen({ kubeconfig: server.kubeconfig({ token }, cluster()) }, env())).toBe(1);
     expect(asked).toEqual(hosts.map((host) => `${host}:${new URL(server.url).port}`));
+  });
+
+  test('that takes connections and opens no tunnel is waited for no longer than a server that does not answer', async () => {
+    const held = new Set<Socket>();
+    const mute = createServer((socket) => {
+      held.add(socket.on('error', () => {}).on('close', () => held.delete(socket)));
+      socket.resume();
+    });
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    const by = `http://127.0.0.1:${(mute.address() as AddressInfo).port}`;
+    const access = openAccess({ kubeconfig: server.kubeconfig({ token }, { ...ca(), 'proxy-url': by }) }, {});
+    const bounds = { ...patience, requestTimeoutMs: 100, silenceMs: 60_000, lineBytesMax: 1_000 };
+    await expect(get(access, '/api/v1/services', bounds)).rejects.toMatchObject({
+      problem: { code: 'CLUSTER_UNREACHABLE', message: expect.stringContaining('no answer within 0.1 s') },
+    });
+    const reader = { onOpen: () => {}, onLine: () => {} };
+    const lost = { kind: 'lost', why: 'no answer within 0.1 s' };
+    expect(await readStream(access, '/x?watch=1', reader, bounds, new AbortController().signal)).toMatchObject(lost);
+    await until(() => held.size === 0);
+    const stop = new AbortController();
+    const patient = readStream(access, '/x?watch=1', reader, { ...bounds, requestTimeoutMs: 60_000 }, stop.signal);
+    await until(() => held.size > 0);
+    stop.abort();
+    expect(await patient).toMatchObject({ kind: 'lost' });
+    for (const socket of held) socket.destroy();
+    mute.close();
+  });
+
+  test('carries a stream on which nothing comes for longer than an answer may take', async () => {
+    let say = (): void => {};
+    server.meddle = (_path, _request, response) => {
+      response.writeHead(200).flushHeaders();
+      say = () => void response.end('{"type":"BOOKMARK"}\n');
+      return true;
+    };
+    const access = openAccess({ kubeconfig: server.kubeconfig({ token }, { ...ca(), 'proxy-url': url() }) }, {});
+    const bounds = { requestTimeoutMs: 500, silenceMs: 60_000, lineBytesMax: 1_000 };
+    const lines: string[] = [];
+    const reader = {
+      onOpen: () => void setTimeout(() => say(), 1_200),
+      onLine: (line: string) => void lines.push(line),
+    };
+    const end = await readStream(access, '/x?watch=1', reader, bounds, new AbortController().signal);
+    expect([end, lines]).toEqual([{ kind: 'ended' }, ['{"type":"BOOKMARK"}']]);
   });
 
   test('does not see what is asked: the certificate is still checked behind it', async () => {

@@ -1,3 +1,6 @@
+import { getEventListeners } from 'node:events';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { type Change, Feed } from '../../packages/renderer/src/cluster/watch/feed.ts';
@@ -40,9 +43,9 @@ afterEach(async () => {
 });
 afterAll(() => vi.resetConfig());
 
-function start(more: Partial<WatchPatience> = {}): void {
+function start(more: Partial<WatchPatience> = {}, user: Item = { token }): void {
   [changes, away, stop] = [[], [], new AbortController()];
-  const access = openAccess({ kubeconfig: cluster.server.kubeconfig({ token }) }, {});
+  const access = openAccess({ kubeconfig: cluster.server.kubeconfig(user) }, {});
   const listener = {
     changed: (change: Change) => changes.push(change),
     current: () => {},
@@ -108,6 +111,20 @@ test.each<[string, () => void]>([
   expect(cluster.server.asked.filter((path) => path.includes('limit='))).toEqual([]);
 });
 
+test('watches that are cut again and again, each after a while, are taken up again at once', async () => {
+  stop.abort();
+  await running;
+  start({ backoffMs: 50, backoffMaxMs: 60_000 });
+  // Were these failures in a row, the last wait would be half a minute at least.
+  for (let cut = 0; cut < 11; cut++) {
+    await until(() => cluster.watching === 3);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    cluster.drop();
+  }
+  cluster.put('services', serviceOf('b', 2));
+  await vi.waitFor(() => expect(names()).toContain('Service b'), { timeout: 10_000, interval: 5 });
+});
+
 test('what happened while the place was forgotten is found by listing again', async () => {
   cluster.server.meddle = (_path, request) => (request.socket.destroy(), true);
   cluster.drop();
@@ -143,14 +160,74 @@ test.each<[string, (path: string) => number | string]>([
   expect(about()).toContain('Service shop/b');
 });
 
-test('a connection on which nothing comes is opened again', async () => {
+test('a connection on which nothing comes is opened again, and what it may have kept back is listed', async () => {
   stop.abort();
   await running;
   start({ silenceMs: 100 });
   await until(() => feed.isComplete);
-  cluster.server.asked.length = 0;
-  await until(() => cluster.server.asked.filter((path) => path.includes('services?watch')).length >= 2);
+  // As a proxy that passes on the head of an answer and keeps its body.
+  cluster.server.meddle = (path, request, response) => {
+    if (!path.includes('watch=1')) return cluster.answer(path, request, response);
+    response.writeHead(200).flushHeaders();
+    return true;
+  };
+  cluster.drop();
   cluster.put('services', serviceOf('b', 2));
   await until(() => about().includes('Service shop/b'));
   expect(away).toEqual([]);
+});
+
+test.each([
+  ['a page that asks for a login', '<html>log in</html>'],
+  ['one of several lines', '<html>\n</html>\n'],
+  ['nothing at all', ''],
+])(
+  'watches that are answered with success and %s are told to be no news, with ever longer waits',
+  async (_title, page) => {
+    stop.abort();
+    await running;
+    start({ backoffMs: 20, backoffMaxMs: 60_000 });
+    await until(() => feed.isComplete && cluster.watching === 3);
+    let isOpen = false;
+    cluster.server.meddle = (path, request, response) => {
+      if (isOpen || !path.includes('watch=1')) return cluster.answer(path, request, response);
+      response.writeHead(200).end(page);
+      return true;
+    };
+    cluster.server.asked.length = 0;
+    cluster.drop();
+    cluster.put('services', serviceOf('b', 2));
+    await until(() => away.length >= 9);
+    // Three kinds; one that came back every 20 ms would have asked for hundreds by now.
+    expect(cluster.server.asked.length).toBeLessThan(40);
+    expect(feed.isComplete).toBe(true);
+    isOpen = true;
+    await until(() => names().includes('Service b'));
+  },
+);
+
+test('streams that ended leave nothing behind at the signal that ends all of them', async () => {
+  const hanging = (): number => getEventListeners(stop.signal, 'abort').length;
+  const few = hanging();
+  for (let cut = 0; cut < 5; cut++) {
+    cluster.drop();
+    await until(() => cluster.watching === 3);
+  }
+  expect(hanging()).toBeLessThanOrEqual(few);
+});
+
+test('a certificate and a key that do not belong together, as while they are renewed, are waited for', async () => {
+  stop.abort();
+  await running;
+  const at = (name: string): string => join(cluster.server.dir, name);
+  const user = { 'client-certificate': at('client.crt'), 'client-key': at('client.key'), token };
+  start({}, user);
+  await until(() => feed.isComplete && cluster.watching === 3);
+  const renewed = readFileSync(at('client.crt'));
+  copyFileSync(at('server.crt'), at('client.crt'));
+  cluster.drop();
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => away.some((why) => why.includes('key values mismatch')));
+  writeFileSync(at('client.crt'), renewed);
+  await vi.waitFor(() => expect(names()).toContain('Service b'), { timeout: 10_000, interval: 5 });
 });

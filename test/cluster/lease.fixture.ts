@@ -5,6 +5,8 @@ import { type Item, send } from './apiserver.fixture.ts';
 export class LeaseServer {
   /** What every request is answered with; 200: as it should be. */
   status = 200;
+  /** What every change is answered with, such as in a namespace that is not there; 200: as it should be. */
+  writeStatus = 200;
   /** Whose changes never arrive. */
   isDeafTo = '';
   #version = 1;
@@ -31,6 +33,7 @@ export class LeaseServer {
     if (this.status !== 200) return send(response, this.status, {});
     const name = path.split('/').at(-1) ?? '';
     if (request.method === 'GET') return this.#show(name, response);
+    if (this.writeStatus !== 200) return send(response, this.writeStatus, {});
     const body = JSON.parse(text) as { metadata: { name: string; resourceVersion?: string }; spec: Item };
     if (this.isDeafTo !== '' && body.spec['holderIdentity'] === this.isDeafTo) return;
     const there = this.#leases.get(body.metadata.name)?.['metadata'] as { resourceVersion?: string } | undefined;

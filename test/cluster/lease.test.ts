@@ -73,6 +73,22 @@ test('one that nobody renews is taken after its time', async () => {
   await until('a+');
 });
 
+test.each([
+  ['made', 404],
+  ['made', 422],
+  ['made', 500],
+  ['changed', 429],
+])('one that cannot be %s (%i) is not had in silence', async (how, status) => {
+  if (how === 'changed') leases.put('sluice', { holderIdentity: 'a' });
+  leases.writeStatus = status;
+  elect('a');
+  await vi.waitFor(() => expect(failures.length).toBeGreaterThan(1), { timeout: 5_000, interval: 5 });
+  expect(failures[0]).toMatch(new RegExp(`Cannot write Lease kube-system/sluice .*answered ${status}`));
+  expect(log).toEqual([]);
+  leases.writeStatus = 200;
+  await until('a+');
+});
+
 test('who has no right to it is told the rule that grants it', async () => {
   leases.status = 403;
   elect('a');

@@ -1,3 +1,4 @@
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { type RequestOptions, request } from 'node:https';
 import type { Access, CredentialPatience } from './access.ts';
 import { ClusterFailure } from './failure.ts';
@@ -88,23 +89,26 @@ export async function sendOnly(access: Access, path: string, asked: Asked, patie
 }
 
 function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Patience): Promise<Answer | Lost> {
-  return new Promise((resolve, reject) => {
-    const late = AbortSignal.timeout(patience.requestTimeoutMs);
-    const signal = patience.signal === undefined ? late : AbortSignal.any([late, patience.signal]);
+  const late = AbortSignal.timeout(patience.requestTimeoutMs);
+  const signal = patience.signal === undefined ? late : AbortSignal.any([late, patience.signal]);
+  let forget = (): void => {};
+  const answer = new Promise<Answer | Lost>((resolve, reject) => {
     const lose = (error: Error): void =>
       resolve(
         late.aborted
           ? { lost: `no answer within ${patience.requestTimeoutMs / 1000} s`, isAboutTrust: false }
           : { lost: error.message, isAboutTrust: isAboutTrust(error) },
       );
-    const sent = request(url, { ...options, method: asked.method, signal }, (response) => {
+    forget = whenGivenUp(signal, lose);
+    const timeout = patience.requestTimeoutMs;
+    const sent = begin(url, { ...options, method: asked.method, signal, timeout }, lose, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes > patience.answerBytesMax) {
           reject(tooLarge(url, patience.answerBytesMax));
-          sent.destroy();
+          sent?.destroy();
         }
         chunks.push(chunk);
       });
@@ -113,11 +117,38 @@ function sendOnce(url: URL, asked: Asked, options: RequestOptions, patience: Pat
         resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }),
       );
     });
-    sent.setHeader('accept', 'application/json');
-    if (asked.body !== undefined) sent.setHeader('content-type', 'application/json');
-    sent.on('error', lose);
-    sent.end(asked.body);
+    sent?.setHeader('accept', 'application/json');
+    if (asked.body !== undefined) sent?.setHeader('content-type', 'application/json');
+    sent?.end(asked.body);
   });
+  return answer.finally(forget);
+}
+
+/**
+ * Begins a request. What is wrong with its options is an error of it as well: a certificate and its key are two files, and who looks while
+ * they are renewed sees two that do not belong together.
+ * @param options with `timeout`, in milliseconds: it alone closes the connection to a proxy that opens no tunnel
+ */
+export function begin(
+  url: URL,
+  options: RequestOptions,
+  failed: (error: Error) => void,
+  answered: (response: IncomingMessage) => void,
+): ClientRequest | undefined {
+  try {
+    return request(url, options, answered).on('error', failed);
+  } catch (error) {
+    failed(error instanceof Error ? error : new Error(String(error)));
+    return undefined;
+  }
+}
+
+/** Node ends no request that has no socket yet, such as one whose tunnel a proxy never opens: who waits goes on by himself. @returns what ends the waiting */
+export function whenGivenUp(signal: AbortSignal, then: (error: Error) => void): () => void {
+  const given = (): void => then(new Error('it was given up'));
+  if (signal.aborted) given();
+  else signal.addEventListener('abort', given, { once: true });
+  return () => signal.removeEventListener('abort', given);
 }
 
 function tooLarge(url: URL, max: number): ClusterFailure {

@@ -75,6 +75,7 @@ export class Feed {
       try {
         const patience = { ...this.#patience, signal };
         const listed = await list(this.#access, listedKinds.EndpointSlice, { pageObjects: 1, pagesMax: 1, patience });
+        this.#listener.current(listedKinds.EndpointSlice);
         return listed === undefined ? listedKinds.Endpoints : listedKinds.EndpointSlice;
       } catch (error) {
         if (!(error instanceof ClusterFailure)) throw error;

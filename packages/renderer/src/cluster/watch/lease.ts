@@ -91,7 +91,7 @@ export class Elector {
     if (got.status === 404) {
       const body = this.#body(this.#name.holder, {});
       const created = await this.#send('POST', this.#path.replace(/\/[^/]*$/, ''), body);
-      if (created.status === 201) this.#hold(asked);
+      this.#written(created, 201, asked);
       return;
     }
     const lease = parseJson(got.body);
@@ -101,7 +101,13 @@ export class Elector {
       return;
     }
     const put = await this.#send('PUT', this.#path, this.#body(this.#name.holder, lease));
-    if (put.status === 200) this.#hold(asked);
+    this.#written(put, 200, asked);
+  }
+
+  /** Somebody else may have been quicker; any other refusal would keep everybody from holding it, in silence. */
+  #written({ status }: Answer, wanted: number, asked: number): void {
+    if (status === wanted) this.#hold(asked);
+    else if (status !== 409) throw refused(`write ${this.#words}`, status, leaseRule);
   }
 
   /** Mine, nobody's, or of somebody who was not heard of for the Lease's time. */

@@ -42,8 +42,12 @@ export class Reflector {
   /** Where to go on watching; undefined: list first. */
   #version: string | undefined;
   #failures = 0;
-  /** When the stream of now was taken; never: it was not. */
-  #openedMs = Number.POSITIVE_INFINITY;
+  /** The last wait, milliseconds. */
+  #pausedMs = 0;
+  /** Waits for the stream of now to have stood for a while. */
+  #standing: NodeJS.Timeout | undefined;
+  /** It was said that what is known is current. */
+  #isCurrent = false;
 
   constructor(access: Access, kind: ListedKind, sink: Sink, patience: WatchPatience) {
     this.#access = access;
@@ -80,7 +84,6 @@ export class Reflector {
   async #watch(signal: AbortSignal): Promise<StreamEnd | undefined> {
     if (this.#version === undefined) return undefined;
     const { watchSeconds } = this.#patience;
-    this.#openedMs = Number.POSITIVE_INFINITY;
     const query = new URLSearchParams({
       watch: '1',
       allowWatchBookmarks: 'true',
@@ -92,9 +95,23 @@ export class Reflector {
     return readStream(this.#access, path, reader, this.#patience, signal);
   }
 
+  /** Something that answers every watch with success and ends it at once, such as a page that asks for a login, is no news of the cluster. */
   #open(): void {
-    this.#openedMs = performance.now();
-    this.#sink.current(this.#kind);
+    // A stream that stands for longer than was waited for it was none of several failures in a row: where something on the way cuts every
+    // connection after seconds, most of the time goes to following and not to waiting.
+    this.#standing = setTimeout(() => this.#stands(), Math.max(this.#patience.backoffMs, this.#pausedMs));
+    if (this.#failures <= 1) this.#tellCurrent();
+  }
+
+  #stands(): void {
+    clearTimeout(this.#standing);
+    this.#failures = 0;
+    this.#tellCurrent();
+  }
+
+  #tellCurrent(): void {
+    if (!this.#isCurrent) this.#sink.current(this.#kind);
+    this.#isCurrent = true;
   }
 
   /** @throws Error for what is no event: the place is lost then, and the stream is begun anew */
@@ -112,16 +129,22 @@ export class Reflector {
     if (type === 'DELETED') this.#sink.deleted(this.#kind, object);
     else if (type !== 'BOOKMARK') this.#sink.changed(this.#kind, object);
     this.#version = textAt(mapAt(object, 'metadata'), 'resourceVersion') || this.#version;
-    this.#failures = 0;
+    this.#stands();
   }
 
   #after(end: StreamEnd | undefined): void {
+    clearTimeout(this.#standing);
+    this.#isCurrent = false;
     if (end === undefined) return;
-    // A stream that stood for a while was none of several failures in a row.
-    if (performance.now() - this.#openedMs > this.#patience.backoffMaxMs) this.#failures = 0;
+    if (end.kind === 'silent') {
+      // Not every server sends bookmarks, so it is no failure. Something on the way may keep back what comes: listing finds that.
+      this.#version = undefined;
+      return;
+    }
     if (end.kind === 'ended') {
       // In order, after minutes; a server that ends every watch at once is given time too.
-      this.#failures = Math.max(1, this.#failures);
+      if (this.#failures === 0) this.#failures = 1;
+      else this.#fail('the server ends every watch at once');
       return;
     }
     if (end.kind === 'lost') {
@@ -143,7 +166,8 @@ export class Reflector {
   async #pause(signal: AbortSignal): Promise<void> {
     const { backoffMs, backoffMaxMs } = this.#patience;
     const pause = Math.min(backoffMs * 2 ** (this.#failures - 1), backoffMaxMs);
-    await sleep(pause * (0.5 + Math.random() / 2), signal);
+    this.#pausedMs = pause * (0.5 + Math.random() / 2);
+    await sleep(this.#pausedMs, signal);
   }
 }
 

@@ -1,6 +1,6 @@
-import { request } from 'node:https';
+import type { ClientRequest } from 'node:http';
 import type { Access, CredentialPatience } from '../access.ts';
-import { isAboutTrust, urlOf } from '../request.ts';
+import { begin, isAboutTrust, urlOf, whenGivenUp } from '../request.ts';
 
 /** How a stream ended. All endings are followed by another try; which one, is for the reader to decide. */
 export type StreamEnd =
@@ -8,10 +8,14 @@ export type StreamEnd =
   | { readonly kind: 'refused'; readonly status: number }
   /** The server ended it in order, as it does after the time that was asked for. */
   | { readonly kind: 'ended' }
-  | { readonly kind: 'lost'; readonly why: string; readonly isAboutTrust: boolean };
+  | { readonly kind: 'lost'; readonly why: string; readonly isAboutTrust: boolean }
+  /** It was open, and for too long nothing came: what happened meanwhile is not known. */
+  | { readonly kind: 'silent' };
 
 export interface StreamBounds extends Pick<CredentialPatience, 'credentialTimeoutMs'> {
-  /** So long nothing may come; bookmarks come once a minute. */
+  /** So long the server may take until it opens the stream. */
+  readonly requestTimeoutMs: number;
+  /** So long nothing may come then; bookmarks come once a minute. */
   readonly silenceMs: number;
   readonly lineBytesMax: number;
 }
@@ -37,31 +41,49 @@ export async function readStream(
 ): Promise<StreamEnd> {
   const options = await access.options({ ...bounds, signal });
   return new Promise((resolve) => {
-    const asked = request(urlOf(access, path), { ...options, method: 'GET', signal }, (response) => {
+    // A timer of its own: that of a request begins with its socket, which a proxy that opens no tunnel keeps away for ever.
+    const unopened = `no answer within ${bounds.requestTimeoutMs / 1000} s`;
+    let timer = setTimeout(() => finish(lost(new Error(unopened))), bounds.requestTimeoutMs);
+    let asked: ClientRequest | undefined;
+    let forget = (): void => {};
+    let isOver = false;
+    const finish = (end: StreamEnd): void => {
+      isOver = true;
+      clearTimeout(timer);
+      forget();
+      resolve(end);
+      if (end.kind !== 'ended') asked?.destroy();
+    };
+    const fail = (error: Error): void => finish(lost(error));
+    // The signal lives as long as the program: nothing of a stream that ended may hang on it.
+    forget = whenGivenUp(signal, fail);
+    const timeout = bounds.requestTimeoutMs;
+    asked = begin(urlOf(access, path), { ...options, method: 'GET', signal, timeout }, fail, (response) => {
       if (response.statusCode !== 200) {
-        resolve({ kind: 'refused', status: response.statusCode ?? 0 });
-        asked.destroy();
+        finish({ kind: 'refused', status: response.statusCode ?? 0 });
         return;
       }
+      clearTimeout(timer);
+      timer = setTimeout(() => finish({ kind: 'silent' }), bounds.silenceMs);
       reader.onOpen();
       const lines = new Lines(reader.onLine, bounds.lineBytesMax);
       response.setEncoding('utf8');
       response.on('data', (text: string) => {
+        if (isOver) return;
+        timer.refresh();
         try {
           lines.take(text);
         } catch (error) {
-          asked.destroy(error instanceof Error ? error : new Error(String(error)));
+          fail(error instanceof Error ? error : new Error(String(error)));
         }
       });
-      response.on('error', (error) => resolve(lost(error)));
-      response.on('end', () => resolve({ kind: 'ended' }));
+      response.on('error', fail);
+      response.on('end', () => finish(lines.isWhole ? { kind: 'ended' } : lost(new Error('an event has no end'))));
     });
-    asked.setHeader('accept', 'application/json');
+    asked?.setHeader('accept', 'application/json');
     // A peer that vanished answers no probe of the kernel; one that hangs is seen by its silence.
-    asked.on('socket', (socket) => socket.setKeepAlive(true, 15_000));
-    asked.setTimeout(bounds.silenceMs, () => asked.destroy(new Error(`nothing came for ${bounds.silenceMs / 1000} s`)));
-    asked.on('error', (error) => resolve(lost(error)));
-    asked.end();
+    asked?.on('socket', (socket) => socket.setKeepAlive(true, 15_000));
+    asked?.end();
   });
 }
 
@@ -78,6 +100,11 @@ class Lines {
   constructor(onLine: (line: string) => void, max: number) {
     this.#onLine = onLine;
     this.#max = max;
+  }
+
+  /** Nothing came behind the last line. */
+  get isWhole(): boolean {
+    return this.#rest === '';
   }
 
   take(text: string): void {

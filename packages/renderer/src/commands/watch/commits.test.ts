@@ -7,7 +7,7 @@ import { LiveTree } from '../../emit/live-tree.ts';
 import { Committer, type Writer } from './commits.ts';
 
 /** As those of the program, in less time. */
-const limits = { settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
+const limits = { maxDelayMs: 600, settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
 const fileA = 'profiles/default/services/shop/a.iptables';
 const fileB = 'profiles/default/services/shop/b.iptables';
 
@@ -103,6 +103,14 @@ test('a server that is away for longer than all pushes of a try gets the commit 
   expect(log(join(dir, 'work'))).toEqual(['watch: Service shop/a', 'start']);
   renameSync(`${origin}.away`, origin);
   await until(() => log(origin).length === 2 && isClear);
+});
+
+test('changes that never settle are committed all the same', async () => {
+  const hand = await commits(false);
+  const busy = setInterval(() => hand.publish(new Map([[fileA, `${Date.now()}\n`]])), limits.settleMs / 2);
+  await until(() => log(join(dir, 'work')).length >= 3);
+  clearInterval(busy);
+  expect(alarms).toEqual([]);
 });
 
 test('a commit that Git refused is tried again though nothing changes', async () => {

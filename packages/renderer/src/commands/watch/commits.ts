@@ -6,6 +6,8 @@ import { Repository } from './repository.ts';
 export const commitLimits = {
   /** So long after the last change what there is is committed. */
   settleMs: 1_000,
+  /** No change waits longer than this, however fast others follow. */
+  maxDelayMs: 10_000,
   /** Pushes of one try, over what others pushed meanwhile. */
   pushesMax: 5,
   pushPauseMs: 1_000,
@@ -43,6 +45,8 @@ export class Committer {
   /** Tries in a row that did not succeed. */
   #failures = 0;
   #timer: NodeJS.Timeout | undefined;
+  /** When the first change came that waits. */
+  #sinceMs: number | undefined;
   #work: Promise<void> = Promise.resolve();
 
   constructor(
@@ -78,6 +82,7 @@ export class Committer {
     this.#isOn = false;
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#sinceMs = undefined;
     this.#failures = 0;
     this.#about.clear();
     this.#listener.clear();
@@ -87,7 +92,11 @@ export class Committer {
     if (written.length + removed.length === 0 && !this.#isFirst && !this.#isOwed) return;
     this.#isFirst = false;
     for (const thing of about) this.#about.add(thing);
-    this.#startIn(this.#limits.settleMs);
+    // What just failed would fail again.
+    if (this.#failures > 0 && this.#timer !== undefined) return;
+    const { settleMs, maxDelayMs } = this.#limits;
+    this.#sinceMs ??= performance.now();
+    this.#startIn(Math.max(0, Math.min(settleMs, this.#sinceMs + maxDelayMs - performance.now())));
   }
 
   /** Commits what is left, unless that did not succeed just now: then the next process does, and this one ends. */
@@ -105,6 +114,7 @@ export class Committer {
   #start(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#sinceMs = undefined;
     this.#work = this.#work.then(() => this.#try());
   }
 

@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LiveTree } from '../../emit/live-tree.ts';
 import { config, service, slice } from '../../render/builders.fixture.ts';
+import type { Problem } from '@sluice/bundle';
 import type { KubeObject } from '../../render/kube.ts';
 import { Metrics } from './metrics.ts';
 import { type Publication, Publisher } from './publisher.ts';
@@ -14,25 +15,27 @@ let objects: readonly KubeObject[];
 let published: Publication[];
 let publisher: Publisher;
 let nowMs: number;
+let failures: (readonly Problem[])[];
+let textOnDisk: (path: string) => string | undefined;
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'sluice-publisher-'));
   metrics = new Metrics();
   objects = [service('web'), slice('web')];
-  published = [];
+  [published, failures, textOnDisk] = [[], [], () => undefined];
   nowMs = 1_000_000;
   publisher = new Publisher(
     {
       objects: () => objects,
       config: config(),
       tree: new LiveTree(dir),
-      textOnDisk: () => undefined,
+      textOnDisk: (path) => textOnDisk(path),
       metrics,
       // Only what is published at once is looked at here.
       pace: { minIntervalMs: 3_600_000, maxDelayMs: 3_600_000 },
       clock: { now: () => nowMs, monotonic: () => nowMs },
     },
-    { published: (publication) => published.push(publication), failed: () => {} },
+    { published: (publication) => published.push(publication), failed: (problems) => failures.push(problems) },
   );
 });
 afterEach(() => {
@@ -86,4 +89,39 @@ test('latency is measured from the first publication of each turn on', async () 
   change('web');
   publisher.publishNow();
   expect(await latencies()).toBe(1);
+});
+
+/** A Service that cannot be rendered keeps what its file on disk says. */
+const bad = (): KubeObject => ({
+  ...service('web'),
+  value: { ...service('web').value, spec: { sessionAffinity: 'Maybe' } },
+});
+
+test('a disk that cannot be read is a failure like one that cannot be written', () => {
+  publisher.start();
+  objects = [bad(), slice('web')];
+  textOnDisk = (): never => {
+    throw Object.assign(new Error('EIO: i/o error, read'), { syscall: 'read', code: 'EIO' });
+  };
+  publisher.publishNow();
+  expect(failures).toMatchObject([
+    [{ code: 'OUTPUT_UNWRITABLE', message: 'Cannot read the bundle: EIO: i/o error, read' }],
+  ]);
+});
+
+test('what failed is tried again once, however often it failed meanwhile', () => {
+  vi.useFakeTimers();
+  try {
+    publisher.start();
+    objects = [bad(), slice('web')];
+    textOnDisk = (): never => {
+      throw Object.assign(new Error('EIO'), { syscall: 'read' });
+    };
+    for (let round = 0; round < 5; round++) publisher.publishNow();
+    expect(vi.getTimerCount()).toBe(2);
+    publisher.stop();
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -47,6 +47,8 @@ export class Publisher {
   readonly #memo = new Memo();
   readonly #pending = new Pending();
   #timer: NodeJS.Timeout | undefined;
+  /** Tries again what failed. */
+  #retry: NodeJS.Timeout | undefined;
   #isOn = false;
   #holds = 0;
   #hasPublished = false;
@@ -99,6 +101,12 @@ export class Publisher {
     this.#parts.metrics.pending.set(0);
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#endRetry();
+  }
+
+  #endRetry(): void {
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
   }
 
   /** Leaves the files alone until `release`. */
@@ -146,10 +154,12 @@ export class Publisher {
     }
     const problems = this.#tryPublish(change);
     this.#pacer.published(clock.monotonic());
+    this.#endRetry();
     if (problems.length === 0) return;
     metrics.failures.inc();
     this.#events.failed(problems);
-    setTimeout(() => this.look(), retryMs).unref();
+    // One, however many changes fail meanwhile.
+    this.#retry = setTimeout(() => this.look(), retryMs).unref();
   }
 
   /** @returns why nothing was written; nothing when it was */
@@ -157,16 +167,15 @@ export class Publisher {
     const { config, tree, textOnDisk, metrics, clock } = this.#parts;
     const started = clock.monotonic();
     const input = { base: [], change, config, allocations: [], allocate: false, snapshot: true, strict: false };
-    const { files, problems, quarantine } = renderAround(
-      input,
-      (path) => tree.text(path) ?? textOnDisk(path),
-      this.#memo,
-    );
+    const lastText = (path: string): string | undefined => tree.text(path) ?? textOnDisk(path);
+    const around = attempt('read', () => renderAround(input, lastText, this.#memo));
+    if ('code' in around) return [around];
+    const { files, problems, quarantine } = around;
     const errors = problems.filter(({ level }) => level === 'error');
     if (errors.length > 0) return errors;
     const rendered = clock.monotonic();
     metrics.render.observe((rendered - started) / 1000);
-    const published = attempt(() => tree.publish(files));
+    const published = attempt('write', () => tree.publish(files));
     if ('code' in published) return [published];
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
@@ -189,16 +198,16 @@ export class Publisher {
   }
 }
 
-function attempt(publish: () => Published | Problem): Published | Problem {
+function attempt<T extends object>(what: 'read' | 'write', act: () => T): T | Problem {
   try {
-    return publish();
+    return act();
   } catch (error) {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     return {
       code: 'OUTPUT_UNWRITABLE',
       level: 'error',
-      message: `Cannot write the bundle: ${error.message}`,
-      hint: 'Check who may write there and how much space is left; it is tried again',
+      message: `Cannot ${what} the bundle: ${error.message}`,
+      hint: 'Check the disk, who may read and write there, and how much space is left; it is tried again',
     };
   }
 }

@@ -118,6 +118,8 @@ class Session {
   readonly #committer: Committer | undefined;
   readonly #quarantine: QuarantineWatch;
   #isLeading = false;
+  /** Counts how often this process began or ceased to write. */
+  #turn = 0;
   #hasTold = false;
 
   constructor(access: Access, config: Config, options: WatchOptions, { metrics, alarms }: State) {
@@ -161,15 +163,19 @@ class Session {
   /** @param others whether another process wrote until now */
   async #lead(others: boolean): Promise<void> {
     this.#isLeading = true;
+    const turn = ++this.#turn;
     this.#metrics.leading.set(1);
     await this.#committer?.start(others);
-    // What takes time may end after the Lease was lost again.
-    if (this.#isLeading) this.#publisher.start();
-    else this.#committer?.stop();
+    // What takes time may end after the Lease was lost again, and got again.
+    if (turn === this.#turn) this.#publisher.start();
+    else if (!this.#isLeading) this.#committer?.stop();
   }
 
   #follow(): void {
     this.#isLeading = false;
+    this.#turn += 1;
+    // Whoever writes now says what cannot be rendered.
+    this.#alarms.clear('RENDER');
     this.#metrics.leading.set(0);
     this.#publisher.stop();
     this.#committer?.stop();
