@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { DiskJournal } from '../../packages/applier/src/journal/journal.ts';
+import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { slotBytes } from '../../packages/applier/src/journal/slots.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
@@ -56,6 +57,8 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     const confirmed = await put(1);
     await forget();
     const state = `${node.directory}/state`;
+    // As when the disk failed in the middle of a write.
+    writeFileSync(`${state}/store/half.tmp`, 'half');
     const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
     const inPlace = {
       exitCode: 4,
@@ -74,6 +77,35 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(node.journal()?.open).not.toBeNull();
     expect((await node.sluiced('boot')).stderr).toContain('rolled back');
     expect(node.journal()?.open).toBeNull();
+    expect(await node.rules(backend)).toBe(confirmed);
+  });
+
+  test('a node that is held has the confirmed rules after a boot, and stays held', async () => {
+    node.writeConfig(backend);
+    const confirmed = await put(1);
+    const journal = DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date());
+    await journal.hold('a person must look');
+    await forget();
+    expect(await node.sluiced('boot')).toMatchObject({
+      exitCode: 5,
+      stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
+    });
+    expect(await node.rules(backend)).toBe(confirmed);
+    expect(await node.apply()).toMatchObject({ exitCode: 5 });
+    await forget();
+    const state = `${node.directory}/state`;
+    const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
+    expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
+      exitCode: 5,
+      stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
+      stderr: expect.stringContaining('Mount its file system writable'),
+    });
+    expect(await node.rules(backend)).toBe(confirmed);
+    writeFileSync(`${state}/store/${node.journal()?.current?.manifest}`, 'damaged');
+    expect(await node.sluiced('cleanup')).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('generation 1 cannot be read'),
+    });
     expect(await node.rules(backend)).toBe(confirmed);
   });
 

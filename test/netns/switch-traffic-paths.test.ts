@@ -121,20 +121,16 @@ afterEach(async () => {
   await node.remove();
 });
 
-/** The Services, with `bad` one more, which a probe does not like. An endpoint that asks for itself is masqueraded, as kube-proxy does. */
+/** The Services, with `bad` one more, which a probe does not like. */
 function put(web: readonly number[], bad?: number): void {
   const ends = [web, cart, dns, pod, pod];
   const services = Object.fromEntries(names.map((name, index) => [name, ends[index] ?? []]));
   const more = bad === undefined ? {} : { 'shop/zz': [bad] };
   const files = sampleBundle({ services: { ...services, ...more }, families: ['ipv4', 'ipv6'] });
   const isUdp = (path: string): boolean => ofUdp.some((index) => path.includes(`${names[index]}.`));
-  const texts = [...files].map(([path, text]) => {
-    const masqueraded = text.replaceAll(
-      /^-A (KUBE-SEP-\S+) .*--to-destination \[?([0-9a-f.:]+?)\]?:8080$/gm,
-      '-A $1 -s $2 -j KUBE-MARK-MASQ\n$&',
-    );
-    return [path, isUdp(path) ? masqueraded.replaceAll('-m tcp -p tcp', '-m udp -p udp') : masqueraded] as const;
-  });
+  const texts = [...files].map(
+    ([path, text]) => [path, isUdp(path) ? text.replaceAll('-m tcp -p tcp', '-m udp -p udp') : text] as const,
+  );
   rmSync(`${node.directory}/rendered`, { recursive: true, force: true });
   writeBundle(`${node.directory}/rendered`, new Map(texts));
 }
@@ -219,6 +215,9 @@ describe.each(['nft', 'legacy'] as const)('traffic under %s', { timeout: 3_600_0
   test(`${rounds} releases that go in and ${rounds} that are taken back harm no connection`, async () => {
     const { directory } = node;
     await build();
+    // Of others: no new connection goes back to where it came from, but for what kube-proxy's rules accept before.
+    const back = ['FORWARD', '-i', 'veth2', '-o', 'veth2', '-m', 'conntrack', '--ctstate', 'NEW', '-j', 'DROP'];
+    for (const tool of ['iptables', 'ip6tables']) await node.tool([`${tool}-${backend}`, '-A', ...back]);
     const save = `/usr/sbin/xtables-${backend}-multi iptables-${backend}-save`;
     node.writeConfig(
       backend,

@@ -12,6 +12,7 @@ import {
 import type { Config } from './config.ts';
 import { readFacts } from './kernel/facts.ts';
 import { findSwitch } from './kernel/find-switch.ts';
+import { knowsBpf } from './kernel/knows-bpf.ts';
 import { LinuxKernel } from './kernel/linux.ts';
 import { inScratchNamespace } from './kernel/scratch/namespace.ts';
 import { placeOf, rehearser } from './kernel/scratch/rehearse.ts';
@@ -55,6 +56,7 @@ export async function findings(
     ...(await rehearsalFindings(config, tools, run)),
     ...(await extensionFindings(tools, run)),
     ...(await switchFindings(config, tools, run)),
+    ...(await bpfFindings(config, tools, run)),
     ...(files ? await ipvsFindings(files, config, tools, run) : []),
     ...(files ? sysctlFindings(files, config.node, facts) : []),
     ...(await ownerFindings(config, tools, facts, run)),
@@ -244,6 +246,16 @@ async function switchFindings({ layout, rehearse }: Config, tools: Tools, run: R
     return [bad(what, messageOf(error), 'sluiced does not start before the kernel says yes or no: run this again')];
   }
   return [note(what, 'not possible', 'install ipset and load xt_set: without, the kernel does not go back by itself')];
+}
+
+/** A kernel without it is served all the same. */
+async function bpfFindings({ layout }: Config, tools: Tools, run: Run): Promise<Finding[]> {
+  if (layout === 'flat') return [];
+  const what = 'rules that compare addresses';
+  if (await knowsBpf(tools, run)) return [good(what, 'work')];
+  return [
+    note(what, 'not possible', 'load xt_bpf: without, each endpoint has a chain, and changes take twice as long'),
+  ];
 }
 
 /** A directory that is not there may still come; one that is there and is no bundle would be refused. */

@@ -64,6 +64,8 @@ export * from './link/tree/entries.ts';
 export * from './link/tree/flatten.ts';
 export * from './link/tree/limits.ts';
 export * from './link/tree/read-back.ts';
+export { reflexiveBytecode } from './rules/reflexive.ts';
+export { marksLate, withoutLateMarks } from './link/tree/in-place.ts';
 export { replaceChains, type Replacement } from './link/tree/replace.ts';
 export { targetOf } from './rules/words.ts';
 export * from './trace.ts';

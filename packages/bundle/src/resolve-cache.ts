@@ -59,7 +59,7 @@ interface Cached {
   /** Left out once nobody is expected to need it again. */
   file: RuleFile | undefined;
   readonly sameEverywhere: boolean;
-  resolved?: ResolvedFile;
+  resolved: ResolvedFile | undefined;
 }
 
 interface ResolvedFile {
@@ -196,7 +196,7 @@ export class ResolveCache {
     if (known?.key === source.key) return known;
     const file = readRuleFile(path, source.text);
     if (!('sections' in file)) return file;
-    const cached: Cached = { key: source.key, file, sameEverywhere: isSameEverywhere(file) };
+    const cached: Cached = { key: source.key, file, sameEverywhere: isSameEverywhere(file), resolved: undefined };
     this.#files.set(path, cached);
     return cached;
   }

@@ -38,6 +38,8 @@ export interface FakeStart {
   readonly nowMs?: () => number;
   /** A node without ipset. */
   readonly withoutSwitch?: boolean;
+  /** A kernel without `xt_bpf`: it refuses rules that ask for it. */
+  readonly withoutBpf?: boolean;
 }
 
 /**
@@ -50,6 +52,7 @@ export class FakeKernel implements Kernel {
   /** Steps taken so far, in order. */
   readonly taken: Step[] = [];
   readonly switch: FakeSwitch | undefined;
+  knowsBpf: boolean;
   /** Whether a kube-proxy in mode nftables left its table. */
   hasProxyTable = false;
   /** Flows that were to be forgotten. */
@@ -63,13 +66,15 @@ export class FakeKernel implements Kernel {
   constructor(start: FakeStart = {}) {
     this.#families = { ipv4: tablesFrom('ipv4', start.rules?.ipv4), ipv6: tablesFrom('ipv6', start.rules?.ipv6) };
     this.#sysctls = new Map(Object.entries(start.sysctls ?? {}) as [SysctlKey, number][]);
+    this.knowsBpf = !(start.withoutBpf ?? false);
     const isNamed = (set: string): boolean =>
       (['ipv4', 'ipv6'] as const).some((family) => this.save(family).includes(` --match-set ${set} `));
     this.switch = start.withoutSwitch ? undefined : new FakeSwitch(start.nowMs ?? (() => 0), isNamed);
   }
 
-  /** The machine starts again: nothing is left. */
-  reboot(): void {
+  /** The machine starts again, maybe with another kernel: nothing is left. */
+  reboot({ withoutBpf = !this.knowsBpf }: Pick<FakeStart, 'withoutBpf'> = {}): void {
+    this.knowsBpf = !withoutBpf;
     for (const family of ['ipv4', 'ipv6'] as const) this.#families[family] = tablesFrom(family, undefined);
     this.switch?.clear();
   }
@@ -113,6 +118,7 @@ export class FakeKernel implements Kernel {
   /** What anybody may do: `iptables-restore --noflush`, each table whole or not at all. */
   load(family: Family, text: string): void {
     const tables = this.#families[family];
+    if (!this.knowsBpf && text.includes(' -m bpf ')) throw refused('the kernel has no match bpf');
     for (const part of text.split(/(?<=^COMMIT\n)/m)) {
       for (const [, set = ''] of part.matchAll(/ --match-set (\S+) /g))
         if (isSwitch(set) && !this.switch?.has(set)) throw refused(`set ${set} does not exist`);
@@ -124,7 +130,7 @@ export class FakeKernel implements Kernel {
   }
 
   async rehearse(state: NodeState): Promise<void> {
-    const scratch = new FakeKernel();
+    const scratch = new FakeKernel({ withoutBpf: !this.knowsBpf });
     for (const family of familiesOf(state)) scratch.load(family, printProgram(state.families[family] as FamilyProgram));
   }
 

@@ -105,6 +105,11 @@ describe('whether rules may ask sets', () => {
       asksRule,
       failed(3, 'iptables v1.8.9 (legacy): Kernel module xt_set is not loaded in.'),
     ],
+    [
+      'nf_tables warns that the kernel has no such match',
+      asksRule,
+      failed(1, `Warning: Extension set revision 0 not supported, missing kernel module?\n${badRule.stderr}`),
+    ],
     ['the kernel has no such sets', isCreate, failed(1, 'ipset v7.17: Kernel error received: set type not supported')],
     ['the kernel has no sets', isCreate, failed(1, 'ipset v7.17: Cannot open session to kernel.')],
   ])('they may not when %s, and nobody is asked twice', async (_title, which, said) => {

@@ -12,7 +12,7 @@ const probeSet = 'SLUICE-PROBE';
  * somebody holds, a set that somebody removed, too little memory.
  */
 const isMissing =
-  /set type (does )?not supported|ipset protocol error|protocol versions|Cannot open session to kernel|Kernel error received: (Invalid argument|Operation not supported)|Couldn't (load|find) match|No chain\/target\/match by that name|xt_set is not loaded/;
+  /set type (does )?not supported|ipset protocol error|protocol versions|Cannot open session to kernel|Kernel error received: (Invalid argument|Operation not supported)|Couldn't (load|find) match|No chain\/target\/match by that name|xt_set is not loaded|missing kernel module/;
 
 /** Whether words of a tool are such. */
 export function saysMissing(words: string): boolean {
@@ -51,8 +51,9 @@ async function ask({ iptables }: FamilyTools, ipset: string, set: string, run: R
   const rule = ['OUTPUT', '-m', 'set', '--match-set', set, 'src', '-j', 'ACCEPT'];
   const asked = await run({ file: iptables, args: ['-w', String(limits.xtablesLockSeconds), '-C', ...rule] });
   await run({ file: ipset, args: ['destroy', set] });
-  if (asked.exitCode !== undefined && asked.stderr.includes('Bad rule')) return true;
-  return isDefinite(asked) ? false : { unsure: asked.why };
+  // First: nf_tables warns of a match that the kernel lacks, and says then that there is no such rule.
+  if (isDefinite(asked)) return false;
+  return asked.exitCode !== undefined && asked.stderr.includes('Bad rule') ? true : { unsure: asked.why };
 }
 
 /** Processes that were killed left theirs. A process that lives and lost its set all the same asks again. */

@@ -23,13 +23,16 @@ export class LinuxKernel implements Kernel {
   readonly ipvs: LinuxIpvs | undefined;
   readonly rehearse: Kernel['rehearse'];
   readonly switch: Switch | undefined;
+  readonly knowsBpf: boolean;
   #hashSizeFixed = false;
 
   /**
    * @param lamps what `findSwitch` found
    * @param rehearse where rehearsals are held; left out: in namespaces of children
+   * @param bpf what `knowsBpf` found
    */
-  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch, rehearse?: Kernel['rehearse']) {
+  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch, rehearse?: Kernel['rehearse'], bpf = true) {
+    this.knowsBpf = bpf;
     this.rehearse = rehearse ?? rehearser('namespace', tools, run);
     this.#tools = tools;
     this.switch = lamps;

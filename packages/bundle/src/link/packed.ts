@@ -68,7 +68,8 @@ export const rulesAt = ({ block, at }: PackedPlace): Rules => block.chains[at] ?
 /**
  * The chains of a table, a fifth as large as their rules are. A chain is read with its neighbours when somebody asks for it.
  *
- * At 10,000 Services with 50,000 endpoints the rules of 60,000 chains take 23 MB as strings and 4 MB so. All of them are read in 0.1 s.
+ * At 10,000 Services with 50,000 endpoints the rules of 11,000 chains take 9 MB as strings and 1 MB so; where each endpoint has a chain,
+ * 23 MB and 4 MB. All of these are read in 0.1 s.
  */
 export class PackedChains implements ReadonlyMap<string, Rules> {
   /** By name, the number of its block and its place there as one number: a quarter of an object for each. */

@@ -3,6 +3,7 @@ import { isTransport } from './cursor.ts';
 import { printChance } from './parts.ts';
 import { protocolNumbers, recentMask } from './read-match.ts';
 import { readRule } from './read.ts';
+import { reflexiveBytecode } from './reflexive.ts';
 import {
   isRuleError,
   type Match,
@@ -74,6 +75,8 @@ function printMatch(match: Match, family: Family | undefined): string {
       return printRecent(match, family);
     case 'set':
       return ` -m set --match-set ${match.name} ${match.sides.join(',')}`;
+    case 'reflexive':
+      return ` -m bpf --bytecode "${reflexiveBytecode[match.family]}"`;
     case 'physdev':
       return ' -m physdev ! --physdev-is-in';
     case 'ipvs':

@@ -11,6 +11,7 @@ import {
   readPorts,
   readStates,
 } from './parts.ts';
+import { familyOfBytecode } from './reflexive.ts';
 import type { Match, TransportProtocol } from './rule.ts';
 
 /** A match, or what is wrong with it. */
@@ -52,6 +53,7 @@ const readers: ReadonlyMap<string, (cursor: Cursor) => ReadMatch> = new Map([
   ['addrtype', readAddrtype],
   ['recent', readRecent],
   ['set', readSetMatch],
+  ['bpf', readBytecode],
   ['physdev', readPhysdev],
   ['ipvs', readIpvsMatch],
   ['statistic', readStatistic],
@@ -104,6 +106,14 @@ function readSetMatch(cursor: Cursor): ReadMatch {
   if (!sides.every((side) => side === 'src' || side === 'dst') || sides.length !== dimensionsOf(set.type))
     return `--match-set ${name} takes ${dimensionsOf(set.type)} times src or dst`;
   return claim(cursor, set.family, name) ?? { kind: 'set', name, sides };
+}
+
+/** One program for each family, which says that a packet goes to where it comes from. */
+function readBytecode(cursor: Cursor): ReadMatch {
+  const isKnown = cursor.dialect === 'program' && accept(cursor, '--bytecode');
+  const family = isKnown ? familyOfBytecode(cursor.words[cursor.at++]?.text ?? '') : undefined;
+  if (!family) return '-m bpf has other bytecode than layout `tree` writes';
+  return claim(cursor, family, '--bytecode') ?? { kind: 'reflexive', family };
 }
 
 function readPhysdev(cursor: Cursor): ReadMatch {

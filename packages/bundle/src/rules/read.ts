@@ -12,7 +12,7 @@ import { splitWords } from './words.ts';
  * as `-M`, which names a program to run as root.
  * @param text `-A CHAIN …`, without guards and variables
  * @param family whose rule it must be; left out: whichever family its addresses have, but never both
- * @param dialect `program`: also names with a tag, ranges of ports and `-m set`, which layout `tree` writes and no bundle may hold
+ * @param dialect `program`: also names with a tag, ranges of ports, `-m set` and `-m bpf`, which layout `tree` writes and no bundle may hold
  * @returns the rule, or why the line is none
  */
 export function readRule(text: string, family?: Family, dialect: Dialect = 'bundle'): Rule | RuleError {

@@ -1,3 +1,5 @@
+import type { Family } from '../rulefile.ts';
+
 /**
  * The rules that a bundle may hold, as values: what kube-proxy's iptables mode writes and no more. A rule outside these types
  * cannot be expressed, so it cannot reach a kernel.
@@ -43,6 +45,11 @@ export type Match =
   | RecentMatch
   /** True when the set has an entry made of the packet's parts on these sides: `dst,dst,src`. */
   | { readonly kind: 'set'; readonly name: string; readonly sides: readonly ('src' | 'dst')[] }
+  /**
+   * True when the packet goes to the address that it comes from: a pod that reached itself by a Service. Only in programs of layout
+   * `tree`, never in bundles.
+   */
+  | { readonly kind: 'reflexive'; readonly family: Family }
   /** True when no bridge port took the packet in. */
   | { readonly kind: 'physdev' }
   /** True when a virtual server with this address handed the packet on. */

@@ -76,6 +76,8 @@ function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: Flow, hook:
       return ((flow.mark & match.mask) >>> 0 === match.value) !== match.negated;
     case 'addrtype':
       return hook.isLocal(match.side === 'source' ? flow.source : flow.destination) !== (match.negated ?? false);
+    case 'reflexive':
+      return flow.source.text === flow.destination.text;
     case 'physdev':
       // The tracer knows no bridges: nothing comes in by a port of one.
       return true;

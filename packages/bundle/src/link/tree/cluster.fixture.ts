@@ -77,7 +77,7 @@ export function rulesOf(specs: readonly ServiceSpec[], family: Family): Resolved
   const rules = {
     filter: {
       chains: ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-FORWARD', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL'],
-      rules: [] as string[],
+      rules: [...forward],
     },
     nat: { chains: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'], rules: [...masquerade] },
   };
@@ -115,6 +115,12 @@ const masquerade = [
   '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
   '-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000',
   '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
+];
+
+const forward = [
+  '-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP',
+  '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x4000/0x4000 -j ACCEPT',
+  '-A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
 ];
 
 interface Rules {

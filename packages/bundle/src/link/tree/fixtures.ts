@@ -1,5 +1,6 @@
-import type { TableName } from '../../rulefile.ts';
+import type { Family, TableName } from '../../rulefile.ts';
 import { flatJumps } from '../jumps.ts';
+import { markLate } from './in-place.ts';
 
 /** The base chains that lead to Services: one entry chain each, behind the switch. nat KUBE-NODEPORTS is reached from the other only. */
 export const entryChains = {
@@ -24,24 +25,28 @@ export const providedChains = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'] as const;
 /**
  * The rules of the fixtures.
  * @param rules of base chains, each without `-A <name> `
+ * @param late the family, when endpoints stand in place: `markLate`
  * @param provide also under kube-proxy's names what CNI plugins jump to: marking, and masquerading what is marked
  */
 export function fixturesOf(
   table: TableName,
   rules: ReadonlyMap<string, readonly string[]>,
   provide: boolean,
+  late: Family | undefined,
 ): ReadonlyMap<string, readonly string[]> {
   const fixtures = new Map<string, readonly string[]>();
-  const write = (name: string, base: string): void => {
-    const own = rules.get(base);
+  const write = (name: string, own: readonly string[] | undefined): void => {
     if (own)
       fixtures.set(
         name,
         own.map((rule) => `-A ${name} ${rule}`),
       );
   };
-  for (const base of fixtureChains[table]) write(fixtureName(base), base);
-  if (provide && table === 'nat') for (const base of providedChains) write(base, base);
+  for (const base of fixtureChains[table]) {
+    const own = rules.get(base);
+    write(fixtureName(base), own && late ? markLate(base, own, late) : own);
+  }
+  if (provide && table === 'nat') for (const base of providedChains) write(base, rules.get(base));
   return fixtures;
 }
 

@@ -10,7 +10,13 @@ export interface Body {
   /** `TreeChain.height` of the chain that it leads to; 0 for none. */
   readonly height: number;
   /** For a rule that leads to an endpoint with some probability and asks for nothing else. */
-  readonly endpoint?: { readonly logical: string; readonly name: string; readonly chance: number };
+  readonly endpoint?: { readonly logical: string; readonly way: WayTo; readonly chance: number };
+}
+
+/** What stands before and behind the dice of a rule that leads to an endpoint: `-p tcp ` and `-j DNAT …`, or nothing and `-j <chain>`. */
+export interface WayTo {
+  readonly before: string;
+  readonly behind: string;
 }
 
 /** Above this many endpoints a Service's chain leads to groups of them. */
@@ -65,8 +71,8 @@ function isEven(bodies: readonly Body[]): boolean {
 
 function chooseOne(carved: Carved<Item>, add: AddGroup): readonly Body[] {
   if (carved.kind === 'leaf') {
-    return carved.items.map(({ name, height }, index) => ({
-      text: `${share(1, carved.items.length - index)}-j ${name}`,
+    return carved.items.map(({ way: { before, behind }, height }, index) => ({
+      text: `${before}${share(1, carved.items.length - index)}${behind}`,
       height,
     }));
   }

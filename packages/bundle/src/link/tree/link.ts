@@ -5,6 +5,7 @@ import { refusal } from '../check.ts';
 import { type FamilyProgram, type ResolvedRules, tableNames } from '../program.ts';
 import { type Dispatch, dispatch } from './dispatch.ts';
 import { entryChains, fixtureChains, fixtureName, fixturesOf, treeJumps } from './fixtures.ts';
+import { canMarkLate } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
 import { NamesExhausted, Shelf } from './names.ts';
@@ -19,6 +20,11 @@ export interface TreeOptions {
   readonly taken?: FamilyProgram;
   /** Provide KUBE-MARK-MASQ and KUBE-POSTROUTING with kube-proxy's meaning, for CNI plugins on a node where nobody else does. */
   readonly provideKubeChains?: boolean;
+  /**
+   * Whether the kernel has `-m bpf` (`xt_bpf`), so that endpoints need no chains of their own (in-place.ts). Left out: it has. Otherwise
+   * each endpoint has a chain, as in layout `flat`.
+   */
+  readonly knowsBpf?: boolean;
 }
 
 /** A tree program, and what is wrong with it. Only a program without problems may reach a kernel. */
@@ -66,6 +72,8 @@ export interface LinkedParts {
   readonly units: readonly Units[];
   readonly tables: Readonly<Record<TableName, TableParts>>;
   readonly problems: readonly Problem[];
+  /** `UnitScope.inPlace` */
+  readonly inPlace: boolean;
 }
 
 /** Does the work of `linkTree`. */
@@ -74,17 +82,32 @@ export function linkParts(
   options: TreeOptions,
   memory: TreeMemory,
 ): LinkedParts {
-  const scope: UnitScope = { family: options.family, host: options.host ?? {} };
+  const knowsBpf = options.knowsBpf ?? true;
+  // As the last time, so that files are seldom linked twice.
+  const first = knowsBpf && memory.inPlace;
+  const parts = linkAll(files, options, memory, first);
+  memory.inPlace = canMarkLate(parts.units);
+  const inPlace = knowsBpf && memory.inPlace;
+  return inPlace === first ? parts : linkAll(files, options, memory, inPlace);
+}
+
+function linkAll(
+  files: readonly (readonly ResolvedSection[])[],
+  options: TreeOptions,
+  memory: TreeMemory,
+  inPlace: boolean,
+): LinkedParts {
+  const scope: UnitScope = { family: options.family, host: options.host ?? {}, inPlace };
   const shelves = { filter: new Shelf(options.taken?.filter.chains), nat: new Shelf(options.taken?.nat.chains) };
   const units = files.map((file) => placeUnits(file, scope, shelves, memory));
   const problems = units.flatMap((one) => tableNames.flatMap((table) => one[table].problems));
   const link = (table: TableName): TableParts => {
     const ofTable = units.map((one) => one[table]);
     problems.push(...declarationProblems(table, options.family, ofTable));
-    return linkTable(table, ofTable, shelves[table], options, problems);
+    return linkTable(table, ofTable, shelves[table], { ...options, inPlace }, problems);
   };
   const tables = { filter: link('filter'), nat: link('nat') };
-  return { units, tables, problems };
+  return { units, tables, problems, inPlace };
 }
 
 /** Puts the chains of a file on the shelves. Where one of their names is taken, the file is linked again. */
@@ -123,7 +146,7 @@ function linkTable(
   table: TableName,
   units: readonly Unit[],
   shelf: Shelf,
-  { family, provideKubeChains = false }: TreeOptions,
+  { family, provideKubeChains = false, inPlace }: TreeOptions & Pick<UnitScope, 'inPlace'>,
   problems: Problem[],
 ): TableParts {
   const rules = new Map<string, BaseRule[]>();
@@ -140,7 +163,7 @@ function linkTable(
     problems.push(refusal(`Cannot link ${family} ${table}: ${error.message}`));
   }
   const bodies = new Map([...rules].map(([chain, list]) => [chain, list.map(({ body }) => body.text)] as const));
-  const fixtures = fixturesOf(table, bodies, provideKubeChains);
+  const fixtures = fixturesOf(table, bodies, provideKubeChains, inPlace ? family : undefined);
   const program = { chains: shelf.chains, entries, fixtures, jumps: treeJumps(table, fixtures) };
   return { program, dispatched };
 }

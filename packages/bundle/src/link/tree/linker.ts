@@ -67,7 +67,7 @@ export class TreeLinker {
 const treeOf = ({ tables }: LinkedParts) => ({ filter: tables.filter.program, nat: tables.nat.program });
 
 function linkOf(
-  { units, tables }: LinkedParts,
+  { units, tables, inPlace }: LinkedParts,
   files: Link['files'],
   options: TreeOptions,
   program: FamilyProgram,
@@ -78,7 +78,7 @@ function linkOf(
     noteStrays(program[table].chains, tables[table].program.chains.values());
     return { dispatched, inner: new Set(inner.map(({ name }) => name)) };
   };
-  return { files, options, units, program, tables: { filter: tableOf('filter'), nat: tableOf('nat') } };
+  return { files, options, units, program, inPlace, tables: { filter: tableOf('filter'), nat: tableOf('nat') } };
 }
 
 /** Whether no two files have a chain in common, so that the chains of one can go without asking the others. */

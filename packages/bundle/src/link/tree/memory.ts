@@ -6,12 +6,14 @@ import { linkUnits, type Units, type UnitScope } from './unit.ts';
  * file that did not change. One for each caller that links again and again; it forgets a file when nobody else knows it.
  */
 export class TreeMemory {
+  /** Whether the files that were linked last can have endpoints in place: `canMarkLate`. */
+  inPlace = true;
   readonly #known = new WeakMap<readonly ResolvedSection[], { readonly key: string; readonly units: Units }>();
 
   /** The file linked, with the first choice of names. */
   units(sections: readonly ResolvedSection[], scope: UnitScope): Units {
     const known = this.#known.get(sections);
-    const key = known && known.key === scope.family ? scope.family : keyOf(sections, scope);
+    const key = keyOf(sections, scope);
     if (known?.key === key) return known.units;
     const units = linkUnits(sections, scope);
     this.#known.set(sections, { key, units });
@@ -30,9 +32,13 @@ export function asksHost(sections: readonly ResolvedSection[]): boolean {
 
 const hostAskers = new WeakMap<readonly ResolvedSection[], boolean>();
 
+/** One string for each: a node has ten thousand files. */
+const inPlaceKeys = { ipv4: 'ipv4 in place', ipv6: 'ipv6 in place' } as const;
+
 /** What of the scope the result depends on. */
-function keyOf(sections: readonly ResolvedSection[], { family, host }: UnitScope): string {
-  return asksHost(sections) ? `${family} ${printHost(host)}` : family;
+function keyOf(sections: readonly ResolvedSection[], { family, host, inPlace }: UnitScope): string {
+  const key = inPlace ? inPlaceKeys[family] : family;
+  return asksHost(sections) ? `${key} ${printHost(host)}` : key;
 }
 
 function printHost(host: HostValues): string {

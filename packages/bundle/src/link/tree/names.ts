@@ -170,7 +170,7 @@ export class Shelf {
   }
 }
 
-/** Joined, so that it is one string of its length and not a tree of parts: a program has 160,000 of these. */
+/** Joined, so that it is one string of its length and not a tree of parts: a program has 70,000 of these, or 160,000. */
 const lineOf = (name: string, body: string): string => ['-A ', name, ' ', body].join('');
 
 /** Whether two chains of one name have the same rules. */

@@ -16,8 +16,8 @@ const families = ['ipv4', 'ipv6'] as const;
 
 const worldOf = (family: Family): World => ({ localAddresses: [nodeAddress(family)] });
 
-function treeOf(rules: ResolvedRules, family: Family): TreeProgram {
-  const { program, problems } = linkTree(sectionsOf(rules), { family });
+function treeOf(rules: ResolvedRules, family: Family, knowsBpf = true): TreeProgram {
+  const { program, problems } = linkTree(sectionsOf(rules), { family, knowsBpf });
   expect(problems).toEqual([]);
   return program;
 }
@@ -55,7 +55,13 @@ function packetsTo(specs: readonly ServiceSpec[], family: Family, strangers: rea
     const other = protocol === 'udp' ? ('tcp' as const) : ('udp' as const);
     return [...vips, ...node, ...misses, { destination: cluster, port, protocol: other }];
   });
-  return places.flatMap((place) => clients.map((client) => ({ ...place, ...client, family })));
+  const pods = specs.flatMap(({ cluster, port, protocol, endpoints }, index) =>
+    Array.from({ length: Math.min(endpoints, 2) }, (_, at) => {
+      const source = endpointOf(family, index, at);
+      return { destination: cluster, port, protocol, family, source, in: 'cni0' };
+    }),
+  );
+  return [...pods, ...places.flatMap((place) => clients.map((client) => ({ ...place, ...client, family })))];
 }
 
 /** Everything about outcomes but the path, and the chance apart. */
@@ -94,8 +100,10 @@ test.each(families)('%s: flat and tree decide every packet alike, with the same 
     fc.property(services(family), fc.array(addresses(family), { minLength: 30, maxLength: 30 }), (specs, strangers) => {
       const rules = rulesOf(specs, family);
       const flat = flatOf(rules, family);
-      const tree = settledProgram(treeOf(rules, family));
-      expect(differences(tree, flat, packetsTo(specs, family, strangers))).toEqual([]);
+      for (const knowsBpf of [true, false]) {
+        const tree = settledProgram(treeOf(rules, family, knowsBpf));
+        expect(differences(tree, flat, packetsTo(specs, family, strangers))).toEqual([]);
+      }
     }),
     { seed, numRuns: 12, endOnFailure: true },
   );

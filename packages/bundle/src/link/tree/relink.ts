@@ -6,6 +6,7 @@ import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
 import { settledEntries } from './entries.ts';
 import { entryChains, fixtureChains, fixtureName } from './fixtures.ts';
 import type { Swap } from './grow.ts';
+import { asksMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
 import { asksHost, type TreeMemory } from './memory.ts';
@@ -23,6 +24,8 @@ export interface Link {
   readonly units: readonly Units[];
   readonly tables: Readonly<Record<TableName, LinkTable>>;
   readonly program: FamilyProgram;
+  /** `UnitScope.inPlace` */
+  readonly inPlace: boolean;
 }
 
 export interface LinkTable {
@@ -53,7 +56,7 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
   const places = otherPlaces(files, last.files);
   if (places.length > replacedMax || places.some((at) => asksHost(files[at] as Sections))) return undefined;
   const shelves = { filter: new Shelf(options.taken?.filter.chains), nat: new Shelf(options.taken?.nat.chains) };
-  const scope = { family: options.family, host: options.host ?? {} };
+  const scope = { family: options.family, host: options.host ?? {}, inPlace: last.inPlace };
   const units = [...last.units];
   const replaced: Replaced[] = [];
   for (const at of places) {
@@ -67,7 +70,7 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
   const filter = nat && relinkTable('filter', last, replaced, shelves.filter);
   if (!nat || !filter || !isApart(replaced)) return undefined;
   const program = { filter: filter.program, nat: nat.program };
-  return { files, options, units, program, tables: { filter: filter.table, nat: nat.table } };
+  return { files, options, units, program, inPlace: last.inPlace, tables: { filter: filter.table, nat: nat.table } };
 }
 
 /** Whether no two of the files have a chain in common: one that changes later would take it from the other. */
@@ -86,8 +89,8 @@ function otherPlaces(files: Link['files'], before: Link['files']): readonly numb
 
 /** Whether files are linked as they were: for the same machine. */
 function sameScope(a: TreeOptions, b: TreeOptions): boolean {
-  const scope = ({ family, host = {}, provideKubeChains = false }: TreeOptions): string =>
-    JSON.stringify([family, host, provideKubeChains]);
+  const scope = ({ family, host = {}, provideKubeChains = false, knowsBpf = true }: TreeOptions): string =>
+    JSON.stringify([family, host, provideKubeChains, knowsBpf]);
   return scope(a) === scope(b);
 }
 
@@ -127,7 +130,8 @@ function sameShape(table: TableName, a: Unit, b: Unit): boolean {
 
 function sameWay(table: TableName, a: BaseRule, b: BaseRule): boolean {
   if (a.chain !== b.chain || a.calls !== b.calls || a.ends !== b.ends) return false;
-  if ((fixtureChains[table] as readonly string[]).includes(a.chain)) return a.body.text === b.body.text;
+  if ((fixtureChains[table] as readonly string[]).includes(a.chain) || asksMark(a) || asksMark(b))
+    return a.body.text === b.body.text;
   const key = ({ place }: BaseRule): string => (place.kind === 'rest' ? '' : place.key);
   return a.place.kind === b.place.kind && key(a) === key(b);
 }

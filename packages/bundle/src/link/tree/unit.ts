@@ -5,10 +5,11 @@ import { printRule } from '../../rules/print.ts';
 import { readRule } from '../../rules/read.ts';
 import { certain, isRuleError, type Match, type Rule } from '../../rules/rule.ts';
 import { dispatchChains, isServiceChain } from '../chains.ts';
-import { hasOptionalComment, refusal, refuseChain, tablesOf, withoutComment } from '../check.ts';
+import { refusal, refuseChain, tablesOf, withoutComment } from '../check.ts';
 import { calleesFirst } from '../circle.ts';
 import { tableNames } from '../program.ts';
-import { type Body, groupEndpoints } from './groups.ts';
+import { type Body, groupEndpoints, type WayTo } from './groups.ts';
+import { endpointsInPlace } from './in-place.ts';
 import { type Place, placeOf } from './keys.ts';
 import { fixtureChains, fixtureName } from './fixtures.ts';
 import { NamesExhausted, Shelf } from './names.ts';
@@ -43,6 +44,8 @@ export type Units = Readonly<Record<TableName, Unit>>;
 export interface UnitScope {
   readonly family: Family;
   readonly host: HostValues;
+  /** Whether endpoints stand where they are chosen, without a chain of their own: `endpointsInPlace`. */
+  readonly inPlace: boolean;
 }
 
 /**
@@ -100,6 +103,7 @@ class Linking {
   readonly #linked = new Map<string, TreeChain>();
   readonly #chains: TreeChain[] = [];
   readonly #named = new Set<string>();
+  #inPlace: ReadonlyMap<string, WayTo> = new Map();
 
   constructor(table: TableName, sections: readonly ResolvedSection[], scope: UnitScope, shelf: Shelf) {
     this.#table = table;
@@ -117,6 +121,7 @@ class Linking {
         for (const text of fillHost(written, this.#scope.host)) this.#read(text, base);
       }
     }
+    if (this.#scope.inPlace) this.#inPlace = endpointsInPlace(this.#own, base, (rule) => choiceOf(rule) !== undefined);
     this.#linkOwn();
     const ready = base.map((read) => this.#baseRule(read));
     const bases = declared.filter((chain) => !isServiceChain(chain));
@@ -142,7 +147,7 @@ class Linking {
     const { chain, target } = rule;
     const tables: readonly TableName[] = target ? tablesOf[target.kind] : tableNames;
     if (!tables.includes(this.#table)) return `its target belongs into the ${tables.join(' or ')} table`;
-    const text = printRule(hasOptionalComment(rule) ? withoutComment(rule) : rule, this.#scope.family);
+    const text = printRule(saysElsewhere(rule) ? withoutComment(rule) : rule, this.#scope.family);
     const leadsTo = target && 'chain' in target ? target.chain : undefined;
     const head = text.slice(4 + chain.length, leadsTo === undefined ? undefined : -leadsTo.length);
     const read: Read = { rule, head, ...(leadsTo === undefined ? {} : { leadsTo }) };
@@ -174,9 +179,10 @@ class Linking {
       );
     }
     const order = calleesFirst(targets);
-    for (const chain of order) this.#link(chain, this.#own.get(chain) ?? []);
+    for (const chain of order) if (!this.#inPlace.has(chain)) this.#link(chain, this.#own.get(chain) ?? []);
     if (order.length === this.#own.size) return;
-    const circle = [...this.#own.keys()].filter((chain) => !this.#linked.has(chain)).slice(0, 3);
+    const isDone = (chain: string): boolean => this.#linked.has(chain) || this.#inPlace.has(chain);
+    const circle = [...this.#own.keys()].filter((chain) => !isDone(chain)).slice(0, 3);
     this.#refuse(`${this.#table} of ${this.#scope.family}`, `chains lead in a circle (${circle.join(', ')})`);
   }
 
@@ -202,15 +208,14 @@ class Linking {
 
   #bodyOf({ rule, head, leadsTo }: Read): Body {
     if (leadsTo === undefined) return { text: head, height: 0 };
-    const callee = this.#linked.get(leadsTo);
-    if (!callee) return { text: `${head}${fixtureName(leadsTo)}`, height: 1 };
-    const chance = leadsTo.startsWith('KUBE-SEP-') ? plainChance(rule.matches) : undefined;
+    const [inPlace, callee, chance] = [this.#inPlace.get(leadsTo), this.#linked.get(leadsTo), choiceOf(rule)];
+    if (!inPlace && !callee) return { text: `${head}${fixtureName(leadsTo)}`, height: 1 };
+    const way = inPlace ?? { before: '', behind: `-j ${callee?.name}` };
     // Joined, so that it is a string of its own and does not keep the line that it was cut from.
-    const text = [head, callee.name].join('');
-    if (chance === undefined || rule.source || rule.destination || rule.in || rule.out || rule.protocol) {
-      return { text, height: callee.height };
-    }
-    return { text, height: callee.height, endpoint: { logical: leadsTo, name: callee.name, chance } };
+    const parts = inPlace ? [way.before, head.slice(0, -'-j '.length), way.behind] : [head, callee?.name];
+    const body = { text: parts.join(''), height: callee?.height ?? 0 };
+    const isWay = leadsTo.startsWith('KUBE-SEP-') && chance !== undefined;
+    return isWay ? { ...body, endpoint: { logical: leadsTo, way, chance } } : body;
   }
 
   #baseRule(read: Read): BaseRule {
@@ -231,7 +236,19 @@ class Linking {
 
 const finalTargets: ReadonlySet<string> = new Set(['accept', 'drop', 'reject', 'dnat', 'masquerade']);
 
-/** The chance of a rule that asks for nothing but chance; undefined when it asks for more. */
+/**
+ * Whether the comment of a rule is left out: that of the rule which leads to the chains of a Service says whose they are, and the kernel
+ * checks each match at every commit. A rule without a target is there for its comment.
+ */
+const saysElsewhere = ({ chain, target }: Rule): boolean => isServiceChain(chain) && target !== undefined;
+
+/** The chance of a rule that jumps for nothing but chance; undefined for others. */
+function choiceOf(rule: Rule): number | undefined {
+  const asks = rule.source ?? rule.destination ?? rule.in ?? rule.out ?? rule.protocol;
+  return asks === undefined && rule.target?.kind === 'jump' ? plainChance(rule.matches) : undefined;
+}
+
+/** The chance of matches that ask for nothing else; undefined when they ask for more. */
 function plainChance(matches: readonly Match[]): number | undefined {
   let chance = certain;
   for (const match of matches) {

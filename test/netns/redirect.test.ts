@@ -1,0 +1,49 @@
+import { writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode } from './sluiced-node.ts';
+
+/** Redirections of others, which translate like Services do: what meets them has to go on as without Sluice. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+/** Asks by the redirected port whom a server takes its client for. */
+const program = (address: string): string => `
+  const { connect, createServer } = require('node:net');
+  const server = createServer((socket) => socket.end(socket.remoteAddress)).listen(8080, '${address}', () => {
+    const socket = connect({ host: '${address}', port: 80, timeout: 3000 });
+    socket.on('data', (text) => process.stdout.write(text));
+    socket.on('timeout', () => process.exit(0));
+    socket.on('error', (error) => { process.stdout.write(error.code); process.exit(0); });
+    socket.on('close', () => process.exit(0));
+  });
+`;
+
+describe.each(['nft', 'legacy'] as const)('a redirection on loopback, on %s', (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+
+  test.each([
+    ['iptables', '127.0.0.1'],
+    ['ip6tables', '::1'],
+  ])('%s: the server still sees %s, though the machine has other addresses', async (tool, address) => {
+    await node.tool([
+      'sh',
+      '-c',
+      'ip link add veth0 type veth peer name veth1 && ip link set veth0 up && ip addr add 192.0.2.5/24 dev veth0 && ip addr add fd00:2::5/64 dev veth0 nodad',
+    ]);
+    const redirect = ['OUTPUT', '-o', 'lo', '-p', 'tcp', '--dport', '80', '-j', 'REDIRECT', '--to-ports', '8080'];
+    await node.tool([`${tool}-${backend}`, '-t', 'nat', '-A', ...redirect]);
+    node.writeConfig(backend);
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    expect(await node.rules(backend)).toContain(' -m bpf ');
+    writeFileSync(`${node.directory}/who.cjs`, program(address));
+    expect(await node.tool([process.execPath, `${node.directory}/who.cjs`])).toBe(address);
+  });
+});
