@@ -133,8 +133,9 @@ export class PlainFiles {
     const outside = outsideOf(this.#part);
     const last = this.#last;
     const digest = last?.part === this.#part ? last.tree.digest : fileDigest(this.#part.sums.join(''));
-    if (last?.tree.digest === digest && last.outside === outside) return last.tree;
-    const held = treeOf(this.#part, digest, last);
+    const isSame = last?.tree.digest === digest && last.outside === outside;
+    const held = isSame ? last : treeOf(this.#part, digest, last);
+    // Of an equal tree too: folders that were young when they were read have other stamps by now, and one walk is all there is to keep.
     this.#last = { ...held, outside, part: this.#part };
     return held.tree;
   }

@@ -1,4 +1,15 @@
-import { closeSync, constants, fstatSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import {
@@ -125,8 +136,28 @@ function writeScratch(state: string, check: SignatureCheck): string {
   }
 }
 
+const scratchName = 'sluiced-verify-';
+
+/**
+ * Takes away what processes left below the state directory that were killed in a check. One that is younger than an hour may be in use:
+ * a check takes seconds.
+ * @param nowMs the time of day
+ */
+export function removeLeftScratch(state: string, nowMs: number): void {
+  try {
+    for (const name of readdirSync(state)) {
+      const path = join(state, name);
+      if (name.startsWith(scratchName) && nowMs - lstatSync(path).mtimeMs > scratchAgeMs) removeScratch(path);
+    }
+  } catch {
+    return;
+  }
+}
+
+const scratchAgeMs = 3_600_000;
+
 function writeBelow(place: string, { signer, signature }: SignatureCheck): string {
-  const scratch = mkdtempSync(`${place}/sluiced-verify-`);
+  const scratch = mkdtempSync(`${place}/${scratchName}`);
   try {
     writeFileSync(join(scratch, signersName), signer.line, { flag: 'wx' });
     writeFileSync(join(scratch, signatureName), signature, { flag: 'wx' });

@@ -53,6 +53,8 @@ export class DiskJournal implements Journal {
   /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
   #next: Generation | undefined;
   #flows: FlowChange | undefined;
+  /** This process is among those that tried to finish the open transaction. */
+  #hasCounted = false;
   /** Since the last sweep. */
   #updates = 0;
   #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowChange } | undefined;
@@ -340,8 +342,11 @@ export class DiskJournal implements Journal {
   async countRecovery(): Promise<number> {
     const { open } = this.#record;
     if (!open) return 0;
+    // A process that lives and tries again is not one that ended.
+    if (this.#hasCounted) return open.recoveries;
     const recoveries = open.recoveries + 1;
     this.#save({ ...this.#record, open: { ...open, recoveries } });
+    this.#hasCounted = true;
     return recoveries;
   }
 
@@ -353,6 +358,7 @@ export class DiskJournal implements Journal {
   }
 
   #forgetTransaction(): void {
+    this.#hasCounted = false;
     this.#next = undefined;
     this.#flows = undefined;
     this.#offered = undefined;

@@ -30,6 +30,11 @@ function scribble(at: number, bytes: Uint8Array): void {
 
 const slotOf = (sequence: number): number => (sequence % 2) * slotBytes;
 
+test('slots that the disk does not give back are damaged ones', () => {
+  // A directory opens like a file, and no read of it succeeds.
+  expect(readSlots(directory)).toEqual({ kind: 'damaged' });
+});
+
 test('no file and an allocated one are fresh; the newest record is read', () => {
   expect(readSlots(path)).toEqual({ kind: 'fresh' });
   allocateSlots(path);

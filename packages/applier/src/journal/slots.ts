@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { closeSync, existsSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { syncDirectory } from '../store/files.ts';
+import { isOfProcess, syncDirectory } from '../store/files.ts';
 
 /**
  * Two slots of fixed size in one file that is as large as it will ever be. A write goes to the slot that does not hold the newest
@@ -39,10 +39,16 @@ export function readSlots(path: string): SlotsRead {
   }
 }
 
+/** A slot that the disk does not give back is like one that was torn: the other one counts. */
 function readSlot(fd: number, slot: number): Buffer {
   const buffer = Buffer.alloc(slotBytes);
-  const length = readSync(fd, buffer, 0, slotBytes, slot * slotBytes);
-  return buffer.subarray(0, length);
+  try {
+    const length = readSync(fd, buffer, 0, slotBytes, slot * slotBytes);
+    return buffer.subarray(0, length);
+  } catch (error) {
+    if (isOfProcess(error)) throw error;
+    return Buffer.alloc(0);
+  }
 }
 
 function readRecord(slot: Buffer): { readonly sequence: number; readonly text: string } | undefined {

@@ -70,11 +70,11 @@ export function publishDirectory(path: string, files: Readonly<Record<string, st
 }
 
 /** Gives the room back that a failed attempt took, where the disk lets us. */
-function discard(path: string): void {
+export function discard(path: string): void {
   try {
     rmSync(path, { recursive: true, force: true });
   } catch {
-    // Why it cannot be written is about to be said.
+    // Why nothing can be written is said where something must be.
   }
 }
 
@@ -95,4 +95,24 @@ export function readIfThere(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
+}
+
+/**
+ * The text of a file that others may stand in for: undefined also when the disk does not give it back, as one that is worn, or a file
+ * system that found itself damaged. What is the matter with this process is thrown.
+ */
+export function readIfWhole(path: string): string | undefined {
+  try {
+    return readIfThere(path);
+  } catch (error) {
+    if (isOfProcess(error)) throw error;
+    return undefined;
+  }
+}
+
+/** Whether a read failed for want of rights or of means, and says nothing of what is on the disk. */
+export function isOfProcess(error: unknown): boolean {
+  return ['EACCES', 'EPERM', 'EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'].includes(
+    (error as NodeJS.ErrnoException).code ?? '',
+  );
 }

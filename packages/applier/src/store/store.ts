@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { compareText, fileDigest } from '@sluice/bundle';
-import { readIfThere, syncDirectory, writeSynced, writing } from './files.ts';
+import { discard, readIfWhole, syncDirectory, writeSynced, writing } from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -22,9 +22,9 @@ export class Store implements Texts {
   constructor(directory: string) {
     this.#directory = directory;
     writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
-    // A process that ended while it wrote left its parts.
+    // A process that ended while it wrote left its parts. They do no harm on a disk that takes no write any more.
     for (const name of readdirSync(directory)) {
-      if (name.endsWith('.tmp')) rmSync(`${directory}/${name}`, { force: true });
+      if (name.endsWith('.tmp')) discard(`${directory}/${name}`);
       else this.#known.add(name);
     }
   }
@@ -51,7 +51,7 @@ export class Store implements Texts {
 
   /** The text of a digest; undefined when it is not there or was damaged. */
   get(digest: string): string | undefined {
-    const text = /^[0-9a-f]{64}$/.test(digest) ? readIfThere(`${this.#directory}/${digest}`) : undefined;
+    const text = /^[0-9a-f]{64}$/.test(digest) ? readIfWhole(`${this.#directory}/${digest}`) : undefined;
     if (text !== undefined && fileDigest(text) === digest) return text;
     // Whoever stores it again writes it again.
     this.#known.delete(digest);
