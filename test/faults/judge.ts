@@ -156,7 +156,8 @@ export function wrongAfterFault(seen: Seen, { settled, whole }: Expected): reado
 
 function wrongOthers(seen: Seen, settled: ReadonlyMap<string, Seen>): readonly string[] {
   const [any] = settled.values();
-  return any && othersText(any) !== othersText(seen) ? ['I2: rules of others changed'] : [];
+  if (!any || othersText(any) === othersText(seen)) return [];
+  return [`I2: rules of others changed: there are\n${othersText(seen)}\n  and not\n${othersText(any)}`];
 }
 
 /** Every rule in our chains is one of the two programs', or asks the switch for one of their roots. */

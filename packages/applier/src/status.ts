@@ -40,6 +40,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'HEALTH_PORT',
   'RECEIPT',
   'NO_SWITCH',
+  'NO_BPF',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
 ]);
@@ -53,6 +54,7 @@ type AlarmCode =
   | 'STRANGERS'
   | 'HEALTH_PORT'
   | 'NO_SWITCH'
+  | 'NO_BPF'
   | 'RECEIPT';
 
 /** Collects what the daemon knows and serves it. Read-only: no request changes anything. */

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { describe, exitCodes } from '../rollout/outcome.ts';
+import { describe, exitCodes, type Outcome } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { StateError } from '../store/state-error.ts';
@@ -27,8 +27,10 @@ async function bootAsUsual(config: Config, terminal: Terminal): Promise<number> 
   try {
     const { keeper, journal } = session;
     const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
+    // What is left open may put rules in before the node is held.
+    const wasBare = await isBare(session);
     const left = await keeper.recover();
-    if (left?.kind === 'held') return tell(left, terminal);
+    if (left?.kind === 'held') return wasBare ? await bootHeld(session, left, terminal) : tell(left, terminal);
     if (left) terminal.err(`first: ${describe(left)}\n`);
     const standing = journal.standing;
     if (!standing) {
@@ -49,11 +51,40 @@ async function bootAsUsual(config: Config, terminal: Terminal): Promise<number> 
   }
 }
 
+/** Asked only where a node may be held: nothing else depends on it, and a look that fails must not keep rules from a node. */
+async function isBare({ keeper, journal }: Session): Promise<boolean> {
+  if (journal.open === undefined && journal.held === undefined) return false;
+  try {
+    return await patiently(() => keeper.isBare());
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * A node that is held goes on with what its kernel holds, which after a boot is nothing: then the confirmed generation is loaded. It
+ * stays held, also when its kernel does not take that: only a person ends it.
+ */
+async function bootHeld({ keeper }: Session, held: Outcome, terminal: Terminal): Promise<number> {
+  try {
+    const standing = await patiently(() => keeper.loadHeld());
+    if (standing) terminal.out(`generation ${standing.number} (version ${standing.version}) is in place\n`);
+  } catch (error) {
+    terminal.err(`Cannot load the confirmed generation: ${messageOf(error)}\n`);
+  }
+  return tell(held, terminal);
+}
+
 /** What can be done where nothing can be written: the confirmed generation, and nothing of what was left open. */
 async function bootFrozen(config: Config, because: StateError, terminal: Terminal): Promise<number> {
   const session = await openSession(config, 'look', () => undefined);
   try {
-    const standing = await session.keeper.loadFrozen();
+    const { keeper, journal } = session;
+    if (journal.held !== undefined && (await isBare(session))) {
+      terminal.err(`${because.message}\n    ${because.hint}\n`);
+      return await bootHeld(session, { kind: 'held', because: journal.held, rollback: 'not tried again' }, terminal);
+    }
+    const standing = await keeper.loadFrozen();
     if (!standing) throw because;
     terminal.err(`${because.message}\n    ${because.hint}\n`);
     terminal.out(`generation ${standing.number} (version ${standing.version}) is in place; nothing new is taken\n`);

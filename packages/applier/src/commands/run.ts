@@ -72,6 +72,10 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     log.warn({}, withoutSwitch);
     status.raise('NO_SWITCH', withoutSwitch);
   }
+  if (session.hasLostBpf) {
+    log.warn({}, withoutBpf);
+    status.raise('NO_BPF', withoutBpf);
+  }
   status.remembers(memoryOf(session.journal), Date.now);
   const server = await status.serve(config.listen);
   const notifier = startNotifier(surroundings.environment, () => status.alive);
@@ -134,6 +138,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   return 0;
 }
 
+const withoutBpf =
+  'the kernel has lost -m bpf: pods do not reach themselves by Services. Load xt_bpf and restart sluiced; without it `sluiced cleanup` and `sluiced apply` make rules that do without';
 const withoutSwitch =
   'this machine has no switch between two programs (ipset with xt_set): releases go in table by table, and the kernel holds no dead-man';
 

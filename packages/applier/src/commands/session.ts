@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
+import { removeLeftScratch } from '../inbox/release-signatures.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
 import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
 import { switchOf } from '../kernel/find-switch.ts';
+import { knowsBpf } from '../kernel/knows-bpf.ts';
 import { LinuxKernel } from '../kernel/linux.ts';
 import { OwnProcesses, readsProcessIds } from '../kernel/own-processes.ts';
 import { runChildren } from '../kernel/run.ts';
@@ -15,6 +17,7 @@ import { configuredProbes } from '../probe/probes.ts';
 import type { Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 import { Keeper } from '../transaction/keeper.ts';
+import { hasLostBpf } from '../transaction/linked.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
 import { bootMs } from './clock.ts';
 import { wordsOf } from './person.ts';
@@ -25,6 +28,8 @@ export interface Session {
   readonly journal: DiskJournal;
   /** Whether packets come to new rules by one switch, where the layout is `tree`. */
   readonly hasSwitch: boolean;
+  /** `hasLostBpf` */
+  readonly hasLostBpf: boolean;
   /** Notices what others change in the tables, from now on. */
   watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
   close(): void;
@@ -43,11 +48,16 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
     const journal = DiskJournal.open(config.state, config.node, () => new Date(), mode === 'look');
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
-    if (mode === 'change') await journal.pin(tools.backend);
+    if (mode === 'change') {
+      removeLeftScratch(config.state, Date.now());
+      await journal.pin(tools.backend);
+    }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
     const lamps = await switchOf(tools, run, placeOf(config.rehearse) === 'namespace', journal.open?.flip === 'switch');
     const rehearse = rehearser(config.rehearse, tools, run, report);
-    const kernel = new LinuxKernel(tools, run, procTunables, lamps, rehearse);
+    // In layout `flat`, too: what stands may be in the other one.
+    const bpf = await knowsBpf(tools, run);
+    const kernel = new LinuxKernel(tools, run, procTunables, lamps, rehearse, bpf);
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const ports = {
       kernel,
@@ -75,6 +85,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       keeper,
       journal,
       hasSwitch: lamps !== undefined,
+      hasLostBpf: hasLostBpf({ journal, kernel }),
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
       close: () => lock?.release(),
     };

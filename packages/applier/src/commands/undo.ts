@@ -45,6 +45,18 @@ async function found({ keeper, journal }: Session): Promise<void> {
   throw new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message: `Cannot go on: ${lost}`, hint }]);
 }
 
+/**
+ * Which rules a generation made is known from the generation alone.
+ * @throws CommandError when the one that stands cannot be read
+ */
+function mustBeReadable({ journal }: Session): void {
+  const { current } = journal.record;
+  if (current === null || journal.standing) return;
+  const message = `Cannot clean up: generation ${current.number} cannot be read, so nobody knows which rules are Sluice's`;
+  const hint = 'Put another generation in with `sluiced rollback`, and clean up then';
+  throw new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }]);
+}
+
 async function findTarget({ journal }: Session, wanted: string | undefined): Promise<Generation> {
   const number = wanted === undefined ? defaultTarget(journal) : /^\d+$/.test(wanted) ? Number(wanted) : undefined;
   const target = number === undefined ? undefined : await journal.generation(number);
@@ -74,6 +86,7 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
   const session = await openSession(config, 'change', silent);
   try {
     await found(session);
+    mustBeReadable(session);
     const steps = await session.keeper.cleanup();
     const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
     await witness.tell({ outcome: 'removed', because: 'a person cleaned up' }, undefined);

@@ -48,6 +48,8 @@ export interface Ground {
   readonly standing?: NodeState | undefined;
   /** Whether nobody else has chains that CNI plugins jump to, so that we have to. */
   readonly provideKubeChains?: boolean;
+  /** Left out: it does. */
+  readonly knowsBpf?: boolean;
 }
 
 /**

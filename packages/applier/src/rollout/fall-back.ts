@@ -1,6 +1,6 @@
 import type { Family } from '@sluice/bundle';
+import { isBare } from './bare.ts';
 import type { Outcome } from './outcome.ts';
-import { countNames, strangers } from './own.ts';
 import type { Generation, Ports } from './ports.ts';
 
 /**
@@ -16,9 +16,7 @@ export async function fallBack(
 ): Promise<Outcome | undefined> {
   const { damaged } = journal;
   if (!damaged) return undefined;
-  const observed = await kernel.observe(families);
-  const holdsRules = countNames(strangers(observed, {})) > 0 || (await kernel.proxyTraces()).ipvs;
-  if (holdsRules) return undefined;
+  if (!(await isBare(await kernel.observe(families), { kernel }))) return undefined;
   const target = await newestBefore(damaged.number, journal);
   if (!target) return undefined;
   const because = `generation ${damaged.number} cannot be read, generation ${target.number} stands in its place: ${damaged.because}`;

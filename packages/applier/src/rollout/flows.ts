@@ -139,7 +139,7 @@ function* flowsOf(state: NodeState, protocol: Tracked, places: Places): Generato
   }
 }
 
-/** Chains behind the doors; there are five times as many of them as of rules that lead in. */
+/** Chains behind the doors; most chains are such. */
 const isOfService = (name: string): boolean => /^(KUBE-(SVC|SVL|EXT|FW|SEP)|SLU-(SVC|SVL|EXT|FW|SEP|GRP))-/.test(name);
 
 /** A rule that leads packets of a protocol for one address and port, or for a node port, to the chains of a Service. */

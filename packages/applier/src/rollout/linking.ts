@@ -31,6 +31,7 @@ export interface LinkOptions {
   readonly layout: Layout;
   readonly standing?: NodeState | undefined;
   readonly provideKubeChains?: boolean;
+  readonly knowsBpf?: boolean;
 }
 
 /** A node's programs, and why they must not be loaded. */
@@ -83,12 +84,12 @@ function linkAsTree(
   { sections }: ResolvedFiles,
   family: Family,
   host: HostValues,
-  { standing, provideKubeChains = true }: LinkOptions,
+  { standing, provideKubeChains = true, knowsBpf = true }: LinkOptions,
   memory: LinkMemory,
 ): LinkedFamily {
   const files = sections.get(family) ?? [];
   const taken = standing?.families[family];
-  const options = { family, host, provideKubeChains, ...(taken ? { taken } : {}) };
+  const options = { family, host, provideKubeChains, knowsBpf, ...(taken ? { taken } : {}) };
   const linker = memory.trees[family];
   try {
     const again = linker.again(files, options);

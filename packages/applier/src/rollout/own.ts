@@ -10,8 +10,10 @@ import {
   type TableProgram,
   tableNames,
   targetOf,
+  withoutLateMarks,
 } from '@sluice/bundle';
 import { ipvsNames } from '../ipvs/values.ts';
+import type { Kernel } from './ports.ts';
 import {
   type ChainNames,
   familiesOf,
@@ -88,16 +90,31 @@ function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   return jumpedChains.has(target) || sharedChains.has(target) || isTreeChain(target) || providedChains.has(target);
 }
 
+/** A state without the rules that the kernel does not know. */
+export function asKnown(state: NodeState, { knowsBpf }: Pick<Kernel, 'knowsBpf'>): NodeState {
+  if (knowsBpf) return state;
+  const families = mapTables(familiesOf(state), (family, table) => withoutLateMarks(tableOf(state, family, table)));
+  return { ...state, families };
+}
+
 /**
  * The goal as this kernel can have it:
  * - a chain that others share keeps their rules and gets ours behind them;
  * - a chain of ours that a foreign rule jumps to stays as it is when the goal lacks it: the kernel would refuse to delete it,
  *   and emptying it would change what the foreign rule does. (CNI plugins refer to KUBE-MARK-MASQ.)
+ * - a kernel that lost `-m bpf` since the goal was linked does without the rules that ask for it: pods do not reach themselves by
+ *   Services. Without its rules the node would serve nobody.
  */
-export function adaptGoal(goal: NodeState, observed: Observed, owned: ChainNames): NodeState {
+export function adaptGoal(
+  goal: NodeState,
+  observed: Observed,
+  owned: ChainNames,
+  { knowsBpf }: Pick<Kernel, 'knowsBpf'>,
+): NodeState {
   const families = familyNames.filter((family) => goal.families[family] ?? (observed[family] && owned[family]));
   const adapted = mapTables(families, (family, table) => {
-    const wanted = tableOf(goal, family, table);
+    const linked = tableOf(goal, family, table);
+    const wanted = knowsBpf ? linked : withoutLateMarks(linked);
     const seen = observed[family]?.[table];
     if (!seen) return wanted;
     const kept = [...sharedChains].flatMap((name) => withOthersRules(name, wanted, seen));

@@ -55,6 +55,8 @@ export interface Kernel {
   readSysctl(key: SysctlKey): Promise<number | undefined>;
   /** The size of the conntrack hash table; undefined when it cannot be read or raised here, and then nothing is planned for it. */
   readHashSize(): Promise<number | undefined>;
+  /** Whether rules may ask for a packet's own bytes: without, layout `tree` has a chain for each endpoint. */
+  readonly knowsBpf: boolean;
   /** Chooses between two programs of layout `tree`; undefined where the node has no ipset, and then nothing falls back by itself. */
   readonly switch?: Switch | undefined;
   /** What a kube-proxy in another mode than iptables left: its interface, or its table in nftables. */

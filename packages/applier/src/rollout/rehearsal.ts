@@ -3,6 +3,7 @@ import { kindsOf } from '../ipvs/servers.ts';
 import type { Plan } from './plan.ts';
 import type { Kernel } from './ports.ts';
 import { familiesOf, type NodeState, tableOf } from './state.ts';
+import { asKnown } from './own.ts';
 
 /**
  * Loads rules for real where no packet meets them, unless it is known that the kernel takes them.
@@ -32,7 +33,7 @@ export class Rehearsal {
    */
   async ensure(goal: NodeState, change: Plan, standing: NodeState): Promise<void> {
     if (this.isKnown(goal, change, standing)) return;
-    await this.#kernel.rehearse(goal);
+    await this.#kernel.rehearse(asKnown(goal, this.#kernel));
     this.#remember(goal);
   }
 

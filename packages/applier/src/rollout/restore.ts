@@ -1,4 +1,6 @@
+import type { Drain } from '../ipvs/values.ts';
 import { carryOut } from './carry-out.ts';
+import { messageOf } from './message.ts';
 import { adaptGoal, ownState } from './own.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
 import type { Ports } from './ports.ts';
@@ -23,11 +25,11 @@ export async function restore(
   );
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, goal);
-    const adapted = adaptGoal(goal, observed, names);
+    const adapted = adaptGoal(goal, observed, names, kernel);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(adapted, names, ports);
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
-    if (virtual) await ports.journal.keepDraining(virtual.plan.draining);
+    if (virtual) await keepDraining(virtual.plan.draining, ports);
     return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
   };
   const first = await look();
@@ -36,6 +38,18 @@ export async function restore(
   const second = await look();
   if (second.change.steps.length === 0) return second.adapted;
   throw new StillDiffers(second.change.steps.map(describeStep));
+}
+
+/** What drains is written down for the next process. A disk that takes no write keeps no rules from a node: the next look writes it. */
+async function keepDraining(
+  drains: readonly Drain[],
+  { journal, report }: Pick<Ports, 'journal' | 'report'>,
+): Promise<void> {
+  try {
+    await journal.keepDraining(drains);
+  } catch (error) {
+    report('draining-not-written', { because: messageOf(error) });
+  }
 }
 
 /** The state with the old values of sysctls that the state before it set and it does not. */

@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { completeFile, completeText, fileDigest, gitFiles } from '@sluice/bundle';
+import { completeFile, completeText, fileDigest, gitFiles, printEndpoint } from '@sluice/bundle';
 
 /** For tests only: small bundles in the form that `sluice render` writes. */
 export interface SampleOptions {
@@ -81,14 +81,19 @@ function serviceText(name: string, index: number, endpoints: readonly number[], 
     return `*filter\n-A KUBE-SERVICES ${comment(`${name} has no endpoints`)} -m tcp -p tcp -d ${vip} --dport 80 -j REJECT\nCOMMIT\n`;
   }
   const at = (n: number): string =>
-    v6 ? `[fd00:10::${n.toString(16)}]:8080` : `10.244.${Math.floor(n / 250)}.${(n % 250) + 1}:8080`;
-  const seps = endpoints.map((n) => ({ chain: `KUBE-SEP-${hash16(`${name}${n}`)}`, to: at(n) }));
+    v6 ? `fd00:10::${n.toString(16)}` : `10.244.${Math.floor(n / 250)}.${(n % 250) + 1}`;
+  const seps = endpoints.map((n) => ({
+    chain: `KUBE-SEP-${hash16(`${name}${n}`)}`,
+    address: at(n),
+    to: printEndpoint(at(n), 8080),
+  }));
   const lines = ['*nat', `:${chain} - [0:0]`, ...seps.map((sep) => `:${sep.chain} - [0:0]`)];
   lines.push(`-A KUBE-SERVICES ${comment(`${name} cluster IP`)} -m tcp -p tcp -d ${vip} --dport 80 -j ${chain}`);
   for (const [i, sep] of seps.entries()) {
     const left = seps.length - i;
     const chance = left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(10)}` : '';
     lines.push(`-A ${chain} ${comment(`${name} -> ${sep.to}`)}${chance} -j ${sep.chain}`);
+    lines.push(`-A ${sep.chain} ${comment(name)} -s ${sep.address} -j KUBE-MARK-MASQ`);
     lines.push(`-A ${sep.chain} ${comment(name)} -m tcp -p tcp -j DNAT --to-destination ${sep.to}`);
   }
   return `${[...lines, 'COMMIT'].join('\n')}\n`;

@@ -37,6 +37,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
   const lamps = kernel.switch;
   return {
     slowWithManyChains: kernel.slowWithManyChains,
+    knowsBpf: kernel.knowsBpf,
     observe: (families, known) => kernel.observe(families, known),
     observeChains: (family, table, chains) => kernel.observeChains(family, table, chains),
     apply: (step) => countdown.through(() => kernel.apply(step)),

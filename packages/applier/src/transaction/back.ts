@@ -17,12 +17,16 @@ import type { Ending } from './transaction.ts';
 export async function goBack(because: string, from: Generation, fault: Fault, ports: Ports): Promise<Ending> {
   const { clock, report } = ports;
   report('rolling-back', { because });
+  const isBySwitch = ports.journal.open?.flip === 'switch';
   let why = '';
   for (let attempts = 1; attempts <= limits.rollbackAttemptsMax; attempts++) {
     try {
+      const fresh = await freshFlows(from, ports);
       await switchOff(ports);
-      await forgetAfter(await freshFlows(from, ports), ports);
+      // A flow that is forgotten before packets go the old way comes back as it was.
+      if (isBySwitch) await forgetAfter(fresh, ports);
       const settled = await restore(wayBack(from.state, ports), await ownedNames(from, ports), ports);
+      if (!isBySwitch) await forgetAfter(fresh, ports);
       await ports.kernel.switch?.remove();
       await abandon(because, fault, ports);
       return { outcome: { kind: 'rolled-back', because }, settled };

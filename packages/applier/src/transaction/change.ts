@@ -18,7 +18,7 @@ export async function decideChange(bundle: Target, ground: Ground, ports: Ports)
   const { from, observed } = ground;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
   const owned = chainNames(from.state);
-  const goal = adaptGoal(wanted, observed ?? {}, owned);
+  const goal = adaptGoal(wanted, observed ?? {}, owned, kernel);
   // First: the look loads the module of mode ipvs, and with it come its sysctls.
   const virtual = await lookVirtual(goal, owned, ports, ground.ipvs && knownAfter([], ground.ipvs));
   const conflicts = conflictsOf(goal, owned, virtual);
@@ -51,7 +51,7 @@ function conflictsOf(goal: NodeState, owned: ChainNames, virtual: Virtual | unde
 }
 
 /** The values that sysctls of the goal have now, of those that the standing generation does not set. */
-function foreignSysctls(from: NodeState, goal: NodeState, now: NodeState): NodeState['sysctls'] {
+export function foreignSysctls(from: NodeState, goal: NodeState, now: NodeState): NodeState['sysctls'] {
   const keys = [...goal.sysctls.keys()].filter((key) => !from.sysctls.has(key));
   return new Map(
     keys.flatMap((key) => {

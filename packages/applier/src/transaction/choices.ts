@@ -1,9 +1,9 @@
-import type { TableProgram } from '@sluice/bundle';
+import { marksLate, type TableProgram } from '@sluice/bundle';
 import { addressOf } from './approved.ts';
 
 /** One endpoint of a Service. */
 export interface EndpointRules {
-  /** Its chain, without what contents decide. */
+  /** Its chain, without what contents decide; `''` where it stands in place (packages/bundle/src/link/tree/in-place.ts). */
   readonly chain: string;
   /** What is done for it, rule by rule, with `*` for its own address and name. */
   readonly form: string;
@@ -26,7 +26,13 @@ export const withoutTag = (name: string): string => name.replace(/\.[0-9a-z]{2}$
 
 const commentPart = / -m comment --comment ("(?:[^"\\]|\\.)*"|\S+)/;
 const dicePart = /^(?: -m statistic --mode random --probability (0\.\d+))? -([jg]) (\S+)$/;
+/** An endpoint in place: the protocol, the dice, where it leads. */
+const inPlacePart =
+  /^ (-p (?:tcp|udp|sctp))(?: -m statistic --mode random --probability (0\.\d+))? -j DNAT --to-destination (\S+)$/;
 const againPart = /^( -m recent --rcheck .*)(?<= --name )(\S+)( .*)? -j (\S+)$/;
+
+/** Whether a rule chooses an endpoint that stands in place. */
+export const isInPlace = (body: string): boolean => inPlacePart.test(body);
 
 /** The rules of a chain without its name. */
 export const bodiesOf = (chain: string, table: TableProgram): readonly string[] =>
@@ -43,17 +49,22 @@ export function readChoices(bodies: readonly string[], table: TableProgram): Cho
   const again = bodies.slice(0, Math.max(0, first)).map((body) => readAgain(body));
   if (!dice) return undefined;
   const [texts, known] = [new Map<string, string>(), new Map<string, EndpointRules>()];
-  for (const { target } of dice.ways) {
-    const read = readEndpoint(target, table);
+  for (const { target, inPlace } of dice.ways) {
+    const read = inPlace ? { to: target, form: inPlace } : readEndpoint(target, table);
     if (!read || known.has(read.to) || texts.has(target)) return undefined;
     texts.set(target, read.to);
-    known.set(read.to, { chain: withoutTag(target), form: read.form });
+    known.set(read.to, { chain: inPlace ? '' : withoutTag(target), form: read.form });
   }
   if (again.length > 0 && !asksAll(again, dice)) return undefined;
   const manner = new Set([...dice.ways, ...again].map((way) => `${way.kind}${aboutOf(way, texts)}`));
   if (manner.size !== (again.length > 0 ? 2 : 1)) return undefined;
   const asked = again.map(({ target }) => texts.get(target) ?? '');
-  return { manner: [...manner].join('\n'), endpoints: known, asked, chains: [...texts.keys(), ...dice.groups] };
+  return {
+    manner: [...manner].join('\n'),
+    endpoints: known,
+    asked,
+    chains: [...[...texts.keys()].filter(isChain), ...dice.groups],
+  };
 }
 
 /** A rule that leads to the chain of an endpoint. */
@@ -61,8 +72,14 @@ interface Way {
   /** What is asked of the packet but for dice. */
   readonly kind: string;
   readonly comment: string;
+  /** Its chain; or where it leads to, in place. */
   readonly target: string;
+  /** What is done for it there. */
+  readonly inPlace?: string;
 }
+
+/** Whether a way's target is a chain: the others begin with an address. */
+const isChain = (target: string): boolean => /^(?:SLU|KUBE)-/.test(target);
 
 const plain = (body: string): string => body.replace(commentPart, '');
 const commentOf = (body: string): string => commentPart.exec(body)?.[1] ?? '';
@@ -105,6 +122,11 @@ function rollOf(bodies: readonly string[], table: TableProgram): Roll | undefine
 }
 
 function rollBehind(body: string, table: TableProgram): (Roll & { readonly chance: string | undefined }) | undefined {
+  const [, asks, share, to] = inPlacePart.exec(body) ?? [];
+  if (to !== undefined) {
+    const inPlace = `${marksLate(table) ? 'in place' : 'unmarked'} ${asks}${to.replace(/.*(?=:\d+$)/, ' *')}`;
+    return { ways: [{ kind: 'dice', comment: '', target: to, inPlace }], groups: [], chance: share };
+  }
   const [, chance, go, target = ''] = dicePart.exec(plain(body)) ?? [];
   if (!/^(?:SLU|KUBE)-(?:SEP|GRP)-/.test(target)) return undefined;
   const isGroup = target.startsWith('SLU-GRP-');

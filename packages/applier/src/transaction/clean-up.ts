@@ -17,7 +17,7 @@ export async function cleanUp(ports: Ports): Promise<number> {
   await switchOff(ports);
   const owned = await ownedNow(ports);
   const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
-  const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned);
+  const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
   const virtual = await lookVirtual(goal, owned, ports);
   const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, ports);
   const change = plan(now, goal, kernel, virtual?.plan);

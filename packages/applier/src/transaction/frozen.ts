@@ -11,8 +11,22 @@ export async function loadFrozen(ports: Ports): Promise<Generation | undefined> 
   const { journal } = ports;
   const { standing } = journal;
   if (!standing || journal.held !== undefined) return undefined;
+  await load(standing, ports);
+  return standing;
+}
+
+/**
+ * The same for a node that is held: the rules that stood are better than none. It stays held.
+ * @throws what the kernel says against it
+ */
+export async function loadHeld(ports: Ports): Promise<Generation | undefined> {
+  const { standing } = ports.journal;
+  if (standing) await load(standing, ports);
+  return standing;
+}
+
+async function load(standing: Generation, ports: Ports): Promise<void> {
   await switchOff(ports);
   await restore(wayBack(standing.state, ports), await ownedNames(standing, ports), ports);
   await ports.kernel.switch?.remove();
-  return standing;
 }

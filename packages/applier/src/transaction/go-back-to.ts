@@ -1,8 +1,10 @@
 import { flowChange, forgetAfter } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
-import type { FlowChange, Generation, Ports } from '../rollout/ports.ts';
-import { restore, withDropped } from '../rollout/restore.ts';
+import type { Generation, Ports } from '../rollout/ports.ts';
+import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
+import type { NodeState } from '../rollout/state.ts';
 import { switchOff, wayBack } from './back.ts';
+import { foreignSysctls } from './change.ts';
 import { ownedNow } from './clean-up.ts';
 import type { Ending } from './transaction.ts';
 
@@ -17,7 +19,7 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
   const { standing } = journal;
   const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
   const old = wayBack(before, ports);
-  if (standing && !isLastResort) await announce(target, flowChange(standing.state, old), ports);
+  if (standing && !isLastResort) await announce(target, standing, old, ports);
   let settled: Ending['settled'];
   try {
     await switchOff(ports);
@@ -35,7 +37,16 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
  * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns, and so that a disk
  * that takes no write is known before the kernel is touched: the next process would undo what no journal says.
  */
-async function announce({ version, state }: Generation, flows: FlowChange, { journal }: Ports): Promise<void> {
+async function announce(
+  { version, state }: Generation,
+  standing: Generation,
+  old: NodeState,
+  ports: Ports,
+): Promise<void> {
+  const { journal } = ports;
   if (journal.open || journal.held !== undefined) return;
-  await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls: new Map(), flows });
+  const now = await withSysctls({ families: {}, sysctls: new Map() }, old, ports);
+  const sysctls = foreignSysctls(standing.state, old, now);
+  const flows = flowChange(standing.state, old);
+  await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls, flows });
 }

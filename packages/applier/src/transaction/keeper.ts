@@ -1,6 +1,7 @@
 import type { BundleFiles, Family } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
+import { isBare } from '../rollout/bare.ts';
 import { messageOf } from '../rollout/message.ts';
 import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
@@ -15,10 +16,11 @@ import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
-import { loadFrozen } from './frozen.ts';
+import { loadFrozen, loadHeld } from './frozen.ts';
 import { goBackTo } from './go-back-to.ts';
 import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
+import { linksWithBpf } from './linked.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { providesKubeChains } from './provides.ts';
@@ -168,6 +170,16 @@ export class Keeper {
     return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, virtual };
   }
 
+  /** Whether the kernel holds no rules for Services, as after a boot. */
+  async isBare(): Promise<boolean> {
+    return isBare(await this.#ports.kernel.observe(this.#families()), this.#ports);
+  }
+
+  /** @see loadHeld */
+  async loadHeld(): Promise<Generation | undefined> {
+    return loadHeld(this.#ports);
+  }
+
   /** @see loadFrozen */
   async loadFrozen(): Promise<Generation | undefined> {
     return loadFrozen(this.#ports);
@@ -182,7 +194,7 @@ export class Keeper {
     const observed = await this.#ports.kernel.observe(familiesOf(state), state, aside);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
-    const goal = adaptGoal(state, observed, owned);
+    const goal = adaptGoal(state, observed, owned, this.#ports.kernel);
     return { goal, families: ownState(observed, owned, goal) };
   }
 
@@ -235,7 +247,11 @@ export class Keeper {
   async #admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
     const { kernel, journal } = this.#ports;
     this.#looked = {};
-    const ground = { standing: journal.standing?.state, provideKubeChains: await this.#provides() };
+    const ground = {
+      standing: journal.standing?.state,
+      provideKubeChains: await this.#provides(),
+      knowsBpf: linksWithBpf(this.#ports),
+    };
     const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, ground);
     const admitted = read();
     const comesToIpvs = isRefusal(admitted)

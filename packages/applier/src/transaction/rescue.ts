@@ -1,6 +1,7 @@
 import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/bundle';
 import type { Outcome } from '../rollout/outcome.ts';
-import { adaptGoal, countNames, ownState, strangers } from '../rollout/own.ts';
+import { isBare } from '../rollout/bare.ts';
+import { adaptGoal, ownState } from '../rollout/own.ts';
 import { plan } from '../rollout/plan.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
@@ -31,14 +32,14 @@ export async function rescue(families: readonly Family[], ports: Ports): Promise
   const { lost } = journal;
   if (lost === undefined) return undefined;
   const observed = await kernel.observe(families);
-  const isBare = countNames(strangers(observed, {})) === 0 && !(await kernel.proxyTraces()).ipvs;
-  const found = isBare ? stoodLast(ports) : await recognised(observed, ports);
+  const bare = await isBare(observed, ports);
+  const found = bare ? stoodLast(ports) : await recognised(observed, ports);
   if (!found) return undefined;
-  if (!isBare && isTree(found.state)) await takeBack(found, ports);
-  const why = isBare ? 'which was confirmed' : 'which the kernel holds';
+  if (!bare && isTree(found.state)) await takeBack(found, ports);
+  const why = bare ? 'which was confirmed' : 'which the kernel holds';
   const because = `${lost}: generation ${found.number}, ${why}, stands from now on; what was quarantined or set before Sluice is not known any more`;
   await journal.rescue(found, because);
-  report('journal-rescued', { generation: found.number, version: found.version, bare: isBare });
+  report('journal-rescued', { generation: found.number, version: found.version, bare });
   return { kind: 'rolled-back', because };
 }
 
@@ -81,7 +82,7 @@ async function showsExactly(observed: Observed, state: NodeState, ports: Ports):
   // What holds no rules is found everywhere.
   if (familyNames.every((family) => tableOf(state, family, 'nat').chains.size === 0)) return false;
   const owned = chainNames(state);
-  const goal = adaptGoal(state, observed, owned);
+  const goal = adaptGoal(state, observed, owned, ports.kernel);
   if (state.ipvs && !ports.kernel.ipvs) return false;
   const virtual = await lookVirtual(goal, owned, ports);
   const now: NodeState = { ...goal, families: ownState(observed, owned, goal) };

@@ -1,7 +1,7 @@
 import type { TableProgram } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { addressOf } from './approved.ts';
-import { bodiesOf, type Choices, readChoices, withoutTag } from './choices.ts';
+import { bodiesOf, type Choices, isInPlace, readChoices, withoutTag } from './choices.ts';
 
 export { withoutTag };
 
@@ -16,7 +16,7 @@ export const isService = (name: string): boolean => /^(?:SLU|KUBE)-SV[CL]-/.test
 /** Whether a chain is that of an endpoint, or of a group of these. */
 export const isEndpoint = (name: string): boolean => /^(?:SLU|KUBE)-(?:SEP|GRP)-/.test(name);
 
-const isChoice = (body: string): boolean => / -[jg] (?:SLU|KUBE)-(?:SEP|GRP)-\S+$/.test(body);
+const isChoice = (body: string): boolean => isInPlace(body) || / -[jg] (?:SLU|KUBE)-(?:SEP|GRP)-\S+$/.test(body);
 
 /**
  * Reads what stands behind a Service's chain.
@@ -73,8 +73,9 @@ export function losesFew(before: Keys, after: Keys): boolean {
 type Keys = Pick<ReadonlyMap<string, unknown>, 'has' | 'keys' | 'size'>;
 
 const isMasquerade = (body: string): boolean => / -j (?:KUBE|SLUICE)-MARK-MASQ$/.test(body);
+/** In place this is done for all of them behind nat. */
 const hairpin = (form: string): boolean =>
-  form.split('\n').some((body) => body.startsWith(' -s * ') && isMasquerade(body));
+  form.startsWith('in place ') || form.split('\n').some((body) => body.startsWith(' -s * ') && isMasquerade(body));
 
 /**
  * Says whether a Service's chain that comes with its first endpoints is what `sluice render` writes, as far as that can be told: before

@@ -97,7 +97,7 @@ export async function transaction(
 }
 
 /** For whoever measures how long the parts take. */
-type Phase = 'rehearse' | 'baseline' | 'write' | 'trial' | 'finish' | 'back' | 'end';
+type Phase = 'rehearse' | 'baseline' | 'write' | 'verify' | 'trial' | 'finish' | 'back' | 'end';
 const enter = (phase: Phase, { report }: Pick<Ports, 'report'>): void => report('phase', { phase });
 
 async function inPhases(
@@ -172,6 +172,8 @@ async function put(change: Change, rules: ProbationRules, deadman: Deadman, port
     if (staged !== undefined) return { failed: differs(staged) };
     if (way.flip === 'switch') await deadman.start();
     await carryOut(way.turn, ports);
+    // Packets go the new way from here on.
+    enter('verify', ports);
     const isUpdate = change.lane === 'endpoints';
     const turned = await (isUpdate ? updateDiffers(way, way.turn, kernel) : unlike(way.turned, way.turn, kernel));
     if (turned !== undefined) return { failed: differs(turned) };

@@ -66,6 +66,25 @@ test('a node tries so many releases in an hour, then waits with the newest; endp
   expect((await keeper.put(bundle(third), true)).kind).toBe('confirmed');
 });
 
+test('whoever measures is told when packets meet the new rules: behind the last step, and before these are read back', async () => {
+  node = scene();
+  const seen: string[] = [];
+  const report = (event: string, details: Readonly<Record<string, unknown>> = {}): void =>
+    void seen.push(event === 'phase' ? String(details['phase']) : event);
+  const observe = node.kernel.observeChains.bind(node.kernel);
+  node.kernel.observeChains = async (...asked) => {
+    seen.push('reads');
+    return observe(...asked);
+  };
+  const { keeper } = await node.start({}, { report });
+  await keeper.put(bundle(old), false);
+  seen.length = 0;
+  await keeper.put(bundle({ ...old, 'shop/web': [1, 7] }), false);
+  const order = ['write', 'step', 'verify', 'reads', 'in-kernel'];
+  const once = seen.filter((one) => order.includes(one)).filter((one, at, all) => one !== all[at - 1]);
+  expect(once).toEqual(order);
+});
+
 test.each([
   ['inside of the network of pods', 12, 'updated'],
   ['at an address that the release has already', 3, 'updated'],
@@ -151,6 +170,18 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1, 3, 6]]);
     expect((await keeper.put(newer, false)).kind).toBe('confirmed');
     expect(endpoints()).toEqual([1, 3, 6, 7, 8]);
+  });
+
+  test('rules of a new form wait as well when only the old program gets them, as the kernel would first see them on the way back', async () => {
+    node = scene();
+    node.layout = layout;
+    const few: Services = { 'shop/web': [1], 'shop/gone': [3] };
+    await (await node.start()).keeper.put(bundle(few), false);
+    const { keeper } = await node.start({ probation }, { clock: clock() });
+    const without = bundle({ 'shop/web': [1] });
+    const newer = bundle({ 'shop/web': [1], 'shop/gone': [3, 7, 8] });
+    expect((await keeper.put(without, false, arriving(newer))).kind).toBe('confirmed');
+    expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1]]);
   });
 
   test('a process that is asked to end takes the release back without blame, however often, and the next one confirms it', async () => {

@@ -76,7 +76,10 @@ function following(now: NodeState, before: NodeState, after: NodeState, offered:
 export async function takeUpdate(before: Change, { change, steps }: TrialUpdate, ports: Ports): Promise<Change> {
   const { journal, kernel, rehearsal, report } = ports;
   const { from, bundle, way, flows } = change;
-  if (!rehearsal.isKnown(bundle.state, steps, before.now)) {
+  // The old program gets rules too: at once, or when the way back puts it in.
+  const back = plan(before.from.state, from.state, kernel);
+  const { ipvs: _stood, ...oldTables } = from.state;
+  if (!rehearsal.isKnown(bundle.state, steps, before.now) || !rehearsal.isKnown(oldTables, back, before.now)) {
     report('endpoints-not-taken', {
       because: 'their rules are of new forms, which are rehearsed when the trial is over',
     });

@@ -1,0 +1,147 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { afterEach, expect, test } from 'vitest';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
+import type { Kernel } from '../rollout/ports.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+let node: Scene = scene();
+afterEach(() => node.end());
+
+/** The one Service speaks UDP, whose flows outlive a change. */
+const udp = (endpoints: readonly number[]): BundleFiles =>
+  new Map(
+    [...sampleBundle({ services: { 'shop/web': endpoints } })].map(([path, text]) => [
+      path,
+      text.replaceAll('-m tcp -p tcp', '-m udp -p udp'),
+    ]),
+  );
+
+test.each([
+  ['by the switch', 'tree', false, ['off', 'forget', 'nat']],
+  ['in order', 'tree', true, ['nat', 'forget']],
+  ['in place', 'flat', false, ['nat', 'forget']],
+] as const)(
+  'flows of what is taken back %s are forgotten when packets go the old way',
+  async (_title, layout, withoutSwitch, order) => {
+    node = scene({ withoutSwitch });
+    node.layout = layout;
+    await (await node.start()).keeper.put(udp([1, 2, 3, 4]), true);
+    const done: string[] = [];
+    const real = mortalKernel(node.kernel, new Countdown(-1, 'before'));
+    const kernel: Kernel = {
+      ...real,
+      apply: async (step) => {
+        if (step.kind === 'restore-table' && step.table === 'nat') done.push('nat');
+        return real.apply(step);
+      },
+      forgetFlows: async (flows) => {
+        if (flows.some(({ endpoint }) => endpoint === '10.244.0.6:8080')) done.push('forget');
+        return real.forgetFlows(flows);
+      },
+      switch: real.switch && {
+        ...real.switch,
+        off: async (table) => {
+          if (table === 'nat') done.push('off');
+          return real.switch?.off(table);
+        },
+      },
+    };
+    node.health = () => {
+      const isOnTrial = node.kernel.save('ipv4').includes('10.244.0.6:8080');
+      if (isOnTrial) done.length = 0;
+      return !isOnTrial;
+    };
+    const { keeper } = await node.start({}, { kernel });
+    expect((await keeper.put(udp([5, 6, 7, 8]), true)).kind).toBe('rolled-back');
+    expect(done.filter((one, at) => one !== done[at - 1])).toEqual(order);
+  },
+);
+
+test('a sysctl that only the generation has that a person chose is as before when the process ends on the way', async () => {
+  const key = 'net.ipv4.conf.all.route_localnet';
+  const opening = sampleBundle({ services: { 'shop/web': [1], 'shop/b': [9] }, sysctls: [`${key} = 1`] });
+  let crashes = 0;
+  for (let at = 0; at < 12; at++) {
+    node = scene();
+    const { keeper } = await node.start();
+    await keeper.put(opening, true);
+    await keeper.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+    expect(await node.kernel.readSysctl(key)).toBe(0);
+    const ending = await node.start({}, { kernel: mortalKernel(node.kernel, new Countdown(at, 'after')) });
+    const target = await ending.journal.generation(1);
+    const left = target && (await ending.keeper.backTo(target).catch(() => undefined));
+    if (left?.kind !== 'confirmed') crashes += 1;
+    const next = await node.start();
+    await next.keeper.recover();
+    await next.keeper.settle();
+    const stands = next.journal.standing?.state.sysctls.get(key) ?? 0;
+    expect([at, await node.kernel.readSysctl(key)]).toEqual([at, stands]);
+    node.end();
+  }
+  expect(crashes).toBeGreaterThan(2);
+});
+
+test('a process that lives and cannot look is counted once among those that tried to finish a change', async () => {
+  node = scene();
+  node.layout = 'tree';
+  await (await node.start()).keeper.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+  const release = sampleBundle({ services: { 'shop/web': [1], 'shop/new': [5] } });
+  const countdown = new Countdown(4, 'after');
+  const { journal } = await node.start();
+  const ports = { kernel: mortalKernel(node.kernel, countdown), journal: mortalJournal(journal, countdown) };
+  const ended = await node.start({}, ports);
+  await ended.keeper.put(release, true).catch(() => undefined);
+  expect(journal.open).toBeDefined();
+  let isBusy = true;
+  const seen = mortalKernel(node.kernel, new Countdown(-1, 'before'));
+  const kernel: Kernel = Object.assign(seen, {
+    observeChains: async (...asked: Parameters<Kernel['observeChains']>) => {
+      if (isBusy) throw new Error('xtables lock is held');
+      return node.kernel.observeChains(...asked);
+    },
+  });
+  const next = await node.start({}, { kernel });
+  for (let look = 0; look < 20; look++) await expect(next.keeper.settle()).rejects.toThrow('lock');
+  expect(next.journal.record.open?.recoveries).toBe(1);
+  isBusy = false;
+  expect((await next.keeper.put(release, false)).kind).toBe('confirmed');
+});
+
+test('a node that is held gets the confirmed rules back after a boot, and stays held', async () => {
+  node = scene();
+  node.layout = 'tree';
+  const { keeper, journal } = await node.start();
+  await keeper.put(sampleBundle(), true);
+  const confirmed = node.kernel.save('ipv4');
+  await journal.hold('a person must look');
+  expect(await keeper.isBare()).toBe(false);
+  node.kernel.reboot();
+  const next = await node.start();
+  expect(await next.keeper.isBare()).toBe(true);
+  expect(await next.keeper.recover()).toMatchObject({ kind: 'held' });
+  expect((await next.keeper.loadHeld())?.number).toBe(1);
+  expect(node.kernel.save('ipv4')).toBe(confirmed);
+  expect(next.journal.held).toBe('a person must look');
+});
+
+test('mode ipvs: what drains need not be written down for the rules to come back', async () => {
+  node = scene();
+  const path = 'profiles/default/services/shop/web.ipvs';
+  const fewer = (ipvsBundle.get(path) ?? '').replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '');
+  const { keeper, journal } = await node.start();
+  await keeper.put(ipvsBundle, true);
+  await keeper.put(new Map([...ipvsBundle, [path, fewer]]), true);
+  expect(journal.draining).toHaveLength(1);
+  await node.kernel.ipvs?.apply({ kind: 'ipvsadm', text: '-D -t 10.96.0.10:80\n', because: 'the test' });
+  const deaf = Object.assign(mortalJournal((await node.start()).journal, new Countdown(-1, 'before')), {
+    keepDraining: async () => {
+      throw new Error('EROFS: read-only file system');
+    },
+  });
+  const frozen = await node.start({}, { journal: deaf });
+  expect((await frozen.keeper.loadFrozen())?.number).toBeGreaterThan(0);
+  expect((await node.kernel.ipvs?.observe())?.servers.size).toBe(5);
+  expect(node.events).toContain('draining-not-written');
+});
