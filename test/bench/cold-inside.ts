@@ -10,7 +10,9 @@ import { openSession } from '../../packages/applier/src/commands/session.ts';
 import { defaultConfig } from '../../packages/applier/src/config.ts';
 import { Inbox } from '../../packages/applier/src/inbox/inbox.ts';
 import { publish } from './inbox.ts';
+import { mustBeInNamespace } from './in-namespace.ts';
 
+mustBeInNamespace();
 const services = Number(process.argv[2] ?? 1_000);
 const backend = process.argv[3] === 'legacy' ? 'legacy' : 'nft';
 const ours = process.argv[4] !== 'theirs';

@@ -5,6 +5,7 @@ import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { listTree } from '../../packages/renderer/src/load/tree.ts';
+import { allocator } from './allocator.ts';
 import { coldBench } from './cold.ts';
 import { archiveBench } from './archive.ts';
 import { clusterList, daemonSet, type Shape } from './data.ts';
@@ -118,22 +119,23 @@ function oneEndpoint(services: number): void {
     join(import.meta.dirname, 'change.ts'),
     String(services),
   ];
-  const line = execFileSync('/usr/bin/unshare', command, { encoding: 'utf8' });
+  const env = { ...process.env, ...allocator };
+  const line = execFileSync('/usr/bin/unshare', command, { encoding: 'utf8', env });
   const measured = JSON.parse(line) as Record<
-    'cold' | 'inKernel' | 'again' | 'confirmed' | 'partialSync' | 'commitAlone' | 'same' | 'sameSteps',
+    'cold' | 'switched' | 'again' | 'confirmed' | 'partialSync' | 'commitAlone' | 'same' | 'sameSteps',
     number
   >;
   report(
-    `one endpoint of ${services} Services changes, nf_tables: from the complete bundle to the rules in the kernel`,
-    `${measured.inKernel.toFixed(0)} ms; read back, confirmed and stored after ${measured.confirmed.toFixed(0)} ms (the first apply: ${measured.cold.toFixed(0)} ms)`,
+    `one endpoint of ${services} Services changes, nf_tables: from the complete bundle to packets that meet the new rules`,
+    `${measured.switched.toFixed(0)} ms; read back, confirmed and stored after ${measured.confirmed.toFixed(0)} ms (the first apply: ${measured.cold.toFixed(0)} ms)`,
     'under 120 ms of work',
-    `kube-proxy's partial sync, its iptables-nft-restore alone ${measured.partialSync.toFixed(0)} ms, ratio ${ratio(measured.inKernel, measured.partialSync)}; a commit of one rule that no packet meets ${measured.commitAlone.toFixed(0)} ms, ratio ${ratio(measured.inKernel, measured.commitAlone)}; A/A control ${ratio(measured.again, measured.inKernel)}`,
+    `kube-proxy's partial sync, its iptables-nft-restore alone ${measured.partialSync.toFixed(0)} ms, ratio ${ratio(measured.switched, measured.partialSync)}; a commit of one rule that no packet meets ${measured.commitAlone.toFixed(0)} ms, ratio ${ratio(measured.switched, measured.commitAlone)}; A/A control ${ratio(measured.again, measured.switched)}`,
   );
   report(
     `an equal bundle of ${services} Services again`,
     `${measured.sameSteps} writes to the kernel, ${measured.same.toFixed(0)} ms`,
     'no write',
-    `one endpoint ${measured.inKernel.toFixed(0)} ms, ratio ${ratio(measured.same, measured.inKernel)}`,
+    `one endpoint ${measured.switched.toFixed(0)} ms, ratio ${ratio(measured.same, measured.switched)}`,
   );
 }
 

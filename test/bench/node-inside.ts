@@ -11,9 +11,12 @@ import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { LinuxSwitch } from '../../packages/applier/src/kernel/switch.ts';
 import { findTool } from '../../packages/applier/src/kernel/tools.ts';
 import { bundleProgram } from '../../tools/bundle.ts';
+import { allocator } from './allocator.ts';
 import { publish } from './inbox.ts';
 import { median } from './measure.ts';
+import { mustBeInNamespace } from './in-namespace.ts';
 
+mustBeInNamespace();
 const services = Number(process.argv[2] ?? 10_000);
 const backend = process.argv[3] ?? 'nft';
 const idleSeconds = 60;
@@ -51,12 +54,12 @@ function processorSeconds(pid: number): number {
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / 100;
 }
 
-/** What follows a first apply is over: the tables were compared once more since somebody listens to what others do. */
+/** What follows a first apply is over: at the next scan the tables are compared once more since somebody listens to what others do. */
 async function untilQuiet(pid: number): Promise<void> {
-  for (let tries = 0; tries < 24; tries++) {
+  for (let tries = 0, quiet = 0; tries < 36 && quiet < 6; tries++) {
     const before = processorSeconds(pid);
     await sleep(5_000);
-    if (tries > 1 && processorSeconds(pid) - before < 0.05) return;
+    quiet = processorSeconds(pid) - before < 0.05 ? quiet + 1 : 0;
   }
 }
 
@@ -86,8 +89,6 @@ async function firstPacket(address: string): Promise<number> {
   return median(times);
 }
 
-/** As in packages/applier/systemd/sluiced.service. */
-const allocator = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '16384', MALLOC_TRIM_THRESHOLD_: '65536' };
 const daemon = spawn(process.execPath, [program, 'run', '-c', config], {
   stdio: 'ignore',
   env: { ...process.env, ...allocator },

@@ -1,0 +1,7 @@
+/** The environment of the daemon, as in packages/applier/systemd/sluiced.service. Starting a tool takes the longer the more memory a process holds. */
+export const allocator = {
+  MALLOC_ARENA_MAX: '1',
+  MALLOC_MMAP_THRESHOLD_: '4096',
+  MALLOC_MMAP_MAX_: '16384',
+  MALLOC_TRIM_THRESHOLD_: '65536',
+} as const;

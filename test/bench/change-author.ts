@@ -1,0 +1,90 @@
+// Writes bundles for change.ts, and what kube-proxy would send for them: a process of its own, as on a node, where who renders is not who
+// applies. Starting a tool takes the longer the more memory a process has. Answers each message when it is done.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type BundleFiles, chainOf, linkFlat, type ResolvedRules, resolveNode } from '@sluice/bundle';
+import { printStaged } from '../../packages/applier/src/rollout/stages.ts';
+import { planTree, writeTree } from '../../packages/renderer/src/emit/tree.ts';
+import { readConfig } from '../../packages/renderer/src/load/config/config.ts';
+import { load } from '../../packages/renderer/src/load/load.ts';
+import { render } from '../../packages/renderer/src/render/render.ts';
+import { clusterList } from './data.ts';
+
+const [services, scratch, nodeName] = [Number(process.argv[2]), process.argv[3] ?? '', process.argv[4] ?? ''];
+const bundle = join(scratch, 'rendered');
+
+// The conntrack limits belong to the machine: a network namespace cannot write them.
+const sluice = `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\ncomplete: true\nprofiles:\n- name: default\n  clusterCIDR: 10.128.0.0/9\n  conntrack: { maxPerCore: 0 }\n`;
+const { config } = readConfig({ sluice: { file: 'sluice.yaml', text: sluice }, kubeProxy: [] });
+const list = clusterList({ services, endpointsPerService: 5, nodes: 1 });
+
+/** Where first endpoints went, by the name of their EndpointSlice. They stay there: else each change would be one of two Services. */
+const moved = new Map<string, string>();
+
+/** The whole cluster with the first endpoint of one more Service at another address. */
+function rendered(service: number, address: string): BundleFiles {
+  if (service >= 0) moved.set(`svc-${service}-abcde`, address);
+  const items = list.items.map((item) => {
+    const there = moved.get((item['metadata'] as { name: string }).name);
+    if (there === undefined) return item;
+    const endpoints = (item['endpoints'] as object[]).map((endpoint, n) =>
+      n === 0 ? { ...endpoint, addresses: [there] } : endpoint,
+    );
+    return { ...item, endpoints };
+  });
+  const objects = load([{ file: 'list.json', text: JSON.stringify({ ...list, items }) }]).objects;
+  const result = render({
+    base: [],
+    change: objects,
+    config,
+    allocations: [],
+    allocate: false,
+    snapshot: true,
+    strict: false,
+  });
+  if (result.files.size === 0) throw new Error(JSON.stringify(result.problems.slice(0, 3)));
+  return result.files;
+}
+
+function publish(files: BundleFiles): void {
+  const plan = planTree(bundle, files);
+  if ('code' in plan) throw new Error(plan.message);
+  writeTree(bundle, files, plan);
+}
+
+function rulesOf(files: BundleFiles): ResolvedRules {
+  const node = resolveNode(files, nodeName);
+  if (!('version' in node)) throw new Error(node[0]?.message);
+  return node.rules.ipv4 as ResolvedRules;
+}
+
+/** What kube-proxy would have loaded before. */
+function wholeSync(files: BundleFiles): string {
+  const linked = linkFlat(rulesOf(files), 'ipv4');
+  if (linked.problems.length > 0) throw new Error(linked.problems[0]?.message);
+  return printStaged(linked.program, 500);
+}
+
+/** What it sends for a change: every portal rule, and the chains of the one Service. */
+function partialSync(files: BundleFiles, service: number): string {
+  const text = files.get(`profiles/default/services/ns-${service % 50}/svc-${service}.iptables`) ?? '';
+  const changed = new Set([...text.matchAll(/^:(\S+)/gm)].map((match) => match[1] as string));
+  const { nat, filter } = rulesOf(files);
+  const payload = (['filter', 'nat'] as const).map((table) => {
+    const rules = table === 'nat' ? nat : filter;
+    const base = rules.chains.filter((chain) => !/-[A-Z2-7]{16}$/.test(chain) || changed.has(chain));
+    const kept = new Set(base);
+    return `*${table}\n${base.map((chain) => `:${chain} - [0:0]\n`).join('')}${rules.rules
+      .filter((rule) => kept.has(chainOf(rule)))
+      .map((rule) => `${rule}\n`)
+      .join('')}COMMIT\n`;
+  });
+  return payload.join('');
+}
+
+process.on('message', ({ service, address }: { service: number; address: string }) => {
+  const files = rendered(service, address);
+  publish(files);
+  writeFileSync(join(scratch, 'kube-proxy.rules'), service < 0 ? wholeSync(files) : partialSync(files, service));
+  process.send?.('done');
+});
