@@ -69,7 +69,7 @@ export function changedChains(change: TableChange): readonly string[] {
  * mark or the connection that nat gave to a packet, so more of them let pass only what one of the two nat tables sent; what
  * they reject or drop still has a Service's own address or port, so nat did not translate it. Therefore a packet that both
  * programs serve is served at every moment. One that only one of them serves may be dropped in between; none gets further
- * than one of the two would let it. Measured on 500 changes under load the order lost no packet; both tables in one payload
+ * than one of the two would let it. An entry chain of layout `tree` asks the root of `to` and comes back from it. Measured on 500 changes under load the order lost no packet; both tables in one payload
  * lost 2 to 3 %.
  */
 export function widen(from: TableProgram, to: TableProgram): TableProgram {
@@ -139,5 +139,9 @@ function sameRule(a: string, b: string): boolean {
 function union(first: readonly string[], second: readonly string[]): readonly string[] {
   if (second.length === 0) return first;
   const known = new Set(first.map(canonicalRule));
-  return [...first, ...second.filter((rule) => !known.has(canonicalRule(rule)))];
+  const more = second.filter((rule) => !known.has(canonicalRule(rule)));
+  return more.length === 0 ? first : [...first.map(comingBack), ...more];
 }
+
+/** A way for all packets that nothing behind it would be asked after: `-A SLUICE-SERVICES -g <root>`. */
+const comingBack = (rule: string): string => rule.replace(/^(-A \S+) -g (\S+)$/, '$1 -j $2');

@@ -5,6 +5,8 @@ import { cart, clusterPolicy, withoutEndpoints, withoutLocal } from './cart.fixt
 import { widen } from './change.ts';
 import { linkFlat } from './flat.ts';
 import type { FamilyProgram, ResolvedRules } from './program.ts';
+import { settledProgram } from './tree/flatten.ts';
+import { linkTree, sectionsOf } from './tree/link.ts';
 
 const nothing = { chains: [], rules: [] };
 
@@ -52,17 +54,28 @@ const packets: readonly Packet[] = sources.flatMap((from) =>
 const say = (program: FamilyProgram, packet: Packet): string =>
   summarise(trace(program, packet, { localAddresses: ['172.18.0.2'] }));
 
-const changes = states.flatMap(([a, from]) => states.map(([b, to]) => [a, b, from, to] as const));
-
 /** What a packet may meet while the rules change. */
 function allowed(old: string, fresh: string): readonly string[] {
   const served = [old, fresh].every((summary) => summary.includes('dnat') || summary === 'accept');
-  return served ? [old, fresh] : [old, fresh, 'drop'];
+  if (served) return [old, fresh];
+  // Who is dropped by one of the two may be told so in between.
+  return [old, fresh, 'drop', ...(old === 'drop' || fresh === 'drop' ? ['reject'] : [])];
 }
 
-test.each(changes)('from %s to %s, who is served before and after is served all the time', (_a, _b, old, fresh) => {
-  const from = linkFlat(old, 'ipv4').program;
-  const to = linkFlat(fresh, 'ipv4').program;
+const layouts = {
+  flat: (rules: ResolvedRules): FamilyProgram => linkFlat(rules, 'ipv4').program,
+  tree: (rules: ResolvedRules, taken?: FamilyProgram): FamilyProgram =>
+    settledProgram(linkTree(sectionsOf(rules), { family: 'ipv4', ...(taken ? { taken } : {}) }).program),
+};
+const layoutNames = ['flat', 'tree'] as const;
+const changes = layoutNames.flatMap((layout) =>
+  states.flatMap(([a, from]) => states.map(([b, to]) => [layout, a, b, from, to] as const)),
+);
+
+test.each(changes)('layout %s, from %s to %s: who is served before and after is served all the time', (...change) => {
+  const [layout, , , old, fresh] = change;
+  const from = layouts[layout](old);
+  const to = layouts[layout](fresh, from);
   const filter = widen(from.filter, to.filter);
   for (const packet of packets) {
     const may = allowed(say(from, packet), say(to, packet));

@@ -26,7 +26,8 @@ export const leafMax = 16;
 /**
  * Parts keys into a tree that is balanced by weight, whatever the keys: a fork carves off the deepest prefixes that hold at
  * least a quarter of the largest power of two in its weight (an eighth above 4,096), the most specific first, and the rest
- * goes on behind the last one. So it has at most 8 (16) ways, and each way leads to less than half (a quarter) of that power.
+ * goes on behind the last one. So it has at most 8 (16) ways, and each way leads to less than half (a quarter) of that power. Where a
+ * prefix cannot be asked for, the heavier half below it becomes a way, which holds an eighth (a sixteenth) at least.
  * Depth is logarithmic even where prefixes nest, as in `2001:db8::1`, `::2`, `::4`, `::8`, …; a trie of nibbles got 28 deep.
  *
  * The tree depends on the keys and weights alone, not on what stood before: equal sets give equal trees on every node and
@@ -67,13 +68,22 @@ function cut<T extends Keyed>(cutter: Cutter<T>, from: number, to: number): numb
   const first = items[from] as T;
   const length = to - from === 1 ? first.key.length * 16 : commonPrefix(first.key, (items[to - 1] as T).key);
   const middle = to - from === 1 ? from : firstWithBit(items, from, to, length);
-  const left = middle === from ? first.weight : cut(cutter, from, middle) + cut(cutter, middle, to);
-  if (left < least || !cuts(length)) return left;
-  take(cutter, from, to, length);
-  return 0;
+  const [low, high] = middle === from ? [0, first.weight] : [cut(cutter, from, middle), cut(cutter, middle, to)];
+  if (low + high < least) return low + high;
+  if (cuts(length)) {
+    take(cutter, from, to, length);
+    return 0;
+  }
+  // Both are less than the least, and together twice as much would come up: then a way could hold almost half of all.
+  if (low > high) take(cutter, from, middle, length);
+  else take(cutter, middle, to, length);
+  return Math.min(low, high);
 }
 
-/** Makes one way of what is left between `from` and `to`. Its prefix is as long as all of them share, so that misses end early. */
+/**
+ * Makes one way of what is left between `from` and `to`. Its prefix is as long as all of them share, so that misses end early.
+ * @param length of a prefix that all of them share; it can be asked for unless that longest one can
+ */
 function take<T extends Keyed>(cutter: Cutter<T>, from: number, to: number, length: number): void {
   const rest: T[] = [];
   let size = 0;

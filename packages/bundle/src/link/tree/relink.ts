@@ -76,7 +76,8 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
 /** Whether no two of the files have a chain in common: one that changes later would take it from the other. */
 function isApart(replaced: readonly Replaced[]): boolean {
   return tableNames.every((table) => {
-    const names = replaced.flatMap(({ fresh }) => fresh[table].chains.map(({ name }) => name));
+    // One file may name a group twice: SVC and SVL of a Service whose endpoints are all here.
+    const names = replaced.flatMap(({ fresh }) => [...new Set(fresh[table].chains.map(({ name }) => name))]);
     return new Set(names).size === names.length;
   });
 }

@@ -89,6 +89,28 @@ describe('bounds', () => {
     return words.map((word) => word.toString(16)).join(':');
   }
 
+  test('addresses with ports of three protocols, which no prefix parts two by two, stay within six levels', () => {
+    const asked = fc.record({
+      // Of 2^0 to 2^20 addresses from 10.96.0.0 on: prefixes nest.
+      address: fc.integer({ min: 0, max: 20 }).chain((bits) => fc.nat(2 ** bits - 1)),
+      protocol: fc.constantFrom('tcp', 'udp', 'sctp'),
+      port: fc.integer({ min: 1, max: 65_535 }),
+    });
+    const rule = ({ address, protocol, port }: typeof asked extends fc.Arbitrary<infer T> ? T : never): string =>
+      `-A KUBE-SERVICES -d 10.${96 + (address >> 16)}.${(address >> 8) & 255}.${address & 255} -p ${protocol} -m ${protocol} --dport ${port} -j REJECT`;
+    const lists = fc.uniqueArray(asked.map(rule), { minLength: 9_000, maxLength: 20_000, size: 'max' });
+    fc.assert(
+      fc.property(lists, (rules) => {
+        const { levels, steps } = longest(
+          link({ filter: { chains: ['KUBE-SERVICES'], rules }, nat: { chains: [], rules: [] } }),
+        );
+        expect(levels).toBeLessThanOrEqual(6);
+        expect(steps).toBeLessThanOrEqual(64);
+      }),
+      { seed, numRuns: 3, endOnFailure: true },
+    );
+  });
+
   test('more rules for one address and port than a packet may meet are refused with the reason', () => {
     const rules = Array.from(
       { length: 70 },
