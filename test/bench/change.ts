@@ -99,6 +99,8 @@ for (let round = 0; round < rounds * 2; round++) {
   (round % 2 === 0 ? ours : again).push(await put());
   alone.push(commitAlone());
   theirs.push(partialSync(payload));
+  // As the daemon does when it has nothing to do.
+  session.idle();
 }
 
 /** The same tree once more, as another process would bring it: nothing is known of it but its bytes. */

@@ -11,6 +11,7 @@ import { LinuxKernel } from '../kernel/linux.ts';
 import { OwnProcesses, readsProcessIds } from '../kernel/own-processes.ts';
 import { runChildren } from '../kernel/run.ts';
 import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
+import { Spares } from '../kernel/spares.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
 import { configuredProbes } from '../probe/probes.ts';
@@ -32,6 +33,8 @@ export interface Session {
   readonly hasLostBpf: boolean;
   /** Notices what others change in the tables, from now on. */
   watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
+  /** To be called when there is nothing to do: gets ready what the next change takes. */
+  idle(): void;
   close(): void;
 }
 
@@ -44,7 +47,8 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
   const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
   try {
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
-    const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command));
+    const spares = new Spares(lock?.fd);
+    const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
     const journal = DiskJournal.open(config.state, config.node, () => new Date(), mode === 'look');
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
@@ -87,7 +91,11 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       hasSwitch: lamps !== undefined,
       hasLostBpf: hasLostBpf({ journal, kernel }),
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
-      close: () => lock?.release(),
+      idle: () => spares.refill(),
+      close: () => {
+        spares.end();
+        lock?.release();
+      },
     };
   } catch (error) {
     lock?.release();

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
+import type { Spares } from './spares.ts';
 
 /** One run of a tool. */
 export interface Command {
@@ -16,6 +17,8 @@ export interface Command {
   readonly onOutput?: (part: string) => void;
   /** Ends the tool when it aborts: only for tools that change nothing. */
   readonly signal?: AbortSignal | undefined;
+  /** Worth having one started before the next time. Only with `input` in one text. */
+  readonly isFrequent?: boolean;
 }
 
 /**
@@ -40,32 +43,42 @@ export type Ended = (exitCode: Ran['exitCode']) => void;
 export const toolEnvironment = { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin', TZ: 'UTC' } as const;
 
 /**
+ * How every tool is started, and when it is ended.
+ * @param lockFd see `runChildren`
+ * @param stdin what it reads
+ */
+export const startOptions = <const Stdin extends 'pipe' | 'ignore' | AsyncIterable<string>>(
+  lockFd: number | undefined,
+  stdin: Stdin,
+) => ({
+  env: toolEnvironment,
+  extendEnv: false,
+  reject: false as const,
+  stripFinalNewline: false,
+  forceKillAfterDelay: limits.commandKillDelayMs,
+  maxBuffer: limits.commandOutputBytesMax,
+  // The types do not know that a further entry may be an open file.
+  stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'] as const,
+});
+
+/**
  * Runs tools as children of this process.
  * @param lockFd an open file whose lock the children share, so that a successor of this process waits for them: a child
  *   outlives its parent's `kill -9` and commits later
  * @param started is told of every child, and how it ended where it says so
+ * @param spares tools that run already
  */
-export function runChildren(lockFd?: number, started?: (pid: number, command: Command) => Ended | undefined): Run {
+export function runChildren(
+  lockFd?: number,
+  started?: (pid: number, command: Command) => Ended | undefined,
+  spares?: Spares,
+): Run {
   const once = async (command: Command): Promise<Ran & { readonly code: string | undefined }> => {
-    const { file, args, input, timeoutMs, outputBytesMax, onOutput, signal } = command;
-    const isWhole = typeof input === 'string';
-    // An array would be taken for a list of files.
-    const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : partsOf(input);
-    const child = execa(file, args, {
-      env: toolEnvironment,
-      extendEnv: false,
-      reject: false,
-      stripFinalNewline: false,
-      timeout: timeoutMs ?? limits.commandTimeoutMs,
-      forceKillAfterDelay: limits.commandKillDelayMs,
-      maxBuffer: outputBytesMax ?? limits.commandOutputBytesMax,
-      buffer: { stdout: onOutput === undefined },
-      // The types do not know that a further entry may be an open file.
-      stdio: [stdin, 'pipe', 'pipe', (lockFd ?? 'ignore') as 'ignore'],
-      ...(isWhole ? { input } : {}),
-      ...(signal === undefined ? {} : { cancelSignal: signal }),
-    });
+    const { input, timeoutMs = limits.commandTimeoutMs, onOutput } = command;
+    const spare = spares?.take(command);
+    const child = spare?.child ?? start(command, lockFd, timeoutMs);
     const ended = child.pid === undefined ? undefined : started?.(child.pid, command);
+    if (typeof input === 'string') spare?.feed(input, timeoutMs);
     if (onOutput) child.stdout?.setEncoding('utf8').on('data', onOutput);
     const result = await child;
     const { stdout, stderr } = result;
@@ -75,7 +88,7 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
     return {
       exitCode,
       ...said,
-      why: whyFailed(result, exitCode),
+      why: whyFailed(result, exitCode, spare?.isLate === true),
       code: child.pid === undefined ? result.code : undefined,
     };
   };
@@ -87,6 +100,21 @@ export function runChildren(lockFd?: number, started?: (pid: number, command: Co
       await sleep(limits.startPauseMs);
     }
   };
+}
+
+function start(command: Command, lockFd: number | undefined, timeout: number) {
+  const { file, args, input, outputBytesMax, onOutput, signal } = command;
+  const isWhole = typeof input === 'string';
+  // An array would be taken for a list of files.
+  const stdin = input === undefined ? 'ignore' : isWhole ? 'pipe' : partsOf(input);
+  return execa(file, args, {
+    ...startOptions(lockFd, stdin),
+    timeout,
+    ...(outputBytesMax === undefined ? {} : { maxBuffer: outputBytesMax }),
+    buffer: { stdout: onOutput === undefined },
+    ...(isWhole ? { input } : {}),
+    ...(signal === undefined ? {} : { cancelSignal: signal }),
+  });
 }
 
 /** The machine has too little of something right now; nothing was started, and what a tool would have read is still there. */
@@ -104,9 +132,9 @@ interface Failure {
   readonly originalMessage?: string | undefined;
 }
 
-function whyFailed(result: Failure, exitCode: number | undefined): string {
+function whyFailed(result: Failure, exitCode: number | undefined, isLate: boolean): string {
   if (!result.failed) return '';
-  if (result.timedOut === true) return 'it did not end in time';
+  if (result.timedOut === true || isLate) return 'it did not end in time';
   const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
   if (exitCode === undefined) return result.originalMessage ?? 'it was killed';
   return `exit code ${exitCode}${said === '' ? '' : `: ${said}`}`;

@@ -1,0 +1,122 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { execa } from 'execa';
+import { afterEach, expect, test } from 'vitest';
+import { type Command, runChildren } from './run.ts';
+import { Spares } from './spares.ts';
+
+let spares = new Spares();
+afterEach(() => {
+  spares.end();
+  spares = new Spares();
+});
+
+/** Says who it is and what it read. */
+const echo: Command = { file: '/bin/sh', args: ['-c', 'echo $$; cat'], isFrequent: true };
+
+async function running(run: ReturnType<typeof runChildren>, input: string): Promise<readonly [number, string]> {
+  const { stdout } = await run({ ...echo, input });
+  const [id = '', ...text] = stdout.split('\n');
+  return [Number(id), text.join('\n')];
+}
+
+const isThere = (id: number): boolean => existsSync(`/proc/${id}`);
+
+/** The processes that a process has started and whose arguments have this text. */
+function childrenOf(parent: number, text: string): readonly number[] {
+  const of = (id: string, file: string): string => {
+    try {
+      return readFileSync(`/proc/${id}/${file}`, 'utf8');
+    } catch {
+      return '';
+    }
+  };
+  return readdirSync('/proc')
+    .filter((id) => /^\d+$/.test(id) && new RegExp(`\\) \\S ${parent} `).test(of(id, 'stat')))
+    .filter((id) => of(id, 'cmdline').includes(text))
+    .map(Number);
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(20);
+}
+
+test('a tool that was asked for runs before the next time, and reads then', async () => {
+  const told: (readonly [number, string | undefined])[] = [];
+  const run = runChildren(undefined, (id, { input }) => void told.push([id, input as string]), spares);
+  const first = await running(run, 'a');
+  expect(told).toEqual([[first[0], 'a']]);
+  spares.refill();
+  spares.refill();
+  expect(told.length).toBe(1);
+  const second = await running(run, 'b');
+  const third = await running(run, 'c');
+  expect([first[1], second[1], third[1]]).toEqual(['a', 'b', 'c']);
+  expect(new Set([first, second, third].map(([id]) => id)).size).toBe(3);
+  expect(told.map(([, input]) => input)).toEqual(['a', 'b', 'c']);
+  expect(told[1]?.[0]).toBe(second[0]);
+});
+
+test('one that is there is used whatever came in between', async () => {
+  const run = runChildren(undefined, undefined, spares);
+  const before = Number((await run({ file: '/bin/sh', args: ['-c', 'echo $$'] })).stdout);
+  await running(run, 'a');
+  spares.refill();
+  const after = Number((await run({ file: '/bin/sh', args: ['-c', 'echo $$'] })).stdout);
+  const [id] = await running(run, 'b');
+  expect(id).toBeGreaterThan(before);
+  expect(id).toBeLessThan(after);
+});
+
+test('its time begins when it reads, and when it is over the tool is ended', async () => {
+  const run = runChildren(undefined, undefined, spares);
+  const slow: Command = { file: '/bin/sh', args: ['-c', 'cat; exec sleep 60'], input: 'x', isFrequent: true };
+  await run({ ...slow, timeoutMs: 100 });
+  spares.refill();
+  await sleep(400);
+  expect(await run({ ...slow, timeoutMs: 100 })).toMatchObject({ exitCode: undefined, why: 'it did not end in time' });
+});
+
+test('one that ended before it was needed is not started again, and the next time is as the first', async () => {
+  const run = runChildren(undefined, undefined, spares);
+  const mortal: Command = { file: '/bin/sh', args: ['-c', 'read line; echo "$line"'], isFrequent: true };
+  const once = async (): Promise<string> => {
+    const { exitCode, stdout } = await run({ ...mortal, input: 'x\n' });
+    return `${exitCode} ${stdout.trim()}`;
+  };
+  await once();
+  spares.refill();
+  const [spare] = childrenOf(process.pid, 'read line');
+  process.kill(spare as number, 'SIGKILL');
+  await sleep(200);
+  spares.refill();
+  expect(childrenOf(process.pid, 'read line')).toEqual([]);
+  expect(await once()).toBe('0 x');
+});
+
+test.each([
+  ['is asked to', 'spares.end()'],
+  ['is killed', "process.kill(process.pid, 'SIGKILL')"],
+])(
+  'it ends when this process %s',
+  async (_title, end) => {
+    const source = (name: string): string => JSON.stringify(`${import.meta.dirname}/${name}`);
+    const script = `
+    import { runChildren } from ${source('run.ts')};
+    import { Spares } from ${source('spares.ts')};
+    const spares = new Spares();
+    const command = { file: '/bin/sh', args: ['-c', 'echo $$ >&2; cat'], input: '', isFrequent: true };
+    await runChildren(undefined, undefined, spares)(command);
+    spares.refill();
+    console.log(process.pid);
+    setTimeout(() => ${end}, 300);`;
+    const child = execa(process.execPath, ['--input-type=module-typescript', '-e', script], { reject: false });
+    const { value } = await child.iterable()[Symbol.asyncIterator]().next();
+    const { stdout } = await execa('/usr/bin/pgrep', ['-P', String(value)]);
+    const waiting = Number(stdout);
+    expect(isThere(waiting)).toBe(true);
+    await child;
+    await until(() => !isThere(waiting));
+  },
+  10_000,
+);
