@@ -23,8 +23,10 @@ export interface ApplyOptions extends CommonOptions {
 export async function apply(directory: string, options: ApplyOptions, terminal: Terminal): Promise<number> {
   const loaded = loadConfig(options);
   const config = { ...loaded, allowPartial: loaded.allowPartial || options.allowPartial === true };
-  const { tree, release } = await arrivalAt(directory, config, options, terminal);
-  const onlyEndpoints = release?.onlyEndpoints === true;
+  let isLocked = false;
+  const inbox = inboxOf(directory, config, options, () => isLocked);
+  // Without the lock: what is not to be taken needs none, and nothing of it is remembered.
+  let arrival = await arrivalIn(inbox, directory, options);
   let journal: Session['journal'] | undefined;
   const witness = witnessOf(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
@@ -34,6 +36,14 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
   journal = session.journal;
   try {
+    if (!options.dryRun) {
+      // What was accepted meanwhile counts, and only now is this accepted: a daemon that has the lock must not be shut out by it.
+      isLocked = true;
+      arrival = await arrivalIn(inbox, directory, options);
+    }
+    const { tree, release, alarms = [], waits } = arrival;
+    tellProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
+    const onlyEndpoints = release?.onlyEndpoints === true;
     if (options.dryRun) {
       const change = await session.keeper.preview(tree.files, onlyEndpoints);
       if ('problems' in change) {
@@ -54,19 +64,21 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   }
 }
 
+/** @param remember whether what is accepted from now on is remembered */
+function inboxOf(directory: string, config: Config, { ignoreWaves }: ApplyOptions, remember: () => boolean): Inbox {
+  const waves = ignoreWaves ? undefined : wavesOf(config, remember);
+  return new Inbox(directory, config.node, Date.now, undefined, gateOf(config, remember), waves);
+}
+
 /**
  * What is in the directory, when this node may take it now.
  * @throws CommandError otherwise: a verdict of the node has another exit code than a directory that is no bundle
  */
-async function arrivalAt(
+async function arrivalIn(
+  inbox: Inbox,
   directory: string,
-  config: Config,
-  { dryRun, ignoreWaves }: ApplyOptions,
-  terminal: Terminal,
+  { dryRun }: ApplyOptions,
 ): Promise<Extract<Arrival, { kind: 'bundle' }>> {
-  const remember = !dryRun;
-  const waves = ignoreWaves ? undefined : wavesOf(config, remember);
-  const inbox = new Inbox(directory, config.node, Date.now, undefined, gateOf(config, remember), waves);
   const arrival = await inbox.look();
   if (arrival.kind === 'absent') throw new CommandError([notThere(directory)]);
   if (arrival.kind === 'refused') {
@@ -75,7 +87,6 @@ async function arrivalAt(
   }
   if (arrival.waits && !dryRun)
     throw new CommandError([{ ...arrival.waits.problem, level: 'error' }], exitCodes.refused);
-  tellProblems([...(arrival.alarms ?? []), ...(arrival.waits ? [arrival.waits.problem] : [])], terminal);
   return arrival;
 }
 

@@ -6,10 +6,10 @@ import { runChildren } from '../kernel/run.ts';
 
 /**
  * The gate that the config asks for.
- * @param remember false for what may change nothing, such as a dry run
+ * @param remember false for what may change nothing, such as a dry run, and for who has not taken the lock
  * @returns undefined where the config says that signatures are not required
  */
-export function gateOf(config: Config, remember: boolean): ReleaseGate | undefined {
+export function gateOf(config: Config, remember: () => boolean): ReleaseGate | undefined {
   const { policy, allowedSigners, threshold, floor } = config.signatures;
   if (policy === 'none') return undefined;
   const { node, cluster, state } = config;
@@ -21,7 +21,7 @@ export function gateOf(config: Config, remember: boolean): ReleaseGate | undefin
 }
 
 /** Says whether the wave of this node is open. @param remember as for `gateOf` */
-export function wavesOf({ node, state, signatures }: Config, remember: boolean): WaveGate {
+export function wavesOf({ node, state, signatures }: Config, remember: () => boolean): WaveGate {
   const { policy, allowedSigners } = signatures;
   return new WaveGate(
     { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },

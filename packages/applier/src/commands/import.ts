@@ -25,7 +25,11 @@ export async function importArchive(file: string, options: CommonOptions, termin
   try {
     const files = layOver(archive, archive.base === undefined ? undefined : readPlaced(config.bundle));
     if (isProblem(files)) throw new CommandError([files], exitCodes.refused);
-    const checked = await checkRelease(files, config.node, gateOf(config, false));
+    const checked = await checkRelease(
+      files,
+      config.node,
+      gateOf(config, () => false),
+    );
     if ('problems' in checked) throw new CommandError(checked.problems, exitCodes.refused);
     tellProblems(checked.alarms, terminal);
     terminal.out(describe(checked, await placeRelease(config, checked, files), config));

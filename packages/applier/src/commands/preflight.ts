@@ -33,7 +33,13 @@ export async function preflight(
  */
 export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
   const trust = vouched ? undefined : trustOf(config.bundleOwner);
-  return new Inbox(config.bundle, config.node, Date.now, trust, gateOf(config, false)).look();
+  return new Inbox(
+    config.bundle,
+    config.node,
+    Date.now,
+    trust,
+    gateOf(config, () => false),
+  ).look();
 }
 
 /** Which release it is; problems with it are findings of the bundle. */

@@ -43,7 +43,7 @@ export interface GateParts {
   /** Who may write `allowedSigners`. */
   readonly trust: Trust;
   /** False where nothing may be changed: what is accepted is not remembered. */
-  readonly remember: boolean;
+  readonly remember: () => boolean;
 }
 
 export type Verdict =
@@ -134,7 +134,7 @@ export class ReleaseGate {
   }
 
   #accept(fresh: Accepted): Verdict {
-    const unwritable = this.#parts.remember ? this.#remember(fresh) : undefined;
+    const unwritable = this.#parts.remember() ? this.#remember(fresh) : undefined;
     return unwritable ? refused(unwritable) : { kind: 'accepted', release: fresh, alarms: this.#expired(fresh) };
   }
 

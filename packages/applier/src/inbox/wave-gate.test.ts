@@ -46,7 +46,7 @@ const signed = (text: string, ...by: readonly string[]): Partial<Seal> => ({
 async function said(part: Partial<Seal>, node = 'node-b', policy: 'required' | 'none' = 'required'): Promise<string> {
   const gate = new WaveGate(
     { node, state, allowedSigners: policy === 'required' ? allowedSigners : undefined },
-    { run: runChildren(), trust: trustOf(undefined), remember: true },
+    { run: runChildren(), trust: trustOf(undefined), remember: () => true },
   );
   const answer = await gate.check(seal(part));
   if (answer === undefined) return 'open';

@@ -37,7 +37,7 @@ export interface WaveParts {
   /** Who may write `allowedSigners`. */
   readonly trust: Trust;
   /** False where nothing may be changed. */
-  readonly remember: boolean;
+  readonly remember: () => boolean;
 }
 
 /**
@@ -100,7 +100,7 @@ export class WaveGate {
 
   #remember(digest: string): undefined | { readonly problems: readonly Problem[] } {
     try {
-      if (this.#parts.remember && this.#rules.allowedSigners !== undefined) this.#floor.open(digest);
+      if (this.#parts.remember() && this.#rules.allowedSigners !== undefined) this.#floor.open(digest);
       return undefined;
     } catch (error) {
       if (!(error instanceof StateError)) throw error;

@@ -78,7 +78,12 @@ export class GateScene {
       floor: 0,
       ...rules,
     };
-    const gate = new ReleaseGate(all, { run: runChildren(), nowMs: () => nowMs, trust: trustOf(undefined), remember });
+    const gate = new ReleaseGate(all, {
+      run: runChildren(),
+      nowMs: () => nowMs,
+      trust: trustOf(undefined),
+      remember: () => remember,
+    });
     return new Inbox(this.directory, all.node, () => nowMs, undefined, gate).look();
   };
   /** What the node says, in one line. */
