@@ -104,8 +104,8 @@ export class TransactionMetrics {
   readonly #rollbacks: Counter;
   readonly #updates: Counter;
   #phase: { readonly name: string; readonly sinceMs: number } | undefined;
-  /** When the kernel first did not take a change, of those that it has not taken since. */
-  #unwrittenMs: number | undefined;
+  /** When the kernel first did not take endpoints, of those that it has not taken since, and why it did not take the last. */
+  #unwritten: { readonly sinceMs: number; readonly because: string } | undefined;
 
   /** @param nowMs the time of day */
   constructor(registry: Registry, monotonicMs: () => number, nowMs: () => number, memory: NodeMemory) {
@@ -147,8 +147,18 @@ export class TransactionMetrics {
     if (event === 'phase') this.#enter(String(details['phase']));
     if (event === 'rolling-back') this.#rollbacks.inc();
     if (event === 'endpoints-updated') this.#updates.inc();
-    if (event === 'kernel-refused') this.#unwrittenMs ??= this.#monotonicMs();
-    if (event === 'in-kernel' || event === 'endpoints-updated') this.#unwrittenMs = undefined;
+    // A release that the kernel does not take is not meant any more: the rules of before are.
+    if (event === 'kernel-refused' && details['lane'] === 'endpoints')
+      this.#unwritten = {
+        sinceMs: this.#unwritten?.sinceMs ?? this.#monotonicMs(),
+        because: String(details['because']),
+      };
+    if (event === 'in-kernel' || event === 'endpoints-updated') this.isIn();
+  }
+
+  /** The kernel holds what is meant. */
+  isIn(): void {
+    this.#unwritten = undefined;
   }
 
   #enter(name: string): void {
@@ -157,8 +167,9 @@ export class TransactionMetrics {
     this.#phase = name === 'end' ? undefined : { name, sinceMs: nowMs };
   }
 
-  /** Whether the kernel takes changes, or did not for too short a time to say. */
-  get writes(): boolean {
-    return this.#unwrittenMs === undefined || this.#monotonicMs() - this.#unwrittenMs < limits.unwrittenMsMax;
+  /** Why the kernel does not take endpoints, once that has been so for long; undefined while it does. */
+  get refusal(): string | undefined {
+    const { sinceMs = Infinity, because } = this.#unwritten ?? {};
+    return this.#monotonicMs() - sinceMs < limits.unwrittenMsMax ? undefined : because;
   }
 }

@@ -152,7 +152,7 @@ export class Status {
   get healthy(): boolean {
     return (
       this.alive &&
-      this.#transactions?.writes !== false &&
+      this.#transactions?.refusal === undefined &&
       ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code))
     );
   }
@@ -212,6 +212,7 @@ export class Status {
 
   ended(outcome: Outcome, seconds: number): void {
     this.#outcomes.inc({ outcome: outcome.kind });
+    if (outcome.kind === 'same') this.#transactions?.isIn();
     this.#duration.observe(seconds);
     this.#proxy.synced(outcome, seconds);
   }
@@ -223,7 +224,9 @@ export class Status {
   }
 
   report(): StatusReport {
-    const alarms = Object.fromEntries([...this.#alarms].toSorted(([a], [b]) => compareText(a, b)));
+    const refusal = this.#transactions?.refusal;
+    const raised = [...this.#alarms, ...(refusal === undefined ? [] : [['KERNEL_REFUSES', refusal] as const])];
+    const alarms = Object.fromEntries(raised.toSorted(([a], [b]) => compareText(a, b)));
     return {
       node: this.#node,
       healthy: this.healthy,

@@ -3,6 +3,7 @@ import { type DestinationStream, pino } from 'pino';
 import { Daemon } from '../daemon.ts';
 import { Drift } from '../drift.ts';
 import { HealthReader } from '../health/declared.ts';
+import { HealthMemory } from '../health/memory.ts';
 import { HealthPorts } from '../health/ports.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
@@ -12,6 +13,7 @@ import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
 import { type Heap, Tidier } from '../memory.ts';
 import type { NodeMemory } from '../metrics.ts';
+import { messageOf } from '../rollout/message.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
 import { accountOf } from '../receipts/account.ts';
@@ -85,6 +87,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     failed: (why) => (why === undefined ? status.clear('HEALTH_PORT') : status.raise('HEALTH_PORT', why)),
   });
   const declared = new HealthReader(config.node);
+  const healthMemory = new HealthMemory(config.state);
   const tidier = new Tidier(surroundings.heap, monotonicMs);
   const changes = session.watch(monotonicMs, (change) => daemon.changed(change));
   const daemon = new Daemon({
@@ -95,8 +98,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       config.node,
       Date.now,
       trustOf(config.bundleOwner),
-      gateOf(config, true),
-      wavesOf(config, true),
+      gateOf(config, () => true),
+      wavesOf(config, () => true),
     ),
     status,
     log,
@@ -105,14 +108,26 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     scanIntervalMs,
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
-    taken: (files) => health.follow(declared.read(files)),
+    taken: async (files) => {
+      const asked = declared.read(files);
+      await health.follow(asked);
+      try {
+        healthMemory.write(asked);
+      } catch (error) {
+        log.warn({ because: messageOf(error) }, 'a restart will not know the health-check node ports');
+      }
+    },
     ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
     round: () => health.refresh(),
     idle: () => {
       letGoChains();
       tidier.idle();
+      session.idle();
     },
   });
+  // A load balancer must not take the node out because sluiced was started again, whatever lies in the bundle directory now.
+  const remembered = session.journal.standing && healthMemory.read();
+  if (remembered) await health.follow(remembered);
   const watcher = await watchBundle(config.bundle, () => daemon.poke());
   surroundings.onLook(() => daemon.poke('whole'));
   surroundings.onStop(() => {

@@ -1,6 +1,7 @@
 import { type TableName, switches } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
+import { interfaceAddresses } from './facts.ts';
 import type { Run } from './run.ts';
 
 /**
@@ -48,9 +49,11 @@ export class LinuxSwitch implements Switch {
     throw new KernelError(`${this.#ipset} save ${set}`, why);
   }
 
-  async make(sources: readonly string[]): Promise<void> {
+  async make(sources: readonly string[], withOwn = false): Promise<void> {
+    const { ipv4, ipv6 } = interfaceAddresses();
+    const taking = withOwn ? [...sources, ...ipv4, ...ipv6] : sources;
     const lines = Object.entries(members).flatMap(([name, { family, everything }]) => {
-      const own = sources.filter((cidr) => cidr.includes(':') === (family === 'inet6'));
+      const own = taking.filter((cidr) => cidr.includes(':') === (family === 'inet6'));
       const networks = sources.length === 0 ? everything : own;
       return [
         `create ${name} hash:net family ${family}`,

@@ -81,8 +81,9 @@ export interface Switch {
   /**
    * Makes the sets, off. Sets that are there stay as they are.
    * @param sources networks whose packets take part in the trial; none: all packets of both families
+   * @param withOwn also what this machine sends
    */
-  make(sources: readonly string[]): Promise<void>;
+  make(sources: readonly string[], withOwn?: boolean): Promise<void>;
   /**
    * Turns both sets on for both families, filter's first, in one operation: a process that is stopped between two would turn nat's on
    * when filter's has gone off by itself.

@@ -49,7 +49,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     ...(kernel.ipvs ? { ipvs: kernel.ipvs } : {}),
     switch: lamps && {
       look: () => lamps.look(),
-      make: (sources) => countdown.through(() => lamps.make(sources)),
+      make: (...asked) => countdown.through(() => lamps.make(...asked)),
       on: (seconds) => countdown.through(() => lamps.on(seconds)),
       off: (table) => countdown.through(() => lamps.off(table)),
       remove: () => countdown.through(() => lamps.remove()),

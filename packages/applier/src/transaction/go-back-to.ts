@@ -1,4 +1,4 @@
-import { flowChange, forgetAfter } from '../rollout/flows.ts';
+import { flowChange, forgetAfter, pendingFlows } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
@@ -29,7 +29,8 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
     const because = `generation ${target.number} cannot be loaded`;
     return { outcome: { kind: 'held', because, rollback: messageOf(error) } };
   }
-  if (standing) await forgetAfter(flowChange(standing.state, old).old, ports);
+  if (standing)
+    await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
   return { outcome: { kind: 'confirmed', generation: await journal.choose(target), steps: 0 }, settled };
 }
 

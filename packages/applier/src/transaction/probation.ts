@@ -40,11 +40,12 @@ export class Trial {
   #change: Change;
   readonly #deadman: Deadman;
   readonly #offers: TrialOffers | undefined;
-  readonly #rules: ProbationRules;
   readonly #ports: Ports;
   readonly #judge: ProbeJudge;
   readonly #startMs: number;
   #seconds: number;
+  /** How long a person has to confirm it. */
+  #decisionSeconds: number;
   #confirmed: boolean;
   #lookedMs = -Infinity;
 
@@ -52,11 +53,11 @@ export class Trial {
     this.#change = change;
     this.#deadman = deadman;
     this.#offers = offers;
-    this.#rules = rules;
     this.#ports = ports;
     this.#judge = new ProbeJudge(ports.probes.policies, baseline);
     this.#startMs = ports.clock.bootMs();
     this.#seconds = ports.probes.policies.length === 0 ? 0 : rules.seconds;
+    this.#decisionSeconds = rules.decisionSeconds;
     this.#confirmed = rules.mode === 'auto';
   }
 
@@ -117,8 +118,8 @@ export class Trial {
       this.#lookedMs = clock.bootMs();
     }
     if (isDue) return 'passed';
-    if (!this.#confirmed && this.#elapsedMs >= this.#rules.decisionSeconds * 1000) {
-      return { kind: 'person', because: `nobody confirmed it within ${this.#rules.decisionSeconds} s` };
+    if (!this.#confirmed && this.#elapsedMs >= this.#decisionSeconds * 1000) {
+      return { kind: 'person', because: `nobody confirmed it within ${this.#decisionSeconds} s` };
     }
     return undefined;
   }
@@ -131,7 +132,10 @@ export class Trial {
     const said = await this.#ports.person.ask();
     if (said) this.#ports.report('person', { ...said });
     if (said?.kind === 'cancel') return { kind: 'person', because: 'a person cancelled it' };
-    if (said?.kind === 'extend') this.#seconds = Math.ceil(this.#elapsedMs / 1000) + said.seconds;
+    if (said?.kind === 'extend') {
+      this.#seconds = Math.ceil(this.#elapsedMs / 1000) + said.seconds;
+      this.#decisionSeconds = Math.max(this.#decisionSeconds, this.#seconds);
+    }
     if (said?.kind === 'confirm') {
       this.#confirmed = true;
       this.#seconds = 0;

@@ -115,6 +115,8 @@ async function inPhases(
   // By the same rule as afterwards: a probe that flaps is judged alike.
   const baseline = lane === 'release' ? await probes.patiently() : [];
   enter('write', ports);
+  // What a person said of an earlier trial, too late for it, is not about this one.
+  await ports.person.ask();
   try {
     await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {
@@ -166,7 +168,8 @@ async function put(change: Change, rules: ProbationRules, deadman: Deadman, port
   const { way } = change;
   const { kernel, report } = ports;
   try {
-    if (way.flip === 'switch') await kernel.switch?.make(rules.sources);
+    // Probes come from this machine: a trial without its packets would be judged by the rules of before.
+    if (way.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0);
     await carryOut(way.stage, ports);
     const staged = await unlike(way.staged, way.stage, kernel);
     if (staged !== undefined) return { failed: differs(staged) };
@@ -205,7 +208,7 @@ function differs(difference: string): Failure {
 
 async function takenBack(failure: Failure, change: Change, ports: Ports): Promise<Ending> {
   enter('back', ports);
-  if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because });
+  if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.lane });
   const isStale = failure.kind === 'kernel' && !change.observed;
   const ending = await goBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
   return isStale ? { ...ending, stale: true } : ending;

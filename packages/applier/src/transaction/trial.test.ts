@@ -5,6 +5,7 @@ import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
+import type { Decision } from '../rollout/ports.ts';
 import type { Offers } from './offers.ts';
 
 let node: Scene = scene();
@@ -264,4 +265,35 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect([...met]).toEqual(expect.arrayContaining(['1,2,3', '1,3,7', '1,3,6,7']));
     },
   );
+});
+
+describe('a person who confirms by hand', () => {
+  const manual = { ...probation, seconds: 0, mode: 'manual', decisionSeconds: 60 } as const;
+
+  /** Says each word at the first question from its moment on. */
+  function saying(at: ReturnType<typeof clock>, ...words: readonly (readonly [number, Decision])[]) {
+    const left = [...words];
+    return { ask: async () => (left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined) };
+  }
+
+  test('has the time that was asked for, also behind the first', async () => {
+    const at = clock();
+    node = scene();
+    const person = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
+    const { keeper } = await node.start({ probation: manual }, { clock: at, person });
+    expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
+    expect(at.now()).toBeGreaterThanOrEqual(140_000);
+  });
+
+  test('is not taken at a word that came too late for the trial before', async () => {
+    const at = clock();
+    node = scene();
+    const words: Decision[] = [{ kind: 'confirm' }];
+    const { keeper } = await node.start(
+      { probation: manual },
+      { clock: at, person: { ask: async () => words.shift() } },
+    );
+    const outcome = await keeper.put(bundle(old), false);
+    expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'nobody confirmed it within 60 s' });
+  });
 });
