@@ -126,6 +126,13 @@ describe('a release on trial', { timeout: 60_000 }, () => {
     },
   );
 
+  test('for some sources takes what the node itself sends too, so that its probes meet the release', async (context) => {
+    needBackend(context, 'nft');
+    await trial('nft', ', sources: [10.244.7.0/24]');
+    expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
+    await until('it is taken back', async () => (await who()) === '1');
+  });
+
   test('a person confirms it, in manual mode after good probes, or cancels it, and is heard at once', async (context) => {
     needBackend(context, 'nft');
     await trial('nft', ', confirm: manual');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
-import { SluicedNode } from './sluiced-node.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
 
 /** From `sluice release` over `sluice sign` to the kernel of a node, with both real programs. */
 
@@ -57,6 +57,47 @@ test('a node takes signed releases, stays where it is when they are not, and say
     release: { serial: 1, signers: ['alice'], cluster: 'test' },
   });
   expect((await node.sluiced('status')).stdout).toContain('serial 1, signed by alice');
+});
+
+test('what is refused for want of the lock is not accepted: the daemon that has it goes on', {
+  timeout: 120_000,
+}, async () => {
+  const { directory } = node;
+  const [bundle, release, signers] = ['bundle', 'rendered', 'allowed_signers'].map((name) => join(directory, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const run = (...args: readonly string[]): string =>
+    execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, 'alice')]);
+  const [type, key] = readFileSync(join(directory, 'alice.pub'), 'utf8').split(' ');
+  writeFileSync(signers, `alice namespaces="sluice-release" ${type} ${key}\n`, { mode: 0o644 });
+  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+  const publish = (serial: number, to: string): void => {
+    rmSync(bundle, { recursive: true, force: true });
+    writeBundle(bundle, sampleBundle({ services: { 'shop/web': [serial] } }));
+    run('release', bundle, '--serial', String(serial), '--source', 'c'.repeat(40), '-o', to);
+    run('sign', to, '--key', join(directory, 'alice'));
+  };
+  const accepted = async (): Promise<number> => {
+    const status = JSON.parse((await node.sluiced('status', '-o', 'json')).stdout) as { release?: { serial?: number } };
+    return status.release?.serial ?? 0;
+  };
+  publish(5, release);
+  const daemon = node.start();
+  await until('release 5 is in', async () => (await accepted()) === 5);
+  const newer = join(directory, 'newer');
+  publish(6, newer);
+  expect(await node.sluiced('apply', newer)).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('NODE_LOCKED'),
+  });
+  expect(await accepted()).toBe(5);
+  daemon.kill('SIGTERM');
+  await new Promise((resolve) => daemon.once('exit', resolve));
+  expect(await node.sluiced('apply', newer)).toMatchObject({ exitCode: 0 });
+  expect(await accepted()).toBe(6);
 });
 
 test('a key for endpoints changes endpoints and nothing else', { timeout: 120_000 }, async () => {

@@ -2,6 +2,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync, renameSync } from 'node:
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
+import { childrenOf } from '../../packages/applier/src/testing/processes.fixture.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
@@ -11,6 +12,21 @@ const foreign =
   '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';
 const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50] }, families: ['ipv4', 'ipv6'] });
+
+/** shop/web is asked for by a load balancer; its first endpoint is on this node. */
+function withHealthPort(files: ReadonlyMap<string, string>, port: number): ReadonlyMap<string, string> {
+  const [base, service] = ['profiles/default/base/first.iptables', 'profiles/default/services/shop/web.iptables'];
+  const edit = (path: string, before: string, after: string): readonly [string, string] => [
+    path,
+    (files.get(path) ?? '').replace(before, after),
+  ];
+  const opens = `*filter\n-A KUBE-NODEPORTS -m comment --comment "shop/web health check node port" -m tcp -p tcp --dport ${port} -j ACCEPT\nCOMMIT\n`;
+  return new Map([
+    ...files,
+    edit(base, ':KUBE-FORWARD', ':KUBE-NODEPORTS - [0:0]\n:KUBE-FORWARD'),
+    edit(service, '*nat', `# endpoint 10.244.0.2:8080 node-a\n${opens}*nat`),
+  ]);
+}
 
 let node: SluicedNode;
 let directory: string;
@@ -142,6 +158,40 @@ describe('sluiced run', () => {
     const ended = new Promise((resolve) => daemon.once('exit', resolve));
     daemon.kill('SIGTERM');
     expect(await ended).toBe(0);
+  });
+
+  test('a load balancer reaches its port also behind a restart beside a directory that says nothing', {
+    timeout: 60_000,
+  }, async () => {
+    node.writeConfig('nft');
+    writeBundle(`${directory}/rendered`, withHealthPort(web(1), 31_999));
+    const ask = async (): Promise<string | undefined> =>
+      node.tool(['curl', '-s', '-m', '2', 'http://127.0.0.1:31999/']).catch(() => undefined);
+    const daemon = node.start();
+    await until('the port is open', async () => (await ask())?.includes('"localEndpoints": 1'));
+    daemon.kill('SIGTERM');
+    await new Promise((resolve) => daemon.once('exit', resolve));
+    expect(await ask()).toBeUndefined();
+    rmSync(`${directory}/rendered`, { recursive: true });
+    node.start();
+    await until('it says that it has no directory', async () => (await node.ask())?.includes('BUNDLE_ABSENT'));
+    expect(await ask()).toContain('"localEndpoints": 1');
+  });
+
+  test('it has the tool of the next change ready, uses it, and ends with it', { timeout: 60_000 }, async () => {
+    node.writeConfig('nft');
+    writeBundle(`${directory}/rendered`, web(1, 11));
+    const daemon = node.start();
+    const tools = (): readonly number[] => childrenOf(daemon.pid ?? 0, 'iptables-nft-restore');
+    await until('the first bundle is in', async () => (await generations()) === 1);
+    const ready = await until('tools are ready', async () => (tools().length > 0 ? tools() : undefined));
+    writeBundle(`${directory}/rendered`, web(1, 12));
+    await until('the update is in', async () => (await node.rules('nft')).includes('10.244.0.13:8080'));
+    await until('others are ready', async () => tools().length > 0 && tools().every((id) => !ready.includes(id)));
+    expect(JSON.parse((await node.ask()) ?? '')).toMatchObject({ lastRepair: null, alarms: {} });
+    daemon.kill('SIGTERM');
+    await new Promise((resolve) => daemon.once('exit', resolve));
+    await until('nothing is left of it', async () => tools().length === 0);
   });
 
   test('a second one is refused while the first holds the lock', { timeout: 60_000 }, async () => {

@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { afterEach, expect, test } from 'vitest';
+import { childrenOf } from '../testing/processes.fixture.ts';
 import { type Command, runChildren } from './run.ts';
 import { Spares } from './spares.ts';
 
@@ -21,21 +22,6 @@ async function running(run: ReturnType<typeof runChildren>, input: string): Prom
 }
 
 const isThere = (id: number): boolean => existsSync(`/proc/${id}`);
-
-/** The processes that a process has started and whose arguments have this text. */
-function childrenOf(parent: number, text: string): readonly number[] {
-  const of = (id: string, file: string): string => {
-    try {
-      return readFileSync(`/proc/${id}/${file}`, 'utf8');
-    } catch {
-      return '';
-    }
-  };
-  return readdirSync('/proc')
-    .filter((id) => /^\d+$/.test(id) && new RegExp(`\\) \\S ${parent} `).test(of(id, 'stat')))
-    .filter((id) => of(id, 'cmdline').includes(text))
-    .map(Number);
-}
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(20);
