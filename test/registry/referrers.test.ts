@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FakeRegistry, type Nature } from './fake.fixture.ts';
-import { fakeSignature, filesOf, makeSampleRelease, sluice } from './release.fixture.ts';
+import { fakeSignature, filesOf, makeSampleRelease, signatureOf, sluice } from './release.fixture.ts';
 
 /** Anybody who may write to a repository can add what refers to a release: that hides nothing that others added. */
 
@@ -116,7 +116,13 @@ const oneLayer = (manifest: Manifest, change: object): object => ({
 });
 
 describe('a release is pulled with its signature beside a referrer', () => {
-  const good = { 'SHA256SUMS.sig': 'a signature of release 1\n' };
+  const good = { 'SHA256SUMS.sig': signatureOf('release 1') };
+  /** Lays a text into the registry. @returns what a layer says of it */
+  const blob = (registry: FakeRegistry, text: string): { digest: string; size: number } => {
+    const digest = `sha256:${fileDigest(text)}`;
+    registry.blobs.set(digest, Buffer.from(text));
+    return { digest, size: text.length };
+  };
 
   test.each<[what: string, change: (manifest: Manifest) => object, says: string]>([
     ['with a name that leads out', (m) => oneLayer(m, { annotations: title('../x.sig') }), 'it has "../x.sig"'],
@@ -128,6 +134,7 @@ describe('a release is pulled with its signature beside a referrer', () => {
     ['whose file is gone', (m) => oneLayer(m, { digest: `sha256:${'0'.repeat(64)}` }), 'answered 404'],
     ['whose file has no digest', (m) => oneLayer(m, { digest: 'md5:0' }), 'a descriptor without'],
     ['without files', (m) => ({ ...m, layers: [] }), 'it does not have 1 to'],
+    ['with two files', (m) => ({ ...m, layers: [...m.layers, ...m.layers] }), 'it has more files than 1'],
   ])('%s, which is passed over', async (_what, change, says) => {
     const registry = await start({});
     const reference = await push(registry);
@@ -136,6 +143,46 @@ describe('a release is pulled with its signature beside a referrer', () => {
     expect({ status, files }).toEqual({ status: 0, files: good });
     expect(stderr).toContain('passed over: ');
     expect(stderr).toContain(says);
+  });
+
+  test.each([
+    ['no signature at all', 'garbage\n', 'SHA256SUMS.evil.sig is not well-formed: it is not one SSH signature'],
+    ['a signature for Git commits', fakeSignature('x', 'git'), 'it is for namespace "git"'],
+    ['something behind a signature', `${signatureOf('x')}x\n`, 'it is not one SSH signature'],
+  ])('with %s, which is passed over', async (_what, text, says) => {
+    const registry = await start({});
+    const reference = await push(registry);
+    const layer = { ...blob(registry, text), annotations: title('SHA256SUMS.evil.sig') };
+    addReferrer(registry, (m) => oneLayer(m, layer));
+    const { status, stderr, files } = await pull(reference);
+    expect({ status, files }).toEqual({ status: 0, files: good });
+    expect(stderr).toMatch(/passed over: Cannot use sha256:[0-9a-f]{64}: SHA256SUMS\.evil\.sig/);
+    expect(stderr).toContain(says);
+  });
+
+  test('with a signature for updates of endpoints, which is taken', async () => {
+    const registry = await start({});
+    const reference = await push(registry);
+    const text = fakeSignature('x', 'sluice-endpoints');
+    const layer = { ...blob(registry, text), annotations: title('SHA256SUMS.ends.sig') };
+    addReferrer(registry, (m) => oneLayer(m, layer));
+    expect((await pull(reference)).files).toEqual({ ...good, 'SHA256SUMS.ends.sig': text });
+  });
+
+  test.each([
+    [
+      'of other types, which do not count',
+      (n: number) => ({ artifactType: 'application/spdx+json', n }),
+      /^(?!passed)/,
+    ],
+    ['without files, of which the first count', (n: number) => ({ n, layers: [] }), /^passed .* after the first 256$/m],
+  ])('of which there are hundreds %s', async (_what, change, says) => {
+    const registry = await start({});
+    const reference = await push(registry);
+    for (let n = 0; n < 300; n++) addReferrer(registry, (m) => ({ ...m, ...change(n) }));
+    const { status, stderr, files } = await pull(reference);
+    expect({ status, files }).toEqual({ status: 0, files: good });
+    expect(stderr).toMatch(says);
   });
 
   /** A list of the registry's own making. */
@@ -171,25 +218,62 @@ describe('a release is pulled with its signature beside a referrer', () => {
     expect(stderr).toContain(says);
   });
 
+  test('on a list that has pages without end, of which the first count', async () => {
+    const listed: object[] = [];
+    const registry = await start({
+      instead: ({ url }, response) => {
+        if (url?.includes('/referrers/') !== true) return false;
+        response.setHeader('link', `<${url}>; rel="next"`);
+        return listing(response, listed.splice(0));
+      },
+    });
+    const reference = await push(registry);
+    const digest = addReferrer(registry, (manifest) => manifest);
+    listed.push({ mediaType: 'x', size: 1, artifactType: 'application/vnd.sluice.signature.v1', digest });
+    const { status, stderr, files } = await pull(reference);
+    expect({ status, files }).toEqual({ status: 0, files: good });
+    expect(stderr).toContain('all that comes after 16 pages');
+    expect(registry.seen.filter((line) => line.includes('/referrers/'))).toHaveLength(16);
+  });
+
   test('that took the name which a second signature would get', async () => {
     const registry = await start({});
     const reference = await push(registry);
-    for (const text of ['second\n', 'third\n']) {
-      const digest = `sha256:${fileDigest(text)}`;
-      registry.blobs.set(digest, Buffer.from(text));
-      const added = addReferrer(registry, (m) => oneLayer(m, { digest, size: text.length }));
+    for (const who of ['second', 'third']) {
+      const added = addReferrer(registry, (m) => oneLayer(m, blob(registry, signatureOf(who))));
       const name = `SHA256SUMS.${added.slice('sha256:'.length, 'sha256:'.length + 32)}.sig`;
-      const taken = Buffer.from(`in the place of ${text}`);
-      registry.blobs.set(`sha256:${fileDigest(taken)}`, taken);
-      const layer = { digest: `sha256:${fileDigest(taken)}`, size: taken.length, annotations: title(name) };
-      addReferrer(registry, (m) => oneLayer(m, layer));
+      const taken = blob(registry, signatureOf(`in the place of ${who}`));
+      addReferrer(registry, (m) => oneLayer(m, { ...taken, annotations: title(name) }));
     }
     const { status, files } = await pull(reference);
     expect(status).toBe(0);
-    const texts = ['a signature of release 1\n', 'second\n', 'third\n'];
+    const texts = ['release 1', 'second', 'third'].map(signatureOf);
     expect(Object.values(files)).toEqual(expect.arrayContaining(texts));
     expect(Object.values(files)).toHaveLength(5);
   });
+});
+
+test('who adds a signature to the list under a tag keeps every entry of it, whatever it is and however many', async () => {
+  const registry = await start({ referrers: false });
+  const reference = await push(registry);
+  const tag = (reference.split('@')[1] as string).replace(':', '-');
+  const read = (): object[] =>
+    (JSON.parse(String(registry.manifests.get(tag)?.bytes)) as { manifests: object[] }).manifests;
+  const reports = Array.from({ length: 300 }, (_, n) => ({
+    mediaType: 'x',
+    digest: `sha256:${fileDigest(String(n))}`,
+    size: n,
+    artifactType: 'application/spdx+json',
+    platform: { os: 'linux' },
+  }));
+  const before = [...reports, ...read()];
+  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, manifests: before }));
+  registry.manifests.set(tag, { bytes, type: 'application/vnd.oci.image.index.v1+json' });
+  writeFileSync(at('release/SHA256SUMS.bob.sig'), signatureOf('bob'));
+  await push(registry);
+  expect(read()).toEqual([...before, expect.objectContaining({ artifactType: 'application/vnd.sluice.signature.v1' })]);
+  const { files } = await pull(reference);
+  expect(files).toEqual({ 'SHA256SUMS.sig': signatureOf('release 1'), 'SHA256SUMS.bob.sig': signatureOf('bob') });
 });
 
 test.each([

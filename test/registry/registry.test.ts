@@ -5,7 +5,7 @@ import { fileDigest, printOpening } from '@sluice/bundle';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DebianRegistry } from './debian.fixture.ts';
 import { FakeRegistry } from './fake.fixture.ts';
-import { filesOf, makeSampleRelease, sluice } from './release.fixture.ts';
+import { filesOf, makeSampleRelease, signatureOf, sluice } from './release.fixture.ts';
 
 /** One exam for registries: the one of this project, with and without the API of OCI 1.1, and Debian's, which is of before. */
 
@@ -57,9 +57,9 @@ describe.each(registries)('%s', (_title, open) => {
 
   test('takes signatures that come later, from several signers, under the same digest', async () => {
     const first = await push();
-    writeFileSync(at('release/SHA256SUMS.bob.sig'), 'another signature\n');
+    writeFileSync(at('release/SHA256SUMS.bob.sig'), signatureOf('bob'));
     const second = await push();
-    writeFileSync(at('release/SHA256SUMS.carol.sig'), 'a third signature\n');
+    writeFileSync(at('release/SHA256SUMS.carol.sig'), signatureOf('carol'));
     const third = await push();
     expect([second.stdout, third.stdout]).toEqual([first.stdout, first.stdout]);
     expect(third.stderr).toContain('0 of them new; 3 signatures');
@@ -68,9 +68,9 @@ describe.each(registries)('%s', (_title, open) => {
   });
 
   test('keeps both signatures of a signer who signed anew under one name', async () => {
-    writeFileSync(at('release/SHA256SUMS.sig'), 'signed with a key that was lost\n');
+    writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('a key that was lost'));
     await push();
-    writeFileSync(at('release/SHA256SUMS.sig'), 'signed anew\n');
+    writeFileSync(at('release/SHA256SUMS.sig'), signatureOf('anew'));
     const { stdout } = await push();
     const signatures = (dir: string): readonly string[] =>
       Object.entries(filesOf(at(dir))).flatMap(([name, text]) => (name.endsWith('.sig') ? [text] : []));
@@ -79,7 +79,7 @@ describe.each(registries)('%s', (_title, open) => {
       expect(await sluice('pull', stdout.trim(), '-o', at('pulled'))).toMatchObject({ status: 0 });
       return signatures('pulled').toSorted();
     };
-    const both = ['signed anew\n', 'signed with a key that was lost\n'];
+    const both = [signatureOf('a key that was lost'), signatureOf('anew')].toSorted();
     expect(await pulled()).toEqual(both);
     await sluice('push', at('pulled'), `${registry?.host}/sluice/shop:latest`);
     expect(await pulled()).toEqual(both);

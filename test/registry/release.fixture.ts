@@ -24,7 +24,7 @@ export function makeSampleRelease(dir: string, serial: number, change?: { profil
   const text = printRelease(made);
   rmSync(dir, { recursive: true, force: true });
   writeRelease(dir, files, { release: text, sums: sumsOf(files, text), waves: undefined });
-  writeFileSync(join(dir, 'SHA256SUMS.sig'), `a signature of release ${serial}\n`);
+  writeFileSync(join(dir, 'SHA256SUMS.sig'), signatureOf(`release ${serial}`));
 }
 
 /** What looks as `ssh-keygen` signs (`PROTOCOL.sshsig`), and is good for nothing. @param tells it from others */
@@ -40,6 +40,9 @@ export function fakeSignature(tells: string, namespace = 'sluice-wave'): string 
   const lines = blob.replaceAll(/.{1,70}/g, '$&\n');
   return `-----BEGIN SSH SIGNATURE-----\n${lines}-----END SSH SIGNATURE-----\n`;
 }
+
+/** As above, of a release. @param tells it from others */
+export const signatureOf = (tells: string): string => fakeSignature(tells, 'sluice-release');
 
 /** Path → bytes of a directory. */
 export function filesOf(dir: string): Readonly<Record<string, string>> {

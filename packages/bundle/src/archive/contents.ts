@@ -7,7 +7,7 @@ import type { Archive } from './archive.ts';
 
 /**
  * The files of a release that one node needs: everything but other nodes and other profiles.
- * @param files path → text of a release, `SHA256SUMS` and signatures among them
+ * @param files path → text of a release, `SHA256SUMS` and signatures among them; or path → digest
  * @param profile the node's profile
  */
 export function filesOfNode(
@@ -23,14 +23,27 @@ export function filesOfNode(
   return new Map([...files].filter(([path]) => isNeeded(path)));
 }
 
+/** A node as it is in a release. */
+export interface NodeInRelease {
+  readonly name: string;
+  readonly profile: string;
+}
+
 /**
  * What a release has that its base has not.
  * @param baseSums the `SHA256SUMS` of the base
+ * @param node as it is in the base: it has what an archive of the base for it carries, and not the rest of what the sums name; left
+ * out where all of the base is there
  * @returns the changes, or what is wrong with the sums of the base, in words
  */
-export function changesSince(files: ReadonlyMap<string, string>, baseSums: string): Archive | string {
-  const had = readSums(baseSums);
-  if (typeof had === 'string') return had;
+export function changesSince(
+  files: ReadonlyMap<string, string>,
+  baseSums: string,
+  node?: NodeInRelease,
+): Archive | string {
+  const named = readSums(baseSums);
+  if (typeof named === 'string') return named;
+  const had = node === undefined ? named : filesOfNode(named, node.name, node.profile);
   const fresh = [...files].filter(([path, text]) => isReleaseFile(path) || had.get(path) !== fileDigest(text));
   return { files: new Map(fresh), base: fileDigest(baseSums) };
 }

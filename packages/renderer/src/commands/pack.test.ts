@@ -135,6 +135,34 @@ describe('sluice pack', () => {
     expect(laid.has(`profiles/${profileOf(first)}/profile.yaml`)).toBe(false);
   });
 
+  test('--base does not count on a profile that the node did not have', async () => {
+    const path = `nodes/${first}/node.yaml`;
+    const [from, to] = [profileOf(first), profileOf(other)];
+    const text = (bundle.get(path) as string).replace(`profile: ${from}\n`, `profile: ${to}\n`);
+    release('moved', 2, new Map([...bundle, [path, text]]));
+    await sluice(at('moved'), '--node', first);
+    const whole = packed().files;
+    await sluice(at('old'), '--node', first);
+    const old = packed().files;
+    await sluice(at('moved'), '--node', first, '--base', at('old'));
+    const archive = packed();
+    expect(archive.files.has('cluster.yaml'), 'what the node has is left out').toBe(false);
+    const laid = layOver(archive, old) as ReadonlyMap<string, string>;
+    expect(misfitOf(laid)).toBeUndefined();
+    expect(laid.has(`profiles/${to}/profile.yaml`)).toBe(true);
+    for (const [name, part] of whole) expect(laid.get(name)).toBe(part);
+  });
+
+  test('--base has nothing of a node that it does not have: the archive is whole, and is laid over nothing', async () => {
+    release('small', 1, new Map([...bundle].filter(([path]) => !path.startsWith(`nodes/${first}/`))));
+    await sluice(at('new'), '--node', first);
+    const whole = packed().files;
+    const { status, stderr } = await sluice(at('new'), '--node', first, '--base', at('small'));
+    expect(status).toBe(0);
+    expect(stderr).toContain(': release 2 of ');
+    expect(packed()).toEqual({ files: whole });
+  });
+
   test('a release that nobody signed is packed with a warning', async () => {
     rmSync(at('new/SHA256SUMS.sig'));
     expect(await sluice(at('new'), '--all')).toMatchObject({
@@ -149,6 +177,11 @@ describe('sluice pack', () => {
     ['a node that the release does not have', () => [at('new'), '--node', 'nobody'], 'BUNDLE_UNKNOWN_NODE'],
     ['a node with a name that every object has', () => [at('new'), '--node', 'constructor'], 'BUNDLE_UNKNOWN_NODE'],
     ['a base that is not there', () => [at('new'), '--all', '--base', at('none')], 'INPUT_UNREADABLE'],
+    [
+      'a base whose release.yaml is another one',
+      () => (writeFileSync(at('old/release.yaml'), 'x\n'), [at('new'), '--node', first, '--base', at('old')]),
+      'another digest than SHA256SUMS says',
+    ],
     ['a file that was changed', () => (writeFileSync(at('new/cluster.yaml'), 'x\n'), [at('new'), '--all']), 'digest'],
   ] as const)('%s is refused, and no archive is left', async (_title, args, says) => {
     const { status, stderr } = await sluice(...args());

@@ -8,9 +8,13 @@ import {
   isProblem,
   isSignatureFile,
   nodeFile,
+  type NodeInRelease,
   printArchive,
   type Problem,
+  readRelease,
+  readSums,
   type Release,
+  releaseFile,
   sumsFile,
 } from '@sluice/bundle';
 import { replaceFile } from '../emit/file.ts';
@@ -23,7 +27,7 @@ import { print, progress, say } from './progress.ts';
 export interface PackOptions {
   readonly node?: string;
   readonly all?: boolean;
-  /** A release directory: what it has is left out. */
+  /** A release directory: what it has, with `node` what that node has of it, is left out. */
   readonly base?: string;
   readonly output: string;
 }
@@ -35,7 +39,7 @@ export function packCommand(dir: string, { node, all, base, output }: PackOption
   const whole = reading(dir, () => readWholeRelease(dir));
   if (isProblem(whole)) throw new Stopped(whole);
   const files = node === undefined ? whole.files : partOf(dir, whole, node);
-  const archive = base === undefined ? { files } : changes(files, base);
+  const archive = base === undefined ? { files } : changes(files, base, node);
   progress(`packing ${archive.files.size} files`);
   const packed = printArchive(archive);
   if (packed.length > archiveLimits.archiveBytesMax) throw new Stopped(tooLarge(dir, packed.length));
@@ -47,22 +51,47 @@ export function packCommand(dir: string, { node, all, base, output }: PackOption
 }
 
 function partOf(dir: string, { release, files }: WholeRelease, node: string): ReadonlyMap<string, string> {
-  const profile = Object.hasOwn(release.nodes, node) ? release.nodes[node]?.profile : undefined;
+  const profile = profileOf(release, node);
   if (profile === undefined) throw new Stopped(unknownNode(dir, node, 'it has no such node'));
   if (!files.has(nodeFile(node))) throw new Stopped(unknownNode(dir, node, 'it holds what other nodes need'));
   return filesOfNode(files, node, profile);
 }
 
-function changes(files: ReadonlyMap<string, string>, base: string): Archive {
+function profileOf({ nodes }: Release, node: string): string | undefined {
+  return Object.hasOwn(nodes, node) ? nodes[node]?.profile : undefined;
+}
+
+/** For one node: what that node has of the base, which is less than the base where its profile was another one. */
+function changes(files: ReadonlyMap<string, string>, base: string, node: string | undefined): Archive {
   const sums = reading(base, () => readFileSync(`${base}/${sumsFile}`, 'latin1'));
-  const archive = changesSince(files, sums);
-  if (typeof archive !== 'string') return archive;
-  throw new Stopped({
+  const before = node === undefined ? undefined : nodeIn(base, sums, node);
+  // Not a file of the base is on a node that it does not have: there it would wait for that base in vain.
+  if (node !== undefined && before === undefined) return { files };
+  const archive = changesSince(files, sums, before);
+  if (typeof archive === 'string') throw new Stopped(noBase(base, `${archive} (${sumsFile})`));
+  return archive;
+}
+
+/** What the base says of a node, in the very release.yaml that its sums name. */
+function nodeIn(base: string, sums: string, name: string): NodeInRelease | undefined {
+  const named = readSums(sums);
+  if (typeof named === 'string') throw new Stopped(noBase(base, `${named} (${sumsFile})`));
+  const text = reading(base, () => readFileSync(`${base}/${releaseFile}`, 'utf8'));
+  if (named.get(releaseFile) !== fileDigest(text))
+    throw new Stopped(noBase(base, `${releaseFile} has another digest than ${sumsFile} says`));
+  const release = readRelease(text);
+  if (isProblem(release)) throw new Stopped(release);
+  const profile = profileOf(release, name);
+  return profile === undefined ? undefined : { name, profile };
+}
+
+function noBase(base: string, why: string): Problem {
+  return {
     code: 'RELEASE_INVALID',
     level: 'error',
-    message: `Cannot use ${base} as the base: ${archive} (SHA256SUMS)`,
+    message: `Cannot use ${base} as the base: ${why}`,
     hint: 'Name the release directory that the nodes have now',
-  });
+  };
 }
 
 function summary(output: string, { serial, cluster }: Release, { files, base }: Archive, packed: Uint8Array): string {

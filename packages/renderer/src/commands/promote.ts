@@ -24,7 +24,7 @@ export interface PromoteOptions {
   /** A folder of receipts; not needed for the first wave. */
   readonly receipts?: string;
   readonly allowedReceipts?: string;
-  /** In per cent. */
+  /** In whole per cent. */
   readonly quorum: number;
   readonly key?: string;
   readonly dryRun?: boolean;
@@ -38,7 +38,7 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
   const staged = stagedRelease(dir);
   const { waves, opening } = staged;
   if (waves.length === 0) throw new Stopped(noWaves(dir));
-  const decision = promote(waves, opening.open, fleetOf(staged, options), options.quorum / 100);
+  const decision = promote(waves, opening.open, fleetOf(staged, options), options.quorum);
   if (decision.kind === 'not-ready') {
     say(printProblems(decision.problems));
     return exitCodes.different;

@@ -89,7 +89,7 @@ test('without a release the newest that is spoken of is the measure; nothing sai
 
 describe('the next wave', () => {
   const yes = (...nodes: readonly string[]): Words => nodes.map((node) => said(node, 'confirmed'));
-  const answer = (words: Words, open: number, quorum = 1): string => {
+  const answer = (words: Words, open: number, quorum = 100): string => {
     const decision = promote(waves, open, judge(words, open), quorum);
     if (decision.kind === 'open') return `opens ${decision.open} ${decision.wave.name}`;
     return decision.kind === 'all-open'
@@ -97,32 +97,48 @@ describe('the next wave', () => {
       : decision.problems.map(({ message }) => message.slice(27)).join('; ');
   };
   test.each([
-    ['the first opens without a word', [], 0, 1, 'opens 1 canary'],
-    ['the second when the first is well', yes('a'), 1, 1, 'opens 2 rack'],
-    ['not when a node is silent', yes('a', 'b'), 2, 1, 'c is silent: no receipt is there'],
-    ['not for a node of a shut wave that is well', yes('d', 'e'), 1, 1, 'a is silent: no receipt is there'],
-    ['with a quorum one may be missing', yes('a', 'b'), 2, 0.66, 'opens 3 others'],
-    ['but not two', yes('a'), 2, 0.66, 'b is silent: no receipt is there; c is silent: no receipt is there'],
+    ['the first opens without a word', [], 0, 100, 'opens 1 canary'],
+    ['the second when the first is well', yes('a'), 1, 100, 'opens 2 rack'],
+    ['not when a node is silent', yes('a', 'b'), 2, 100, 'c is silent: no receipt is there'],
+    ['not for a node of a shut wave that is well', yes('d', 'e'), 1, 100, 'a is silent: no receipt is there'],
+    ['with a quorum one may be missing', yes('a', 'b'), 2, 66, 'opens 3 others'],
+    ['but not two', yes('a'), 2, 66, 'b is silent: no receipt is there; c is silent: no receipt is there'],
     [
       'with a quorum one that says no still stops it',
       [...yes('a', 'b'), said('c', 'rolled-back', 'this', 'web')],
       2,
-      0.5,
+      50,
       'c is rolled back: web',
     ],
     [
       'not when a person went back on a node',
       [said('a', 'chosen', 'nothing', 'a person')],
       1,
-      1,
+      100,
       'a is on what a person chose: a person',
     ],
-    ['not while a node is behind', [said('a', 'same', 'older')], 1, 1, 'a is behind: it speaks of release 41: same'],
-    ['a node of a wave that is shut stops nothing', [...yes('a'), said('d', 'held', 'older')], 1, 1, 'opens 2 rack'],
-    ['after the last there is none', yes('a', 'b', 'c', 'd', 'e'), 3, 1, 'all open'],
+    ['not while a node is behind', [said('a', 'same', 'older')], 1, 100, 'a is behind: it speaks of release 41: same'],
+    ['a node of a wave that is shut stops nothing', [...yes('a'), said('d', 'held', 'older')], 1, 100, 'opens 2 rack'],
+    ['after the last there is none', yes('a', 'b', 'c', 'd', 'e'), 3, 100, 'all open'],
   ] as const)('%s', (_title, words, open, quorum, expected) => {
     expect(answer(words, open, quorum)).toBe(expected);
   });
+
+  test.each([1, 7, 14, 28, 55, 56, 99, 100])(
+    '%i per cent of a hundred nodes are so many, and not one more',
+    (quorum) => {
+      const nodes = Array.from({ length: 100 }, (_, index) => `n${index}`);
+      const two = [
+        { name: 'all', nodes },
+        { name: 'last', nodes: ['z'] },
+      ];
+      const kindWith = (count: number): string => {
+        const aim = { ...target(1), nodes: [...nodes, 'z'], waves: two };
+        return promote(two, 1, judgeFleet(new Map(yes(...nodes.slice(0, count))), [], aim), quorum).kind;
+      };
+      expect([kindWith(quorum - 1), kindWith(quorum)]).toEqual(['not-ready', 'open']);
+    },
+  );
 
   test('a thousand nodes that are silent are not all named', () => {
     const nodes = Array.from({ length: 1000 }, (_, index) => `n${index}`);
@@ -131,7 +147,7 @@ describe('the next wave', () => {
       { name: 'last', nodes: ['z'] },
     ];
     const fleet = judgeFleet(new Map(), [], { ...target(1), nodes: [...nodes, 'z'], waves: many });
-    const decision = promote(many, 1, fleet, 1);
+    const decision = promote(many, 1, fleet, 100);
     expect(decision.kind === 'not-ready' && decision.problems).toHaveLength(21);
   });
 });

@@ -13,7 +13,7 @@ const namedMax = 20;
 /**
  * Whether the next wave may open: every node of the open ones has said that it runs the release. A node that says no always stops it;
  * of those that say nothing, so many may be missing as the quorum leaves.
- * @param quorum share of the nodes of open waves that must have said yes, above 0 and at most 1
+ * @param quorum how many of the nodes of open waves must have said yes, in whole per cent, 1 to 100
  */
 export function promote(waves: readonly Wave[], open: number, fleet: Fleet, quorum: number): Promotion {
   const wave = waves[open];
@@ -23,7 +23,8 @@ export function promote(waves: readonly Wave[], open: number, fleet: Fleet, quor
   const yes = rows.filter(({ state }) => state === 'runs');
   const no = rows.filter(saysNo);
   const missing = rows.filter((row) => row.state !== 'runs' && !saysNo(row));
-  const isEnough = yes.length >= Math.ceil(asked.size * quorum);
+  // In whole numbers: as a fraction 7 per cent of 100 nodes would be a little more than 7.
+  const isEnough = yes.length * 100 >= asked.size * quorum;
   if (no.length === 0 && isEnough) return { kind: 'open', wave, open: open + 1 };
   return { kind: 'not-ready', problems: [...tell(no), ...(isEnough ? [] : tell(missing))] };
 }

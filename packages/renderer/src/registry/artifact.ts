@@ -1,5 +1,5 @@
 import { fileDigest } from '@sluice/bundle';
-import { RegistryFailure, unlikely } from './failure.ts';
+import { unlikely } from './failure.ts';
 import { registryLimits } from './limits.ts';
 import { isDigest } from './reference.ts';
 
@@ -83,29 +83,16 @@ export function readManifest(what: string, bytes: Buffer, artifactType: string):
 
 /**
  * Reads the list of what refers to something: an image index.
- * @param passOver told why an entry is none of ours, such as one with a digest of another kind
+ * @returns its entries as they are, bounded by the bytes alone: whoever lists them is not who wrote them
  * @throws RegistryFailure (`REGISTRY_INVALID`)
  */
-export function readIndex(
-  what: string,
-  bytes: Buffer,
-  passOver: (why: RegistryFailure) => void,
-): readonly Descriptor[] {
+export function readIndex(what: string, bytes: Buffer): readonly unknown[] {
   const { manifests } = readJson(what, bytes);
-  if (!Array.isArray(manifests) || manifests.length > registryLimits.referrersMax)
-    throw unlikely(what, `it does not list at most ${registryLimits.referrersMax} manifests`);
-  return manifests.flatMap((one) => {
-    try {
-      return [readDescriptor(what, one)];
-    } catch (error) {
-      if (!(error instanceof RegistryFailure)) throw error;
-      passOver(error);
-      return [];
-    }
-  });
+  if (!Array.isArray(manifests)) throw unlikely(what, 'it does not list manifests');
+  return manifests;
 }
 
-export function printIndex(manifests: readonly Descriptor[]): Buffer {
+export function printIndex(manifests: readonly unknown[]): Buffer {
   return Buffer.from(`${JSON.stringify({ schemaVersion: 2, mediaType: mediaTypes.index, manifests })}\n`);
 }
 
@@ -119,7 +106,8 @@ function readJson(what: string, bytes: Buffer): Record<string, unknown> {
   throw unlikely(what, 'it is no JSON object');
 }
 
-function readDescriptor(what: string, value: unknown): Descriptor {
+/** @throws RegistryFailure (`REGISTRY_INVALID`), as for a digest of another kind */
+export function readDescriptor(what: string, value: unknown): Descriptor {
   const { mediaType, digest, size, artifactType, annotations } = (value ?? {}) as Record<string, unknown>;
   if (typeof mediaType !== 'string' || !isDigest(digest) || !Number.isSafeInteger(size) || (size as number) < 0)
     throw unlikely(what, 'it has a descriptor without media type, SHA-256 digest or size');

@@ -1,4 +1,5 @@
 import {
+  endpointsNamespace,
   isOpeningFile,
   isProblem,
   isSignatureFile,
@@ -7,6 +8,7 @@ import {
   readOpening,
   readSignature,
   releaseLimits,
+  releaseNamespace,
   signatureFile,
   waveNamespace,
 } from '@sluice/bundle';
@@ -105,11 +107,24 @@ async function attachment(client: RegistryClient, referrer: Descriptor, subject:
   if (type !== mediaTypes.signature && type !== mediaTypes.opening) return files;
   const manifest = readManifest(digest, await pullManifest(client, digest), type);
   if (manifest.subject?.digest !== subject) throw unlikely(digest, `it does not refer to ${subject}`);
+  const isOfSignature = type === mediaTypes.signature;
+  const layersMax = isOfSignature ? 1 : 2;
+  if (manifest.layers.length > layersMax) throw unlikely(digest, `it has more files than ${layersMax}`);
   for (const layer of manifest.layers) {
     const name = layer.annotations?.[titleKey] ?? '';
-    const isFitting = type === mediaTypes.signature ? isSignatureFile(name) : isOpeningFile(name);
+    const isFitting = isOfSignature ? isSignatureFile(name) : isOpeningFile(name);
     if (!isFitting) throw unlikely(digest, `it has ${JSON.stringify(name.slice(0, 100))}`);
-    files.set(name, (await pullBlob(client, layer, releaseLimits.signatureBytesMax)).toString('latin1'));
+    const text = (await pullBlob(client, layer, releaseLimits.signatureBytesMax)).toString('latin1');
+    const wrong = isOfSignature ? malformed(text) : undefined;
+    if (wrong !== undefined) throw unlikely(digest, `${name} is not well-formed: ${wrong}`);
+    files.set(name, text);
   }
   return files;
+}
+
+/** Why a file is a signature of no release and no update, in words. Beside good ones it would have the whole release refused. */
+function malformed(text: string): string | undefined {
+  const isUpdate = typeof readSignature(text, endpointsNamespace) !== 'string';
+  const claim = readSignature(text, releaseNamespace);
+  return isUpdate || typeof claim !== 'string' ? undefined : claim;
 }

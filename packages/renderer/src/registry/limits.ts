@@ -14,6 +14,7 @@ export const registryLimits = {
   transferTimeoutMs: 15 * 60_000,
   /** Of the list of what refers to a release. */
   pagesMax: 16,
+  /** Signatures and openings that are fetched; what else refers to a release is not counted. */
   referrersMax: 256,
   layersMax: 256,
   dockerConfigBytesMax: 1024 * 1024,

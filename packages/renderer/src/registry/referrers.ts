@@ -1,7 +1,7 @@
-import { type Descriptor, descriptorOf, mediaTypes, printIndex, readIndex } from './artifact.ts';
+import { type Descriptor, descriptorOf, mediaTypes, printIndex, readDescriptor, readIndex } from './artifact.ts';
 import { manifestOfTag, pushManifest } from './blobs.ts';
 import type { RegistryClient } from './client.ts';
-import { type RegistryFailure, unlikely } from './failure.ts';
+import { RegistryFailure } from './failure.ts';
 import { registryLimits } from './limits.ts';
 
 /**
@@ -17,43 +17,66 @@ export async function pushReferrer(
   const own = { ...descriptorOf(mediaTypes.manifest, bytes), artifactType };
   const { tracksSubject } = await pushManifest(client, own.digest, mediaTypes.manifest, bytes);
   if (tracksSubject) return;
-  const listed = await listedByTag(client, subject.digest, keepAll);
-  if (listed.some(({ digest }) => digest === own.digest)) return;
+  // Who writes the list anew keeps every entry of it as it is, whoever's it is, or does not write.
+  const listed = await listedByTag(client, subject.digest);
+  const digests = listed.map((entry) => readDescriptor(listOf(subject.digest), entry).digest);
+  if (digests.includes(own.digest)) return;
   await pushManifest(client, tagOf(subject.digest), mediaTypes.index, printIndex([...listed, own]));
 }
 
-type PassOver = (why: RegistryFailure) => void;
-
-/** Who writes the list anew keeps every entry of it, or does not write. */
-const keepAll: PassOver = (why) => {
-  throw why;
-};
-
 export interface Referrers {
-  /** Sorted by digest. */
+  /** Those of our types, sorted by digest. */
   readonly referrers: readonly Descriptor[];
   /** Why others do not count, in words for people. */
   readonly passedOver: readonly string[];
 }
 
-/** What refers to a manifest: by the API of OCI 1.1, or by the tag where the registry does not know it. */
+/**
+ * What refers to a manifest: by the API of OCI 1.1, or by the tag where the registry does not know it. Scanners add reports without
+ * end, so only what says that it is ours is looked at; and of too much of that the first that the registry lists, because by digest
+ * a stranger could choose to come first.
+ */
 export async function referrersOf(client: RegistryClient, digest: string): Promise<Referrers> {
+  const what = listOf(digest);
+  const { entries, isCut } = (await listedByApi(client, digest)) ?? {
+    entries: (await listedByTag(client, digest)).filter(isOurs),
+    isCut: false,
+  };
+  const { referrersMax, pagesMax } = registryLimits;
   const passedOver: string[] = [];
-  const passOver: PassOver = ({ message }) => void passedOver.push(message);
-  const found = (await listedByApi(client, digest, passOver)) ?? (await listedByTag(client, digest, passOver));
-  return { referrers: found.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)), passedOver };
+  if (entries.length > referrersMax)
+    passedOver.push(`${what}: signatures and openings after the first ${referrersMax}`);
+  if (isCut) passedOver.push(`${what}: all that comes after ${pagesMax} pages`);
+  const referrers = entries.slice(0, referrersMax).flatMap((entry) => {
+    try {
+      return [readDescriptor(what, entry)];
+    } catch (error) {
+      if (!(error instanceof RegistryFailure)) throw error;
+      passedOver.push(error.message);
+      return [];
+    }
+  });
+  return { referrers: referrers.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)), passedOver };
 }
 
-async function listedByApi(
-  client: RegistryClient,
-  digest: string,
-  passOver: PassOver,
-): Promise<readonly Descriptor[] | undefined> {
-  const found: Descriptor[] = [];
+/** What its entry says; the manifest is held against it later. */
+function isOurs(entry: unknown): boolean {
+  const { artifactType } = (entry ?? {}) as Record<string, unknown>;
+  return artifactType === mediaTypes.signature || artifactType === mediaTypes.opening;
+}
+
+interface Listed {
+  /** Of ours, those that were come upon until there were enough. */
+  readonly entries: readonly unknown[];
+  /** There are more pages than may be. */
+  readonly isCut: boolean;
+}
+
+async function listedByApi(client: RegistryClient, digest: string): Promise<Listed | undefined> {
+  let entries: readonly unknown[] = [];
   let url: URL | undefined = client.at(`referrers/${digest}`);
-  for (let page = 0; url !== undefined; page++) {
-    if (page >= registryLimits.pagesMax || found.length > registryLimits.referrersMax)
-      throw unlikely(`the list of signatures of ${digest}`, 'it goes on and on');
+  for (let page = 0; url !== undefined && entries.length <= registryLimits.referrersMax; page++) {
+    if (page >= registryLimits.pagesMax) return { entries, isCut: true };
     const question = {
       method: 'GET',
       headers: { accept: mediaTypes.index },
@@ -62,17 +85,19 @@ async function listedByApi(
     const answer = await client.ask(`list the signatures of ${digest}`, url, question, [200, 404]);
     const type = answer.headers['content-type']?.split(';')[0]?.trim();
     if (answer.status === 404 || type !== mediaTypes.index) return undefined;
-    found.push(...readIndex(`the list of signatures of ${digest}`, answer.body, passOver));
+    entries = [...entries, ...readIndex(listOf(digest), answer.body).filter(isOurs)];
     const [, next] = /<([^>]+)>\s*;\s*rel="?next"?/i.exec([answer.headers['link'] ?? ''].flat().join()) ?? [];
     url = next === undefined ? undefined : client.next(next, url);
   }
-  return found;
+  return { entries, isCut: false };
 }
 
-async function listedByTag(client: RegistryClient, digest: string, passOver: PassOver): Promise<readonly Descriptor[]> {
+async function listedByTag(client: RegistryClient, digest: string): Promise<readonly unknown[]> {
   const index = await manifestOfTag(client, tagOf(digest));
-  return index === undefined ? [] : readIndex(`the list of signatures of ${digest}`, index, passOver);
+  return index === undefined ? [] : readIndex(listOf(digest), index);
 }
+
+const listOf = (digest: string): string => `the list of signatures of ${digest}`;
 
 /** distribution-spec 1.1, "Referrers Tag Schema". */
 const tagOf = (digest: string): string => digest.replace(':', '-');
