@@ -69,6 +69,28 @@ test.each([
     'docs/sluiced.yaml',
   ],
   [
+    'a port that is none',
+    'node: a\nprobes: [{name: x, tcp: "10.96.0.77:70000"}]\n',
+    '4:25',
+    'probes.0.tcp: it is not of the form address:port (IPv6 in brackets), with a port from 1 to 65535',
+    'docs/sluiced.yaml',
+  ],
+  [
+    'port 0 of a name server',
+    'node: a\nprobes: [{name: x, dns: "10.96.0.53:0", query: a.b}]\n',
+    '4:25',
+    'probes.0.dns: it is not of the form address:port',
+    'docs/sluiced.yaml',
+  ],
+  ['a listen port that is none', 'node: a\nlisten: 127.0.0.1:65536\n', '4:9', 'from 0 to 65535', 'docs/sluiced.yaml'],
+  ...['http://10.96.0.10:99999/x', 'http://[::1/', 'http://10.96.0.10:0/', 'ftp://10.96.0.10/'].map((url) => [
+    `the URL ${url}`,
+    `node: a\nprobes: [{name: x, http: "${url}"}]\n`,
+    '4:26',
+    'probes.0.http: it is no http URL',
+    'docs/sluiced.yaml',
+  ]),
+  [
     'a name that is none',
     'node: a\nprobes: [{name: x, dns: "10.0.0.1:53", query: "a..b"}]\n',
     '4:',
@@ -88,6 +110,13 @@ test.each([
   expect(`${problem?.at?.line}:${problem?.at?.column}`).toMatch(new RegExp(`^${at}`));
 });
 
+test('all that is wrong with probes is told', () => {
+  const one = '{name: x, tcp: "10.0.0.1:80", attempts: 2, failures: 3}';
+  expect(readConfig('sluiced.yaml', `${head}node: a\nprobes:\n- ${one}\n- ${one}\n`)).toMatchObject({
+    problems: [5, 6, 6].map((line) => ({ code: 'NODE_CONFIG_INVALID', at: { line } })),
+  });
+});
+
 test.each([
   ['true', 'auto'],
   ['false', 'off'],
@@ -100,6 +129,16 @@ test.each(['1', 'yes', 'null', '[auto]'])('rehearse: %s is a problem with its pl
   expect(readConfig('sluiced.yaml', `${head}node: a\nrehearse: ${said}\n`)).toMatchObject({
     problems: [{ at: { line: 4, column: 11 }, message: expect.stringContaining('rehearse: ') }],
   });
+});
+
+test.each([
+  ['bundle: /srv//rendered/', { bundle: '/srv/rendered' }],
+  ['state: /srv/./state/.', { state: '/srv/state' }],
+  ['signatures: {allowedSigners: /srv/x/../signers}', { signatures: { allowedSigners: '/srv/signers' } }],
+  ['receipts: {directory: //receipts/}', { receipts: { directory: '/receipts' } }],
+  ['probes: [{name: x, exec: [/bin//sh, ./as/it/is/]}]', { probes: [{ exec: ['/bin/sh', './as/it/is/'] }] }],
+])('the path in %s is taken in its shortest spelling', (text, expected) => {
+  expect(readConfig('sluiced.yaml', `${head}node: a\n${text}\n`)).toMatchObject(expected);
 });
 
 test('signatures are required where the config says nothing about them', () => {

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { compareText, parseCidr, type Place, type Problem, releaseLimits } from '@sluice/bundle';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';
@@ -9,10 +10,27 @@ const network = v.pipe(
   v.string(),
   v.check((text) => (parseCidr(text)?.prefix ?? 0) > 0, 'it is no network'),
 );
-const absolutePath = v.pipe(v.string(), v.regex(/^\/[^\0]*$/, 'it is no absolute path'));
-const hostPort = v.pipe(
+/** In its shortest spelling: others make paths of it by writing behind it. */
+const absolutePath = v.pipe(
   v.string(),
-  v.regex(/^(\[[0-9a-f:]+\]|[0-9.]+):[0-9]{1,5}$/, 'it is not of the form address:port (IPv6 in brackets)'),
+  v.regex(/^\/[^\0]*$/, 'it is no absolute path'),
+  v.transform((path) => resolve(path)),
+);
+/** @param least 0 where the kernel may choose the port */
+const hostPort = (least: 0 | 1) =>
+  v.pipe(
+    v.string(),
+    v.check((text) => {
+      const port = Number(/^(?:\[[0-9a-f:]+\]|[0-9.]+):([0-9]{1,5})$/.exec(text)?.[1]);
+      return port >= least && port <= 65_535;
+    }, `it is not of the form address:port (IPv6 in brackets), with a port from ${least} to 65535`),
+  );
+const httpUrl = v.pipe(
+  v.string(),
+  v.check(
+    (text) => /^https?:\/\/[^\s]+$/.test(text) && URL.canParse(text) && new URL(text).port !== '0',
+    'it is no http URL, or its port is not from 1 to 65535',
+  ),
 );
 const subdomain = v.pipe(
   v.string(),
@@ -38,11 +56,11 @@ const probeTimes = {
   timeoutSeconds: v.optional(seconds, limits.probeTimeoutMsDefault / 1000),
 };
 const probeSchema = v.union([
-  v.strictObject({ ...probeTimes, http: v.pipe(v.string(), v.regex(/^https?:\/\/[^\s]+$/, 'it is no http URL')) }),
-  v.strictObject({ ...probeTimes, tcp: hostPort }),
+  v.strictObject({ ...probeTimes, http: httpUrl }),
+  v.strictObject({ ...probeTimes, tcp: hostPort(1) }),
   v.strictObject({
     ...probeTimes,
-    dns: hostPort,
+    dns: hostPort(1),
     query: domainName,
     type: v.optional(v.picklist(['A', 'AAAA']), 'A'),
   }),
@@ -126,7 +144,7 @@ const schema = v.strictObject({
     }),
     {},
   ),
-  listen: v.optional(hostPort, '127.0.0.1:10276'),
+  listen: v.optional(hostPort(0), '127.0.0.1:10276'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),
   probes: v.optional(v.array(probeSchema), []),
 });
@@ -170,9 +188,11 @@ export function readConfig(file: string, text: string): Config | { readonly prob
       problems: parsed.issues.flatMap(innermost).map((issue) => problemOf(issue, (path) => place(offset(path)))),
     };
   }
-  const wrong = wrongProbe(parsed.output.probes);
-  if (wrong === undefined) return parsed.output;
-  return { problems: [invalid(place(offsetOf(document, ['probes', wrong.index, wrong.field])), wrong.why)] };
+  const wrong = wrongProbes(parsed.output);
+  if (wrong.length === 0) return parsed.output;
+  return {
+    problems: wrong.map(({ index, field, why }) => invalid(place(offsetOf(document, ['probes', index, field])), why)),
+  };
 }
 
 /** Aliases are refused: no config needs one, and they make a short text a large value. */
@@ -238,11 +258,22 @@ function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unk
   return document.contents?.range?.[0] ?? 0;
 }
 
+interface Wrong {
+  readonly field: keyof typeof probeTimes;
+  readonly why: string;
+}
+
 /** What no probe can tell of itself, or of its fields one by one. */
-function wrongProbe(probes: readonly ProbeConfig[]): { index: number; field: string; why: string } | undefined {
-  const doubled = probes.findIndex((probe, at) => probes.findIndex(({ name }) => name === probe.name) < at);
-  if (doubled >= 0) return { index: doubled, field: 'name', why: 'two probes have this name' };
-  const endless = probes.findIndex(({ failures, attempts }) => failures !== undefined && failures > attempts);
-  if (endless < 0) return undefined;
-  return { index: endless, field: 'failures', why: 'failures is more than attempts, the probe could never fail' };
+function wrongProbes({ probes }: Config): readonly (Wrong & { readonly index: number })[] {
+  return probes.flatMap((probe, index) => {
+    const isDoubled = probes.findIndex(({ name }) => name === probe.name) < index;
+    const doubled: Wrong[] = isDoubled ? [{ field: 'name', why: 'two probes have this name' }] : [];
+    return [...doubled, ...wrongTimes(probe)].map((wrong) => ({ index, ...wrong }));
+  });
+}
+
+function wrongTimes({ attempts, failures = attempts }: ProbeConfig): readonly Wrong[] {
+  return failures > attempts
+    ? [{ field: 'failures', why: 'failures is more than attempts, the probe could never fail' }]
+    : [];
 }

@@ -111,14 +111,25 @@ export const limits = {
   /** The rounds of a trial are at most so far apart. */
   probeIntervalMsMax: 1_000,
   probeTimeoutMsDefault: 2_000,
+  /** So long probes are asked at most before a change. */
+  baselineMsMax: 30_000,
+  /** A probe that is not over so long after its time-out has failed, whatever it waits for. */
+  probeLateMs: 500,
+  /** Who outlives the command of a probe may hold its output open; so long after the command nobody reads it any more. */
+  probeLeftoversMs: 100,
   probeBodyBytesMax: 4 * 1024,
   /** A command that prints more is ended. */
   probeOutputBytesMax: 1024 * 1024,
   /** What of a failed probe's output is kept in the history. */
   probeExcerptCharsMax: 400,
 
-  /** Load balancers ask health-check node ports with small requests. */
-  healthRequestMs: 5_000,
+  /** What a client of the status server or of a health-check node port may take for a request, for an answer, and until its next one. */
+  clientMs: 5_000,
+  /** How often clients are held against that. */
+  clientLookMs: 1_000,
+  /** Connections take files, and tools need some to be started with: LimitNOFILE= of the unit is for all. */
+  statusConnectionsMax: 64,
+  /** Of all health-check node ports together. */
   healthConnectionsMax: 256,
 
   /** How often going back is tried before the node is held for a person. */
@@ -221,4 +232,12 @@ export const limits = {
   receiptsKeptDefault: 32,
   receiptsKeptMax: 10_000,
   statusReadMsMax: 5_000,
+} as const;
+
+/** What servers of HTTP bear from a client, as node:http takes it. */
+export const serverTimes = {
+  connectionsCheckingInterval: limits.clientLookMs,
+  headersTimeout: limits.clientMs,
+  requestTimeout: limits.clientMs,
+  keepAliveTimeout: limits.clientMs,
 } as const;

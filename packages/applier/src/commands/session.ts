@@ -67,8 +67,7 @@ export async function openSession(config: Config, mode: 'look' | 'change', repor
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse !== 'off'),
       journal,
-      // Not with the lock: what a probe leaves running must not keep a successor out.
-      probes: configuredProbes(config.probes, clock, runChildren()),
+      probes: configuredProbes(config.probes, clock),
       clock,
       person: wordsOf(config.state, () => journal.open?.version),
       report,

@@ -1,11 +1,10 @@
-import type { Run } from '../kernel/run.ts';
-import { limits } from '../limits.ts';
 import { withExcerpt } from './excerpt.ts';
+import type { RunGroup } from './run-group.ts';
 import type { Seen } from './seen.ts';
 
 /** Healthy: exit code 0. Otherwise the reason, and what the command printed. */
-export async function tryCommand([file, ...args]: readonly string[], timeoutMs: number, run: Run): Promise<Seen> {
-  const ran = await run({ file: file ?? '', args, timeoutMs, outputBytesMax: limits.probeOutputBytesMax });
+export async function tryCommand([file, ...args]: readonly string[], timeoutMs: number, run: RunGroup): Promise<Seen> {
+  const ran = await run(file ?? '', args, timeoutMs);
   if (ran.exitCode === 0) return { healthy: true, seen: 'exit code 0' };
   const reason = ran.exitCode === undefined ? ran.why : `exit code ${ran.exitCode}`;
   return { healthy: false, seen: withExcerpt(reason, `${ran.stdout}\n${ran.stderr}`) };

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcp, type Server as TcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ProbeConfig } from '../config.ts';
-import { runChildren } from '../kernel/run.ts';
+import { limits } from '../limits.ts';
 import { configuredProbes } from './probes.ts';
 
 let web: Server;
@@ -29,9 +29,16 @@ afterAll(() => {
 });
 
 const slept: number[] = [];
-const clock = { now: () => 0, sleep: async (ms: number) => void slept.push(ms) };
+let nowMs = 0;
+const clock = {
+  bootMs: () => nowMs,
+  sleep: async (ms: number) => {
+    slept.push(ms);
+    nowMs += ms;
+  },
+};
 const times = { name: 'x', attempts: 3, intervalSeconds: 0.25, timeoutSeconds: 0.2 };
-const probesOf = (probe: ProbeConfig) => configuredProbes([probe], clock, runChildren());
+const probesOf = (probe: ProbeConfig) => configuredProbes([probe], clock);
 const http = (path: string): ProbeConfig => ({ ...times, http: `http://127.0.0.1:${portOf(web)}${path}` });
 
 test.each([
@@ -102,4 +109,29 @@ test('what a probe printed is one line of plain text and has an end', async () =
   const run = async () => ({ exitCode: 1, stdout: '', stderr, why: '' });
   const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, run).once();
   expect(result?.seen).toMatch(/^exit code 1: "a b\?\[31mx{10,400}…"$/);
+});
+
+test('a probe that does not end is bad soon after its time-out', async () => {
+  const never = (): Promise<never> => new Promise(() => undefined);
+  const [result] = await configuredProbes([{ ...times, exec: ['/bin/check'] }], clock, never).once();
+  expect(result).toEqual({ name: 'x', healthy: false, seen: 'no answer within 200 ms' });
+});
+
+test.each([
+  ['a port', { tcp: '127.0.0.1:70000' }],
+  ['a URL', { http: 'http://[::1/' }],
+  ['a name server', { dns: '127.0.0.1:0', query: 'a.b', type: 'A' }],
+] as const)('%s that cannot be asked is bad and throws nothing', async (_title, target) => {
+  const [result] = await probesOf({ ...times, ...target }).once();
+  expect(result).toMatchObject({ healthy: false, seen: expect.stringMatching(/./) });
+});
+
+test.each([
+  ['/200', true],
+  ['/500', false],
+])('a verdict that would come after half a minute is that of the last try: %s', async (path, healthy) => {
+  const startMs = nowMs;
+  const slow: ProbeConfig = { ...http(path), attempts: 10, intervalSeconds: 20 };
+  expect(await probesOf({ ...slow, failures: 2 }).patiently()).toMatchObject([{ healthy }]);
+  expect(nowMs - startMs).toBeLessThanOrEqual(limits.baselineMsMax);
 });

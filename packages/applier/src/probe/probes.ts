@@ -1,10 +1,11 @@
 import type { ProbeConfig } from '../config.ts';
-import type { Run } from '../kernel/run.ts';
 import { limits } from '../limits.ts';
+import { messageOf } from '../rollout/message.ts';
 import type { Clock, ProbePolicy, ProbeResult, Probes } from '../rollout/ports.ts';
 import { tryCommand } from './command.ts';
 import { tryDns } from './dns.ts';
 import { tryHttp } from './http.ts';
+import { type RunGroup, runGroup } from './run-group.ts';
 import type { Seen } from './seen.ts';
 import { tryTcp } from './tcp.ts';
 
@@ -12,7 +13,11 @@ import { tryTcp } from './tcp.ts';
  * The node's health checks. Each try opens a new connection: an old one rides on conntrack and hides that new ones fail.
  * @param probes from the node's config; a bundle brings none
  */
-export function configuredProbes(probes: readonly ProbeConfig[], clock: Pick<Clock, 'sleep'>, run: Run): Probes {
+export function configuredProbes(
+  probes: readonly ProbeConfig[],
+  clock: Pick<Clock, 'sleep' | 'bootMs'>,
+  run: RunGroup = runGroup,
+): Probes {
   const once = async (probe: ProbeConfig): Promise<ProbeResult> => ({
     name: probe.name,
     ...(await tryOnce(probe, run)),
@@ -29,12 +34,16 @@ function policyOf({ name, attempts, failures }: ProbeConfig): ProbePolicy {
   return { name, window: attempts, failures: failures ?? attempts };
 }
 
-/** One window of tries, ended as soon as the rest of it cannot change the verdict. */
+/**
+ * One window of tries, ended as soon as the rest of it cannot change the verdict. Everything waits for it, endpoints too, so a verdict that
+ * would come late is that of the last try.
+ */
 async function judged(
   probe: ProbeConfig,
   once: () => Promise<ProbeResult>,
-  clock: Pick<Clock, 'sleep'>,
+  clock: Pick<Clock, 'sleep' | 'bootMs'>,
 ): Promise<ProbeResult> {
+  const endMs = clock.bootMs() + limits.baselineMsMax;
   const { window, failures } = policyOf(probe);
   let bad = 0;
   let last: ProbeResult | undefined;
@@ -47,6 +56,7 @@ async function judged(
     if (bad >= failures)
       return last === undefined || window === 1 ? result : { ...last, seen: counted(last.seen, bad, tries) };
     if (window - tries + bad < failures) return { ...result, healthy: true };
+    if (clock.bootMs() + probe.intervalSeconds * 1000 > endMs) return result;
     await clock.sleep(probe.intervalSeconds * 1000);
   }
 }
@@ -55,8 +65,22 @@ function counted(seen: string, bad: number, tries: number): string {
   return `failed ${bad} of ${tries} times, the last: ${seen}`;
 }
 
-function tryOnce(probe: ProbeConfig, run: Run): Promise<Seen> {
+/** One try, which ends soon after its time-out whatever it waits for. What goes wrong with it is an answer, and no end of the trial. */
+async function tryOnce(probe: ProbeConfig, run: RunGroup): Promise<Seen> {
   const timeoutMs = probe.timeoutSeconds * 1000;
+  const { promise: late, resolve } = Promise.withResolvers<Seen>();
+  const failed = { healthy: false, seen: `no answer within ${timeoutMs} ms` };
+  const timer = setTimeout(() => resolve(failed), timeoutMs + limits.probeLateMs);
+  try {
+    return await Promise.race([tryKind(probe, timeoutMs, run), late]);
+  } catch (error) {
+    return { healthy: false, seen: messageOf(error) };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tryKind(probe: ProbeConfig, timeoutMs: number, run: RunGroup): Promise<Seen> {
   if ('http' in probe) return tryHttp(probe.http, timeoutMs);
   if ('tcp' in probe) return tryTcp(probe.tcp, timeoutMs);
   if ('dns' in probe) return tryDns(probe, timeoutMs);

@@ -22,6 +22,8 @@ export class Deadman {
   readonly #marginMs: number;
   readonly #ports: Pick<Ports, 'kernel' | 'clock'>;
   #renewedMs: number | undefined;
+  /** Two renewals at once would empty each other's sets. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(seconds: number, ports: Pick<Ports, 'kernel' | 'clock'>) {
     this.#seconds = seconds;
@@ -31,22 +33,43 @@ export class Deadman {
 
   /** The flip: filter's half first, which goes off last. */
   async start(): Promise<void> {
-    await this.#turnOn();
+    await this.#inTurn(() => this.#turnOn());
   }
 
   /** Renews when a third of the time is over. @throws Expired when it may be too late */
   async renew(): Promise<void> {
-    if (this.#renewedMs === undefined) return;
-    this.#check();
-    if (this.#ports.clock.bootMs() - this.#renewedMs < (this.#seconds * 1000) / 3) return;
-    await this.#turnOn();
+    await this.#inTurn(async () => {
+      if (this.#renewedMs === undefined) return;
+      this.#check();
+      if (this.#ports.clock.bootMs() - this.#renewedMs < (this.#seconds * 1000) / 3) return;
+      await this.#turnOn();
+    });
+  }
+
+  /** Renews as long as something is awaited that is no sign of anything, such as a slow answer. Who renews next is told of a failure. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    const renew = (): void => void this.renew().catch(() => undefined);
+    const timer = setInterval(renew, this.restMs / 2);
+    try {
+      return await work();
+    } finally {
+      clearInterval(timer);
+    }
   }
 
   /** Renews whenever that was: right before the commit token. @throws Expired when it may be too late */
   async renewLate(): Promise<void> {
-    if (this.#renewedMs === undefined) return;
-    this.#check();
-    await this.#turnOn();
+    await this.#inTurn(async () => {
+      if (this.#renewedMs === undefined) return;
+      this.#check();
+      await this.#turnOn();
+    });
+  }
+
+  async #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => undefined);
+    await turn;
   }
 
   /** The longest time that may pass until the next `renew`. */

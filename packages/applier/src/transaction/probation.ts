@@ -47,6 +47,8 @@ export class Trial {
   /** How long a person has to confirm it. */
   #decisionSeconds: number;
   #confirmed: boolean;
+  /** A person has confirmed it. */
+  #hasSpoken = false;
   #lookedMs = -Infinity;
 
   constructor(change: Change, baseline: readonly ProbeResult[], { rules, deadman, offers }: TrialRules, ports: Ports) {
@@ -105,12 +107,13 @@ export class Trial {
     if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was asked to end during the trial' };
     const said = await this.#hear();
     if (said) return said;
-    const answers = await this.#meanwhile(probes.once());
+    const answers = await this.#deadman.during(() => this.#meanwhile(probes.once()));
     this.#judge.hear(answers);
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
     const regression = this.#judge.regression;
     if (regression !== undefined) return { kind: 'health', because: `health failed: ${regression}` };
-    const isDue = this.#elapsedMs >= this.#seconds * 1000 && this.#judge.isGood && this.#confirmed;
+    const isJudged = this.#judge.isGood && (this.#judge.isCertain || this.#hasSpoken);
+    const isDue = this.#elapsedMs >= this.#seconds * 1000 && isJudged && this.#confirmed;
     if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
       const difference = await invariant(this.#change.way, this.#ports.kernel);
       if (difference !== undefined)
@@ -138,6 +141,7 @@ export class Trial {
     }
     if (said?.kind === 'confirm') {
       this.#confirmed = true;
+      this.#hasSpoken = true;
       this.#seconds = 0;
     }
     return undefined;
@@ -171,6 +175,15 @@ export class ProbeJudge {
       return bad.length >= failures ? [`${name} (${told(bad, answers.length)})`] : [];
     });
     return failed.length === 0 ? undefined : failed.join(', ');
+  }
+
+  /** Whether no probe that counts could fail within its first window any more: the same rule as before the change. */
+  get isCertain(): boolean {
+    return [...this.#policies.values()].every(({ name, window, failures }) => {
+      const answers = this.#answers.get(name) ?? [];
+      const bad = answers.filter(({ healthy }) => !healthy).length;
+      return window - answers.length + bad < failures;
+    });
   }
 
   /** Whether every probe that counts was good the last time. */

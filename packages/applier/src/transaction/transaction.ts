@@ -116,7 +116,7 @@ async function inPhases(
   const baseline = lane === 'release' ? await probes.patiently() : [];
   enter('write', ports);
   // What a person said of an earlier trial, too late for it, is not about this one.
-  await ports.person.ask();
+  ports.person.forget();
   try {
     await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {

@@ -273,7 +273,9 @@ describe('a person who confirms by hand', () => {
   /** Says each word at the first question from its moment on. */
   function saying(at: ReturnType<typeof clock>, ...words: readonly (readonly [number, Decision])[]) {
     const left = [...words];
-    return { ask: async () => (left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined) };
+    const ask = async (): Promise<Decision | undefined> =>
+      left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined;
+    return { ask, forget: () => undefined };
   }
 
   test('has the time that was asked for, also behind the first', async () => {
@@ -291,9 +293,25 @@ describe('a person who confirms by hand', () => {
     const words: Decision[] = [{ kind: 'confirm' }];
     const { keeper } = await node.start(
       { probation: manual },
-      { clock: at, person: { ask: async () => words.shift() } },
+      { clock: at, person: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
     );
     const outcome = await keeper.put(bundle(old), false);
     expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'nobody confirmed it within 60 s' });
   });
+});
+
+test('a trial goes on behind its time until a probe cannot fail within its window any more', async () => {
+  node = scene();
+  const answers: boolean[] = [];
+  const answer = (healthy: boolean) => async () => {
+    answers.push(healthy);
+    return [{ name: 'web', healthy, seen: '' }];
+  };
+  const probes = { policies: [{ name: 'web', failures: 3, window: 5 }], intervalMs: 1_000, patiently: answer(true) };
+  const { keeper } = await node.start(
+    { probation: { ...probation, seconds: 0 } },
+    { clock: clock(), probes: { ...probes, once: answer(true) } },
+  );
+  expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
+  expect(answers.length).toBe(1 + 3);
 });

@@ -1,0 +1,67 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { toolEnvironment } from '../kernel/run.ts';
+import { limits } from '../limits.ts';
+import { runGroup } from './run-group.ts';
+
+const shell = (script: string, timeoutMs = 5000) => runGroup('/bin/sh', ['-c', script], timeoutMs);
+/** How a script ended, and whether at once: what it leaves behind sleeps longer. */
+async function soon(script: string, timeoutMs?: number) {
+  const startedMs = performance.now();
+  const ran = await shell(script, timeoutMs);
+  return { ...ran, isSoon: performance.now() - startedMs < 2500 };
+}
+/** Whether a process ends by itself, or has ended: init may be slow to take a dead one. */
+async function isGone(pid: string): Promise<boolean> {
+  const isAlive = (): boolean =>
+    existsSync(`/proc/${pid}/stat`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  for (let look = 0; isAlive() && look < 50; look++) await sleep(20);
+  return /^[0-9]+$/.test(pid) && !isAlive();
+}
+
+test('a command has the environment of a tool, and what it printed is told', async () => {
+  process.env['SLUICE_SECRET'] = 'x';
+  const { stdout, ...ran } = await runGroup('/usr/bin/env', [], 5000);
+  delete process.env['SLUICE_SECRET'];
+  expect(ran).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(
+    Object.fromEntries(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split('=')),
+    ),
+  ).toEqual(toolEnvironment);
+});
+
+test('a time-out ends a shell and what it waits for', async () => {
+  const ran = await soon('sleep 12 & echo $!; wait; exit 1', 300);
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'it did not end in time', isSoon: true });
+  expect(await isGone(ran.stdout.trim())).toBe(true);
+});
+
+test('a time-out is not put off by who does not listen', async () => {
+  const ran = await soon("trap '' TERM INT HUP; while :; do sleep 0.1; done", 300);
+  expect(ran).toMatchObject({ exitCode: undefined, why: 'it did not end in time', isSoon: true });
+});
+
+test.each([0, 3])('exit code %i counts, and what runs in the background ends with the command', async (code) => {
+  const ran = await soon(`sleep 12 & echo $!; exit ${code}`);
+  expect(ran).toMatchObject({ exitCode: code, isSoon: true });
+  expect(await isGone(ran.stdout.trim())).toBe(true);
+});
+
+test('who left the group and holds the output is not waited for', async () => {
+  const ran = await soon('setsid sh -c "echo \\$\\$; exec sleep 12" & sleep 0.3; exit 0');
+  process.kill(Number(ran.stdout.trim()), 'SIGKILL');
+  expect(ran).toMatchObject({ exitCode: 0, isSoon: true });
+});
+
+test('a command that prints without end is ended', async () => {
+  const ran = await soon('yes & yes', 5000);
+  expect(ran).toMatchObject({ isSoon: true, why: expect.stringContaining('maxBuffer') });
+  // Killed, or told by the closed pipe: whichever is faster.
+  expect(ran.exitCode).not.toBe(0);
+  expect(ran.stdout.length).toBeLessThanOrEqual(limits.probeOutputBytesMax);
+});
