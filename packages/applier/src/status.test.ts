@@ -1,5 +1,5 @@
 import { get } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { limits } from './limits.ts';
 import type { Generation } from './rollout/ports.ts';
@@ -165,3 +165,22 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   expect(status.healthy).toBe(true);
   server.close();
 });
+
+test('who connects and asks nothing takes few files, and not for long', async () => {
+  const server = await new Status('node-a', () => 0, 1000).serve('127.0.0.1:0');
+  const { port } = server.address() as AddressInfo;
+  const most = limits.statusConnectionsMax;
+  let open = 2 * most;
+  for (let n = 0; n < 2 * most; n++)
+    connect(port, '127.0.0.1')
+      .on('error', () => undefined)
+      .on('close', () => open--)
+      .resume();
+  await expect.poll(() => open).toBe(most);
+  // Longer than a client may take by so much as it takes until this is looked at.
+  const waitMs = limits.clientMs + 2 * limits.clientLookMs;
+  await expect.poll(() => open, { timeout: waitMs, interval: 100 }).toBe(0);
+  expect((await ask(port, '/livez')).status).toBe(200);
+  server.close();
+  server.closeAllConnections();
+}, 15_000);

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { limits, serverTimes } from './limits.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import type { Change } from './kernel/changes.ts';
 import type { Outcome } from './rollout/outcome.ts';
@@ -244,8 +245,9 @@ export class Status {
   /** Serves /healthz, /livez, /metrics and /status. @param listen `address:port` */
   async serve(listen: string): Promise<Server> {
     const colon = listen.lastIndexOf(':');
-    const server = createServer((request, response) => void this.#answer(request, response));
-    server.headersTimeout = 5_000;
+    const server = createServer(serverTimes, (request, response) => void this.#answer(request, response));
+    server.timeout = limits.clientMs;
+    server.maxConnections = limits.statusConnectionsMax;
     const { promise, resolve, reject } = Promise.withResolvers<Server>();
     server.once('error', reject);
     server.listen(

@@ -1,6 +1,7 @@
 import { get } from 'node:http';
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { declaredHealth, HealthReader } from './declared.ts';
 import { HealthPorts } from './ports.ts';
@@ -143,6 +144,30 @@ describe('the ports', () => {
     expect(await ask(port)).toMatchObject({ status: 200 });
     await ports?.follow({ services: [], nodePortAddresses: [] });
     expect(await ask(port)).toBe('ECONNREFUSED');
+  });
+
+  test('who comes gets through, whoever else holds connections: the longest silent makes room', async () => {
+    const [port, other] = [await freePort(), await freePort()];
+    const services = [port, other].map((each) => ({ namespace: 'shop', name: 'web', port: each, localEndpoints: 1 }));
+    await start().follow({ services, nodePortAddresses: ['127.0.0.0/8'] });
+    const idle: Socket[] = [];
+    const ended: number[] = [];
+    for (let n = 0; n < limits.healthConnectionsMax; n++) {
+      const socket = connect(n % 2 === 0 ? port : other, '127.0.0.1');
+      // One that has asked and stays is as silent as the rest.
+      if (n === 1) socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+      socket.on('error', () => undefined).on('close', () => ended.push(n));
+      await new Promise((resolve) => (n === 1 ? socket.once('data', resolve) : socket.once('connect', resolve)));
+      idle.push(socket.resume());
+    }
+    // Connected is not yet accepted.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(ended).toEqual([]);
+    for (const each of [port, other, port]) expect(await ask(each)).toMatchObject({ status: 200 });
+    await expect.poll(() => ended).toEqual([0]);
+    const [more, last] = [connect(other, '127.0.0.1'), connect(port, '127.0.0.1')];
+    await expect.poll(() => ended).toEqual([0, 1]);
+    for (const socket of [...idle, more, last]) socket.destroy();
   });
 
   test('a port that somebody else has is told, and opened once it is free', async () => {

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { cidrContains } from '@sluice/bundle';
-import { limits } from '../limits.ts';
+import { limits, serverTimes } from '../limits.ts';
+import { Callers } from './callers.ts';
 import type { DeclaredHealth, HealthService } from './declared.ts';
 
 /** What the ports take from the daemon. */
@@ -25,6 +26,7 @@ export class HealthPorts {
   readonly #parts: HealthPortsParts;
   readonly #servers = new Map<string, Server>();
   readonly #services = new Map<number, HealthService>();
+  readonly #callers = new Callers();
   #declared: DeclaredHealth = { services: [], nodePortAddresses: [] };
 
   constructor(parts: HealthPortsParts) {
@@ -64,10 +66,12 @@ export class HealthPorts {
   }
 
   async #open(key: string, host: string, port: number): Promise<string | undefined> {
-    const server = createServer((request, response) => this.#answer(port, request, response));
-    server.headersTimeout = limits.healthRequestMs;
-    server.requestTimeout = limits.healthRequestMs;
-    server.maxConnections = limits.healthConnectionsMax;
+    const server = createServer(serverTimes, (request, response) => {
+      this.#callers.ask(request.socket, response);
+      this.#answer(port, request, response);
+    });
+    server.timeout = limits.clientMs;
+    server.on('connection', (socket) => this.#callers.come(socket));
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
     server.on('error', (error) => resolve(`Cannot listen on health-check node port ${port}: ${error.message}`));
     server.listen(host === everywhere ? { port } : { port, host, ipv6Only: host.includes(':') }, () =>
