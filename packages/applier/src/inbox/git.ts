@@ -1,4 +1,4 @@
-import { fileDigest, isReleaseFile, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
+import { fileDigest, isReleaseFile, quoted, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
@@ -233,13 +233,16 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
 async function must(directory: string, args: readonly string[], bytesMax: number, input?: string): Promise<Said> {
   const said = await git(directory, args, bytesMax, input);
   if (said.exitCode === 0) return said;
-  throw new InboxError(`Cannot read the Git tree: ${said.stderr}`, `Check the repository: git -C ${directory} fsck`);
+  throw new InboxError(
+    `Cannot read the Git tree: ${quoted(said.stderr)}`,
+    `Check the repository: git -C ${directory} fsck`,
+  );
 }
 
 function notGit(why: string): undefined {
   if (!why.includes('dubious ownership')) return undefined;
   throw new InboxError(
-    `Cannot read the Git tree: ${why.split('\n')[0]}`,
+    `Cannot read the Git tree: ${quoted(why.split('\n')[0] ?? '')}`,
     'Let the user that runs sluiced own the repository',
   );
 }

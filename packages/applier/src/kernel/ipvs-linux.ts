@@ -1,3 +1,4 @@
+import { quoted } from '@sluice/bundle';
 import { KernelError } from '../rollout/ports.ts';
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
@@ -63,5 +64,5 @@ export class LinuxIpvs implements IpvsKernel {
 }
 
 function failed(action: string, { why, stderr }: Ran): KernelError {
-  return new KernelError(action, why === '' ? stderr.trim().split('\n').slice(0, 3).join('; ') : why);
+  return new KernelError(action, why === '' ? quoted(stderr.trim().split('\n').slice(0, 3).join('; ')) : why);
 }

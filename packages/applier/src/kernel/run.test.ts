@@ -10,7 +10,7 @@ test('what a tool prints is taken in parts as they come, characters of several b
   const ran = await run({ ...shell(script), onOutput: (part) => parts.push(part) });
   expect(parts.join('')).toBe('aéb\n');
   expect(parts.length).toBeGreaterThan(1);
-  expect(ran).toEqual({ exitCode: 3, stdout: '', stderr: 'said\n', why: 'exit code 3: said' });
+  expect(ran).toEqual({ exitCode: 3, stdout: '', stderr: 'said\n', why: 'exit code 3: "said"' });
 });
 
 test('all of it has come when the run is over', async () => {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { quoted } from '@sluice/bundle';
 import { execa } from 'execa';
 import { limits } from '../limits.ts';
 import type { Spares } from './spares.ts';
@@ -137,5 +138,5 @@ function whyFailed(result: Failure, exitCode: number | undefined, isLate: boolea
   if (result.timedOut === true || isLate) return 'it did not end in time';
   const said = (typeof result.stderr === 'string' ? result.stderr : '').trim().split('\n').slice(0, 3).join('; ');
   if (exitCode === undefined) return result.originalMessage ?? 'it was killed';
-  return `exit code ${exitCode}${said === '' ? '' : `: ${said}`}`;
+  return `exit code ${exitCode}${said === '' ? '' : `: ${quoted(said)}`}`;
 }

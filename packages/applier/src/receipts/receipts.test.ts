@@ -1,11 +1,22 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileDigest, makeRelease, printRelease, type Problem, readReceipt, type Receipt, sumsOf } from '@sluice/bundle';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Seal } from '../inbox/files.ts';
-import { runChildren } from '../kernel/run.ts';
+import { type Run, runChildren } from '../kernel/run.ts';
+import { KernelError } from '../rollout/ports.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { accountOf } from './account.ts';
 import { makeKey } from './key.ts';
@@ -75,6 +86,61 @@ describe('the key', () => {
     expect(readdirSync(state).toSorted()).toEqual(['receipt_key', 'receipt_key.pub']);
   });
 
+  const publicFile = join(state, 'receipt_key.pub');
+  let former = '';
+  test.each([
+    ['is gone', () => rmSync(publicFile)],
+    ['is that of a former key', () => writeFileSync(publicFile, former)],
+    ['was cut', () => writeFileSync(publicFile, 'ssh-ed25519')],
+  ])('is what keygen vouches for, and its public half is put right when that %s', async (_title, harm) => {
+    await makeKey(state, sampleNode, false, run);
+    former = readFileSync(publicFile, 'utf8');
+    const line = await makeKey(state, sampleNode, true, run);
+    const whole = readFileSync(publicFile, 'utf8');
+    harm();
+    expect(await makeKey(state, sampleNode, false, run)).toBe(line);
+    expect(readFileSync(publicFile, 'utf8')).toBe(whole);
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    expect(verified(line)).toContain('Good');
+  });
+
+  test('signs although its renewal was killed before the public half was written, and the next keygen writes that', async () => {
+    const before = await makeKey(state, sampleNode, false, run);
+    const killed: Run = async (command) => {
+      if (command.args.includes('-y')) throw new Error('killed');
+      return run(command);
+    };
+    await expect(makeKey(state, sampleNode, true, killed)).rejects.toThrow('killed');
+    await witness().tell({ outcome: 'held' }, seal);
+    expect(failures).toEqual([undefined]);
+    const line = await makeKey(state, sampleNode, false, run);
+    expect(line).not.toBe(before);
+    await witness().tell({ outcome: 'confirmed' }, seal);
+    expect(verified(line)).toContain('Good');
+  });
+
+  test('takes away what one that was killed long ago left, and leaves another one at its work', async () => {
+    for (const name of ['.keygen-old', '.keygen-new']) mkdirSync(join(state, name), { recursive: true });
+    utimesSync(join(state, '.keygen-old'), 0, 0);
+    await makeKey(state, sampleNode, false, run);
+    expect(readdirSync(state).toSorted()).toEqual(['.keygen-new', 'receipt_key', 'receipt_key.pub']);
+  });
+
+  test.each([
+    ['is no key', () => writeFileSync(join(state, 'receipt_key'), 'x', { mode: 0o600 }), 'is no key'],
+    ['is a folder', () => mkdirSync(join(state, 'receipt_key')), 'only its owner can read'],
+    ['lies in a folder that is a file', () => (rmSync(state, { recursive: true }), writeFileSync(state, '')), state],
+  ])('that %s is an error with what to do about it', async (_title, harm, why) => {
+    mkdirSync(state);
+    harm();
+    const made = makeKey(state, sampleNode, false, run);
+    await expect(made).rejects.toMatchObject({
+      code: 'NODE_STATE_INVALID',
+      message: expect.stringContaining(why),
+      hint: expect.stringMatching(/./),
+    });
+  });
+
   test('signs nothing when others can read it', async () => {
     await makeKey(state, sampleNode, false, run);
     chmodSync(join(state, 'receipt_key'), 0o640);
@@ -120,6 +186,15 @@ describe('a receipt', () => {
       seal,
     );
     expect(newest().because).toBe('health failed: web (status 500: )');
+  });
+
+  test('keeps to itself what a tool printed', async () => {
+    const args = ['-c', 'echo "bad line: \\"password=hunter2\\"" >&2; exit 2'];
+    const { why } = await run({ file: '/bin/sh', args });
+    expect(why).toContain('hunter2');
+    const { message } = new KernelError('iptables-restore', why);
+    await witness().tell(accountOf({ kind: 'held', because: 'health failed', rollback: message }), seal);
+    expect(newest().because).toBe('health failed; the way back failed: Cannot run iptables-restore: exit code 2:');
   });
 
   const problem: Problem = { code: 'RELEASE_SERIAL', level: 'error', message: 'Cannot take it: too old', hint: 'x' };

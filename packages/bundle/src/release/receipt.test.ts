@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { printReceipt, readReceipt, readReceiptName, type Receipt, receiptFile, withoutQuotes } from './receipt.ts';
+import {
+  printReceipt,
+  quoted,
+  readReceipt,
+  readReceiptName,
+  type Receipt,
+  receiptFile,
+  withoutQuotes,
+} from './receipt.ts';
 
 const receipt: Receipt = {
   node: 'node-a',
@@ -78,6 +86,11 @@ test.each([
   ],
   ['a person cancelled it', 'a person cancelled it'],
   ['"all of it"', null],
+  ['Cannot trust the node\'s directory: said "it\'s token=abc x"', "Cannot trust the node's directory: said"],
+  ['exit code 1: "user\'s token=abc', 'exit code 1:'],
+  ['exit code 1: "a "b" token=abc', 'exit code 1:'],
+  [`exit code 1: ${quoted('a "b" token=abc')}; gone`, 'exit code 1: ; gone'],
+  [`exit code 1: ${quoted('a "b" token=abc').slice(0, -1)}`, 'exit code 1:'],
   ['line\n\u001b[31mbreaks', 'line [31mbreaks'],
 ])('of %j only %j leaves the node', (words, expected) => {
   expect(withoutQuotes(words)).toBe(expected);

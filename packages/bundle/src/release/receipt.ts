@@ -143,13 +143,20 @@ export function readReceiptName(name: string): Pick<Receipt, 'node' | 'number'> 
   return isNodeName(node) && Number.isSafeInteger(number) ? { node, number } : undefined;
 }
 
+/** What a tool printed, in quotes that `withoutQuotes` finds: no other of their kind stands between them. */
+export function quoted(said: string): string {
+  return `"${said.replaceAll('"', "'")}"`;
+}
+
 /**
- * Words that may leave a node: what is in quotes is what a probe was answered or a tool printed, and may hold anything.
+ * Words that may leave a node: what is in double quotes is what a probe was answered or a tool printed, and may hold anything, such as
+ * quotes. So all from the first to the last goes, and all to the end where one lacks its partner, as in words that were cut.
  * @returns at most `receiptLimits.becauseCharactersMax` printable characters; null for none
  */
 export function withoutQuotes(words: string): string | null {
+  const isPaired = words.split('"').length % 2 === 1;
   const open = words
-    .replace(/(["`']).*\1/gs, '…')
+    .replace(isPaired ? /".*"/s : /".*/s, '…')
     .replaceAll(/[^\x20-\x7e]+/g, ' ')
     .replaceAll(/ +/g, ' ')
     .trim();

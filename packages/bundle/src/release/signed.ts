@@ -1,6 +1,7 @@
 import { compareText, type Problem } from '../problem.ts';
 import { readSignature } from './armour.ts';
 import { endpointsNamespace, releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
+import { quoted } from './receipt.ts';
 import type { Signer } from './signers.ts';
 
 /** One question for `ssh-keygen -Y verify`: is this a good signature of this signer? */
@@ -23,7 +24,7 @@ export interface SignatureRun {
 export interface Signed {
   /** Sorted, each once. */
   readonly principals: readonly string[];
-  /** In words: `SHA256SUMS.sig: …`. */
+  /** In words: `SHA256SUMS.sig: …`; first those that claim to be of a signer. */
   readonly passedOver: readonly string[];
 }
 
@@ -36,6 +37,7 @@ const besides: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>>
 /**
  * Which questions are to be asked about a release's signatures. Whose key a signature claims is read from it and looked up here, so
  * each is asked about one line of `allowed_signers`. (`find-principals` named signers whom the namespace excludes, in OpenSSH 9.2.)
+ * Signatures by other keys cost nothing, so there may be many: strangers must not use up what the signers may have.
  * @param signatures signature file → text
  * @returns the questions and who needs none, or problems (`RELEASE_INVALID`)
  */
@@ -49,8 +51,8 @@ export function planSignatures(
   const checks: SignatureCheck[] = [];
   const passedOver: string[] = [];
   const problems: Problem[] = [];
-  if (signatures.size > releaseLimits.signaturesMax)
-    return { problems: [malformed('the signatures', `there are more than ${releaseLimits.signaturesMax}`)] };
+  const { signaturesMax, signatureFilesMax } = releaseLimits;
+  if (signatures.size > signatureFilesMax) return { problems: [tooMany(`there are more than ${signatureFilesMax}`)] };
   for (const [file, signature] of [...signatures].toSorted(([a], [b]) => compareText(a, b))) {
     const claim = readSignature(signature, namespace);
     if (typeof claim === 'string') {
@@ -66,6 +68,8 @@ export function planSignatures(
       passedOver.push(`${file}: the key of ${signer.principal} is not allowed for namespace ${namespace}`);
     else checks.push({ file, signature, signer, namespace });
   }
+  if (checks.length > signaturesMax)
+    problems.push(tooMany(`more than ${signaturesMax} are by keys in allowed_signers`));
   return problems.length > 0 ? { problems } : { checks, passedOver };
 }
 
@@ -83,7 +87,7 @@ export function judgeSignatures(
   passedOver: readonly string[],
 ): Signed {
   const principals = new Set<string>();
-  const refused = [...passedOver];
+  const refused: string[] = [];
   for (const [{ file, signer, namespace }, run] of runs) {
     const said = `Good "${namespace}" signature for ${signer.principal} with `;
     const isGood =
@@ -91,7 +95,7 @@ export function judgeSignatures(
     if (isGood) principals.add(signer.principal);
     else refused.push(`${file}: ssh-keygen refuses it for ${signer.principal}: ${reasonOf(run)}`);
   }
-  return { principals: [...principals].toSorted(compareText), passedOver: refused };
+  return { principals: [...principals].toSorted(compareText), passedOver: [...refused, ...passedOver] };
 }
 
 function reasonOf({ exitCode, stdout, stderr }: SignatureRun): string {
@@ -99,7 +103,7 @@ function reasonOf({ exitCode, stdout, stderr }: SignatureRun): string {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
-  return said.length > 0 ? said.slice(0, 2).join('; ') : `exit code ${exitCode ?? 'none'}`;
+  return said.length > 0 ? quoted(said.slice(0, 2).join('; ')) : `exit code ${exitCode ?? 'none'}`;
 }
 
 /**
@@ -109,7 +113,9 @@ function reasonOf({ exitCode, stdout, stderr }: SignatureRun): string {
 export function unsigned({ principals, passedOver }: Signed, threshold: number): Problem | undefined {
   if (principals.length >= threshold) return undefined;
   const good = principals.length === 0 ? 'no good signature' : `good signatures of ${principals.join(', ')} only`;
-  const why = passedOver.length === 0 ? '' : ` (${passedOver.join('; ')})`;
+  const named = passedOver.slice(0, releaseLimits.signaturesMax);
+  const rest = passedOver.length > named.length ? [`and ${passedOver.length - named.length} more`] : [];
+  const why = named.length === 0 ? '' : ` (${[...named, ...rest].join('; ')})`;
   return {
     code: 'RELEASE_UNSIGNED',
     level: 'error',
@@ -129,6 +135,15 @@ export function unreachable(file: string, signers: readonly Signer[], threshold:
     level: 'error',
     message: `Cannot use ${file}: principals for namespace ${releaseNamespace}: ${able.size}, needed: ${threshold}`,
     hint: 'Add lines with namespaces="sluice-release", each with another principal, or lower the threshold',
+  };
+}
+
+function tooMany(why: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot read the signatures: ${why}`,
+    hint: 'Remove those that nobody needs: one for each signer is enough',
   };
 }
 

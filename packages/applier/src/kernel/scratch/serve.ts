@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
+import { quoted } from '@sluice/bundle';
 import { limits } from '../../limits.ts';
 import type { Command, Ran, Run } from '../run.ts';
 import { type Backend, detectTools, findTool, type Tools } from '../tools.ts';
@@ -163,5 +164,5 @@ function verdictOf({ name }: Part, { exitCode, stdout, stderr, why }: Ran, { bac
   if (exitCode === 4 && backend === 'legacy') return { answer: 'failed', why: `the tool for part ${name}: ${why}` };
   if (exitCode !== 0) return { answer: 'refused', part: name, why };
   const said = name === 'servers' ? `${stdout}${stderr}`.trim() : '';
-  return said === '' ? { answer: 'good' } : { answer: 'refused', part: name, why: said };
+  return said === '' ? { answer: 'good' } : { answer: 'refused', part: name, why: quoted(said) };
 }
