@@ -272,3 +272,14 @@ test('a release that ended without blame is one that was tried, and the next one
   await journal.abandon('the process ended', 'process');
   expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([3, limits.holdDownMs]);
 });
+
+test('a clock that was ahead when a release failed, and was set right, holds no release down', async () => {
+  let nowMs = Date.parse('2099-01-01T00:00:00Z');
+  const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
+  await confirm(journal, 'aaaa', one);
+  await journal.begin(opening('bbbb', two));
+  await journal.abandon('health failed', 'bundle');
+  expect(journal.notBeforeMs).toBe(nowMs + limits.holdDownMs);
+  nowMs = Date.parse('2026-12-01T12:00:00Z');
+  expect([journal.failures, journal.notBeforeMs]).toEqual([1, 0]);
+});

@@ -137,7 +137,7 @@ export class DiskJournal implements Journal {
   }
 
   get notBeforeMs(): number {
-    return heldDownUntil(this.#record);
+    return heldDownUntil(this.#record, this.#now().getTime());
   }
 
   releasesSince(sinceMs: number): number {

@@ -110,11 +110,15 @@ export function releasesBetween(history: readonly HistoryEntry[], fromMs: number
 /** Entries of an older `sluiced` do not tell endpoints apart. */
 const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === 'rolled-back' && lane !== 'endpoints';
 
-/** When a release may be tried again, in milliseconds since 1970: each failure in a row doubles the wait. 0 when none failed. */
-export function heldDownUntil({ failures, history }: NodeRecord): number {
+/**
+ * When a release may be tried again, in milliseconds since 1970: each failure in a row doubles the wait. 0 when none failed. Nobody waits
+ * for one that a clock calls later which was set back since: that may be years.
+ */
+export function heldDownUntil({ failures, history }: NodeRecord, nowMs: number): number {
   const last = history.findLast((entry) => isReleaseTakenBack(entry) && entry.blameless !== true);
-  if (failures === 0 || !last) return 0;
-  return Date.parse(last.at) + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
+  const lastMs = last ? Date.parse(last.at) : 0;
+  if (failures === 0 || !last || lastMs > nowMs) return 0;
+  return lastMs + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
 }
 
 /** The record of a node whose kernel holds nothing of Sluice any more; its history and what it knows of versions stay. */
