@@ -33,6 +33,7 @@ export function wordsOf(state: string, trial: () => string | undefined): Person 
       rmSync(pathOf(state), { force: true });
       return readWord(text, trial());
     },
+    forget: () => rmSync(pathOf(state), { force: true }),
   };
 }
 

@@ -315,6 +315,8 @@ export type Decision =
 export interface Person {
   /** What was said since the last question; each word is heard once. */
   ask(): Promise<Decision | undefined>;
+  /** Something begins that nothing said so far can be about. */
+  forget(): void;
 }
 
 /** What the transaction says on its way; never needed for its outcome. */

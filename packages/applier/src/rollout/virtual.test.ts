@@ -295,7 +295,7 @@ test('whatever line of a change of mode fails, the node ends as it began', async
 
 test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
-  const dying = await self.start({}, { person: { ask: () => new Promise(() => undefined) } });
+  const dying = await self.start({}, { person: { ask: () => new Promise(() => undefined), forget: () => undefined } });
   void dying.keeper.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
   const { keeper } = await self.start();

@@ -61,7 +61,7 @@ async function startKeeper(
     journal,
     probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, patiently: probe },
     clock: { now: () => 0, sleep: async () => undefined, bootMs: () => 0 },
-    person: { ask: async () => undefined },
+    person: { ask: async () => undefined, forget: () => undefined },
     report: (event) => void self.events.push(event),
     drainMs: 60_000,
     ...others,

@@ -78,7 +78,7 @@ export class World {
           this.nowMs += ms;
         },
       },
-      person: { ask: async () => undefined },
+      person: { ask: async () => undefined, forget: () => undefined },
       report: () => undefined,
       drainMs: 0,
     };
