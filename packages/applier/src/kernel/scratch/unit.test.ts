@@ -90,7 +90,9 @@ describe('a rehearsal that could not be held says nothing of the rules:', () => 
     ['a part that there is not is refused', say('{"answer":"refused","part":"/bin/sh","why":"x"}\n'), 'is no answer'],
   ])('%s', async (_title, serve, why) => {
     await behind(serve);
-    const rehearsal = rehearseInUnit(path, load(text.repeat(20_000)), 300);
+    // Only who hangs is waited for: on a busy machine the others take long, too.
+    const limitMs = why.includes('0.3 s') ? 300 : 10_000;
+    const rehearsal = rehearseInUnit(path, load(text.repeat(20_000)), limitMs);
     await expect(rehearsal).rejects.toBeInstanceOf(RehearsalError);
     await expect(rehearsal).rejects.toThrow(why);
   });
