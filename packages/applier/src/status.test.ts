@@ -155,6 +155,7 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   nowMs += 1;
   expect((await ask(port, '/healthz')).status).toBe(503);
   expect(status.report().alarms).toMatchObject({ KERNEL_REFUSES: 'x' });
+  expect((await ask(port, '/metrics')).body).toContain('sluice_alarm{code="KERNEL_REFUSES"} 1');
   status.heard('in-kernel', {});
   expect((await ask(port, '/healthz')).status).toBe(200);
   expect(status.report().alarms).toEqual({});

@@ -68,7 +68,6 @@ export class Status {
   readonly #outcomes: Counter<'outcome'>;
   readonly #repairs: Counter;
   readonly #generation: Gauge;
-  readonly #alarmGauge: Gauge<'code'>;
   readonly #duration: Histogram;
   readonly #required: Gauge;
   readonly #serial: Gauge;
@@ -108,12 +107,21 @@ export class Status {
       registers,
     });
     this.#generation = new Gauge({ name: 'sluice_generation', help: 'The confirmed generation', registers });
-    this.#alarmGauge = new Gauge({
+    // One that is over stays as 0.
+    const alarms = (): object => this.report().alarms;
+    const raised = new Set<string>();
+    const shown = new Gauge({
       name: 'sluice_alarm',
       help: '1 for everything that is not as it should be',
       labelNames: ['code'],
-      registers,
+      registers: [],
+      collect() {
+        const now = new Set(Object.keys(alarms()));
+        for (const code of now) raised.add(code);
+        for (const code of raised) this.set({ code }, now.has(code) ? 1 : 0);
+      },
     });
+    this.#registry.registerMetric(shown);
     const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
     this.#required = gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is taken');
     this.#serial = gauge(
@@ -194,11 +202,10 @@ export class Status {
 
   raise(code: AlarmCode, why: string): void {
     this.#alarms.set(code, why);
-    this.#alarmGauge.set({ code }, 1);
   }
 
   clear(...codes: readonly AlarmCode[]): void {
-    for (const code of codes) if (this.#alarms.delete(code)) this.#alarmGauge.set({ code }, 0);
+    for (const code of codes) this.#alarms.delete(code);
   }
 
   /** Problems of a bundle stand as alarms until a bundle is taken or the directory is as it was. */

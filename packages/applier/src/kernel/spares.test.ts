@@ -83,11 +83,9 @@ test('one that ended before it was needed is not started again, and the next tim
 test.each([
   ['is asked to', 'spares.end()'],
   ['is killed', "process.kill(process.pid, 'SIGKILL')"],
-])(
-  'it ends when this process %s',
-  async (_title, end) => {
-    const source = (name: string): string => JSON.stringify(`${import.meta.dirname}/${name}`);
-    const script = `
+])('it ends when this process %s', async (_title, end) => {
+  const source = (name: string): string => JSON.stringify(`${import.meta.dirname}/${name}`);
+  const script = `
     import { runChildren } from ${source('run.ts')};
     import { Spares } from ${source('spares.ts')};
     const spares = new Spares();
@@ -95,14 +93,12 @@ test.each([
     await runChildren(undefined, undefined, spares)(command);
     spares.refill();
     console.log(process.pid);
-    setTimeout(() => ${end}, 300);`;
-    const child = execa(process.execPath, ['--input-type=module-typescript', '-e', script], { reject: false });
-    const { value } = await child.iterable()[Symbol.asyncIterator]().next();
-    const { stdout } = await execa('/usr/bin/pgrep', ['-P', String(value)]);
-    const waiting = Number(stdout);
-    expect(isThere(waiting)).toBe(true);
-    await child;
-    await until(() => !isThere(waiting));
-  },
-  10_000,
-);
+    process.stdin.once('data', () => { process.stdin.destroy(); ${end}; });`;
+  const child = execa(process.execPath, ['--input-type=module-typescript', '-e', script], { reject: false });
+  const { value } = await child.iterable()[Symbol.asyncIterator]().next();
+  const [waiting = 0] = childrenOf(Number(value), 'cat');
+  expect(isThere(waiting)).toBe(true);
+  child.stdin.end('\n');
+  await child;
+  await until(() => !isThere(waiting));
+});

@@ -1,8 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { execa } from 'execa';
 import { expect, test } from 'vitest';
 import { toolEnvironment } from '../kernel/run.ts';
 import { limits } from '../limits.ts';
+import { childrenOf } from '../testing/processes.fixture.ts';
 import { runGroup } from './run-group.ts';
 
 const shell = (script: string, timeoutMs = 5000) => runGroup('/bin/sh', ['-c', script], timeoutMs);
@@ -65,3 +67,20 @@ test('a command that prints without end is ended', async () => {
   expect(ran.exitCode).not.toBe(0);
   expect(ran.stdout.length).toBeLessThanOrEqual(limits.probeOutputBytesMax);
 });
+
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+  '%s to a process that does not listen ends it, and what its probes run',
+  async (signal) => {
+    const source = JSON.stringify(`${import.meta.dirname}/run-group.ts`);
+    const script = `
+    import { runGroup } from ${source};
+    void runGroup('/bin/sh', ['-c', 'exec sleep 47'], 60_000);
+    console.log(process.pid);`;
+    const child = execa(process.execPath, ['--input-type=module-typescript', '-e', script], { reject: false });
+    const { value } = await child.iterable()[Symbol.asyncIterator]().next();
+    const [probe] = childrenOf(Number(value), 'sleep');
+    child.kill(signal);
+    expect((await child).signal).toBe(signal);
+    expect(await isGone(String(probe))).toBe(true);
+  },
+);

@@ -8,9 +8,31 @@ export type RunGroup = (file: string, args: readonly string[], timeoutMs: number
 
 /** Groups of commands that run: nobody else ends them when this process ends. */
 const running = new Set<number>();
-process.on('exit', () => {
+const endAll = (): void => {
   for (const group of running) killGroup(group);
-});
+};
+process.on('exit', endAll);
+
+/** Signals that end a process which does not listen to them; a terminal's go to its own group alone. */
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Who else listens decides what a signal means. */
+function onSignal(signal: (typeof signals)[number]): void {
+  if (process.listenerCount(signal) > 1) return;
+  endAll();
+  process.removeListener(signal, onSignal);
+  process.kill(process.pid, signal);
+}
+
+function begin(group: number): void {
+  if (running.size === 0) for (const signal of signals) process.on(signal, onSignal);
+  running.add(group);
+}
+
+function end(group: number): void {
+  running.delete(group);
+  if (running.size === 0) for (const signal of signals) process.removeListener(signal, onSignal);
+}
 
 /**
  * Runs a command in a process group of its own, and ends with the command or at the time-out, whatever it started: a shell that is killed
@@ -39,7 +61,7 @@ async function once(file: string, args: readonly string[], timeoutMs: number): P
   const { pid } = child;
   let isLate = false;
   if (pid !== undefined) {
-    running.add(pid);
+    begin(pid);
     const timer = setTimeout(() => {
       isLate = true;
       killGroup(pid);
@@ -47,7 +69,7 @@ async function once(file: string, args: readonly string[], timeoutMs: number): P
     child.nodeChildProcess.once('exit', () => {
       clearTimeout(timer);
       killGroup(pid);
-      running.delete(pid);
+      end(pid);
       setTimeout(() => {
         child.stdout.destroy();
         child.stderr.destroy();

@@ -49,11 +49,13 @@ export class Deadman {
   /** Renews as long as something is awaited that is no sign of anything, such as a slow answer. Who renews next is told of a failure. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const renew = (): void => void this.renew().catch(() => undefined);
-    const timer = setInterval(renew, this.restMs / 2);
+    const timer = setInterval(renew, this.restMs / 4);
     try {
       return await work();
     } finally {
       clearInterval(timer);
+      // One that is on its way must not turn the switch on behind whoever turns it off next.
+      await this.#last;
     }
   }
 
