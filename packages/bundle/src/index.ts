@@ -21,6 +21,7 @@ export {
 export * from './reach.ts';
 export * from './resolve.ts';
 export * from './seal.ts';
+export * from './texts-digest.ts';
 export * from './tree.ts';
 export * from './release/names.ts';
 export * from './release/sums.ts';

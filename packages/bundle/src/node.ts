@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
+import { fileDigest } from './seal.ts';
 import type { ResolvedRules } from './link/program.ts';
 import { compareText, type Place, type Problem } from './problem.ts';
 import { type Head, ResolveCache, type Sections } from './resolve-cache.ts';
@@ -83,24 +83,26 @@ export function resolveSections(
   const { profileName, profile } = head;
   const problems: Problem[] = [];
   const sections = new Map<Family, readonly Sections[]>();
-  const digests: string[] = [];
+  const lines: (readonly string[])[] = [];
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
     const resolved = cache.rules(files, profileName, tool, { scope: scopeOf(head, node, family), mode: profile.mode });
     problems.push(...resolved.problems);
     sections.set(family, resolved.sections);
-    digests.push(resolved.digests);
+    lines.push(resolved.lines);
   }
-  const virtual = resolveVirtualFiles(files, head, node, cache, digests, problems);
+  const virtualLines: string[] = [];
+  const virtual = resolveVirtualFiles(files, head, node, cache, virtualLines, problems);
+  lines.push(virtualLines);
   const sysctls = sysctlLines(sysctlFile(profileName), files, head, node, problems);
   if (problems.length > 0) return problems;
   if (sysctls.length > 0)
-    digests.push(`${hash('sha256', sysctls.map((line) => `${line}\n`).join(''), 'hex')}  base/sysctl.conf\n`);
+    lines.push([`${fileDigest(sysctls.map((line) => `${line}\n`).join(''))}  base/sysctl.conf\n`]);
   const hashSize = valueOf(head.nodeFile.values, undefined, 'conntrackHashSize');
   return {
     node,
     ...head,
-    version: hash('sha256', digests.join(''), 'hex').slice(0, 16),
+    version: cache.digest.of(lines.flat()).slice(0, 16),
     sections,
     ...(virtual ? { ipvs: virtual } : {}),
     sysctls,
@@ -114,7 +116,7 @@ function resolveVirtualFiles(
   head: Head,
   node: string,
   cache: ResolveCache,
-  digests: string[],
+  lines: string[],
   problems: Problem[],
 ): ResolvedVirtual | undefined {
   const { profile, profileName, nodeFile: own } = head;
@@ -126,7 +128,7 @@ function resolveVirtualFiles(
         problems.push(...done);
         return [];
       }
-      digests.push(done.digestLine);
+      lines.push(done.digestLine);
       return [done.file];
     });
   const virtual = { ipset: resolve('ipset'), ipvs: resolve('ipvs') };

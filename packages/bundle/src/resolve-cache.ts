@@ -14,6 +14,7 @@ import { readRuleFile } from './read-rulefile.ts';
 import { isSameEverywhere, type ResolvedSection, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
 import type { RuleFile, Tool, VirtualTool } from './rulefile.ts';
 import { type BundleFiles, changedFiles, lend, type Lender, sourceOf, type TextSource } from './source.ts';
+import { TextsDigest } from './texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath } from './tree.ts';
 import { VirtualCache } from './virtual/cache.ts';
 
@@ -37,14 +38,13 @@ export interface RuleScope {
 /** The rule files of one tool as one node has them, in the order of loading. */
 export interface ResolvedTool {
   readonly sections: readonly Sections[];
-  /** The lines of all files, as a node's version counts them. */
-  readonly digests: string;
+  /** One for each file, as a node's version counts them. */
+  readonly lines: readonly string[];
   readonly problems: readonly Problem[];
 }
 
 /** The files of one tool with what the next ones are told from. */
-interface ToolParts extends Omit<ResolvedTool, 'digests'> {
-  readonly lines: readonly string[];
+interface ToolParts extends ResolvedTool {
   /** Where each path stands. */
   readonly places: ReadonlyMap<string, number>;
 }
@@ -81,6 +81,8 @@ export class ResolveCache {
     { readonly files: BundleFiles; readonly profile: string; readonly paths: readonly string[] }
   >();
   #head: { readonly texts: readonly string[]; readonly head: Head } | undefined;
+  /** Of what nodes resolve to. */
+  readonly digest = new TextsDigest();
   /** What `.ipset` and `.ipvs` files resolved to. */
   readonly virtual = new VirtualCache();
 
@@ -129,9 +131,7 @@ export class ResolveCache {
       (known && this.#again(known, files, { profile, tool, of })) ?? this.#whole(files, profile, tool, of);
     if (resolved.problems.length > 0) this.#last.delete(tool);
     else this.#last.set(tool, { ...resolved, key, files });
-    const { sections, lines, problems } = resolved;
-    // A megabyte for 10,000 files: put together for who asks, and not kept.
-    return { sections, problems, digests: lines.join('') };
+    return resolved;
   }
 
   #whole(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): ToolParts {

@@ -97,6 +97,8 @@ export function withFilesOf(files: BundleFiles, other: BundleFiles, paths: reado
  * the rules a second time.
  */
 class LentSection implements ResolvedSection {
+  /** Those of which more than the name is kept. */
+  static readonly held = new Set<LentSection>();
   readonly table: TableName;
   #held: ResolvedSection | undefined;
   readonly #lender: Lender;
@@ -105,12 +107,15 @@ class LentSection implements ResolvedSection {
   constructor(section: ResolvedSection, lender: Lender, at: number) {
     this.table = section.table;
     this.#held = section;
+    LentSection.held.add(this);
     this.#lender = lender;
     this.#at = at;
   }
 
   get #section(): ResolvedSection {
-    return (this.#held ??= this.#lender.read()[this.#at] as ResolvedSection);
+    if (this.#held !== undefined) return this.#held;
+    LentSection.held.add(this);
+    return (this.#held = this.#lender.read()[this.#at] as ResolvedSection);
   }
 
   get chains(): readonly string[] {
@@ -123,6 +128,7 @@ class LentSection implements ResolvedSection {
 
   letGo(): void {
     this.#held = undefined;
+    LentSection.held.delete(this);
   }
 }
 
@@ -131,7 +137,11 @@ export function lend(sections: readonly ResolvedSection[], lender: Lender): read
   return sections.map((section, at) => new LentSection(section, lender, at));
 }
 
-/** Says that these sections were used: whatever can be read again leaves the memory. */
+/**
+ * Says that these sections were used: whatever can be read again leaves the memory. Where few are held, of whatever files, all of them
+ * go: nobody is to look through 10,000 files for the one that was read, and who still needs one of the others reads it again.
+ */
 export function letGo(files: readonly (readonly ResolvedSection[])[]): void {
-  for (const file of files) for (const section of file) if (section instanceof LentSection) section.letGo();
+  const sections = LentSection.held.size < files.length ? LentSection.held : files.flat();
+  for (const section of sections) if (section instanceof LentSection) section.letGo();
 }

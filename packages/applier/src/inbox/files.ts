@@ -14,6 +14,7 @@ import {
   SourceFiles,
   sumsFile,
   sumsMisfit,
+  TextsDigest,
   type TextSource,
   wavesFile,
 } from '@sluice/bundle';
@@ -85,6 +86,7 @@ interface Held {
 export class PlainFiles {
   #top: Folder<Known> | undefined;
   #part: Part | undefined;
+  readonly #digest = new TextsDigest();
   #last: Last | undefined;
   /** What a whole look refused, such as a file that others may write, only a whole look can find mended. */
   #passedWhole = false;
@@ -132,7 +134,7 @@ export class PlainFiles {
     this.#part = partOf(this.#top, this.#part);
     const outside = outsideOf(this.#part);
     const last = this.#last;
-    const digest = last?.part === this.#part ? last.tree.digest : fileDigest(this.#part.sums.join(''));
+    const digest = last?.part === this.#part ? last.tree.digest : this.#digest.of(this.#part.sums);
     const isSame = last?.tree.digest === digest && last.outside === outside;
     const held = isSame ? last : treeOf(this.#part, digest, last);
     // Of an equal tree too: folders that were young when they were read have other stamps by now, and one walk is all there is to keep.

@@ -1,0 +1,26 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { fileDigest } from './seal.ts';
+import { TextsDigest } from './texts-digest.ts';
+
+test('it is the digest of all texts, whatever was asked before', () => {
+  const text = fc.string({ unit: 'grapheme', maxLength: 5 });
+  const lists = fc.array(fc.array(text, { maxLength: 100 }), { minLength: 1, maxLength: 8 });
+  const edits = fc.array(fc.record({ at: fc.nat(200), text: fc.option(text), more: fc.array(text, { maxLength: 2 }) }));
+  fc.assert(
+    fc.property(lists, edits, (whole, changes) => {
+      const digest = new TextsDigest();
+      let last: readonly string[] = [];
+      for (const texts of whole) {
+        last = texts;
+        expect(digest.of(texts)).toBe(fileDigest(texts.join('')));
+      }
+      for (const { at, text: changed, more } of changes) {
+        const place = at % (last.length + 1);
+        // Texts change, come and go.
+        last = last.toSpliced(place, 1, ...(changed === null ? [] : [changed]), ...more);
+        expect(digest.of(last)).toBe(fileDigest(last.join('')));
+      }
+    }),
+  );
+});
