@@ -96,6 +96,8 @@ export class FaultPlace {
     const place = new FaultPlace(kind);
     const { directory } = place;
     for (const name of ['work', 'tools', 'real', 'bundles']) mkdirSync(`${directory}/${name}`);
+    // Once: who writes it again empties it first, while another run may read it.
+    writeFileSync(`${directory}/others`, others);
     for (const name of counted(kind.backend)) {
       writeFileSync(`${directory}/tools/${name}`, wrapper(directory, name), { mode: 0o755 });
       if (!/^ip6?tables-/.test(name)) cpSync(`/usr/sbin/${name}`, `${directory}/real/${name}`);
@@ -333,7 +335,6 @@ export class FaultPlace {
   /** Runs lines of shell in a new node that shows what the template showed. */
   async #inside(out: string, from: Template | undefined, config: string, lines: readonly string[]): Promise<void> {
     const { directory } = this;
-    writeFileSync(`${directory}/others`, others);
     const script = [
       'set -e',
       `OUT=${out}`,
