@@ -1,8 +1,15 @@
 import { defineConfig } from 'vitest/config';
 import { SummaryReporter } from './tools/summary-reporter.ts';
 
+/**
+ * In CI a test that fails is tried once more, and is named with what went wrong the first time: a busy machine is to keep nobody's change
+ * out, and nobody is to overlook it. Who changes a test runs it without.
+ */
+const again = { retry: process.env['CI'] === undefined ? 0 : 1 } as const;
+
 /** Tests that touch a kernel: one at a time, each file in a process of its own. */
 const alone = {
+  ...again,
   maxWorkers: 1,
   fileParallelism: false,
   pool: 'forks',
@@ -29,6 +36,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          ...again,
           isolate: false,
           ...order(0),
           // For what hangs; a machine that is busy is no fault.

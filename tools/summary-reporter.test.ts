@@ -6,6 +6,8 @@ interface Ended {
   readonly state: 'passed' | 'failed' | 'skipped' | 'pending';
   readonly note?: string;
   readonly mode?: 'todo';
+  /** Of tries before. */
+  readonly errors?: readonly { readonly message: string }[];
 }
 
 /** As much of vitest's module as the summary reads. */
@@ -14,6 +16,7 @@ function moduleOf(tests: readonly Ended[], errors: readonly unknown[] = []): Tes
     fullName: `test ${index}`,
     options: { mode: ended.mode },
     result: () => ended,
+    diagnostic: () => ({ flaky: ended.state === 'passed' && ended.errors !== undefined }),
   }));
   return { children: { allTests: () => cases }, errors: () => errors } as unknown as TestModule;
 }
@@ -39,6 +42,13 @@ test.each([
     [],
     undefined,
     ['not run: test 1 (needs root)', '1 passed, 0 failed, 1 skipped'],
+  ],
+  [
+    'a test that passes at the second try, and says why not at the first',
+    [moduleOf([passed, { state: 'passed', errors: [{ message: 'too slow\nat x' }] }])],
+    [],
+    undefined,
+    ['second try: test 1 (too slow)', '2 passed, 0 failed'],
   ],
   [
     'a test that is marked as to do',
