@@ -1,4 +1,6 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { afterEach, expect, test } from 'vitest';
@@ -52,6 +54,32 @@ test('one that is there is used whatever came in between', async () => {
   const [id] = await running(run, 'b');
   expect(id).toBeGreaterThan(before);
   expect(id).toBeLessThan(after);
+});
+
+test('one of a program that was replaced since is not used, and ends', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-spares-'));
+  try {
+    const file = join(folder, 'tool');
+    const write = (says: string): void => {
+      writeFileSync(`${file}.new`, `#!/bin/sh\necho ${says}; cat`, { mode: 0o755 });
+      renameSync(`${file}.new`, file);
+    };
+    const run = runChildren(undefined, undefined, spares);
+    const say = async (): Promise<string> => (await run({ file, args: [], input: '', isFrequent: true })).stdout;
+    write('old');
+    expect(await say()).toBe('old\n');
+    spares.refill();
+    write('new');
+    expect(await say()).toBe('new\n');
+    spares.refill();
+    const [waiting = 0] = childrenOf(process.pid, file);
+    write('newer');
+    spares.refill();
+    await until(() => !isThere(waiting));
+    expect(await say()).toBe('newer\n');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('its time begins when it reads, and when it is over the tool is ended', async () => {

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { execa } from 'execa';
 import { type Command, startOptions } from './run.ts';
 
@@ -13,6 +14,19 @@ export interface Spare {
   feed(input: string, timeoutMs: number): void;
 }
 
+/** A spare of a program that was replaced, as by an upgrade, is none: it may not fit what it loads. */
+interface Waiting {
+  readonly spare: Spare;
+  /** Which file it was started from. */
+  readonly program: string;
+}
+
+/** Says whether a file is the one that it was; empty where there is none. */
+function programOf(file: string): string {
+  const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs].join(':');
+}
+
 const keyOf = ({ file, args }: Command): string => JSON.stringify([file, args]);
 
 /**
@@ -25,7 +39,7 @@ const keyOf = ({ file, args }: Command): string => JSON.stringify([file, args]);
 export class Spares {
   readonly #lockFd: number | undefined;
   readonly #wanted = new Map<string, Command>();
-  readonly #spares = new Map<string, Spare>();
+  readonly #waiting = new Map<string, Waiting>();
 
   /** @param lockFd as `runChildren` takes it */
   constructor(lockFd?: number) {
@@ -37,18 +51,28 @@ export class Spares {
     if (command.isFrequent !== true || typeof command.input !== 'string') return undefined;
     const key = keyOf(command);
     this.#wanted.set(key, { file: command.file, args: command.args });
-    const spare = this.#spares.get(key);
-    this.#spares.delete(key);
-    return spare;
+    const fit = this.#fit(key, command);
+    this.#waiting.delete(key);
+    return fit?.spare;
+  }
+
+  /** The one that waits, if it is still of the program that would be started now; another one ends. */
+  #fit(key: string, { file }: Command): Waiting | undefined {
+    const waiting = this.#waiting.get(key);
+    if (waiting === undefined || waiting.program === programOf(file)) return waiting;
+    this.#waiting.delete(key);
+    waiting.spare.child.stdin.end();
+    return undefined;
   }
 
   /** Starts those that were taken. To be called when there is nothing else to do. */
   refill(): void {
-    for (const [key, command] of this.#wanted) if (!this.#spares.has(key)) this.#start(key, command);
+    for (const [key, command] of this.#wanted) if (!this.#fit(key, command)) this.#start(key, command);
   }
 
   #start(key: string, command: Command): void {
     const late = new AbortController();
+    const program = programOf(command.file);
     const child = start(command, this.#lockFd, late.signal);
     let timer: NodeJS.Timeout | undefined;
     const spare: Spare = {
@@ -61,12 +85,12 @@ export class Spares {
         child.stdin.end(input);
       },
     };
-    this.#spares.set(key, spare);
+    this.#waiting.set(key, { spare, program });
     void child.then(() => {
       clearTimeout(timer);
-      if (this.#spares.get(key) !== spare) return;
+      if (this.#waiting.get(key)?.spare !== spare) return;
       // It ended before it was needed: nobody is to start one after the other.
-      this.#spares.delete(key);
+      this.#waiting.delete(key);
       this.#wanted.delete(key);
     });
   }
@@ -74,7 +98,7 @@ export class Spares {
   /** Ends those that nobody took. */
   end(): void {
     this.#wanted.clear();
-    for (const { child } of this.#spares.values()) child.stdin.end();
-    this.#spares.clear();
+    for (const { spare } of this.#waiting.values()) spare.child.stdin.end();
+    this.#waiting.clear();
   }
 }
