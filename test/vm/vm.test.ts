@@ -21,7 +21,7 @@ const suites = [
   inFolder(allInside.filter((name) => second.has(name))),
 ];
 /** A soak kills at every step. */
-const suitesMsMax = (soak ? 60 : 15) * 60_000;
+const suitesMsMax = (soak ? 60 : 25) * 60_000;
 
 const reason = whyNoGuest();
 const found = reason === undefined ? (await Promise.all(suites.map(results))).flat() : [];
