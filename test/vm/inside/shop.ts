@@ -167,7 +167,7 @@ export class Shop implements AsyncDisposable {
 
 const both = ['8080/tcp', '8080/udp'];
 
-/** Looks until something is so. Throws after a minute, or as many seconds as are given: emulation is slow. */
+/** Looks until something is so. Throws after 150 seconds, or as many as are given: emulation is slow. */
 export async function until<T>(what: string, look: () => Promise<T | undefined | false>, seconds = 150): Promise<T> {
   const end = performance.now() + seconds * 1000;
   while (performance.now() < end) {
