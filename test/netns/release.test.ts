@@ -17,27 +17,37 @@ beforeEach(async (context) => {
 });
 afterEach(() => node.remove());
 
+/** Where a bundle is rendered, and where the node looks for a release of it. */
+const places = () => ({ bundle: join(node.directory, 'bundle'), release: join(node.directory, 'rendered') });
+
+const run = (...args: readonly string[]): string =>
+  execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+
+/** Makes a key in a file of this name. @returns its line for `allowed_signers` */
+function keyOf(name: string, space: 'sluice-release' | 'sluice-endpoints'): string {
+  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(node.directory, name)]);
+  const [type, key] = readFileSync(join(node.directory, `${name}.pub`), 'utf8').split(' ');
+  return `${name} namespaces="${space}" ${type} ${key}\n`;
+}
+
+/** The node takes what these sign, and nothing else. */
+function trust(...lines: readonly string[]): void {
+  const signers = join(node.directory, 'allowed_signers');
+  writeFileSync(signers, lines.join(''), { mode: 0o644 });
+  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+}
+
 test('a node takes signed releases, stays where it is when they are not, and says what it accepted', {
   timeout: 120_000,
 }, async () => {
-  const { directory } = node;
-  const [bundle, release, signers] = ['bundle', 'rendered', 'allowed_signers'].map((name) => join(directory, name)) as [
-    string,
-    string,
-    string,
-  ];
-  const run = (...args: readonly string[]): string =>
-    execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  const { bundle, release } = places();
   const publish = (endpoints: readonly number[], by?: string): void => {
     writeBundle(bundle, sampleBundle({ services: { 'shop/web': endpoints } }));
     run('release', bundle, '--serial', 'auto', '--source', 'c'.repeat(40), '-o', release);
-    if (by) run('sign', release, '--key', join(directory, by));
+    if (by) run('sign', release, '--key', join(node.directory, by));
   };
-  for (const name of ['alice', 'mallory'])
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, name)]);
-  const [type, key] = readFileSync(join(directory, 'alice.pub'), 'utf8').split(' ');
-  writeFileSync(signers, `alice namespaces="sluice-release" ${type} ${key}\n`, { mode: 0o644 });
-  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+  keyOf('mallory', 'sluice-release');
+  trust(keyOf('alice', 'sluice-release'));
 
   publish([1, 2]);
   expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
@@ -62,23 +72,13 @@ test('a node takes signed releases, stays where it is when they are not, and say
 test('what is refused for want of the lock is not accepted: the daemon that has it goes on', {
   timeout: 120_000,
 }, async () => {
-  const { directory } = node;
-  const [bundle, release, signers] = ['bundle', 'rendered', 'allowed_signers'].map((name) => join(directory, name)) as [
-    string,
-    string,
-    string,
-  ];
-  const run = (...args: readonly string[]): string =>
-    execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, 'alice')]);
-  const [type, key] = readFileSync(join(directory, 'alice.pub'), 'utf8').split(' ');
-  writeFileSync(signers, `alice namespaces="sluice-release" ${type} ${key}\n`, { mode: 0o644 });
-  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+  const { bundle, release } = places();
+  trust(keyOf('alice', 'sluice-release'));
   const publish = (serial: number, to: string): void => {
     rmSync(bundle, { recursive: true, force: true });
     writeBundle(bundle, sampleBundle({ services: { 'shop/web': [serial] } }));
     run('release', bundle, '--serial', String(serial), '--source', 'c'.repeat(40), '-o', to);
-    run('sign', to, '--key', join(directory, 'alice'));
+    run('sign', to, '--key', join(node.directory, 'alice'));
   };
   const accepted = async (): Promise<number> => {
     const status = JSON.parse((await node.sluiced('status', '-o', 'json')).stdout) as { release?: { serial?: number } };
@@ -87,7 +87,7 @@ test('what is refused for want of the lock is not accepted: the daemon that has 
   publish(5, release);
   const daemon = node.start();
   await until('release 5 is in', async () => (await accepted()) === 5);
-  const newer = join(directory, 'newer');
+  const newer = join(node.directory, 'newer');
   publish(6, newer);
   expect(await node.sluiced('apply', newer)).toMatchObject({
     exitCode: 3,
@@ -101,27 +101,14 @@ test('what is refused for want of the lock is not accepted: the daemon that has 
 });
 
 test('a key for endpoints changes endpoints and nothing else', { timeout: 120_000 }, async () => {
-  const { directory } = node;
-  const [bundle, release, signers] = ['bundle', 'rendered', 'allowed_signers'].map((name) => join(directory, name)) as [
-    string,
-    string,
-    string,
-  ];
-  const run = (...args: readonly string[]): string =>
-    execFileSync(sluice, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  const keyOf = (name: string, space: string): string => {
-    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(directory, name)]);
-    const [type, key] = readFileSync(join(directory, `${name}.pub`), 'utf8').split(' ');
-    return `${name} namespaces="${space}" ${type} ${key}\n`;
-  };
-  writeFileSync(signers, keyOf('alice', 'sluice-release') + keyOf('ends', 'sluice-endpoints'), { mode: 0o644 });
-  node.writeConfig('nft', `signatures: {allowedSigners: ${signers}}\n`);
+  const { bundle, release } = places();
+  trust(keyOf('alice', 'sluice-release'), keyOf('ends', 'sluice-endpoints'));
   const publish = (services: Readonly<Record<string, readonly number[]>>, by: 'alice' | 'ends'): void => {
     rmSync(bundle, { recursive: true, force: true });
     writeBundle(bundle, sampleBundle({ services }));
     const [order, role] = by === 'ends' ? [['--endpoints'], ['--endpoints']] : [['--serial', 'auto'], []];
     run('release', bundle, ...order, '--source', 'c'.repeat(40), '-o', release);
-    run('sign', release, '--key', join(directory, by), ...role);
+    run('sign', release, '--key', join(node.directory, by), ...role);
   };
 
   publish({ 'shop/web': [1, 2] }, 'alice');

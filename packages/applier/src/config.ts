@@ -259,21 +259,19 @@ function offsetOf(document: ReturnType<typeof parseDocument>, path: readonly unk
 }
 
 interface Wrong {
+  readonly index: number;
   readonly field: keyof typeof probeTimes;
   readonly why: string;
 }
 
 /** What no probe can tell of itself, or of its fields one by one. */
-function wrongProbes({ probes }: Config): readonly (Wrong & { readonly index: number })[] {
-  return probes.flatMap((probe, index) => {
-    const isDoubled = probes.findIndex(({ name }) => name === probe.name) < index;
-    const doubled: Wrong[] = isDoubled ? [{ field: 'name', why: 'two probes have this name' }] : [];
-    return [...doubled, ...wrongTimes(probe)].map((wrong) => ({ index, ...wrong }));
-  });
-}
-
-function wrongTimes({ attempts, failures = attempts }: ProbeConfig): readonly Wrong[] {
-  return failures > attempts
-    ? [{ field: 'failures', why: 'failures is more than attempts, the probe could never fail' }]
-    : [];
+function wrongProbes({ probes }: Config): readonly Wrong[] {
+  const wrong: Wrong[] = [];
+  for (const [index, { name, attempts, failures = attempts }] of probes.entries()) {
+    if (probes.findIndex((probe) => probe.name === name) < index)
+      wrong.push({ index, field: 'name', why: 'two probes have this name' });
+    if (failures > attempts)
+      wrong.push({ index, field: 'failures', why: 'failures is more than attempts, the probe could never fail' });
+  }
+  return wrong;
 }

@@ -21,10 +21,14 @@ interface Waiting {
   readonly program: string;
 }
 
-/** Says whether a file is the one that it was; empty where there is none. */
+/** Says whether a file is the one that it was; empty where nobody can say: who starts it says why. */
 function programOf(file: string): string {
-  const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs].join(':');
+  try {
+    const { dev, ino, size, mtimeNs } = statSync(file, { bigint: true });
+    return [dev, ino, size, mtimeNs].join(':');
+  } catch {
+    return '';
+  }
 }
 
 const keyOf = ({ file, args }: Command): string => JSON.stringify([file, args]);
