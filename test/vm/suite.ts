@@ -6,7 +6,7 @@ export interface GuestResult {
   readonly file: string;
   readonly name: string;
   readonly state: 'passed' | 'failed' | 'skipped';
-  /** Why it failed; empty otherwise. */
+  /** Why it failed, also when it then passed at the second try; empty otherwise. */
   readonly message: string;
 }
 
@@ -67,6 +67,7 @@ const insideGuest = {
   SLUICE_GUEST: '1',
   // Most of the time goes into starts of Node: the second start of a program is a third faster.
   NODE_COMPILE_CACHE: '/tmp/node-cache',
+  ...(process.env['CI'] ? { CI: process.env['CI'] } : {}),
   ...(process.env['SLUICE_SOAK'] ? { SLUICE_SOAK: '1' } : {}),
   ...(process.env['SLUICE_SEED'] ? { SLUICE_SEED: process.env['SLUICE_SEED'] } : {}),
 };

@@ -31,9 +31,10 @@ test('tests run in the emulated guest', ({ skip }) => {
   expect(found.length).toBeGreaterThan(0);
 });
 
-test.for(found)('$file: $name', ({ state, message }, { skip }) => {
+test.for(found)('$file: $name', { retry: 0 }, ({ state, message }, { skip }) => {
   if (state === 'skipped') skip('it skipped itself in the guest');
-  expect(message).toBe('');
+  // What happened in the guest does not change when it is looked at again: the tries are there.
+  if (state === 'failed') expect(message).toBe('');
   expect(state).toBe('passed');
 });
 
@@ -47,6 +48,9 @@ async function results(files: readonly string[]): Promise<readonly GuestResult[]
   const ended = await runInGuest(guest, files, suitesMsMax);
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
   const tests = `tests of ${files.length} files took ${seconds(performance.now() - started)}`;
+  for (const { name, state, message } of ended)
+    if (state === 'passed' && message !== '')
+      process.stdout.write(`second try: ${name} (${message.split('\n')[0] ?? ''})\n`);
   process.stdout.write(`guest: booted in ${seconds(guest.bootMs)}, ${tests}\n`);
   return ended;
 }
