@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { withAffinity } from '../../packages/applier/src/testing/affinity.fixture.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
@@ -37,21 +38,6 @@ const program = (directory: string): string => `
   setInterval(() => { writeFileSync('${directory}/met.tmp', JSON.stringify(met)); renameSync('${directory}/met.tmp', '${directory}/met'); }, 100);
 `;
 
-/** A Service's file as the renderer writes it with session affinity: who was here goes where it was, before anything is left to chance. */
-function withAffinity(text: string): string {
-  const lines = text.split('\n');
-  const ways = lines.filter((line) => line.startsWith('-A KUBE-SVC-'));
-  const again = ways.map((line) => {
-    const endpoint = / -j (\S+)$/.exec(line)?.[1] ?? '';
-    const recent = `-m recent --name ${endpoint} --rcheck --seconds 600 --reap -j ${endpoint}`;
-    return line.replace(/(?<="[^"]*") .*$/, ` ${recent}`);
-  });
-  const remember = (line: string): string =>
-    line.replace(/^-A (KUBE-SEP-\S+) (.*?") /, '-A $1 $2 -m recent --name $1 --set ');
-  const first = lines.findIndex((line) => line.startsWith('-A KUBE-SVC-'));
-  return [...lines.slice(0, first), ...again, ...lines.slice(first)].map(remember).join('\n');
-}
-
 let node: SluicedNode;
 beforeEach(needKernel);
 beforeEach(async () => {
@@ -60,11 +46,9 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** Endpoint n has the address 10.244.0.(n + 1). */
-function put(web: readonly number[], other: readonly number[]): void {
+function put(web: readonly number[], other: readonly number[], seconds = 600): void {
   const files = sampleBundle({ services: { 'shop/web': web, 'shop/cart': other } });
-  const path = 'profiles/default/services/shop/web.iptables';
-  files.set(path, withAffinity(files.get(path) ?? ''));
-  writeBundle(`${node.directory}/rendered`, files);
+  writeBundle(`${node.directory}/rendered`, withAffinity(files, 'shop/web', seconds));
 }
 
 const met = (): Record<string, Record<string, number>> =>
@@ -103,4 +87,67 @@ describe.each(['nft', 'legacy'] as const)('session affinity under %s', { timeout
     const answers = Object.values(seen).flatMap((one) => Object.values(one));
     console.log(`${backend}: ${answers.reduce((sum, one) => sum + one, 0)} answers over ${releases} releases`);
   });
+
+  test('a shorter time that is taken back forgot nobody, one that stays does', async () => {
+    const { directory } = node;
+    const endpoints = [1, 2];
+    const setUp = [...clients, '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+    await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
+    writeFileSync(`${directory}/again.cjs`, oftenAgain);
+    const probe = (wanted: 0 | 1): string =>
+      `probation: {seconds: 4}\nprobes: [{name: again, exec: [${process.execPath}, ${directory}/again.cjs, "${wanted}"], attempts: 1, timeoutSeconds: 10}]\n`;
+    node.writeConfig(backend);
+    put(endpoints, [20, 21], 600);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    writeFileSync(`${directory}/all.cjs`, everybodyOnce);
+    await node.tool([process.execPath, `${directory}/all.cjs`]);
+    expect(await known()).toBe(clients.length);
+
+    node.writeConfig(backend, probe(1));
+    put(endpoints, [22, 23], 1);
+    expect(await node.apply()).toMatchObject({ exitCode: 4 });
+    expect(await known(), 'taken back').toBe(clients.length);
+
+    node.writeConfig(backend, probe(0));
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    await node.tool([process.execPath, `${directory}/again.cjs`, '0']);
+    expect(await known(), 'in place').toBeLessThan(clients.length);
+  });
 });
+
+/** How many clients the kernel's lists hold. */
+async function known(): Promise<number> {
+  const lists = await node.tool(['sh', '-c', 'cat /proc/self/net/xt_recent/*']);
+  return new Set(lists.match(/(?<=^src=)\S+/gm)).size;
+}
+
+const ask = `
+  const { get } = require('node:http');
+  const ask = (client, then) =>
+    get({ host: '${vip}', localAddress: client, agent: false, timeout: 3000 }, (from) => from.resume().on('end', then)).on('error', (error) => { throw error; });
+`;
+
+/** Both endpoints, and one question of each client, one after the other. */
+const everybodyOnce = `${ask}
+  const server = require('node:http').createServer((_asked, to) => to.end('here')).listen(8080, '0.0.0.0', () => {
+    const next = ([client, ...others]) => client ? ask(client, () => next(others)) : process.exit(0);
+    next(${JSON.stringify(clients)});
+  });
+`;
+
+/**
+ * Passes as long as the old rules stand. Later, when the shorter time ran out for everybody, the client that asked last asks again: with
+ * each question the kernel forgets one other client of its list. Then it ends with the exit code that it was told.
+ */
+const oftenAgain = `${ask}
+  const { execFileSync } = require('node:child_process');
+  const rules = execFileSync('/bin/sh', ['-c', 'iptables-nft-save; iptables-legacy-save'], { encoding: 'utf8' });
+  if (!rules.includes('10.244.0.24')) process.exit(0);
+  const again = (left) => {
+    if (left === 0) process.exit(Number(process.argv[2]));
+    ask('${clients.at(-1)}', () => again(left - 1));
+  };
+  const server = require('node:http').createServer((_asked, to) => to.end('here')).listen(8080, '0.0.0.0', () => {
+    setTimeout(again, 2_000, ${clients.length + 1});
+  });
+`;

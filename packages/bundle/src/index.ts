@@ -17,6 +17,7 @@ export {
   sourceOf,
   type TextSource,
   withFilesOf,
+  withTexts,
 } from './source.ts';
 export * from './reach.ts';
 export * from './resolve.ts';

@@ -7,11 +7,12 @@ import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
-import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import type { Generation, Lane, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
+import { forgets, type Lists, noLists, withLonger } from './affinity.ts';
 import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
@@ -48,6 +49,8 @@ interface How {
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
+  /** The files are those of a bundle of this version, with longer times for these lists. */
+  readonly patient?: { readonly version: string; readonly lists: Lists };
   /** How that ended which was brought of it before. */
   readonly before?: Outcome;
 }
@@ -225,14 +228,14 @@ export class Keeper {
   }
 
   /** What arrives during a trial, checked like every bundle. */
-  #forTrial(offers: Offers): TrialOffers {
+  #forTrial({ offers, patient }: How): TrialOffers {
     return {
       arrival: () => offers.arrival(),
       isEnding: () => offers.isEnding?.() === true,
       take: async () => {
         try {
           const files = await offers.look();
-          const bundle = files && (await this.#admit(files));
+          const bundle = files && (await this.#admitPatiently(files, patient?.lists));
           return bundle && !isRefusal(bundle) ? bundle : undefined;
         } catch (error) {
           // What cannot be read must not end the trial of another bundle; it is looked at again behind it.
@@ -266,6 +269,20 @@ export class Keeper {
     return isRefusal(admitted) ? read() : admitted;
   }
 
+  /** A bundle under its own version, with the longer times of some lists. */
+  async #admitPatiently(files: BundleFiles, lists?: Lists): Promise<AdmittedBundle | Refusal> {
+    const bundle = await this.#admit(files);
+    if (isRefusal(bundle) || !lists) return bundle;
+    const patient = await this.#admit(withLonger(files, lists));
+    return isRefusal(patient) ? patient : { ...patient, version: bundle.version };
+  }
+
+  /** The files at hand once more: names of chains that were given while another program stood may be taken. */
+  async #admitAgain({ files, patient }: How): Promise<AdmittedBundle | Refusal> {
+    const bundle = await this.#admit(files);
+    return isRefusal(bundle) || !patient ? bundle : { ...bundle, version: patient.version };
+  }
+
   async #provides(): Promise<boolean> {
     if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
     const { provides, tables } = await providesKubeChains(this.#families(), this.#ports);
@@ -274,8 +291,11 @@ export class Keeper {
   }
 
   async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
-    const { byHand, offers, onlyEndpoints, before } = how;
-    let change = await this.#decide(bundle, false);
+    const { byHand, onlyEndpoints, before, patient } = how;
+    const known = patient && 'release';
+    let change = await this.#decide(bundle, false, known);
+    const lists = patient || onlyEndpoints || 'problems' in change ? noLists : forgets(change);
+    if (lists.size > 0) return this.#changeInTwo(how, { version: bundle.version, lists });
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
@@ -289,7 +309,7 @@ export class Keeper {
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
     if (brought?.kind === 'confirmed' && !before) return this.#changeRest(how, brought);
-    if (brought) change = await this.#decide(bundle, false);
+    if (brought) change = await this.#decide(bundle, false, known);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
@@ -299,10 +319,32 @@ export class Keeper {
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
-    const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
+    const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(how));
     this.#remember(ending);
     this.#bring.learn(how.files, bundle, ending);
     return ending;
+  }
+
+  /**
+   * A release that keeps clients of session affinity for a shorter time is tried with the time that stands, and so can be taken back:
+   * what the kernel's lists forgot, no rule brings back. When it stands, the shorter time goes in behind it.
+   */
+  async #changeInTwo(how: How, patient: NonNullable<How['patient']>): Promise<Ending> {
+    const first = { ...how, files: withLonger(how.files, patient.lists), patient };
+    const longer = await this.#admitAgain(first);
+    if (isRefusal(longer)) return { outcome: { kind: 'refused', refusal: longer } };
+    const ending = await this.#change(longer, first);
+    const { outcome } = ending;
+    const isIn = (outcome.kind === 'confirmed' || outcome.kind === 'same') && outcome.waitsMs === undefined;
+    // Endpoints that came during the trial made it another version: that one is looked at next.
+    if (!isIn || outcome.generation.version !== patient.version) return ending;
+    const bundle = await this.#admit(how.files);
+    const change = isRefusal(bundle) ? bundle : await this.#decide(bundle, false, 'endpoints');
+    if ('problems' in change) return ending;
+    const last = await this.#carryOut(change);
+    this.#bring.learn(how.files, change.bundle, last);
+    // The release is in, with the longer time.
+    return last.outcome.kind === 'confirmed' || last.outcome.kind === 'held' ? last : ending;
   }
 
   /** An update, which is not tried. What the kernel was thought to hold may be out of date: then it is read, once. */
@@ -314,9 +356,9 @@ export class Keeper {
     return again && !('problems' in again) && again.lane === 'endpoints' ? this.#carryOut(again) : ending;
   }
 
-  /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */
+  /** What else of a bundle may go in now. */
   async #changeRest(how: How, before: Outcome): Promise<Ending> {
-    const bundle = await this.#admit(how.files);
+    const bundle = await this.#admitAgain(how);
     return isRefusal(bundle)
       ? { outcome: { kind: 'refused', refusal: bundle } }
       : this.#change(bundle, { ...how, before });
@@ -326,16 +368,17 @@ export class Keeper {
    * What may come of a bundle before the rest of it.
    * @param withFirst the first endpoints of Services, too; keys for endpoints bring none
    */
-  async #bringOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
-    const first = withFirst && !onlyEndpoints ? await this.#bring.first(files, bundle) : undefined;
+  async #bringOf(bundle: Target, how: How, withFirst: boolean): Promise<Outcome | undefined> {
+    const first = withFirst && !how.onlyEndpoints ? await this.#bring.first(how.files, bundle) : undefined;
     if (first?.kind === 'held') return first;
-    const rest = first ? await this.#admit(files) : bundle;
-    return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
+    const rest = first ? await this.#admitAgain(how) : bundle;
+    return ('problems' in rest ? undefined : await this.#bring.endpoints(rest, how.patient !== undefined)) ?? first;
   }
 
-  async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {
+  /** @param lane see `decideChange` */
+  async #decide(bundle: Target, dryRun: boolean, lane?: Lane): Promise<Change | Refusal> {
     const ground = await this.#ground(bundle, dryRun);
-    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports);
+    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, lane);
   }
 
   /**

@@ -1,0 +1,25 @@
+import type { BundleFiles } from '@sluice/bundle';
+
+/**
+ * For tests only: a bundle of `sampleBundle` with session affinity for one Service, as the renderer writes it: who was here goes where
+ * it was, before anything is left to chance.
+ * @param service `namespace/name`
+ */
+export function withAffinity(files: BundleFiles, service: string, seconds: number): Map<string, string> {
+  const paths = [...files.keys()].filter((path) => path.includes(`/services/${service}.ip`));
+  return new Map([...files, ...paths.map((path) => [path, remembering(files.get(path) ?? '', seconds)] as const)]);
+}
+
+function remembering(text: string, seconds: number): string {
+  const lines = text.split('\n');
+  const ways = lines.filter((line) => line.startsWith('-A KUBE-SVC-'));
+  const again = ways.map((line) => {
+    const endpoint = / -j (\S+)$/.exec(line)?.[1] ?? '';
+    const recent = `-m recent --name ${endpoint} --rcheck --seconds ${seconds} --reap -j ${endpoint}`;
+    return line.replace(/(?<="[^"]*") .*$/, ` ${recent}`);
+  });
+  const remember = (line: string): string =>
+    line.replace(/^-A (KUBE-SEP-\S+) (.*?") /, '-A $1 $2 -m recent --name $1 --set ');
+  const first = lines.findIndex((line) => line.startsWith('-A KUBE-SVC-'));
+  return [...lines.slice(0, first), ...again, ...lines.slice(first)].map(remember).join('\n');
+}
