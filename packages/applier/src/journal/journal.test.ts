@@ -1,10 +1,21 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
+import { basename } from 'node:path';
 import { emptyTable, tableNames } from '@sluice/bundle';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
 import type { Opening } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
+import { StateError } from '../store/state-error.ts';
 import { DiskJournal } from './journal.ts';
 import { slotBytes } from './slots.ts';
 
@@ -208,6 +219,64 @@ test('a generation that was damaged on disk is not used, and another may take it
   expect(older?.version).toBe('aaaa');
   if (older) await again.fallBack(older, 'damaged');
   expect([open().standing?.number, open().held]).toEqual([1, undefined]);
+});
+
+/** Puts something else in the place of each object that holds some words. @returns what puts them back */
+function replace(words: string, target: string): () => void {
+  const paths = readdirSync(`${directory}/store`).map((name) => `${directory}/store/${name}`);
+  const [found, aside] = [paths.filter((path) => readFileSync(path, 'utf8').includes(words)), `${directory}/aside`];
+  mkdirSync(aside);
+  for (const path of found) {
+    renameSync(path, `${aside}/${basename(path)}`);
+    symlinkSync(target, path);
+  }
+  return () => {
+    for (const path of found) renameSync(`${aside}/${basename(path)}`, path);
+  };
+}
+/** Nobody may read it, root neither. */
+const forbidden = '/proc/sys/vm/drop_caches';
+/** Its first page is nobody's: every read of it fails with EIO, as that of a bad sector. */
+const badSector = '/proc/self/mem';
+
+test('a generation that the disk never gives back is damaged, and the one before may take its place', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  await confirm(journal, 'bbbb', two);
+  replace('-j ACCEPT', badSector);
+  const again = open();
+  expect([again.standing, again.damaged?.number]).toEqual([undefined, 2]);
+  expect((await again.generation(1))?.version).toBe('aaaa');
+});
+
+test('a generation that this process cannot read is not damaged: nothing is opened, and the next process has it', async () => {
+  await confirm(open(), 'aaaa', one);
+  const before = readFileSync(`${directory}/journal`);
+  const giveBack = replace('-j RETURN', forbidden);
+  expect(open).toThrow(StateError);
+  expect(open).toThrow('cannot be read: EACCES');
+  giveBack();
+  expect(readFileSync(`${directory}/journal`).equals(before)).toBe(true);
+  expect([open().standing?.version, open().held]).toEqual(['aaaa', undefined]);
+});
+
+test('a journal that this process cannot read is neither lost nor that of a new node', async () => {
+  await confirm(open(), 'aaaa', one);
+  renameSync(`${directory}/journal`, `${directory}/aside`);
+  symlinkSync(forbidden, `${directory}/journal`);
+  expect(open).toThrow(StateError);
+  renameSync(`${directory}/aside`, `${directory}/journal`);
+  expect(open().standing?.version).toBe('aaaa');
+});
+
+test('what cannot be read just now keeps what it needs, and ends no change', async () => {
+  const journal = open();
+  await confirm(journal, 'aaaa', one);
+  const giveBack = replace('"schema":2', forbidden);
+  await confirm(journal, 'bbbb', two);
+  giveBack();
+  expect((await open().generation(1))?.state).toEqual(one);
+  expect(open().standing?.version).toBe('bbbb');
 });
 
 test('rules are never written to another store than the one that holds them', async () => {

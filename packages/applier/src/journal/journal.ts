@@ -388,14 +388,14 @@ export class DiskJournal implements Journal {
     if (this.#updates >= limits.updatesPerSweepMax) this.#sweep();
   }
 
-  /** Objects that nothing kept needs. A disk that does not take it loses space and nothing else. */
+  /** Objects that nothing kept needs. A disk that does not take it, or a read that fails, loses space and nothing else. */
   #sweep(): void {
     this.#updates = 0;
     const manifests = generationsOf(this.#record).map(({ manifest }) => manifest);
-    // What the text for people is of: without the journal that is what is known to have stood.
-    const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));
-    for (const digest of flowsOf(this.#record)) needed.add(digest);
     try {
+      // What the text for people is of: without the journal that is what is known to have stood.
+      const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));
+      for (const digest of flowsOf(this.#record)) needed.add(digest);
       this.#store.sweep(needed);
     } catch {
       // The next transaction sweeps again.

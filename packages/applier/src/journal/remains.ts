@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs';
 import * as v from 'valibot';
 import type { Generation, Remains } from '../rollout/ports.ts';
-import { readIfThere } from '../store/files.ts';
+import { readIfWhole } from '../store/files.ts';
 import { getState, isManifest } from '../store/manifest.ts';
 import type { Store } from '../store/store.ts';
 import { freshRecord, generation as generationForm, type GenerationRecord, type NodeRecord } from './record.ts';
@@ -21,10 +21,12 @@ export function standsFile({ number, revision, version }: Generation, manifest: 
 /**
  * The generation that the text for people is of; undefined where there is none, or the file is damaged.
  * @param current the directory of the text
+ * @throws StateError when it cannot be read now, and nobody knows
  */
 export function stoodLast(current: string): GenerationRecord | undefined {
+  const text = readIfWhole(`${current}/${standsName}`);
   try {
-    return v.parse(generationForm, JSON.parse(readIfThere(`${current}/${standsName}`) ?? ''));
+    return v.parse(generationForm, JSON.parse(text ?? ''));
   } catch {
     return undefined;
   }

@@ -3,7 +3,9 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
   writeSync,
@@ -32,7 +34,24 @@ const slotOf = (sequence: number): number => (sequence % 2) * slotBytes;
 
 test('slots that the disk does not give back are damaged ones', () => {
   // A directory opens like a file, and no read of it succeeds.
-  expect(readSlots(directory)).toEqual({ kind: 'damaged' });
+  expect(readSlots(directory, () => undefined)).toEqual({ kind: 'damaged' });
+});
+
+test('slots that the disk gives back when it is asked again are what they are, not the ones before', () => {
+  allocateSlots(path);
+  for (const sequence of [1, 2]) writeSlot(path, sequence, `record ${sequence}`);
+  renameSync(path, `${directory}/aside`);
+  // Its first pages are nobody's: every read of them fails with EIO, as that of a bad sector.
+  symlinkSync('/proc/self/mem', path);
+  const mend = (): void => renameSync(`${directory}/aside`, path);
+  expect(readSlots(path, mend)).toEqual({ kind: 'record', sequence: 2, text: 'record 2', torn: false });
+});
+
+test('a file that cannot be looked for is not taken for one that is not there', () => {
+  // No name is that long, so nobody can say that it is not there.
+  const nowhere = `${directory}/${'x'.repeat(300)}`;
+  expect(readSlots(nowhere, () => undefined)).toEqual({ kind: 'damaged' });
+  expect(() => allocateSlots(nowhere)).toThrow('ENAMETOOLONG');
 });
 
 test('no file and an allocated one are fresh; the newest record is read', () => {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { isOfProcess, syncDirectory } from '../store/files.ts';
+import { isThere, type Pause, readPatiently, syncDirectory } from '../store/files.ts';
 
 /**
  * Two slots of fixed size in one file that is as large as it will ever be. A write goes to the slot that does not hold the newest
@@ -21,33 +21,35 @@ export type SlotsRead =
   /** Neither slot is whole. */
   | { readonly kind: 'damaged' };
 
-/** Reads the newest whole record. A file that is not there, or was never written to, is fresh. */
-export function readSlots(path: string): SlotsRead {
-  if (!existsSync(path)) return { kind: 'fresh' };
-  const fd = openSync(path, 'r');
-  try {
-    const texts = Array.from({ length: slots }, (_, slot) => readSlot(fd, slot));
-    const whole = texts.flatMap((text) => readRecord(text) ?? []);
-    const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
-    // It was made in its full size: one that is shorter was cut.
-    const isBlank = (text: Buffer): boolean => text.length === slotBytes && text.every((byte) => byte === 0);
-    if (!newest) return { kind: texts.every(isBlank) ? 'fresh' : 'damaged' };
-    const torn = texts.some((text) => !isBlank(text) && readRecord(text) === undefined);
-    return { kind: 'record', ...newest, torn };
-  } finally {
-    closeSync(fd);
-  }
+/**
+ * Reads the newest whole record. A file that is not there, or was never written to, is fresh. A slot that the disk does not give back
+ * is like one that was torn: the other one counts.
+ * @param pause between two attempts to read
+ * @throws StateError when it cannot be read now, and nobody knows
+ */
+export function readSlots(path: string, pause?: Pause): SlotsRead {
+  // What the disk does not tell is not `false`: a journal that is taken for a new one is lost.
+  if (readPatiently(path, () => isThere(path), pause) === false) return { kind: 'fresh' };
+  const texts = Array.from(
+    { length: slots },
+    (_, slot) => readPatiently(path, () => readSlot(path, slot), pause) ?? Buffer.alloc(0),
+  );
+  const whole = texts.flatMap((text) => readRecord(text) ?? []);
+  const newest = whole.toSorted((a, b) => b.sequence - a.sequence)[0];
+  // It was made in its full size: one that is shorter was cut.
+  const isBlank = (text: Buffer): boolean => text.length === slotBytes && text.every((byte) => byte === 0);
+  if (!newest) return { kind: texts.every(isBlank) ? 'fresh' : 'damaged' };
+  const torn = texts.some((text) => !isBlank(text) && readRecord(text) === undefined);
+  return { kind: 'record', ...newest, torn };
 }
 
-/** A slot that the disk does not give back is like one that was torn: the other one counts. */
-function readSlot(fd: number, slot: number): Buffer {
-  const buffer = Buffer.alloc(slotBytes);
+function readSlot(path: string, slot: number): Buffer {
+  const fd = openSync(path, 'r');
   try {
-    const length = readSync(fd, buffer, 0, slotBytes, slot * slotBytes);
-    return buffer.subarray(0, length);
-  } catch (error) {
-    if (isOfProcess(error)) throw error;
-    return Buffer.alloc(0);
+    const buffer = Buffer.alloc(slotBytes);
+    return buffer.subarray(0, readSync(fd, buffer, 0, slotBytes, slot * slotBytes));
+  } finally {
+    closeSync(fd);
   }
 }
 
@@ -90,7 +92,7 @@ export function writeSlot(path: string, sequence: number, text: string): void {
 
 /** Makes the file in its full size, if it is not there: real blocks, not a hole that needs space later. */
 export function allocateSlots(path: string): void {
-  if (existsSync(path)) return;
+  if (isThere(path)) return;
   const temporary = `${path}.tmp`;
   const fd = openSync(temporary, 'w', 0o600);
   try {

@@ -1,4 +1,14 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { StateError } from './state-error.ts';
 
@@ -97,22 +107,63 @@ export function readIfThere(path: string): string | undefined {
   }
 }
 
+/** So often is asked for what cannot be read, so far apart: a bus that is reset, or files and memory that others give back, takes less. */
+export const readAttemptsMax = 4;
+const readPauseMs = 200;
+
 /**
- * The text of a file that others may stand in for: undefined also when the disk does not give it back, as one that is worn, or a file
- * system that found itself damaged. What is the matter with this process is thrown.
+ * Reads what may not be guessed at: what fails is tried again, because the next read may succeed. In the end the reason decides. What
+ * the disk says, such as EIO of a bad sector or EUCLEAN of a file system that found itself damaged, no later read will make good, and a
+ * node that waited for it would have no rules after a boot. What is the matter with this process says nothing of the disk.
+ * @param path for words
+ * @param attempts 1 where waiting was of no use before
+ * @returns undefined when the disk does not give it back: others may stand in for it
+ * @throws StateError when this process may not read it, or lacks the means: nothing may be concluded
  */
-export function readIfWhole(path: string): string | undefined {
-  try {
-    return readIfThere(path);
-  } catch (error) {
-    if (isOfProcess(error)) throw error;
-    return undefined;
+export function readPatiently<T>(
+  path: string,
+  read: () => T,
+  pause: Pause = pauseShortly,
+  attempts: number = readAttemptsMax,
+): T | undefined {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return read();
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === undefined) throw error;
+      if (withoutRights.has(code)) throw unreadable(path, message, 'Run it as root');
+      if (attempt < attempts) pause();
+      else if (withoutMeans.has(code)) throw unreadable(path, message, meansHint);
+      else return undefined;
+    }
   }
 }
 
-/** Whether a read failed for want of rights or of means, and says nothing of what is on the disk. */
-export function isOfProcess(error: unknown): boolean {
-  return ['EACCES', 'EPERM', 'EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'].includes(
-    (error as NodeJS.ErrnoException).code ?? '',
-  );
+/** Between two attempts. */
+export type Pause = () => void;
+
+/** Nobody gives rights while we wait. */
+const withoutRights: ReadonlySet<string> = new Set(['EACCES', 'EPERM']);
+const withoutMeans: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EINTR', 'EBUSY']);
+const meansHint =
+  'The kernel was not touched and keeps its rules. Find out what takes all files or memory of this machine; then it is read again';
+
+function unreadable(path: string, why: string, hint: string): StateError {
+  return new StateError('NODE_STATE_INVALID', `${path} cannot be read: ${why}`, hint);
+}
+
+/** Holds everything up: whoever reads the state directory can do nothing without it. */
+function pauseShortly(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, readPauseMs);
+}
+
+/** The text of a file that others may stand in for: undefined when it is not there, else as `readPatiently`. */
+export function readIfWhole(path: string, pause?: Pause, attempts?: number): string | undefined {
+  return readPatiently(path, () => readIfThere(path), pause, attempts);
+}
+
+/** Whether a file is there. Other errors are thrown: what cannot be looked for may be there. */
+export function isThere(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
 }

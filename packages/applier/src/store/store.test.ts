@@ -1,6 +1,8 @@
-import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { readAttemptsMax } from './files.ts';
+import { StateError } from './state-error.ts';
 import { Store } from './store.ts';
 
 let directory: string;
@@ -19,6 +21,52 @@ test('a text that the disk does not give back is like one that was damaged, and 
   expect(store.get(digest)).toBeUndefined();
   expect(store.put(['rules'])).toEqual([digest]);
   expect(store.get(digest)).toBe('rules');
+});
+
+test('a read that fails in passing is made again, and nothing is damaged', () => {
+  const [digest = ''] = new Store(directory).put(['rules']);
+  const path = `${directory}/${digest}`;
+  renameSync(path, `${directory}/aside`);
+  symlinkSync('/proc/self/mem', path);
+  let pauses = 0;
+  const store = new Store(directory, () => {
+    pauses += 1;
+    if (pauses === 2) renameSync(`${directory}/aside`, path);
+  });
+  expect(store.get(digest)).toBe('rules');
+  expect([pauses, store.has(digest)]).toEqual([2, true]);
+});
+
+test('a disk that gives nothing back is waited for once, not once for each text', () => {
+  const digests = new Store(directory).put(['one', 'two', 'three']);
+  for (const digest of digests) {
+    rmSync(`${directory}/${digest}`);
+    symlinkSync('/proc/self/mem', `${directory}/${digest}`);
+  }
+  let pauses = 0;
+  const store = new Store(directory, () => void (pauses += 1));
+  expect(digests.map((digest) => store.get(digest))).toEqual([undefined, undefined, undefined]);
+  expect(pauses).toBe(readAttemptsMax - 1);
+});
+
+test('after one that is not there, others are waited for', () => {
+  const [gone = '', digest = ''] = new Store(directory).put(['gone', 'rules']);
+  rmSync(`${directory}/${gone}`);
+  const path = `${directory}/${digest}`;
+  renameSync(path, `${directory}/aside`);
+  symlinkSync('/proc/self/mem', path);
+  const store = new Store(directory, () => renameSync(`${directory}/aside`, path));
+  expect([store.get(gone), store.get(digest)]).toEqual([undefined, 'rules']);
+});
+
+test('a text that this process may not read is none that was damaged', () => {
+  const [digest = ''] = new Store(directory).put(['rules']);
+  rmSync(`${directory}/${digest}`);
+  // Nobody may read it, root neither.
+  symlinkSync('/proc/sys/vm/drop_caches', `${directory}/${digest}`);
+  const store = new Store(directory);
+  expect(() => store.get(digest)).toThrow(StateError);
+  expect(store.has(digest)).toBe(true);
 });
 
 test('what a process left half written is no text of the store', () => {

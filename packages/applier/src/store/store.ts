@@ -1,6 +1,15 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { compareText, fileDigest } from '@sluice/bundle';
-import { discard, readIfWhole, syncDirectory, writeSynced, writing } from './files.ts';
+import {
+  discard,
+  type Pause,
+  readAttemptsMax,
+  readIfThere,
+  readPatiently,
+  syncDirectory,
+  writeSynced,
+  writing,
+} from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -18,12 +27,17 @@ export class Store implements Texts {
   readonly #directory: string;
   /** Digests that are known to be on the disk. */
   readonly #known = new Set<string>();
+  readonly #pause: Pause | undefined;
+  /** The disk answered when it was asked last. Of one that does not, each of thousands of texts would be waited for. */
+  #answers = true;
 
-  constructor(directory: string) {
+  /** @param pause between two attempts to read */
+  constructor(directory: string, pause?: Pause) {
     this.#directory = directory;
+    this.#pause = pause;
     writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
     // A process that ended while it wrote left its parts. They do no harm on a disk that takes no write any more.
-    for (const name of readdirSync(directory)) {
+    for (const name of readPatiently(directory, () => readdirSync(directory), pause) ?? []) {
       if (name.endsWith('.tmp')) discard(`${directory}/${name}`);
       else this.#known.add(name);
     }
@@ -49,13 +63,24 @@ export class Store implements Texts {
     return digests;
   }
 
-  /** The text of a digest; undefined when it is not there or was damaged. */
+  /**
+   * The text of a digest; undefined when it is not there or was damaged.
+   * @throws StateError when it cannot be read now, and nobody knows
+   */
   get(digest: string): string | undefined {
-    const text = /^[0-9a-f]{64}$/.test(digest) ? readIfWhole(`${this.#directory}/${digest}`) : undefined;
+    const text = /^[0-9a-f]{64}$/.test(digest) ? this.#read(digest) : undefined;
     if (text !== undefined && fileDigest(text) === digest) return text;
     // Whoever stores it again writes it again.
     this.#known.delete(digest);
     return undefined;
+  }
+
+  #read(digest: string): string | undefined {
+    const path = `${this.#directory}/${digest}`;
+    const attempts = this.#answers ? readAttemptsMax : 1;
+    const text = readPatiently(path, () => readIfThere(path) ?? null, this.#pause, attempts);
+    this.#answers = text !== undefined;
+    return text ?? undefined;
   }
 
   has(digest: string): boolean {
