@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileDigest, makeRelease, printRelease, sumsOf } from '@sluice/bundle';
+import { fileDigest, makeRelease, onlyEndpoints, printRelease, sumsOf } from '@sluice/bundle';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Daemon } from '../packages/applier/src/daemon.ts';
 import type { Seal, Tree } from '../packages/applier/src/inbox/files.ts';
@@ -46,8 +46,11 @@ function arrivalOf(seal: Seal, revision?: number): Arrival {
   return { kind: 'bundle', tree, release: { ...accepted, revision, onlyEndpoints: true } };
 }
 
+/** A directory that a daemon sees, and how it ends there. */
+type Look = readonly [Arrival, Outcome];
+
 /** Lets a daemon see one directory after the other. */
-async function live(looks: readonly Arrival[]): Promise<void> {
+async function live(looks: readonly Look[]): Promise<void> {
   const rules = { node: sampleNode, state: join(scratch, 'state'), directory: join(scratch, 'receipts'), keep: 32 };
   let nowMs = Date.parse('2026-12-01T12:00:00Z');
   const witness = new Witness({
@@ -58,18 +61,20 @@ async function live(looks: readonly Arrival[]): Promise<void> {
     failed: (why) => expect(why).toBeUndefined(),
   });
   const rest = [...looks];
+  let current: Outcome;
   const silent = (): void => undefined;
   const daemon: Daemon = new Daemon({
     keeper: {
       recover: async () => undefined,
       settle: async () => 0,
       rehearse: async () => 'ready',
-      put: async () => confirmed,
+      put: async () => current,
     },
     journal: { standing: generation, held: undefined },
     inbox: {
       look: async () => {
-        const arrival = rest.shift() as Arrival;
+        const [arrival, ending] = rest.shift() as Look;
+        current = ending;
         if (rest.length === 0) daemon.stop();
         else daemon.poke();
         return arrival;
@@ -81,24 +86,51 @@ async function live(looks: readonly Arrival[]): Promise<void> {
     monotonicMs: () => 0,
     scanIntervalMs: 1000,
     ready: silent,
-    ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
+    ended: (ending, tree, isUpdate) => witness.tell(accountOf(ending), tree?.seal, isUpdate),
   });
   await daemon.run();
 }
 
-test('a node whose endpoints changed since counts for the next wave of its release', async () => {
+const waves = [
+  { name: 'canary', nodes: [sampleNode] },
+  { name: 'others', nodes: ['node-b'] },
+];
+const release = sealOf();
+
+/** What its receipts say of a node whose wave is open. @returns its row, and whether the next wave may open */
+async function judged(...looks: readonly Look[]) {
   const allowed = join(scratch, 'allowed_receipts');
   writeFileSync(allowed, `${await makeKey(join(scratch, 'state'), sampleNode, false, run)}\n`);
-  const release = sealOf();
-  await live([arrivalOf(release), arrivalOf(sealOf(1), 1), arrivalOf(sealOf(2), 2)]);
-  const waves = [
-    { name: 'canary', nodes: [sampleNode] },
-    { name: 'others', nodes: ['node-b'] },
-  ];
+  await live(looks);
   const nodes = [sampleNode, 'node-b'];
   const target: Target = { cluster: 'test', serial: 42, digest: fileDigest(release.sums), nodes, waves, open: 1 };
   const { evidence, strangers } = gatherEvidence(join(scratch, 'receipts'), allowed);
   const fleet = judgeFleet(evidence, strangers, target);
-  expect(fleet.rows.find(({ node }) => node === sampleNode)).toMatchObject({ state: 'runs', why: null });
-  expect(promote(waves, 1, fleet, 1)).toMatchObject({ kind: 'open', open: 2 });
+  return { row: fleet.rows.find(({ node }) => node === sampleNode), decision: promote(waves, 1, fleet, 1) };
+}
+const update = (revision: number): Arrival => arrivalOf(sealOf(revision), revision);
+
+test('a node whose endpoints changed since counts for the next wave of its release', async () => {
+  const { row, decision } = await judged(
+    [arrivalOf(release), confirmed],
+    [update(1), confirmed],
+    [update(2), confirmed],
+  );
+  expect(row).toMatchObject({ state: 'runs', why: null });
+  expect(decision).toMatchObject({ kind: 'open', open: 2 });
+});
+
+const refused: Outcome = { kind: 'refused', refusal: { problems: [onlyEndpoints('a port is new')] } };
+
+test('a node that refused an update of endpoints says so and why, and no wave opens behind it', async () => {
+  const { row, decision } = await judged([arrivalOf(release), confirmed], [update(1), refused]);
+  expect(row).toMatchObject({ state: 'refused', why: expect.stringContaining('a port is new') });
+  expect(row?.receipt?.codes).toEqual(['RELEASE_ENDPOINTS_ONLY']);
+  expect(decision).toMatchObject({ kind: 'not-ready', problems: [{ code: 'WAVE_NOT_READY' }] });
+});
+
+test('… until it takes a later one', async () => {
+  const { row, decision } = await judged([arrivalOf(release), confirmed], [update(1), refused], [update(2), confirmed]);
+  expect(row).toMatchObject({ state: 'runs', why: null });
+  expect(decision).toMatchObject({ kind: 'open', open: 2 });
 });

@@ -203,6 +203,22 @@ describe('sluice fleet', async () => {
     expect(nodes.filter(({ state }) => state === 'runs')).toMatchObject([{ node: 'node-1' }]);
   });
 
+  test('says which node refused an update of endpoints, and why, and no wave opens behind it', async () => {
+    await promote();
+    say('node-1', 'refused', {
+      release: { cluster: 'ipvs', serial: 1, digest: 'e'.repeat(64), version: '8'.repeat(16) },
+      codes: ['RELEASE_ENDPOINTS_ONLY'],
+      because: 'Cannot take it by the signatures of keys for endpoints alone: it does more',
+    });
+    const why = 'other content of serial 1, as of an update of endpoints: Cannot take it by the signatures';
+    expect(await states()).toContain(`node-1 refused: ${why}`);
+    expect((await fleet()).stdout).toContain(why);
+    expect(await promote('--quorum', '1')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining(`node-1 is refusing: ${why}`),
+    });
+  });
+
   test('names nodes that nobody listed, and takes neither their word nor a bad list', async () => {
     say('node-3', 'held', { by: 'mallory' });
     expect((await fleet()).stdout).toContain('not in allowed_receipts, so no evidence: node-3');
@@ -267,6 +283,30 @@ describe('sluice promote', async () => {
       stderr: expect.stringContaining('ssh-keygen -Y sign -n sluice-wave'),
     });
     expect(() => readFileSync(join(release, 'waves-open.yaml.sig'))).toThrow('ENOENT');
+  });
+
+  describe('where an update of endpoints stands in the place of its release', async () => {
+    beforeEach(async () => {
+      await promote();
+      say('node-1', 'confirmed');
+      const made = await sluice('release', bundle, '--endpoints', '--source', 'd'.repeat(40), '-o', release);
+      if (made.status !== 0) throw new Error(made.stderr);
+    });
+
+    test('and only keys for endpoints have signed it, opens nothing and says what to do', async () => {
+      await sluice('sign', release, '--key', at('mallory'), '--endpoints');
+      const refused = await promote();
+      expect(refused).toMatchObject({ status: 2, stdout: '' });
+      expect(refused.stderr).toContain('it holds revision 1 of release 1');
+      expect(refused.stderr).toMatch(/waits for no wave \[WAVES_INVALID\][^]*Bring release 1 back/);
+      expect(() => readFileSync(join(release, 'waves-open.yaml'))).toThrow('ENOENT');
+    });
+
+    test('and signers of releases have signed it, too, it has waves as any other', async () => {
+      await sluice('sign', release, '--key', at('mallory'), '--endpoints');
+      await sluice('sign', release, '--key', at('waves'), '--as', 'signer');
+      expect(await promote()).toMatchObject({ status: 0, stdout: expect.stringContaining('wave 1 of 2') });
+    });
   });
 
   test('the opening of an older release counts for nothing', async () => {

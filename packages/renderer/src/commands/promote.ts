@@ -6,6 +6,7 @@ import {
   printOpening,
   type Problem,
   readSignature,
+  type Release,
   waveNamespace,
 } from '@sluice/bundle';
 import { nodesText } from '../emit/fleet/words.ts';
@@ -38,6 +39,7 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
   const staged = stagedRelease(dir);
   const { waves, opening } = staged;
   if (waves.length === 0) throw new Stopped(noWaves(dir));
+  if (staged.onlyEndpoints) throw new Stopped(onlyUpdate(dir, staged.release));
   const decision = promote(waves, opening.open, fleetOf(staged, options), options.quorum);
   if (decision.kind === 'not-ready') {
     say(printProblems(decision.problems));
@@ -109,6 +111,16 @@ function noWaves(dir: string): Problem {
     level: 'error',
     message: `Cannot open a wave of ${dir}: this release has none, every node takes it at once`,
     hint: 'Make a release with `sluice release --wave FILE`',
+  };
+}
+
+/** An opening of it would open nothing: neither of the update, which nodes take at once, nor of its release, which has another digest. */
+function onlyUpdate(dir: string, { serial, revision }: Release): Problem {
+  return {
+    code: 'WAVES_INVALID',
+    level: 'error',
+    message: `Cannot open a wave of ${dir}: it holds revision ${revision} of release ${serial}, an update that only keys for endpoints have signed, which waits for no wave`,
+    hint: `Bring release ${serial} back into its place, with its ${openingFile}, and promote that; or let signers of releases sign the update, too (\`sluice sign DIR --key FILE --as NAME\`), so that it goes out in waves`,
   };
 }
 

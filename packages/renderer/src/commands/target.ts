@@ -1,12 +1,16 @@
 import {
+  endpointsNamespace,
   fileDigest,
   isProblem,
   type Opening,
   type Problem,
   readOpening,
   readRelease,
+  readSignature,
   readWaves,
   type Release,
+  releaseNamespace,
+  type SignatureNamespace,
   sumsMisfit,
   type Wave,
 } from '@sluice/bundle';
@@ -21,6 +25,8 @@ export interface Staged {
   /** None where all nodes take it at once. */
   readonly waves: readonly Wave[];
   readonly opening: Opening;
+  /** An update of endpoints with signatures for endpoints and none for releases; whose they are is not asked. */
+  readonly onlyEndpoints: boolean;
 }
 
 /**
@@ -37,7 +43,19 @@ export function stagedRelease(dir: string): Staged {
   const digest = fileDigest(directory.sums);
   const opening = directory.opening === undefined ? undefined : orStop(readOpening(directory.opening));
   // The opening of another release opens nothing of this one.
-  return { release, digest, waves, opening: opening?.release === digest ? opening : { release: digest, open: 0 } };
+  return {
+    release,
+    digest,
+    waves,
+    opening: opening?.release === digest ? opening : { release: digest, open: 0 },
+    onlyEndpoints: release.revision !== undefined && isSignedForEndpointsOnly([...directory.signatures.values()]),
+  };
+}
+
+function isSignedForEndpointsOnly(signatures: readonly string[]): boolean {
+  const isFor = (namespace: SignatureNamespace): boolean =>
+    signatures.some((signature) => typeof readSignature(signature, namespace) !== 'string');
+  return isFor(endpointsNamespace) && !isFor(releaseNamespace);
 }
 
 function orStop<T extends object>(read: T | Problem): T {

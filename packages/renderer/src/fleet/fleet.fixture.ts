@@ -3,20 +3,26 @@ import type { Evidence, Target } from './fleet.ts';
 
 export const digest = 'd'.repeat(64);
 
-/** For tests only: what a node said of release 42, or of another one, or of none. */
+/** For tests only: what a node said of release 42, of an update of it, of another one, or of none. */
 export function said(
   node: string,
   outcome: ReceiptOutcome,
-  about: 'this' | 'older' | 'nothing' = 'this',
+  about: 'this' | 'update' | 'elsewhere' | 'older' | 'nothing' = 'this',
   because: string | null = null,
 ): readonly [string, Evidence] {
   const release = { cluster: 'shop', serial: 42, digest, version: '8'.repeat(16) };
+  const others = {
+    this: release,
+    update: { ...release, digest: 'c'.repeat(64) },
+    elsewhere: { ...release, cluster: 'other', digest: 'c'.repeat(64) },
+    older: { ...release, serial: 41, digest: 'e'.repeat(64) },
+  };
   const receipt: Receipt = {
     node,
     number: 7,
     at: '2026-12-01T12:00:00Z',
     outcome,
-    release: { this: release, older: { ...release, serial: 41, digest: 'e'.repeat(64) }, nothing: null }[about],
+    release: { ...others, nothing: null }[about],
     standing: { generation: 3, version: '8'.repeat(16) },
     codes: [],
     because,

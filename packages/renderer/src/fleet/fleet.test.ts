@@ -18,6 +18,30 @@ describe('a node', () => {
     ],
     ['that refused it says why', said('a', 'refused', 'this', 'too old'), 'refused', 'too old'],
     ['that refused something without a name says no to this one', said('a', 'refused', 'nothing', 'x'), 'refused', 'x'],
+    [
+      'that refused an update of its endpoints says so',
+      said('a', 'refused', 'update', 'more than endpoints'),
+      'refused',
+      'other content of serial 42, as of an update of endpoints: more than endpoints',
+    ],
+    [
+      'on which endpoints went back says so',
+      said('a', 'rolled-back', 'update', 'the kernel took none'),
+      'rolled-back',
+      'other content of serial 42, as of an update of endpoints: the kernel took none',
+    ],
+    [
+      'that runs other content of its serial is behind',
+      said('a', 'confirmed', 'update'),
+      'behind',
+      'it speaks of another release with serial 42: confirmed',
+    ],
+    [
+      'that refused what is of another cluster is behind',
+      said('a', 'refused', 'elsewhere'),
+      'behind',
+      'it speaks of another release with serial 42: refused',
+    ],
     ['that is held is held, whatever release did it', said('a', 'held', 'older', 'x'), 'held', 'x'],
     [
       'on which a person went back is not on the release',
@@ -87,6 +111,11 @@ test('without a release the newest that is spoken of is the measure; nothing sai
   expect(isWell(judgeFleet(new Map(), []))).toBe(false);
 });
 
+test('without a release an update that one node refused is no measure for those that run the release', () => {
+  const fleet = judgeFleet(new Map([said('a', 'refused', 'update', 'x'), said('b', 'confirmed')]), []);
+  expect(fleet.rows.map(({ node, state }) => `${node} ${state}`)).toEqual(['a refused', 'b runs']);
+});
+
 describe('the next wave', () => {
   const yes = (...nodes: readonly string[]): Words => nodes.map((node) => said(node, 'confirmed'));
   const answer = (words: Words, open: number, quorum = 100): string => {
@@ -103,6 +132,13 @@ describe('the next wave', () => {
     ['not for a node of a shut wave that is well', yes('d', 'e'), 1, 100, 'a is silent: no receipt is there'],
     ['with a quorum one may be missing', yes('a', 'b'), 2, 66, 'opens 3 others'],
     ['but not two', yes('a'), 2, 66, 'b is silent: no receipt is there; c is silent: no receipt is there'],
+    [
+      'nor does a quorum help one that refused an update of endpoints',
+      [...yes('b', 'c'), said('a', 'refused', 'update', 'x')],
+      2,
+      1,
+      'a is refusing: other content of serial 42, as of an update of endpoints: x',
+    ],
     [
       'with a quorum one that says no still stops it',
       [...yes('a', 'b'), said('c', 'rolled-back', 'this', 'web')],

@@ -88,12 +88,21 @@ export function isWell({ counts, rows }: Fleet): boolean {
   return rows.length > 0 && counts.runs + counts.waits === rows.length;
 }
 
-/** The newest release that any node speaks of; of two with one serial the one that sorts first, so that the answer is always the same. */
+/**
+ * The newest release that any node speaks of; of two with one serial one that a node runs, since an update of endpoints that was refused
+ * is no measure for others, and then the one that sorts first, so that the answer is always the same.
+ */
 function newest(evidence: ReadonlyMap<string, Evidence>): Target | undefined {
-  const releases = [...evidence.values()].flatMap(({ receipt }) => receipt?.release ?? []);
-  const [first] = releases.toSorted((a, b) => b.serial - a.serial || compareText(a.digest, b.digest));
+  const spoken = [...evidence.values()].flatMap(({ receipt }) =>
+    receipt?.release ? [{ ...receipt.release, runs: saysYes(receipt) }] : [],
+  );
+  const [first] = spoken.toSorted(
+    (a, b) => b.serial - a.serial || Number(b.runs) - Number(a.runs) || compareText(a.digest, b.digest),
+  );
   return first && { ...first, nodes: [...evidence.keys()], waves: [], open: 0 };
 }
+
+const saysYes = ({ outcome }: Receipt): boolean => outcome === 'confirmed' || outcome === 'same';
 
 /** @param index of the wave of the node; undefined when it is in none */
 function rowOf(
@@ -130,8 +139,15 @@ function stateOf(
     if (outcome === 'refused' || outcome === 'rolled-back') return { state: outcome, why };
     if (isAbout) return { state: 'runs', why: null };
   }
-  if (isShut && (outcome === 'confirmed' || outcome === 'same')) return { state: 'waits', why: null };
+  if ((outcome === 'refused' || outcome === 'rolled-back') && isOfSerial(receipt, target))
+    return { state: outcome, why: `other content of serial ${target?.serial}, as of an update of endpoints: ${why}` };
+  if (isShut && saysYes(receipt)) return { state: 'waits', why: null };
   return { state: 'behind', why: speaksOf(receipt, target) };
+}
+
+/** Whether it is about other content with the serial of the release, as an update of its endpoints has: who refuses that is not well on it. */
+function isOfSerial({ release }: Receipt, target: Target | undefined): boolean {
+  return release !== null && release.cluster === target?.cluster && release.serial === target.serial;
 }
 
 function speaksOf({ release, outcome }: Receipt, target: Target | undefined): string {
