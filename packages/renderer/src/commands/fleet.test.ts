@@ -228,6 +228,7 @@ describe('sluice fleet', async () => {
 });
 
 describe('sluice promote', async () => {
+  let signatureBefore = '';
   const line = (): string | undefined => readFileSync(join(release, 'waves-open.yaml'), 'utf8').split('\n').at(-2);
 
   test('opens wave after wave, one line and its signature each, and stops in between', async () => {
@@ -283,6 +284,43 @@ describe('sluice promote', async () => {
       stderr: expect.stringContaining('ssh-keygen -Y sign -n sluice-wave'),
     });
     expect(() => readFileSync(join(release, 'waves-open.yaml.sig'))).toThrow('ENOENT');
+  });
+
+  test.each([
+    [
+      'was killed between the line and its signature',
+      async () => writeFileSync(join(release, 'waves-open.yaml.sig'), signatureBefore),
+    ],
+    ['had no key', async () => rmSync(join(release, 'waves-open.yaml.sig'))],
+  ] as const)('finishes a promotion that %s', async (_title, spoil) => {
+    await promote();
+    signatureBefore = readFileSync(join(release, 'waves-open.yaml.sig'), 'utf8');
+    say('node-1', 'confirmed');
+    await promote();
+    await spoil();
+    expect(await promote()).toMatchObject({ status: 0, stdout: expect.stringContaining('wave 2 of 2') });
+    expect(line()).toBe('open: 2');
+    expect(readFileSync(join(release, 'waves-open.yaml.sig'), 'utf8')).not.toBe(signatureBefore);
+    expect(await promote()).toMatchObject({ status: 0, stdout: expect.stringContaining('all 2 waves are open') });
+  });
+
+  test('opens no more than its nodes allow where somebody without a key wrote the line', async () => {
+    await promote();
+    const opening = join(release, 'waves-open.yaml');
+    writeFileSync(opening, readFileSync(opening, 'utf8').replace('open: 1', 'open: 2'));
+    expect(await promote()).toMatchObject({ status: 1, stderr: expect.stringContaining('node-1 is silent') });
+  });
+
+  test('with all waves open ends with 1 while a node says no', async () => {
+    await promote();
+    say('node-1', 'confirmed');
+    await promote();
+    say('node-1', 'rolled-back');
+    expect(await promote()).toMatchObject({
+      status: 1,
+      stdout: expect.stringContaining('all 2 waves are open'),
+      stderr: expect.stringContaining('Cannot call the release done: node-1 is rolled back'),
+    });
   });
 
   describe('where an update of endpoints stands in the place of its release', async () => {

@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   openingFile,
@@ -36,7 +37,7 @@ export interface PromoteOptions {
  * well. Ends with 1 when one has not: a pipeline asks again.
  */
 export function promoteCommand(dir: string, options: PromoteOptions): number {
-  const staged = stagedRelease(dir);
+  const staged = openedSoFar(dir, options.key);
   const { waves, opening } = staged;
   if (waves.length === 0) throw new Stopped(noWaves(dir));
   if (staged.onlyEndpoints) throw new Stopped(onlyUpdate(dir, staged.release));
@@ -47,7 +48,8 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
   }
   if (decision.kind === 'all-open') {
     print(`${dir}: all ${waves.length} waves are open\n`);
-    return exitCodes.done;
+    say(printProblems(decision.problems));
+    return decision.problems.length === 0 ? exitCodes.done : exitCodes.different;
   }
   const text = printOpening({ ...opening, open: decision.open });
   if (options.dryRun !== true) open(dir, text, options.key);
@@ -56,6 +58,26 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
     `${dir}: wave ${decision.open} of ${waves.length} (${decision.wave.name}, ${nodesText(decision.wave.nodes.length)}) ${done}\n`,
   );
   return exitCodes.done;
+}
+
+/**
+ * Who has a key opens no wave that its nodes do not see: an opening whose signature is missing or of another line, as a promotion leaves
+ * it that was killed or had no key, is not there yet. It is judged and written once more.
+ */
+function openedSoFar(dir: string, key: string | undefined): Staged {
+  const staged = stagedRelease(dir);
+  const { opening } = staged;
+  if (key === undefined || opening.open === 0 || isSigned(dir)) return staged;
+  return { ...staged, opening: { ...opening, open: opening.open - 1 } };
+}
+
+/** Whether the signature of the opening is one of its text, whoever made it. */
+function isSigned(dir: string): boolean {
+  const args = ['-Y', 'check-novalidate', '-n', waveNamespace, '-s', join(dir, openingSignatureFile)];
+  return (
+    spawnSync(sshKeygen, args, { input: readFileSync(join(dir, openingFile)), stdio: ['pipe', 'ignore', 'ignore'] })
+      .status === 0
+  );
 }
 
 function fleetOf(staged: Staged, { receipts, allowedReceipts }: PromoteOptions): ReturnType<typeof judgeFleet> {

@@ -121,9 +121,9 @@ describe('the next wave', () => {
   const answer = (words: Words, open: number, quorum = 100): string => {
     const decision = promote(waves, open, judge(words, open), quorum);
     if (decision.kind === 'open') return `opens ${decision.open} ${decision.wave.name}`;
-    return decision.kind === 'all-open'
+    return decision.kind === 'all-open' && decision.problems.length === 0
       ? 'all open'
-      : decision.problems.map(({ message }) => message.slice(27)).join('; ');
+      : decision.problems.map(({ message }) => message.slice(message.indexOf(': ') + 2)).join('; ');
   };
   test.each([
     ['the first opens without a word', [], 0, 100, 'opens 1 canary'],
@@ -155,6 +155,20 @@ describe('the next wave', () => {
     ],
     ['not while a node is behind', [said('a', 'same', 'older')], 1, 100, 'a is behind: it speaks of release 41: same'],
     ['a node of a wave that is shut stops nothing', [...yes('a'), said('d', 'held', 'older')], 1, 100, 'opens 2 rack'],
+    [
+      'a node of a wave that is shut stops it when it has rehearsed the release and says no',
+      [...yes('a'), said('e', 'refused', 'this', 'x')],
+      1,
+      1,
+      'e is refusing: x',
+    ],
+    [
+      'after the last one may still say no',
+      [...yes('a', 'b', 'c', 'd'), said('e', 'rolled-back', 'this', 'x')],
+      3,
+      100,
+      'e is rolled back: x',
+    ],
     ['after the last there is none', yes('a', 'b', 'c', 'd', 'e'), 3, 100, 'all open'],
   ] as const)('%s', (_title, words, open, quorum, expected) => {
     expect(answer(words, open, quorum)).toBe(expected);
