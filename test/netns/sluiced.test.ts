@@ -13,18 +13,23 @@ const foreign =
 const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50] }, families: ['ipv4', 'ipv6'] });
 
-/** shop/web is asked for by a load balancer; its first endpoint is on this node. */
-function withHealthPort(files: ReadonlyMap<string, string>, port: number): ReadonlyMap<string, string> {
+/** shop/web is asked for by a load balancer; these of its endpoints are on this node. */
+function withHealthPort(
+  files: ReadonlyMap<string, string>,
+  port: number,
+  endpoints: readonly number[] = [1],
+): ReadonlyMap<string, string> {
   const [base, service] = ['profiles/default/base/first.iptables', 'profiles/default/services/shop/web.iptables'];
   const edit = (path: string, before: string, after: string): readonly [string, string] => [
     path,
     (files.get(path) ?? '').replace(before, after),
   ];
   const opens = `*filter\n-A KUBE-NODEPORTS -m comment --comment "shop/web health check node port" -m tcp -p tcp --dport ${port} -j ACCEPT\nCOMMIT\n`;
+  const declared = endpoints.map((n) => `# endpoint 10.244.0.${n + 1}:8080 node-a\n`).join('');
   return new Map([
     ...files,
     edit(base, ':KUBE-FORWARD', ':KUBE-NODEPORTS - [0:0]\n:KUBE-FORWARD'),
-    edit(service, '*nat', `# endpoint 10.244.0.2:8080 node-a\n${opens}*nat`),
+    edit(service, '*nat', `${declared}${opens}*nat`),
   ]);
 }
 
@@ -176,6 +181,57 @@ describe('sluiced run', () => {
     node.start();
     await until('it says that it has no directory', async () => (await node.ask())?.includes('BUNDLE_ABSENT'));
     expect(await ask()).toContain('"localEndpoints": 1');
+  });
+
+  test('a load balancer is told of endpoints that come while their release is on trial, and while it is held down', {
+    timeout: 60_000,
+  }, async () => {
+    const fails = `exec: [/bin/sh, -c, "! iptables-nft-save -t nat | grep -q shop/bad"], attempts: 1`;
+    node.writeConfig('nft', `probes:\n  - {name: bad, ${fails}}\nprobation: {seconds: 3}\n`);
+    const write = (endpoints: readonly number[], more: Readonly<Record<string, readonly number[]>>): void => {
+      const files = sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50], ...more } });
+      writeBundle(`${directory}/rendered`, withHealthPort(files, 31_999, endpoints));
+    };
+    const counts = async (endpoints: number): Promise<boolean> => {
+      const said = await node.tool(['curl', '-s', '-m', '2', 'http://127.0.0.1:31999/']).catch(() => '');
+      return said.includes(`"localEndpoints": ${endpoints},`);
+    };
+    write([1], {});
+    node.start();
+    await until('the first bundle is in', async () => (await generations()) === 1 && counts(1));
+    write([1, 2], { 'shop/new': [60] });
+    await until('it is on trial', async () => node.journal()?.open !== null);
+    expect(await counts(2)).toBe(true);
+    write([1, 2, 3], { 'shop/new': [60] });
+    await until('the endpoint of the trial counts', async () => counts(3));
+    expect(node.journal()?.open).not.toBeNull();
+    await until('the release is in', async () => (await generations()) === 2);
+    write([1, 2], { 'shop/new': [60], 'shop/bad': [70] });
+    await until('the bad one is taken back', async () => (await node.ask())?.includes('BUNDLE_QUARANTINED'));
+    expect(await counts(2)).toBe(true);
+    write([1], { 'shop/new': [60], 'shop/bad': [70] });
+    await until('the endpoint of what is held down counts', async () => counts(1));
+    expect(await generations()).toBe(2);
+  });
+
+  test('while somebody else has the port of the status, rules go in and are repaired; then it is opened', {
+    timeout: 60_000,
+  }, async () => {
+    node.writeConfig('nft');
+    writeBundle(`${directory}/rendered`, web(1, 11));
+    const squat = `require('node:net').createServer((one) => one.destroy()).listen(10276, '127.0.0.1')`;
+    const other = node.startProgram([process.execPath, '-e', squat]);
+    const taken = (): Promise<string> => node.tool(['ss', '-Htln', 'sport = :10276']);
+    await until('the port is taken', async () => (await taken()).includes('10276'));
+    node.start();
+    await until('the bundle is in', async () => (await generations()) === 1);
+    const good = await node.rules('nft');
+    await node.tool(['iptables-nft', '-t', 'nat', '-F']);
+    await until('the rules are repaired', async () => (await node.rules('nft')) === good);
+    expect(await node.ask()).toBeUndefined();
+    await node.kill(other);
+    const report = await until('the port is open', async () => node.ask());
+    expect(JSON.parse(report)).toMatchObject({ healthy: true, alarms: {} });
   });
 
   test('it has the tool of the next change ready, uses it, and ends with it', { timeout: 60_000 }, async () => {

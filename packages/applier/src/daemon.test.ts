@@ -1,11 +1,12 @@
 import type { Problem } from '@sluice/bundle';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Daemon } from './daemon.ts';
 import type { Tree } from './inbox/files.ts';
 import type { Arrival } from './inbox/inbox.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 import { Status } from './status.ts';
+import type { Offers } from './transaction/offers.ts';
 
 const generation: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
@@ -300,4 +301,90 @@ test('a scan and a person look at the whole directory, an event at what changed'
   });
   await daemon.run();
   expect(extents).toEqual(['whole', 'changed', 'whole', 'changed', 'whole']);
+});
+
+describe('endpoints that come to what stands', () => {
+  const at = (revision: number, number = 1): Generation => ({ ...generation, number, revision });
+  const refused: Outcome = { kind: 'refused', refusal: { problems: [problem] } };
+
+  /**
+   * Runs the loop over what the inbox says, one entry a look, until it has said all.
+   * @param put what the keeper does, with a function that says what stands from then on
+   * @returns what the daemon told, by the digests of trees
+   */
+  async function follow(
+    looks: readonly Tree[],
+    put: (stand: (now: Generation) => void, offers: Offers | undefined) => Promise<Outcome>,
+  ): Promise<{ readonly told: string[]; readonly said: string[] }> {
+    const [told, said]: [string[], string[]] = [[], []];
+    const journal = { standing: at(0), held: undefined };
+    const nameOf = (files: Tree['files']): string => looks.find((one) => one.files === files)?.digest ?? 'nothing';
+    let look = 0;
+    const daemon: Daemon = new Daemon({
+      keeper: {
+        recover: async () => undefined,
+        settle: async () => 0,
+        rehearse: async () => 'ready',
+        put: (_files, _byHand, offers) =>
+          put((now) => {
+            journal.standing = now;
+            daemon.heard();
+          }, offers),
+      },
+      journal,
+      inbox: {
+        look: async () => {
+          const one = looks[look++] as Tree;
+          if (look === looks.length) daemon.stop();
+          else daemon.poke();
+          return bundle(one);
+        },
+      },
+      status: new Status('node-a', () => 0, 1000),
+      log: {
+        info: (_details, message) => void said.push(message),
+        warn: (_details, message) => void said.push(message),
+        error: () => undefined,
+        fatal: () => undefined,
+      },
+      machine: () => '',
+      monotonicMs: () => 0,
+      scanIntervalMs: 1000,
+      ready: () => undefined,
+      taken: async (files) => void told.push(`taken ${nameOf(files)}`),
+      brought: (files) => void told.push(`brought ${nameOf(files)}`),
+    });
+    await daemon.run();
+    return { told, said };
+  }
+
+  test('are told though their release is refused, once, and so says the log', async () => {
+    let revision = 0;
+    const { told, said } = await follow([a, b, b], async (stand) => {
+      if (revision < 2) stand(at(++revision));
+      return refused;
+    });
+    expect(told).toEqual(['brought a', 'brought b']);
+    expect(said).toEqual(['refused: 1 problem(s), only endpoints came in']);
+  });
+
+  test('are told while the release is on trial, and again when it is in', async () => {
+    const { told } = await follow([a, b], async (stand, offers) => {
+      stand(at(1));
+      await offers?.look();
+      stand(at(2));
+      stand(at(0, 2));
+      return { ...confirmed, generation: at(0, 2) };
+    });
+    expect(told).toEqual(['brought a', 'brought b', 'taken a', 'brought b']);
+  });
+
+  test('are not told of a release that is refused whole, nor of one that is in', async () => {
+    expect((await follow([a], async () => refused)).told).toEqual([]);
+    const { told } = await follow([a], async (stand) => {
+      stand(at(0, 2));
+      return { ...confirmed, generation: at(0, 2) };
+    });
+    expect(told).toEqual(['taken a']);
+  });
 });

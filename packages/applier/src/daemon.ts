@@ -3,7 +3,7 @@ import type { Arrival, Inbox } from './inbox/inbox.ts';
 import type { Extent, Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
-import type { Journal } from './rollout/ports.ts';
+import type { Generation, Journal } from './rollout/ports.ts';
 import type { Keeper } from './transaction/keeper.ts';
 import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
@@ -40,6 +40,8 @@ export interface DaemonParts {
   readonly ready: () => void;
   /** Called with the files of a bundle that the kernel now holds. */
   readonly taken?: (files: Tree['files']) => Promise<void>;
+  /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
+  readonly brought?: (files: Tree['files']) => void;
   /** Called with how a change ended, or why a directory was not taken; for receipts. Whether nothing but endpoints of the tree counts. */
   readonly ended?: (ending: Ending, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
   /** Called once a round, for what is tried again until it succeeds. */
@@ -63,6 +65,12 @@ export class Daemon {
   #extent: Extent = 'whole';
   #wholeDueMs = -Infinity;
   #stopping = false;
+  /** While a bundle is put in: the newest files that the keeper got, and what stood when it was looked at last. */
+  #offered: { readonly files: Tree['files']; readonly standing: Revision } | undefined;
+  /** The files of which endpoints came to what stands while the bundle at hand was put in. */
+  #brought: Tree['files'] | undefined;
+  /** Whether endpoints of bundles that are not in came to what stands. */
+  #isAhead = false;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
@@ -155,6 +163,23 @@ export class Daemon {
   changed(change: Change): void {
     this.#parts.drift?.heard(change);
     this.#stirred.resolve(false);
+  }
+
+  /** A change says something on its way: endpoints that came to what stands are told at once, as a trial may last long. */
+  heard(): void {
+    if (!this.#offered) return;
+    const { files, standing: before } = this.#offered;
+    const now = revisionOf(this.#parts.journal.standing);
+    this.#offered = { files, standing: now };
+    // Another generation is a release that is in: that is told when it has ended.
+    if (now.number !== before.number || now.revision === before.revision) return;
+    this.#tellBrought(files);
+  }
+
+  #tellBrought(files: Tree['files']): void {
+    this.#brought = files;
+    this.#isAhead = true;
+    this.#parts.brought?.(files);
   }
 
   async #recover(): Promise<void> {
@@ -261,7 +286,14 @@ export class Daemon {
     const waitsMs = isIn ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = this.#parts.monotonicMs() + waitsMs;
     this.#done = isIn && waitsMs === undefined ? { tree: arrival.tree, machine } : undefined;
-    if (isIn) await this.#parts.taken?.(arrival.tree.files);
+    if (isIn) await this.#taken(arrival.tree.files);
+  }
+
+  /** A bundle is in. A newer one may have brought its endpoints during the trial. */
+  async #taken(files: Tree['files']): Promise<void> {
+    this.#isAhead = false;
+    await this.#parts.taken?.(files);
+    if (this.#brought && this.#brought !== files) this.#tellBrought(this.#brought);
   }
 
   async #arrival(): Promise<Arrival> {
@@ -346,6 +378,10 @@ export class Daemon {
   async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
     const { inbox, status, scanIntervalMs } = this.#parts;
     let last = first;
+    const offer = ({ files }: Tree): void =>
+      void (this.#offered = { files, standing: revisionOf(this.#parts.journal.standing) });
+    this.#brought = undefined;
+    offer(first);
     this.#news = Promise.withResolvers();
     const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
     const look = async (): Promise<Tree['files'] | undefined> => {
@@ -355,12 +391,15 @@ export class Daemon {
       // A release whose wave is shut brings nothing, endpoints included.
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;
+      offer(last);
       return last.files;
     };
     try {
       return await work({ arrival: () => this.#news.promise, look, isEnding: () => this.#stopping });
     } finally {
       clearInterval(timer);
+      this.heard();
+      this.#offered = undefined;
     }
   }
 
@@ -381,7 +420,11 @@ export class Daemon {
         status.clearBundle();
     }
     const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems.map(printProblem) } : {};
-    this.#sayOnce(rating[outcome.kind].level, { outcome: outcome.kind, ...problems }, describe(outcome));
+    const isPartly = outcome.kind === 'refused' && this.#isAhead;
+    const message = isPartly
+      ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints came in`
+      : describe(outcome);
+    this.#sayOnce(rating[outcome.kind].level, { outcome: outcome.kind, ...problems }, message);
   }
 
   /** A state that lasts is logged when it begins, not at every scan. */
@@ -390,4 +433,11 @@ export class Daemon {
     if (said !== this.#said) this.#parts.log[level](details, message);
     this.#said = said;
   }
+}
+
+/** Which revision of which generation stands; undefined: none. */
+type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
+
+function revisionOf(standing: Generation | undefined): Revision {
+  return standing ? { number: standing.number, revision: standing.revision } : {};
 }

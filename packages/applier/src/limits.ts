@@ -15,6 +15,8 @@ export const limits = {
   gitHeaderBytesMax: 256,
   /** Of the list of a tree: all files that a bundle may have, with 250 bytes each. */
   gitListBytesMax: bundleLimits.filesMax * 250,
+  /** Files and folders of a repository: all files of a bundle as loose objects, and as much beside them. */
+  gitEntriesMax: 2 * bundleLimits.filesMax,
   /** Objects of at most so many bytes are asked for at once; a larger one alone. */
   gitBatchBytesMax: 16 * 1024 * 1024,
 
@@ -127,7 +129,7 @@ export const limits = {
   clientMs: 5_000,
   /** How often clients are held against that. */
   clientLookMs: 1_000,
-  /** Connections take files, and tools need some to be started with: LimitNOFILE= of the unit is for all. */
+  /** Connections take files, and tools need some to be started with: LimitNOFILE= of the unit is for all. Of the status server. */
   statusConnectionsMax: 64,
   /** Of all health-check node ports together. */
   healthConnectionsMax: 256,

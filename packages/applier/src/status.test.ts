@@ -1,6 +1,6 @@
 import { get } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
+import { StatusPort } from './health/status-port.ts';
 import { limits } from './limits.ts';
 import type { Generation } from './rollout/ports.ts';
 import { Status } from './status.ts';
@@ -25,6 +25,16 @@ const ask = (port: number, path: string): Promise<{ status: number | undefined; 
       response.on('end', () => resolve({ status: response.statusCode, body }));
     }).on('error', reject);
   });
+
+/** Its port, chosen by the kernel. */
+async function serve(status: Status): Promise<{ readonly port: number; readonly close: () => void }> {
+  const server = new StatusPort('127.0.0.1:0', {
+    answer: (request, response) => void status.answer(request, response),
+    failed: (why) => expect(why).toBeUndefined(),
+  });
+  await server.refresh();
+  return { port: server.number ?? 0, close: () => server.close() };
+}
 
 const name = '[a-zA-Z_:][a-zA-Z0-9_:]*';
 const label = '[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\\\\n]|\\\\["\\\\n])*"';
@@ -68,8 +78,7 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
   status.stands(generation);
   status.ended({ kind: 'confirmed', generation, steps: 1 }, 0.003);
   status.raise('KERNEL', 'a "quoted"\nreason');
-  const server = await status.serve('127.0.0.1:0');
-  const { port } = server.address() as AddressInfo;
+  const { port, close } = await serve(status);
   try {
     expect((await ask(port, '/healthz')).status).toBe(503);
     expect((await ask(port, '/livez')).status).toBe(200);
@@ -93,16 +102,14 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
       'sluice_outcomes_total{outcome="confirmed"}': '1',
     });
   } finally {
-    server.close();
-    server.closeAllConnections();
+    close();
   }
 });
 
 test('what is known of signatures is in /status and in metrics, and alarms about a release stay until it is well, those about the machine for good', async () => {
   const status = new Status('node-a', () => 0, 1000);
   status.signatures('none');
-  const server = await status.serve('127.0.0.1:0');
-  const { port } = server.address() as AddressInfo;
+  const { port, close } = await serve(status);
   const metrics = async (): Promise<ReadonlyMap<string, string>> => readExposition((await ask(port, '/metrics')).body);
   expect(JSON.parse((await ask(port, '/status')).body)).toMatchObject({ signatures: 'none', release: null });
   expect((await metrics()).get('sluice_signatures_required')).toBe('0');
@@ -121,8 +128,7 @@ test('what is known of signatures is in /status and in metrics, and alarms about
   expect(after.get('sluice_release_expires_timestamp_seconds')).toBe('1796083200');
   status.accepted(release, []);
   expect(status.report().alarms).not.toHaveProperty('RELEASE_EXPIRED');
-  server.closeAllConnections();
-  server.close();
+  close();
 });
 
 test('what a transaction says on its way is measured, and a kernel that takes nothing for long is not healthy', async () => {
@@ -141,8 +147,7 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   nowMs += limits.unwrittenMsMax;
   expect(status.healthy).toBe(true);
   status.heard('kernel-refused', { because: 'x', lane: 'endpoints' });
-  const server = await status.serve('127.0.0.1:0');
-  const { port } = server.address() as AddressInfo;
+  const { port, close } = await serve(status);
   const samples = readExposition((await ask(port, '/metrics')).body);
   expect(samples.get('sluice_apply_phase_seconds_sum{phase="write"}')).toBe('0.4');
   expect(samples.get('sluice_apply_phase_seconds_count{phase="back"}')).toBe('1');
@@ -164,24 +169,5 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   expect(status.healthy).toBe(false);
   status.ended({ kind: 'same', generation }, 0);
   expect(status.healthy).toBe(true);
-  server.close();
+  close();
 });
-
-test('who connects and asks nothing takes few files, and not for long', async () => {
-  const server = await new Status('node-a', () => 0, 1000).serve('127.0.0.1:0');
-  const { port } = server.address() as AddressInfo;
-  const most = limits.statusConnectionsMax;
-  let open = 2 * most;
-  for (let n = 0; n < 2 * most; n++)
-    connect(port, '127.0.0.1')
-      .on('error', () => undefined)
-      .on('close', () => open--)
-      .resume();
-  await expect.poll(() => open).toBe(most);
-  // Longer than a client may take by so much as it takes until this is looked at.
-  const waitMs = limits.clientMs + 2 * limits.clientLookMs;
-  await expect.poll(() => open, { timeout: waitMs, interval: 100 }).toBe(0);
-  expect((await ask(port, '/livez')).status).toBe(200);
-  server.close();
-  server.closeAllConnections();
-}, 15_000);

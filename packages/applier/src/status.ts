@@ -1,7 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { limits, serverTimes } from './limits.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import type { Change } from './kernel/changes.ts';
 import type { Outcome } from './rollout/outcome.ts';
@@ -39,6 +38,8 @@ const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO
 const lastingAlarms: ReadonlySet<string> = new Set([
   'STRANGERS',
   'HEALTH_PORT',
+  'STATUS_PORT',
+  'BUNDLE_UNWATCHED',
   'RECEIPT',
   'NO_SWITCH',
   'NO_BPF',
@@ -54,11 +55,13 @@ type AlarmCode =
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
   | 'HEALTH_PORT'
+  | 'STATUS_PORT'
+  | 'BUNDLE_UNWATCHED'
   | 'NO_SWITCH'
   | 'NO_BPF'
   | 'RECEIPT';
 
-/** Collects what the daemon knows and serves it. Read-only: no request changes anything. */
+/** Collects what the daemon knows and tells it. Read-only: no request changes anything. */
 export class Status {
   readonly #node: string;
   readonly #monotonicMs: () => number;
@@ -249,22 +252,8 @@ export class Status {
     };
   }
 
-  /** Serves /healthz, /livez, /metrics and /status. @param listen `address:port` */
-  async serve(listen: string): Promise<Server> {
-    const colon = listen.lastIndexOf(':');
-    const server = createServer(serverTimes, (request, response) => void this.#answer(request, response));
-    server.timeout = limits.clientMs;
-    server.maxConnections = limits.statusConnectionsMax;
-    const { promise, resolve, reject } = Promise.withResolvers<Server>();
-    server.once('error', reject);
-    server.listen(
-      { host: listen.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(listen.slice(colon + 1)) },
-      () => resolve(server),
-    );
-    return promise;
-  }
-
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** Answers /healthz, /livez, /metrics and /status. */
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const send = (code: number, type: string, body: string): void => {
       response.writeHead(code, { 'content-type': type }).end(body);
     };

@@ -1,10 +1,11 @@
 import { letGoChains } from '@sluice/bundle';
 import { type DestinationStream, pino } from 'pino';
-import { Daemon } from '../daemon.ts';
+import { Daemon, type Log } from '../daemon.ts';
 import { Drift } from '../drift.ts';
-import { HealthReader } from '../health/declared.ts';
 import { HealthMemory } from '../health/memory.ts';
 import { HealthPorts } from '../health/ports.ts';
+import { StandingHealth } from '../health/standing.ts';
+import { StatusPort } from '../health/status-port.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { watchBundle } from '../inbox/watch.ts';
@@ -53,6 +54,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   status.rehearses(config.rehearse);
   if (config.rehearse === 'off') log.warn({}, 'rehearse: off: the kernel is not asked before it gets new rules');
   let journal: Session['journal'] | undefined;
+  let daemon: Daemon | undefined;
   const witness = witnessOf(
     config,
     () => journal,
@@ -61,6 +63,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   const session = await openSession(config, 'change', (event, details) => {
     witness.hear(event, details);
     status.heard(event, details);
+    daemon?.heard();
     if (event === 'phase') return;
     if (event !== 'strangers') return log.info(details, event);
     if (details['chains'] === 0) return status.clear('STRANGERS');
@@ -79,18 +82,28 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     status.raise('NO_BPF', withoutBpf);
   }
   status.remembers(memoryOf(session.journal), Date.now);
-  const server = await status.serve(config.listen);
+  const alarm = (code: MachineAlarm): ((why: string | undefined) => void) => lastingAlarm(code, status, log);
+  const port = new StatusPort(config.listen, {
+    answer: (request, response) => void status.answer(request, response),
+    failed: alarm('STATUS_PORT'),
+  });
+  await port.refresh();
   const notifier = startNotifier(surroundings.environment, () => status.alive);
-  const health = new HealthPorts({
+  const ports = new HealthPorts({
     healthy: () => status.healthy,
     addresses: () => Object.values(interfaceAddresses()).flat(),
-    failed: (why) => (why === undefined ? status.clear('HEALTH_PORT') : status.raise('HEALTH_PORT', why)),
+    failed: alarm('HEALTH_PORT'),
   });
-  const declared = new HealthReader(config.node);
-  const healthMemory = new HealthMemory(config.state);
+  const health = new StandingHealth({
+    node: config.node,
+    ports,
+    memory: new HealthMemory(config.state),
+    unwritten: (error) =>
+      log.warn({ because: messageOf(error) }, 'a restart will not know the health-check node ports'),
+  });
   const tidier = new Tidier(surroundings.heap, monotonicMs);
-  const changes = session.watch(monotonicMs, (change) => daemon.changed(change));
-  const daemon = new Daemon({
+  const changes = session.watch(monotonicMs, (change) => daemon?.changed(change));
+  daemon = new Daemon({
     keeper: session.keeper,
     journal: session.journal,
     inbox: new Inbox(
@@ -108,27 +121,26 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     scanIntervalMs,
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
-    taken: async (files) => {
-      const asked = declared.read(files);
-      await health.follow(asked);
-      try {
-        healthMemory.write(asked);
-      } catch (error) {
-        log.warn({ because: messageOf(error) }, 'a restart will not know the health-check node ports');
-      }
-    },
+    taken: (files) => health.taken(files),
+    brought: (files) => health.brought(files),
     ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
-    round: () => health.refresh(),
+    round: async () => {
+      await port.refresh();
+      await ports.refresh();
+      // It need not be waited for: what happens before it is done is found by the next scan.
+      void watcher.refresh();
+    },
     idle: () => {
       letGoChains();
       tidier.idle();
       session.idle();
     },
   });
-  // A load balancer must not take the node out because sluiced was started again, whatever lies in the bundle directory now.
-  const remembered = session.journal.standing && healthMemory.read();
-  if (remembered) await health.follow(remembered);
-  const watcher = await watchBundle(config.bundle, () => daemon.poke());
+  if (session.journal.standing) await health.recall();
+  const watcher = await watchBundle(config.bundle, {
+    onEvent: () => daemon.poke(),
+    failed: alarm('BUNDLE_UNWATCHED'),
+  });
   surroundings.onLook(() => daemon.poke('whole'));
   surroundings.onStop(() => {
     log.info(
@@ -144,13 +156,31 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     notifier.stop();
     changes.close();
     await watcher.close();
-    health.close();
-    server.closeAllConnections();
-    server.close();
+    ports.close();
+    port.close();
     session.close();
   }
   log.info({}, 'sluiced ends; the rules stay');
   return 0;
+}
+
+/** What of the machine may be missing for a while. */
+type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED';
+
+/** An alarm for as long as something is missing, which the log has, too: the status may be what is missing. */
+function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {
+  let last: string | undefined;
+  return (why) => {
+    if (why === last) return;
+    last = why;
+    if (why === undefined) {
+      status.clear(code);
+      log.info({ alarm: code }, 'what was missing is there');
+    } else {
+      status.raise(code, why);
+      log.warn({ alarm: code }, `${why}; trying again`);
+    }
+  };
 }
 
 const withoutBpf =

@@ -26,6 +26,20 @@ export interface DeclaredHealth {
   readonly nodePortAddresses: readonly string[];
 }
 
+/**
+ * What stands, with newer numbers of endpoints: those of a release come to what stands before the rest of it does, or without it.
+ * @param newer of a Service that does not stand nothing is taken, and one that it does not have keeps its number
+ */
+export function withCounts(standing: DeclaredHealth, newer: DeclaredHealth): DeclaredHealth {
+  const named = ({ namespace, name }: HealthService): string => `${namespace}/${name}`;
+  const counts = new Map(newer.services.map((service) => [named(service), service.localEndpoints]));
+  const services = standing.services.map((service) => ({
+    ...service,
+    localEndpoints: counts.get(named(service)) ?? service.localEndpoints,
+  }));
+  return { ...standing, services };
+}
+
 /** What lets packets to the port in, in mode iptables or ipvs. A rule, because who may only sign endpoints can change comments. */
 const portLine =
   /^(?:-A KUBE-NODEPORTS .* --dport (\d{1,5}) -j ACCEPT|add (?:KUBE|KUBE-6)-HEALTH-CHECK-NODE-PORT (\d{1,5}))$/m;

@@ -1,8 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { cidrContains } from '@sluice/bundle';
-import { limits, serverTimes } from '../limits.ts';
+import { limits } from '../limits.ts';
 import { Callers } from './callers.ts';
 import type { DeclaredHealth, HealthService } from './declared.ts';
+import { closePort, openPort } from './port.ts';
 
 /** What the ports take from the daemon. */
 export interface HealthPortsParts {
@@ -26,7 +27,7 @@ export class HealthPorts {
   readonly #parts: HealthPortsParts;
   readonly #servers = new Map<string, Server>();
   readonly #services = new Map<number, HealthService>();
-  readonly #callers = new Callers();
+  readonly #callers = new Callers(limits.healthConnectionsMax);
   #declared: DeclaredHealth = { services: [], nodePortAddresses: [] };
 
   constructor(parts: HealthPortsParts) {
@@ -35,15 +36,20 @@ export class HealthPorts {
 
   /** The node's rules are those of another bundle. */
   async follow(declared: DeclaredHealth): Promise<void> {
-    this.#declared = declared;
+    this.count(declared);
     await this.refresh();
+  }
+
+  /** The same with other numbers of endpoints alone: no port opens or closes. */
+  count(declared: DeclaredHealth): void {
+    this.#declared = declared;
+    this.#services.clear();
+    for (const service of declared.services) this.#services.set(service.port, service);
   }
 
   /** Opens what is to be open and is not, such as a port that was taken or an address that came, and closes the rest. */
   async refresh(): Promise<void> {
     const { services, nodePortAddresses } = this.#declared;
-    this.#services.clear();
-    for (const service of services) this.#services.set(service.port, service);
     const hosts = this.#hosts(nodePortAddresses);
     const wanted = new Map(services.flatMap(({ port }) => hosts.map((host) => [`${host} ${port}`, { host, port }])));
     for (const [key, server] of this.#servers) if (!wanted.has(key)) this.#close(key, server);
@@ -65,27 +71,22 @@ export class HealthPorts {
     return this.#parts.addresses().filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
   }
 
+  /** @returns why it could not be opened */
   async #open(key: string, host: string, port: number): Promise<string | undefined> {
-    const server = createServer(serverTimes, (request, response) => {
-      this.#callers.ask(request.socket, response);
-      this.#answer(port, request, response);
-    });
-    server.timeout = limits.clientMs;
-    server.on('connection', (socket) => this.#callers.come(socket));
-    const { promise, resolve } = Promise.withResolvers<string | undefined>();
-    server.on('error', (error) => resolve(`Cannot listen on health-check node port ${port}: ${error.message}`));
-    server.listen(host === everywhere ? { port } : { port, host, ipv6Only: host.includes(':') }, () =>
-      resolve(undefined),
-    );
-    const why = await promise;
-    if (why === undefined) this.#servers.set(key, server);
-    return why;
+    const where = host === everywhere ? { port } : { port, host, ipv6Only: host.includes(':') };
+    try {
+      const answer = (request: IncomingMessage, response: ServerResponse): void =>
+        this.#answer(port, request, response);
+      this.#servers.set(key, await openPort(where, this.#callers, answer));
+      return undefined;
+    } catch (error) {
+      return `Cannot listen on health-check node port ${port}: ${(error as Error).message}`;
+    }
   }
 
   #close(key: string, server: Server): void {
     this.#servers.delete(key);
-    server.close();
-    server.closeAllConnections();
+    closePort(server);
   }
 
   #answer(port: number, request: IncomingMessage, response: ServerResponse): void {

@@ -1,11 +1,13 @@
+import { resolve } from 'node:path';
 import { fileDigest, isReleaseFile, quoted, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
 import { toolEnvironment } from '../kernel/run.ts';
-import { checkSeal, sealOf, stranger, type Tree } from './files.ts';
+import { checkSeal, type Extent, sealOf, stranger, type Tree } from './files.ts';
 import { PackedText } from './packed.ts';
-import { InboxError } from './trust.ts';
+import { Repository } from './repository.ts';
+import { InboxError, type Trust } from './trust.ts';
 
 /**
  * The tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
@@ -14,7 +16,8 @@ import { InboxError } from './trust.ts';
  * commands used here (rev-parse, ls-tree, cat-file) read objects: they run no hook, no filter, no fsmonitor and no pager. One way is
  * left: an object that a partial clone lacks is fetched, with the remote's `uploadpack` or `core.sshCommand`. git 2.44 knows
  * GIT_NO_LAZY_FETCH; before it, forbidding every protocol stops the fetch before anything is started. No config of the machine or a
- * user is read, so no `safe.directory` opens a repository that belongs to somebody else: git refuses it, and so do we.
+ * user is read, so no `safe.directory` opens a repository that belongs to somebody else: git refuses it, and so do we. git asks whose the
+ * top of it is; who can write what lies in it, `Repository` asks.
  */
 const gitEnvironment = {
   ...toolEnvironment,
@@ -35,25 +38,34 @@ const gitOptions = ['core.fsmonitor=false', 'core.hooksPath=/dev/null', 'safe.ba
 
 export class GitTree {
   readonly #node: string;
+  readonly #repository: Repository | undefined;
   /** Texts by object id: an object never changes. */
   #texts = new Map<string, PackedText>();
   /** SHA-256 by object id: Git's own ids are SHA-1, and it is not asked whether they are right. */
   #digests = new Map<string, string>();
   #last: Tree | undefined;
 
-  constructor(node: string) {
+  /**
+   * @param nowMs the time of day
+   * @param trust who may write the repository; left out: nothing is asked
+   */
+  constructor(node: string, nowMs: () => number, trust: Trust | undefined) {
     this.#node = node;
+    this.#repository = trust && new Repository(trust, nowMs);
   }
 
   /**
    * The tree that HEAD has for a directory.
    * @returns the same value as before when HEAD's tree is the same; undefined when the directory is in no work tree
-   * @throws InboxError when git cannot read it or the tree holds what no bundle has
+   * @param extent see `Inbox.look`
+   * @throws InboxError when git cannot read it, somebody else can write it, or the tree holds what no bundle has
    */
-  async read(directory: string): Promise<Tree | undefined> {
-    const inside = await git(directory, ['rev-parse', '--show-prefix']);
+  async read(directory: string, extent: Extent): Promise<Tree | undefined> {
+    const inside = await git(directory, ['rev-parse', '--absolute-git-dir', '--git-common-dir', '--show-prefix']);
     if (inside.exitCode !== 0) return notGit(inside.stderr);
-    const prefix = inside.stdout.toString('utf8').replace(/\n$/, '');
+    const [own = '', common = '', ...rest] = inside.stdout.toString('utf8').replace(/\n$/, '').split('\n');
+    const prefix = rest.join('\n');
+    this.#repository?.check({ directory, own, common: resolve(directory, common) }, extent);
     const head = await git(directory, ['rev-parse', '--verify', '--quiet', `HEAD:${prefix.replace(/\/$/, '')}`]);
     if (head.exitCode !== 0) return undefined;
     const digest = head.stdout.toString('utf8').trim();

@@ -58,7 +58,7 @@ export class Inbox {
     this.#gate = gate;
     this.#waves = waves;
     this.#plain = new PlainFiles(node, nowMs, trust);
-    this.#git = new GitTree(node);
+    this.#git = new GitTree(node, nowMs, trust);
   }
 
   /**
@@ -105,13 +105,13 @@ export class Inbox {
 
   async #read(top: OpenDirectory, extent: Extent): Promise<Tree> {
     if (hasEntry(top, '.git')) {
-      const tree = await this.#git.read(top.path);
+      const tree = await this.#git.read(top.path, extent);
       if (tree) return tree;
       throw new InboxError('Cannot use the Git work tree as a bundle: it has no commit', 'Commit the bundle');
     }
     this.#wasRendered ||= hasEntry(top, completeFile);
     if (this.#wasRendered || PlainFiles.claims(top)) return this.#plain.read(top, extent);
-    return (await this.#git.read(top.path)) ?? this.#plain.read(top, extent);
+    return (await this.#git.read(top.path, extent)) ?? this.#plain.read(top, extent);
   }
 }
 

@@ -41,19 +41,29 @@ const writableByOthers = 0o022n;
  */
 export function checkTrust(path: string, stats: BigIntStats, standing: Standing, trust: Trust | undefined): void {
   if (!trust) return;
+  checkWriters(path, stats, standing, trust);
+  if (stats.isFile() && stats.nlink !== 1n) {
+    throw untrusted(`${path} has ${stats.nlink} names (hard links)`, 'Copy the file instead of linking it');
+  }
+}
+
+/**
+ * The same, whatever other names it has: `git clone` of a directory links the objects.
+ * @param all a directory in which what is wrong with one file is wrong with many; the hint is about all of it
+ */
+export function checkWriters(path: string, stats: BigIntStats, standing: Standing, trust: Trust, all?: string): void {
   if (!trust.owners.has(Number(stats.uid))) {
     const owners = [...trust.owners].toSorted((a, b) => a - b).join(' or ');
-    const hint = `Give it to user ${owners} (chown), or set \`bundleOwner: ${stats.uid}\` in sluiced.yaml if that user writes bundles`;
+    const give = all === undefined ? 'Give it to user' : `Give all of ${all} to user`;
+    const hint = `${give} ${owners} (chown), or set \`bundleOwner: ${stats.uid}\` in sluiced.yaml if that user writes bundles`;
     throw untrusted(`${path} belongs to user ${stats.uid}`, hint);
   }
   if (stats.isSymbolicLink()) return;
   // In a folder with the sticky bit, such as /tmp, nobody renames what belongs to somebody else.
   const isShared = standing === 'above' && (stats.mode & stickyBit) !== 0n;
   if ((stats.mode & writableByOthers) !== 0n && !isShared) {
-    throw untrusted(`${path} can be written by others (mode ${modeOf(stats)})`, `chmod go-w ${path}`);
-  }
-  if (stats.isFile() && stats.nlink !== 1n) {
-    throw untrusted(`${path} has ${stats.nlink} names (hard links)`, 'Copy the file instead of linking it');
+    const hint = all === undefined ? `chmod go-w ${path}` : `chmod -R go-w ${all}`;
+    throw untrusted(`${path} can be written by others (mode ${modeOf(stats)})`, hint);
   }
 }
 
@@ -61,6 +71,7 @@ function modeOf(stats: BigIntStats): string {
   return `0${(stats.mode & 0o7777n).toString(8)}`;
 }
 
-function untrusted(what: string, hint: string): InboxError {
+/** Why a bundle directory is not trusted. */
+export function untrusted(what: string, hint: string): InboxError {
   return new InboxError(`Cannot trust the bundle directory: ${what}`, hint, 'BUNDLE_UNTRUSTED');
 }

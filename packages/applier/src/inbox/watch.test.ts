@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,7 +20,7 @@ afterEach(async () => {
 });
 
 const begin = async (path = bundle): Promise<void> => {
-  watcher = await watchBundle(path, () => void events++);
+  watcher = await watchBundle(path, { onEvent: () => void events++, failed: (why) => expect(why).toBeUndefined() });
 };
 const swap = (target: string): void => {
   symlinkSync(target, `${directory}/next`);
@@ -86,3 +87,22 @@ test('what happens beside the directory is none of our business', async () => {
   await sleep(300);
   expect(events).toBe(0);
 });
+
+/** @returns what few-watches.fixture.ts says; undefined where no user namespace can be made */
+function withFewWatches(limit: string): string | undefined {
+  const script = [process.execPath, `${import.meta.dirname}/few-watches.fixture.ts`, directory, limit];
+  const { stdout, stderr } = spawnSync('unshare', ['-Ur', ...script], { encoding: 'utf8', timeout: 20_000 });
+  return stderr.includes('unshare: ') ? undefined : `${stdout}${stderr}`;
+}
+
+test('where the kernel has no watch left, it is told that only scans find changes, until there are some', (context) => {
+  const said = withFewWatches('max_inotify_watches') ?? context.skip();
+  const [begins, swapped] = ['unwatched ENOSPC\nwatched\nevent\n', 'unwatched ENOSPC\nevent\nwatched\nevent\n'];
+  expect(said.replace(/(event\n)+/g, 'event\n')).toBe(`${begins}${swapped}end\n`);
+}, 20_000);
+
+test('the same where a process may have no instance of inotify', (context) => {
+  const said = withFewWatches('max_inotify_instances') ?? context.skip();
+  expect(said).toContain('unwatched EMFILE\nwatched\nevent\n');
+  expect(said).toMatch(/end\n$/);
+}, 20_000);

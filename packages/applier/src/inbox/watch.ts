@@ -1,11 +1,22 @@
 import { lstatSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { type FSWatcher, watch } from 'chokidar';
+import { type ChokidarOptions, type FSWatcher, watch } from 'chokidar';
 import { limits } from '../limits.ts';
 
-/** Ends the watching. */
+/** The watching of a bundle directory. */
 export interface Watcher {
+  /** Watches what could not be watched before. */
+  refresh(): Promise<void>;
+  /** Ends the watching. */
   close(): Promise<void>;
+}
+
+/** Whom a watcher calls. */
+export interface WatchParts {
+  /** Something may have happened. */
+  readonly onEvent: () => void;
+  /** Why not everything is watched: then only a scan finds what happens. `why` is undefined when everything is, at last. */
+  readonly failed: (why: string | undefined) => void;
 }
 
 /**
@@ -15,51 +26,113 @@ export interface Watcher {
  *
  * chokidar alone says nothing when a link is swapped and its old target stays. So the link, and the directory that it stands in, are
  * watched without following, and the target is watched afresh whenever it is another one.
+ *
+ * The kernel counts watches by user, and any container of root can use them up: without them, the scan finds everything.
  */
-export async function watchBundle(path: string, onEvent: () => void): Promise<Watcher> {
-  const directory = resolve(path);
-  let timer: NodeJS.Timeout | undefined;
-  let closed = false;
-  let target: { readonly key: string; readonly watcher: FSWatcher } | undefined;
-  let retargeting = Promise.resolve();
-  const poke = (): void => {
-    clearTimeout(timer);
-    if (!closed) timer = setTimeout(onEvent, limits.eventSettleMs);
-  };
-  const retarget = async (): Promise<void> => {
-    const now = identity(directory);
-    if (closed || now?.key === target?.key) return;
-    await target?.watcher.close();
-    target = undefined;
-    if (now !== undefined) {
-      const watcher = watch([now.path, `${now.path}/.git`], { ignoreInitial: true, depth: 0 });
-      watcher.on('all', poke);
-      target = { key: now.key, watcher };
-      await ready(watcher);
+export async function watchBundle(path: string, parts: WatchParts): Promise<Watcher> {
+  const watcher = new BundleWatcher(resolve(path), parts);
+  await watcher.refresh();
+  watcher.hush();
+  return watcher;
+}
+
+class BundleWatcher implements Watcher {
+  readonly #directory: string;
+  readonly #parts: WatchParts;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+  #outside: FSWatcher | undefined;
+  #target: { readonly key: string; readonly watcher: FSWatcher } | undefined;
+  /** One after the other. */
+  #refreshing = Promise.resolve();
+
+  constructor(directory: string, parts: WatchParts) {
+    this.#directory = directory;
+    this.#parts = parts;
+  }
+
+  refresh(): Promise<void> {
+    this.#refreshing = this.#refreshing.then(() => this.#refresh());
+    return this.#refreshing;
+  }
+
+  /** What happened until now is known. */
+  hush(): void {
+    clearTimeout(this.#timer);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.hush();
+    await this.#refreshing;
+    await Promise.all([this.#outside?.close(), this.#target?.watcher.close()]);
+  }
+
+  async #refresh(): Promise<void> {
+    if (this.#closed) return;
+    try {
+      this.#outside ??= await this.#watchOutside();
+      await this.#retarget();
+      if (this.#outside) this.#parts.failed(undefined);
+    } catch (error) {
+      this.#fail(error);
     }
-    poke();
-  };
-  const outside = watch(dirname(directory), {
-    ignoreInitial: true,
-    depth: 0,
-    followSymlinks: false,
-    ignored: (other) => other !== directory && other !== dirname(directory),
-  });
-  outside.on('all', () => {
-    poke();
-    retargeting = retargeting.then(retarget);
-  });
-  await ready(outside);
-  await retarget();
-  clearTimeout(timer);
-  return {
-    async close() {
-      closed = true;
-      clearTimeout(timer);
-      await retargeting;
-      await Promise.all([outside.close(), target?.watcher.close()]);
-    },
-  };
+  }
+
+  async #retarget(): Promise<void> {
+    const now = identity(this.#directory);
+    if (now?.key === this.#target?.key) return;
+    const old = this.#target;
+    this.#target = undefined;
+    await old?.watcher.close();
+    if (now === undefined) return;
+    const watcher = await this.#open([now.path, `${now.path}/.git`], {}, () => this.#poke());
+    this.#target = { key: now.key, watcher };
+    // It may have changed before it was watched.
+    this.#poke();
+  }
+
+  async #watchOutside(): Promise<FSWatcher> {
+    const above = dirname(this.#directory);
+    const ignored = (other: string): boolean => other !== this.#directory && other !== above;
+    const watcher = await this.#open([above], { followSymlinks: false, ignored }, () => {
+      this.#poke();
+      void this.refresh();
+    });
+    this.#poke();
+    return watcher;
+  }
+
+  /** @throws when it cannot be watched */
+  async #open(paths: readonly string[], options: ChokidarOptions, onEvent: () => void): Promise<FSWatcher> {
+    const watcher = watch([...paths], { ignoreInitial: true, depth: 0, ...options });
+    const { promise, resolve: done, reject } = Promise.withResolvers<FSWatcher>();
+    watcher.on('all', onEvent);
+    watcher.once('ready', () => done(watcher));
+    // For as long as it lives: an error that nobody hears ends the process.
+    watcher.on('error', (error) => {
+      reject(error);
+      this.#lose(watcher, error);
+    });
+    return promise;
+  }
+
+  #lose(watcher: FSWatcher, error: unknown): void {
+    if (this.#outside === watcher) this.#outside = undefined;
+    if (this.#target?.watcher === watcher) this.#target = undefined;
+    this.#fail(error);
+    watcher.close().catch((failure: unknown) => this.#fail(failure));
+  }
+
+  #fail(error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error);
+    this.#parts.failed(`Cannot watch ${this.#directory}: ${why}`);
+  }
+
+  #poke(): void {
+    this.hush();
+    if (!this.#closed) this.#timer = setTimeout(this.#parts.onEvent, limits.eventSettleMs);
+  }
 }
 
 /** The directory behind the path, told apart by its inode: a directory that was replaced has the same name. */
@@ -71,10 +144,4 @@ function identity(path: string): { key: string; path: string } | undefined {
   } catch {
     return undefined;
   }
-}
-
-function ready(watcher: FSWatcher): Promise<void> {
-  const { promise, resolve: done } = Promise.withResolvers<void>();
-  watcher.once('ready', () => done());
-  return promise;
 }

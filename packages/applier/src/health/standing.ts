@@ -1,0 +1,57 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { type DeclaredHealth, HealthReader, withCounts } from './declared.ts';
+import type { HealthMemory } from './memory.ts';
+import type { HealthPorts } from './ports.ts';
+
+/** What it works with. */
+export interface StandingHealthParts {
+  readonly node: string;
+  readonly ports: Pick<HealthPorts, 'follow' | 'count'>;
+  readonly memory: HealthMemory;
+  /** What the ports say now cannot be written down. */
+  readonly unwritten: (error: unknown) => void;
+}
+
+/** Has the health-check node ports say what the rules that stand do, and remembers it for a restart. */
+export class StandingHealth {
+  readonly #parts: StandingHealthParts;
+  readonly #reader: HealthReader;
+  #standing: DeclaredHealth | undefined;
+
+  constructor(parts: StandingHealthParts) {
+    this.#parts = parts;
+    this.#reader = new HealthReader(parts.node);
+  }
+
+  /**
+   * Opens what a process before this one had open: a load balancer must not take the node out because `sluiced` was started again,
+   * whatever lies in the bundle directory now.
+   */
+  async recall(): Promise<void> {
+    this.#standing = this.#parts.memory.read();
+    if (this.#standing) await this.#parts.ports.follow(this.#standing);
+  }
+
+  /** @param files those that the kernel now holds */
+  async taken(files: BundleFiles): Promise<void> {
+    this.#standing = this.#reader.read(files);
+    await this.#parts.ports.follow(this.#standing);
+    this.#write(this.#standing);
+  }
+
+  /** @param files those of which endpoints came to what stands, though the rest of them does not stand */
+  brought(files: BundleFiles): void {
+    if (!this.#standing) return;
+    this.#standing = withCounts(this.#standing, this.#reader.read(files));
+    this.#parts.ports.count(this.#standing);
+    this.#write(this.#standing);
+  }
+
+  #write(standing: DeclaredHealth): void {
+    try {
+      this.#parts.memory.write(standing);
+    } catch (error) {
+      this.#parts.unwritten(error);
+    }
+  }
+}

@@ -1,0 +1,164 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { type Arrival, Inbox } from './inbox.ts';
+import { trustOf } from './trust.ts';
+
+let base: string;
+let bundle: string;
+beforeEach(() => {
+  base = mkdtempSync(`${tmpdir()}/sluiced-repository-`);
+  bundle = `${base}/rules`;
+  writeBundle(bundle, sampleBundle());
+  rmSync(`${bundle}/.sluice-complete`);
+  git('init', '-q');
+  git('add', '-A');
+  git('commit', '-q', '-m', 'rules');
+});
+afterEach(() => rmSync(base, { recursive: true, force: true }));
+
+function git(...args: readonly string[]): void {
+  const env = { PATH: '/usr/bin:/bin', HOME: base, GIT_CONFIG_NOSYSTEM: '1' };
+  const who = ['-c', 'user.name=t', '-c', 'user.email=t@example.com', '-c', 'init.defaultBranch=main'];
+  execFileSync('git', ['-C', bundle, ...who, ...args], { env, stdio: 'ignore' });
+}
+
+const inboxOf = (path = bundle): Inbox => new Inbox(path, sampleNode, () => Date.now() + 60_000, trustOf(undefined));
+const spell = (arrival: Arrival): string =>
+  arrival.kind === 'refused' ? `${arrival.problems[0]?.code}: ${arrival.problems[0]?.message}` : arrival.kind;
+const lookAt = async (path = bundle): Promise<string> => spell(await inboxOf(path).look());
+const gitPath = (name: string): string => `${bundle}/.git/${name}`;
+const anObject = (): string => {
+  const folder = readdirSync(gitPath('objects')).find((name) => /^[0-9a-f]{2}$/.test(name));
+  return gitPath(`objects/${folder}/${readdirSync(gitPath(`objects/${folder}`))[0]}`);
+};
+
+describe('is read', () => {
+  test.each([
+    ['a work tree of its own', () => undefined],
+    ['one whose objects and refs are packed', () => (git('gc', '-q'), git('pack-refs', '--all'))],
+    ['one without a single ref', () => git('checkout', '-q', '--detach')],
+  ])('%s', async (_title, prepare) => {
+    prepare();
+    expect(await lookAt()).toBe('bundle');
+  });
+
+  test('a clone that shares its objects by hard links', async () => {
+    git('clone', '-q', bundle, `${base}/clone`);
+    expect(await lookAt(`${base}/clone`)).toBe('bundle');
+  });
+
+  test('a work tree of git worktree', async () => {
+    git('worktree', 'add', '-q', '--detach', `${base}/more`);
+    expect(await lookAt(`${base}/more`)).toBe('bundle');
+  });
+
+  test('a folder of a larger work tree', async () => {
+    git('mv', 'profiles', 'nodes', 'cluster.yaml', mkdir('deep'));
+    git('commit', '-q', '-m', 'deep');
+    expect(await lookAt(`${bundle}/deep`)).toBe('bundle');
+    chmodSync(gitPath('refs/heads'), 0o777);
+    expect(await lookAt(`${bundle}/deep`)).toContain('refs/heads can be written by others');
+  });
+});
+
+function mkdir(name: string): string {
+  mkdirSync(`${bundle}/${name}`);
+  return name;
+}
+
+describe('is refused', () => {
+  test.each([
+    ['the Git directory', () => chmodSync(gitPath(''), 0o775), '.git can be written by others (mode 0775)'],
+    ['HEAD', () => chmodSync(gitPath('HEAD'), 0o664), '/HEAD can be written'],
+    ['the config', () => chmodSync(gitPath('config'), 0o666), '/config can be written'],
+    ['a folder of refs', () => chmodSync(gitPath('refs/heads'), 0o775), '/refs/heads can be written'],
+    ['a ref', () => chmodSync(gitPath('refs/heads/main'), 0o664), '/refs/heads/main can be written'],
+    ['the folder of objects', () => chmodSync(gitPath('objects'), 0o777), '/objects can be written'],
+    ['the folder of packs', () => chmodSync(gitPath('objects/pack'), 0o777), '/objects/pack can be written'],
+    ['a folder of objects', () => chmodSync(dirname(anObject()), 0o775), 'can be written by others (mode 0775)'],
+    ['an object', () => chmodSync(anObject(), 0o664), 'can be written by others (mode 0664)'],
+    [
+      'packed refs',
+      () => (git('pack-refs', '--all'), chmodSync(gitPath('packed-refs'), 0o666)),
+      '/packed-refs can be written',
+    ],
+  ])('one of which others can write %s', async (_title, spoil, says) => {
+    spoil();
+    const said = await lookAt();
+    expect(said).toContain('BUNDLE_UNTRUSTED: ');
+    expect(said).toContain(says);
+  });
+
+  test('one that umask 002 made, with words on how to mend all of it', async () => {
+    execFileSync('chmod', ['-R', 'g+w', gitPath('')]);
+    const arrival = await inboxOf().look();
+    const hint = arrival.kind === 'refused' ? (arrival.problems[0]?.hint ?? '') : '';
+    expect(hint).toBe(`chmod -R go-w ${bundle}/.git`);
+    execFileSync('/bin/sh', ['-c', hint]);
+    expect(await lookAt()).toBe('bundle');
+  });
+
+  test('one that borrows objects', async () => {
+    git('clone', '-q', '--shared', bundle, `${base}/clone`);
+    expect(await lookAt(`${base}/clone`)).toContain('BUNDLE_UNTRUSTED: ');
+    expect(await lookAt(`${base}/clone`)).toContain('borrows objects of another repository');
+  });
+
+  test('one with links in it', async () => {
+    renameSync(gitPath('refs'), gitPath('elsewhere'));
+    symlinkSync('elsewhere', gitPath('refs'));
+    expect(await lookAt()).toContain('/refs is no regular file or folder');
+  });
+
+  test('a work tree of git worktree of whose repository others can write the refs, or where it lies', async () => {
+    git('worktree', 'add', '-q', '--detach', `${base}/more`);
+    chmodSync(`${base}/more/.git`, 0o666);
+    expect(await lookAt(`${base}/more`)).toContain('more/.git can be written');
+    chmodSync(`${base}/more/.git`, 0o644);
+    chmodSync(gitPath('worktrees/more/HEAD'), 0o666);
+    expect(await lookAt(`${base}/more`)).toContain('worktrees/more/HEAD can be written');
+    chmodSync(gitPath('worktrees/more/HEAD'), 0o644);
+    chmodSync(gitPath('refs'), 0o777);
+    expect(await lookAt(`${base}/more`)).toContain('.git/refs can be written');
+  });
+
+  test.skipIf(process.getuid?.() !== 0)('one with an object of somebody else', async () => {
+    chownSync(anObject(), 4711, 0);
+    expect(await lookAt()).toContain('belongs to user 4711');
+  });
+});
+
+test('after an event files are asked again only where something changed, and a look at all of it asks for all', async () => {
+  const inbox = inboxOf();
+  expect(spell(await inbox.look())).toBe('bundle');
+  const object = anObject();
+  chmodSync(object, 0o664);
+  expect(spell(await inbox.look('changed'))).toBe('bundle');
+  expect(spell(await inbox.look('whole'))).toContain('can be written');
+  chmodSync(object, 0o444);
+  expect(spell(await inbox.look('changed'))).toBe('bundle');
+  writeFileSync(gitPath('refs/heads/other'), 'x', { mode: 0o666 });
+  chmodSync(gitPath('refs/heads/other'), 0o666);
+  expect(existsSync(object)).toBe(true);
+  expect(spell(await inbox.look('changed'))).toContain('refs/heads/other can be written');
+});
+
+test('without trust, as on a command line, nothing is asked', async () => {
+  execFileSync('chmod', ['-R', 'go+w', gitPath('')]);
+  expect((await new Inbox(bundle, sampleNode, Date.now).look()).kind).toBe('bundle');
+});

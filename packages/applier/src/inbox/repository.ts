@@ -1,0 +1,134 @@
+import { type BigIntStats, lstatSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { limits } from '../limits.ts';
+import { descend } from './descend.ts';
+import type { Extent } from './files.ts';
+import { settledStamp, type Stamp, stampOf } from './read.ts';
+import { checkWriters, InboxError, type Trust, untrusted } from './trust.ts';
+
+/** Where Git reads. */
+export interface GitPlaces {
+  /** The directory that was asked for, in a work tree. */
+  readonly directory: string;
+  /** What `.git` is or leads to. */
+  readonly own: string;
+  /** What all work trees of the repository share: the same one, but for work trees of `git worktree`. */
+  readonly common: string;
+}
+
+/** What lies at the top of a Git directory and says what HEAD is, and how it is read. What else lies there is not read here. */
+const files = ['HEAD', 'config', 'config.worktree', 'commondir', 'gitdir', 'packed-refs'];
+const folders = ['refs', 'reftable', 'objects'];
+
+/** A folder in which nothing is wrong. */
+interface Known {
+  readonly stamp: Stamp;
+  readonly folders: readonly string[];
+}
+
+/**
+ * Who can write what Git reads of a repository. Whoever can move a ref or replace an object, which Git does not hold against its name,
+ * decides what the bundle is; a work tree that is shared by a group (`umask 002`, `core.sharedRepository`) is such a one.
+ */
+export class Repository {
+  readonly #trust: Trust;
+  readonly #nowMs: () => number;
+  #known = new Map<string, Known>();
+  #next = new Map<string, Known>();
+  #entries = 0;
+
+  /** @param nowMs the time of day */
+  constructor(trust: Trust, nowMs: () => number) {
+    this.#trust = trust;
+    this.#nowMs = nowMs;
+  }
+
+  /**
+   * Nothing is opened but folders.
+   * @param extent `changed`: files in folders that are what they were are not asked again
+   * @throws InboxError (`BUNDLE_UNTRUSTED`) when somebody else can write something of it
+   */
+  check({ directory, own, common }: GitPlaces, extent: Extent): void {
+    if (extent === 'whole') this.#known.clear();
+    this.#next = new Map();
+    this.#entries = 0;
+    this.#checkEntry(directory, own);
+    for (const place of new Set([own, common])) this.#checkPlace(place);
+    this.#known = this.#next;
+  }
+
+  /** The `.git` that led Git there: where it is a file, that leads where its owner wants. */
+  #checkEntry(directory: string, own: string): void {
+    const path = join(directory, '.git');
+    const stats = look(path);
+    if (path === own) return;
+    if (stats && !stats.isDirectory()) return this.#file(path, stats, path);
+    // Git passes over a directory that is no repository.
+    if (directory !== '/') this.#checkEntry(dirname(directory), own);
+  }
+
+  #checkPlace(place: string): void {
+    const top = look(place);
+    if (top) checkWriters(place, top, 'inside', this.#trust, place);
+    descend(place, this.#trust).close();
+    for (const name of files) {
+      const stats = look(`${place}/${name}`);
+      if (stats) this.#file(`${place}/${name}`, stats, place);
+    }
+    if (look(`${place}/objects/info/alternates`)) throw borrows(place);
+    for (const name of folders) this.#folder(`${place}/${name}`, place);
+  }
+
+  #folder(path: string, place: string): void {
+    const stats = look(path);
+    if (!stats) return;
+    this.#count();
+    if (!stats.isDirectory()) throw strange(path);
+    checkWriters(path, stats, 'inside', this.#trust, place);
+    const known = this.#known.get(path);
+    const inside = known?.stamp === stampOf(stats) ? known.folders : this.#list(path, place);
+    this.#next.set(path, { stamp: settledStamp(stats, this.#nowMs()), folders: inside });
+    for (const name of inside) this.#folder(`${path}/${name}`, place);
+  }
+
+  /** @returns the folders in it */
+  #list(path: string, place: string): readonly string[] {
+    const inside: string[] = [];
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      const stats = entry.isDirectory() ? undefined : look(`${path}/${entry.name}`);
+      if (entry.isDirectory()) inside.push(entry.name);
+      // Git removes its temporary files.
+      else if (stats) this.#file(`${path}/${entry.name}`, stats, place);
+    }
+    return inside;
+  }
+
+  #file(path: string, stats: BigIntStats, place: string): void {
+    this.#count();
+    if (!stats.isFile()) throw strange(path);
+    checkWriters(path, stats, 'inside', this.#trust, place);
+  }
+
+  #count(): void {
+    if (++this.#entries <= limits.gitEntriesMax) return;
+    throw new InboxError(
+      `Cannot read the Git tree: its repository has more than ${limits.gitEntriesMax} files`,
+      'Pack it: git gc',
+    );
+  }
+}
+
+function look(path: string): BigIntStats | undefined {
+  return lstatSync(path, { bigint: true, throwIfNoEntry: false });
+}
+
+function strange(path: string): InboxError {
+  return untrusted(`${path} is no regular file or folder`, 'Make a clone of the repository, without links in it');
+}
+
+function borrows(place: string): InboxError {
+  return untrusted(
+    `${place} borrows objects of another repository (objects/info/alternates)`,
+    `Copy them, and borrow no more: git repack -a -d, then rm ${place}/objects/info/alternates`,
+  );
+}
