@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DiskJournal } from '../../packages/applier/src/journal/journal.ts';
 import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -24,6 +24,16 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       await node.tool([`iptables-${backend}`, '-t', table, '-F']);
       await node.tool([`iptables-${backend}`, '-t', table, '-X']);
     }
+  };
+  /** Lays a restore tool over that of the system which takes no rules for one endpoint. */
+  const refuseEndpoint = (endpoint: number): string => {
+    mkdirSync(`${node.directory}/tools`);
+    const restore = `iptables-${backend}-restore`;
+    const refused = `grep -q 10.244.0.${endpoint}:8080 ${node.directory}/payload`;
+    const script = `cat >${node.directory}/payload\nif ${refused}; then echo refused on purpose >&2; exit 1; fi\n`;
+    const real = `exec xtables-${backend}-multi ${restore} "$@" <${node.directory}/payload\n`;
+    writeFileSync(`${node.directory}/tools/${restore}`, `#!/bin/sh\n${script}${real}`, { mode: 0o755 });
+    return `mount -t overlay overlay -o lowerdir=${node.directory}/tools:/usr/sbin /usr/sbin &&`;
   };
   const put = async (endpoint: number): Promise<string> => {
     // Two that are replaced at once are a release; one would be an update of endpoints.
@@ -107,6 +117,51 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       stderr: expect.stringContaining('generation 1 cannot be read'),
     });
     expect(await node.rules(backend)).toBe(confirmed);
+  });
+
+  test('a node that is held, and whose kernel refuses the confirmed rules, has those before, and stays held', async () => {
+    node.writeConfig(backend);
+    const first = await put(1);
+    const second = await put(2);
+    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).hold('a person must look');
+    await forget();
+    expect(await node.sluicedAfter(refuseEndpoint(3), 'boot')).toMatchObject({
+      exitCode: 5,
+      stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
+      stderr: expect.stringMatching(/^Cannot load generation 2: .*refused on purpose/),
+    });
+    expect(await node.rules(backend)).toBe(first);
+    expect(await node.apply()).toMatchObject({ exitCode: 5 });
+    expect(await node.sluiced('rollback', '2')).toMatchObject({ exitCode: 0 });
+    expect(await node.rules(backend)).toBe(second);
+  });
+
+  test('of a release on trial that the disk has lost nothing is left, nor when it is cleaned up', {
+    timeout: 120_000,
+  }, async () => {
+    node.writeConfig(backend, 'layout: tree\nprobation: {seconds: 600}\nprobes: [{name: good, exec: [/bin/true]}]\n');
+    const bare = await node.rules(backend);
+    writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': [1, 101] } }));
+    const daemon = node.start();
+    await until('the first release is on trial', async () => node.journal()?.open, 30_000);
+    await until('it is confirmed', async () => (await node.sluiced('confirm')).exitCode === 0, 30_000);
+    await until('it stands', async () => node.journal()?.current?.number === 1 && !node.journal()?.open, 30_000);
+    const confirmed = await node.rules(backend);
+    const lose = async (by: ReturnType<SluicedNode['start']>): Promise<void> => {
+      writeBundle(
+        `${node.directory}/rendered`,
+        sampleBundle({ services: { 'shop/web': [1, 101], 'shop/other': [5] } }),
+      );
+      await until('a release is on trial', async () => (await node.rules(backend)).includes('shop/other'), 30_000);
+      await node.kill(by);
+      rmSync(`${node.directory}/state/store/${node.journal()?.open?.to.manifest}`);
+    };
+    await lose(daemon);
+    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('rolled back') });
+    expect(await node.rules(backend)).toBe(confirmed);
+    await lose(node.start());
+    expect(await node.sluiced('cleanup')).toMatchObject({ exitCode: 0 });
+    expect(await node.rules(backend)).toBe(bare);
   });
 
   test('with both slots of the journal damaged, what the kernel holds goes on, after a boot what was confirmed; else a person is called', async () => {

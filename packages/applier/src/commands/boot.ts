@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts';
+import { limits } from '../limits.ts';
 import { describe, exitCodes, type Outcome } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
@@ -7,105 +8,202 @@ import { patiently } from './patiently.ts';
 import { openSession, type Session } from './session.ts';
 import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
 
+/** The node, as far as a boot needs it. */
+export type BootNode = Pick<Session, 'keeper' | 'journal'>;
+
+/** How long a boot may go on, from its start: TimeoutStartSec= of the unit ends it, whatever is in the kernel then. */
+export interface BootTime {
+  /** Aborts when nothing that fails is tried again. */
+  readonly patience: AbortSignal;
+  /** Aborts when no other generation is tried any more. */
+  readonly turns: AbortSignal;
+}
+
+/** Behind a wait for the lock of the state directory, and a tool that hangs at the last try of what was confirmed. */
+export const turnsMs =
+  limits.lockWaitSeconds * 1000 +
+  limits.bootPatienceMs +
+  limits.rollbackIntervalMs +
+  limits.commandTimeoutMs +
+  limits.commandKillDelayMs;
+
 /**
  * `sluiced boot`: makes the kernel hold the last confirmed generation, its sysctls too, from what is on this disk alone. A generation
  * that cannot be read, or that this kernel does not take when it is asked again, where time allows that, is passed over for the one
- * before it; without a journal, the one that is known to have stood is taken. A disk that takes no write keeps no rules from a node.
+ * before it; without a journal, the one that is known to have stood is taken. Neither a disk that takes no write nor a change that
+ * cannot be finished keeps rules from a node.
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
+  const time = { patience: AbortSignal.timeout(limits.bootPatienceMs), turns: AbortSignal.timeout(turnsMs) };
   try {
-    return await bootAsUsual(config, terminal);
+    return await within(config, 'change', (node) => bootAsUsual(node, time, terminal));
   } catch (error) {
     if (!(error instanceof StateError) || error.code !== 'NODE_STATE_INVALID') throw error;
-    return await bootFrozen(config, error, terminal);
+    return await within(config, 'look', (node) => bootFrozen(node, error, time, terminal));
   }
 }
 
-async function bootAsUsual(config: Config, terminal: Terminal): Promise<number> {
-  const session = await openSession(config, 'change', () => undefined);
+async function within(
+  config: Config,
+  mode: 'look' | 'change',
+  work: (node: BootNode) => Promise<number>,
+): Promise<number> {
+  const session = await openSession(config, mode, () => undefined);
   try {
-    const { keeper, journal } = session;
-    const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
-    // What is left open may put rules in before the node is held.
-    const wasBare = await isBare(session);
-    const left = await keeper.recover();
-    if (left?.kind === 'held') return wasBare ? await bootHeld(session, left, terminal) : tell(left, terminal);
-    if (left) terminal.err(`first: ${describe(left)}\n`);
-    const standing = journal.standing;
-    if (!standing) {
-      terminal.out('no generation was confirmed yet: nothing to do\n');
-      return exitCodes.done;
-    }
-    try {
-      const steps = await patiently(() => keeper.settle());
-      terminal.out(`generation ${standing.number} (version ${standing.version}) is in place (${steps} steps)\n`);
-      return isDamaged ? exitCodes.rolledBack : exitCodes.done;
-    } catch (error) {
-      // A disk that takes no write says nothing of the rules.
-      if (error instanceof StateError) throw error;
-      return await fallBack(session, messageOf(error), terminal);
-    }
+    return await work(session);
   } finally {
     session.close();
   }
 }
 
-/** Asked only where a node may be held: nothing else depends on it, and a look that fails must not keep rules from a node. */
-async function isBare({ keeper, journal }: Session): Promise<boolean> {
-  if (journal.open === undefined && journal.held === undefined) return false;
+/** What the tries of one boot found out. */
+interface Found {
+  /** Whether the kernel held no rules before. */
+  wasBare?: boolean | undefined;
+  /** What became of what was left open. */
+  left?: Outcome | undefined;
+}
+
+/** @returns the exit code */
+export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Terminal): Promise<number> {
+  const { journal } = node;
+  const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
+  const found: Found = {};
+  let steps: number | undefined;
   try {
-    return await patiently(() => keeper.isBare());
-  } catch {
-    return false;
+    steps = await patiently(() => recoverAndSettle(node, found, time));
+  } catch (error) {
+    // A disk that takes no write says nothing of the rules.
+    if (error instanceof StateError) throw error;
+    terminal.err(`${failed(journal)}: ${messageOf(error)}\n`);
   }
+  if (journal.held !== undefined || found.left?.kind === 'held') return bootHeld(node, found, time, terminal);
+  if (found.left) terminal.err(`first: ${describe(found.left)}\n`);
+  if (steps === undefined) return bootOtherwise(node, time, terminal);
+  const { standing } = journal;
+  if (standing) tellPlace(standing, ` (${steps} steps)`, terminal);
+  else terminal.out('no generation was confirmed yet: nothing to do\n');
+  return standing && isDamaged ? exitCodes.rolledBack : exitCodes.done;
+}
+
+function failed({ held, open, record }: BootNode['journal']): string {
+  if (held !== undefined) return 'Cannot find out what stands';
+  return open ? 'Cannot finish what was left open' : `Cannot load generation ${record.current?.number ?? 0}`;
+}
+
+/** @returns how many steps it took to put the confirmed generation in */
+async function recoverAndSettle({ keeper, journal }: BootNode, found: Found, { patience }: BootTime): Promise<number> {
+  // What is left open may put rules in before the node is held. A look that fails must not keep rules from a node.
+  if (journal.open) found.wasBare ??= await keeper.isBare().catch(() => undefined);
+  found.left ??= await keeper.recover(patience);
+  return found.left?.kind === 'held' ? 0 : Number(await keeper.settle());
 }
 
 /**
- * A node that is held goes on with what its kernel holds, which after a boot is nothing: then the confirmed generation is loaded. It
- * stays held, also when its kernel does not take that: only a person ends it.
+ * A node that is held goes on with what its kernel holds, which after a boot is nothing: then what was confirmed is loaded. It stays
+ * held, whatever is in place: only a person ends it.
  */
-async function bootHeld({ keeper }: Session, held: Outcome, terminal: Terminal): Promise<number> {
-  try {
-    const standing = await patiently(() => keeper.loadHeld());
-    if (standing) terminal.out(`generation ${standing.number} (version ${standing.version}) is in place\n`);
-  } catch (error) {
-    terminal.err(`Cannot load the confirmed generation: ${messageOf(error)}\n`);
-  }
-  return tell(held, terminal);
+async function bootHeld(node: BootNode, { wasBare, left }: Found, time: BootTime, terminal: Terminal): Promise<number> {
+  const { keeper, journal } = node;
+  if (wasBare ?? (await soon(() => keeper.isBare(), time).catch(() => false))) await loadAny(node, time, terminal);
+  const held = { kind: 'held', because: journal.held ?? '', rollback: 'not tried again' } as const;
+  return tell(left?.kind === 'held' ? left : held, terminal);
 }
 
-/** What can be done where nothing can be written: the confirmed generation, and nothing of what was left open. */
-async function bootFrozen(config: Config, because: StateError, terminal: Terminal): Promise<number> {
-  const session = await openSession(config, 'look', () => undefined);
-  try {
-    const { keeper, journal } = session;
-    if (journal.held !== undefined && (await isBare(session))) {
-      terminal.err(`${because.message}\n    ${because.hint}\n`);
-      return await bootHeld(session, { kind: 'held', because: journal.held, rollback: 'not tried again' }, terminal);
-    }
-    const standing = await keeper.loadFrozen();
-    if (!standing) throw because;
-    terminal.err(`${because.message}\n    ${because.hint}\n`);
-    terminal.out(`generation ${standing.number} (version ${standing.version}) is in place; nothing new is taken\n`);
-    return exitCodes.rolledBack;
-  } finally {
-    session.close();
-  }
+/** What can be done where nothing can be written: the confirmed generation, or one before it, and nothing of what was left open. */
+export async function bootFrozen(
+  node: BootNode,
+  because: StateError,
+  time: BootTime,
+  terminal: Terminal,
+): Promise<number> {
+  const { keeper, journal } = node;
+  const isHeld = journal.held !== undefined;
+  const wasBare = isHeld && (await soon(() => keeper.isBare(), time));
+  if (isHeld ? !wasBare : !journal.standing) throw because;
+  terminal.err(`${because.message}\n    ${because.hint}\n`);
+  if (isHeld) return bootHeld(node, { wasBare }, time, terminal);
+  if (!(await loadAny(node, time, terminal))) return noneLoaded(terminal);
+  terminal.out('nothing new is taken\n');
+  return exitCodes.rolledBack;
 }
 
-/** Tries what was confirmed before, the newest first. What stood before Sluice is not tried: it is no set of Service rules. */
-async function fallBack({ keeper, journal }: Session, because: string, terminal: Terminal): Promise<number> {
-  const current = journal.record.current?.number ?? 0;
-  terminal.err(`Cannot load generation ${current}: ${because}\n    The one before it is tried\n`);
-  for (let number = current - 1; number > 0; number--) {
-    const target: Generation | undefined = await journal.generation(number);
-    if (!target) continue;
-    const outcome = await keeper.backTo(target, true);
-    if (outcome.kind !== 'confirmed') continue;
-    terminal.out(`generation ${number} (version ${target.version}) is in place instead of ${current}\n`);
-    return exitCodes.rolledBack;
-  }
+/**
+ * Where the confirmed generation could not be put in as usual. A change that cannot be finished stays open for the next process; the
+ * generation before it comes first where a tool took so long that time may be left for one only.
+ */
+async function bootOtherwise(node: BootNode, time: BootTime, terminal: Terminal): Promise<number> {
+  const { standing, open } = node.journal;
+  const unfinished = async (): Promise<boolean> => standing !== undefined && isIn(node, standing, terminal);
+  const older = async (): Promise<boolean> => fallBack(node, time, terminal);
+  const ways = !open ? [older] : time.patience.aborted ? [older, unfinished] : [unfinished, older];
+  for (const way of ways) if (!time.turns.aborted && (await way())) return exitCodes.rolledBack;
+  return noneLoaded(terminal);
+}
+
+function noneLoaded(terminal: Terminal): number {
   terminal.err('No older generation can be loaded: a person must look\n');
   return exitCodes.held;
+}
+
+/** Tries what was confirmed before, the newest first, and writes it down as what stands. */
+async function fallBack(node: BootNode, { turns }: BootTime, terminal: Terminal): Promise<boolean> {
+  const { keeper, journal } = node;
+  const instead = ` instead of ${journal.record.current?.number ?? 0}`;
+  terminal.err('    One before it is tried\n');
+  for await (const target of before(journal)) {
+    if (turns.aborted) return false;
+    const outcome = await keeper.backTo(target, true);
+    if (outcome.kind !== 'confirmed') continue;
+    tellPlace(target, instead, terminal);
+    return true;
+  }
+  return false;
+}
+
+/** Loads what stood, or else the newest generation before it that this kernel takes. Nothing is written down. */
+async function loadAny(node: BootNode, time: BootTime, terminal: Terminal): Promise<boolean> {
+  const { journal } = node;
+  const { standing } = journal;
+  if (standing && (await isIn(node, standing, terminal, time))) return true;
+  for await (const target of before(journal)) {
+    if (time.turns.aborted) return false;
+    if (await isIn(node, target, terminal)) return true;
+  }
+  return false;
+}
+
+/** @param time given, it is tried again as long as there is some */
+async function isIn({ keeper }: BootNode, target: Generation, terminal: Terminal, time?: BootTime): Promise<boolean> {
+  const work = async (): Promise<void> => keeper.load(target);
+  try {
+    await (time ? soon(work, time) : work());
+  } catch (error) {
+    terminal.err(`Cannot load generation ${target.number}: ${messageOf(error)}\n`);
+    return false;
+  }
+  tellPlace(target, '', terminal);
+  return true;
+}
+
+async function soon<T>(work: () => Promise<T>, { patience }: BootTime): Promise<T> {
+  return patience.aborted ? work() : patiently(work);
+}
+
+/**
+ * What may come in the place of the generation that stands, the newest first; of a journal that is lost, what is known to have stood.
+ * What was there before Sluice is not: it is no set of Service rules.
+ */
+async function* before(journal: BootNode['journal']): AsyncGenerator<Generation> {
+  if (journal.lost !== undefined)
+    for (const { stoodLast, generation } of journal.remains()) if (stoodLast) yield generation;
+  for (let number = (journal.record.current?.number ?? 0) - 1; number > 0; number--) {
+    const generation = await journal.generation(number);
+    if (generation) yield generation;
+  }
+}
+
+function tellPlace({ number, version }: Generation, more: string, terminal: Terminal): void {
+  terminal.out(`generation ${number} (version ${version}) is in place${more}\n`);
 }

@@ -3,8 +3,9 @@ import { forgetAfter, pendingFlows } from '../rollout/flows.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, joinNames, type NodeState } from '../rollout/state.ts';
+import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from '../rollout/state.ts';
 import { fixtureParts } from './beside.ts';
+import { orphans } from './orphans.ts';
 import type { Ending } from './transaction.ts';
 
 /**
@@ -80,15 +81,25 @@ export async function switchOff({ kernel, clock }: Pick<Ports, 'kernel' | 'clock
   await kernel.switch?.off('filter');
 }
 
-/** The chains that the open transaction may have made, and those of the generation that stood. */
-export async function ownedNames(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<ChainNames> {
+/**
+ * The chains that the open transaction may have made or left, and those of the generation that stood. Where one of its generations
+ * cannot be read any more, what it made is told by the names that the kernel shows.
+ */
+export async function ownedNames(
+  from: Generation,
+  { journal, kernel }: Pick<Ports, 'journal' | 'kernel'>,
+): Promise<ChainNames> {
   const { open } = journal;
   let own = chainNames(from.state);
-  for (const id of open ? [open.to, ...(open.update ? [open.update.from, open.update.to] : [])] : []) {
+  let isKnown = true;
+  const ids = open ? [open.from, open.to, ...(open.update ? [open.update.from, open.update.to] : [])] : [];
+  for (const id of ids) {
+    if (id.number === from.number && id.revision === from.revision) continue;
     const made = await journal.generation(id.number, id.revision);
     if (made) own = joinNames(joinNames(own, chainNames(made.state)), fixtureParts(from.state, made.state));
+    else isKnown = false;
   }
-  return own;
+  return isKnown ? own : joinNames(own, orphans(await kernel.observe(familiesOf(from.state)), from.state));
 }
 
 /** The state to go back to: the generation, and sysctls that it does not set as they were. */

@@ -1,22 +1,26 @@
 import { carryOut } from '../rollout/carry-out.ts';
 import { adaptGoal, ownState } from '../rollout/own.ts';
 import { plan } from '../rollout/plan.ts';
-import type { Ports } from '../rollout/ports.ts';
+import type { Generation, Ports } from '../rollout/ports.ts';
 import { withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familyNames, joinNames } from '../rollout/state.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { ownedNames, switchOff } from './back.ts';
+import { isTree } from './entries.ts';
+import { orphans } from './orphans.ts';
 
 /**
- * Removes every chain and jump that Sluice made and gives sysctls and time-outs of IPVS the values that they had before.
+ * Removes every chain and jump that Sluice made, also chains that no generation knows any more, and gives sysctls and time-outs of
+ * IPVS the values that they had before.
  * @returns the number of steps
  */
 export async function cleanUp(ports: Ports): Promise<number> {
   const { kernel, journal } = ports;
   if (!journal.standing) return 0;
   await switchOff(ports);
-  const owned = await ownedNow(ports);
-  const observed = await kernel.observe(familyNames.filter((family) => owned[family]));
+  const known = await ownedNow(ports);
+  const observed = await kernel.observe(familyNames.filter((family) => known[family]));
+  const owned = joinNames(known, orphans(observed, journal.standing.state));
   const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
   const virtual = await lookVirtual(goal, owned, ports);
   const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, ports);
@@ -27,10 +31,25 @@ export async function cleanUp(ports: Ports): Promise<number> {
   return change.steps.length;
 }
 
-/** What is ours: of the generation that stands, and of a change that is open. */
+/** What is ours: of the generation that stands, of a change that is open, and of what a boot put into a node that is held. */
 export async function ownedNow(ports: Ports): Promise<ChainNames> {
-  const { standing, open } = ports.journal;
-  const from = open && (await ports.journal.generation(open.from.number, open.from.revision));
-  const own = standing ? await ownedNames(standing, ports) : {};
-  return from ? joinNames(own, chainNames(from.state)) : own;
+  const { journal } = ports;
+  const { standing, open } = journal;
+  const known = standing ?? (open && (await journal.generation(open.from.number, open.from.revision)));
+  if (!known) return {};
+  const own = await ownedNames(known, ports);
+  return journal.held === undefined ? own : joinNames(own, await olderNames(known, journal));
+}
+
+/**
+ * The chains of every generation before one: which of them a boot put in is written nowhere (`load`). Beside layout `tree` names of the
+ * other layouts may be a kube-proxy's.
+ */
+async function olderNames(known: Generation, journal: Ports['journal']): Promise<ChainNames> {
+  let names: ChainNames = {};
+  for (let number = known.number - 1; number > 0; number--) {
+    const older = await journal.generation(number);
+    if (older && (isTree(older.state) || !isTree(known.state))) names = joinNames(names, chainNames(older.state));
+  }
+  return names;
 }

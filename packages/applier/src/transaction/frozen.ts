@@ -1,32 +1,29 @@
+import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
-import { restore } from '../rollout/restore.ts';
+import { restore, withDropped } from '../rollout/restore.ts';
 import { ownedNames, switchOff, wayBack } from './back.ts';
+import { ownedNow } from './clean-up.ts';
 
 /**
- * Makes the kernel hold the confirmed generation and writes nothing: for a disk that takes nothing, such as one that became read-only
- * after an error. What a crash left open is taken out of the kernel; the next process that can write finishes it in the journal.
- * @returns what is in place; undefined when nothing was confirmed yet, or the node is held for a person
- */
-export async function loadFrozen(ports: Ports): Promise<Generation | undefined> {
-  const { journal } = ports;
-  const { standing } = journal;
-  if (!standing || journal.held !== undefined) return undefined;
-  await load(standing, ports);
-  return standing;
-}
-
-/**
- * The same for a node that is held: the rules that stood are better than none. It stays held.
+ * Makes the kernel hold a generation and writes nothing: for a disk that takes nothing, such as one that became read-only after an
+ * error, and for a node that is held and stays so. What a crash left open is taken out of the kernel; the next process that can write
+ * finishes it in the journal.
  * @throws what the kernel says against it
  */
-export async function loadHeld(ports: Ports): Promise<Generation | undefined> {
-  const { standing } = ports.journal;
-  if (standing) await load(standing, ports);
-  return standing;
+export async function load(target: Generation, ports: Ports): Promise<void> {
+  const { standing, originals } = ports.journal;
+  const state = standing ? withDropped(target.state, standing.state, originals) : target.state;
+  await ifPossible(() => switchOff(ports), ports);
+  const owned = target === standing ? await ownedNames(target, ports) : await ownedNow(ports);
+  await restore(wayBack(state, ports), owned, ports);
+  await ifPossible(async () => ports.kernel.switch?.remove(), ports);
 }
 
-async function load(standing: Generation, ports: Ports): Promise<void> {
-  await switchOff(ports);
-  await restore(wayBack(standing.state, ports), await ownedNames(standing, ports), ports);
-  await ports.kernel.switch?.remove();
+/** Rules that are no trial's ask no set: a tool for sets that fails keeps none of them from a node. */
+async function ifPossible(work: () => Promise<void>, { report }: Pick<Ports, 'report'>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    report('switch-not-off', { because: messageOf(error) });
+  }
 }

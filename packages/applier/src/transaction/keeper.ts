@@ -17,7 +17,7 @@ import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
-import { loadFrozen, loadHeld } from './frozen.ts';
+import { load } from './frozen.ts';
 import { goBackTo } from './go-back-to.ts';
 import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
@@ -89,14 +89,15 @@ export class Keeper {
   /**
    * Finishes what a process before this one left open: the old rules come back, or the new ones when they were committed. To be
    * called first. A generation that cannot be read any more is gone around here, too.
+   * @param end once it aborts, what fails is not tried again, and the next process goes on
    * @returns undefined when nothing was open
    */
-  async recover(): Promise<Outcome | undefined> {
+  async recover(end?: AbortSignal): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
     const found = (await rescue(this.#families(), this.#ports)) ?? (await fallBack(this.#families(), this.#ports));
     if (found) return found;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
-    const ending = await resume(this.#ports);
+    const ending = await resume(this.#ports, end);
     if (ending) this.#remember(ending);
     return ending?.outcome;
   }
@@ -178,14 +179,10 @@ export class Keeper {
     return isBare(await this.#ports.kernel.observe(this.#families()), this.#ports);
   }
 
-  /** @see loadHeld */
-  async loadHeld(): Promise<Generation | undefined> {
-    return loadHeld(this.#ports);
-  }
-
-  /** @see loadFrozen */
-  async loadFrozen(): Promise<Generation | undefined> {
-    return loadFrozen(this.#ports);
+  /** @see load */
+  async load(target: Generation): Promise<void> {
+    this.#settled = undefined;
+    return load(target, this.#ports);
   }
 
   /** The state as this kernel can have it, and what of it stands in the tables. */

@@ -5,19 +5,12 @@ import { adaptGoal, ownState } from '../rollout/own.ts';
 import { plan } from '../rollout/plan.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
-import {
-  type ChainNames,
-  chainNames,
-  familyNames,
-  joinNames,
-  type NodeState,
-  type Observed,
-  tableOf,
-} from '../rollout/state.ts';
+import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { switchOff } from './back.ts';
 import { fixtureParts } from './beside.ts';
 import { entryNames, isTagged, isTree, rootsOf } from './entries.ts';
+import { orphans } from './orphans.ts';
 
 /**
  * What to do when both slots of the journal are damaged. What the kernel holds is right as long as nobody says otherwise, so a
@@ -35,7 +28,7 @@ export async function rescue(families: readonly Family[], ports: Ports): Promise
   const bare = await isBare(observed, ports);
   const found = bare ? stoodLast(ports) : await recognised(observed, ports);
   if (!found) return undefined;
-  if (!bare && isTree(found.state)) await takeBack(found, ports);
+  if (!bare && isTree(found.state)) await takeBack(found, observed, ports);
   const why = bare ? 'which was confirmed' : 'which the kernel holds';
   const because = `${lost}: generation ${found.number}, ${why}, stands from now on; what was quarantined or set before Sluice is not known any more`;
   await journal.rescue(found, because);
@@ -89,10 +82,10 @@ async function showsExactly(observed: Observed, state: NodeState, ports: Ports):
   return plan(now, goal, ports.kernel, virtual?.plan).steps.length === 0;
 }
 
-/** Ends what was on trial beside a generation: the switch goes off, and chains that the store knows and nothing needs are removed. */
-async function takeBack(found: Generation, ports: Ports): Promise<void> {
+/** Ends what was on trial beside a generation: the switch goes off, and our chains that nothing needs are removed. */
+async function takeBack(found: Generation, observed: Observed, ports: Ports): Promise<void> {
   await switchOff(ports);
-  let owned: ChainNames = chainNames(found.state);
+  let owned = joinNames(chainNames(found.state), orphans(observed, found.state));
   for (const { generation } of ports.journal.remains()) {
     if (!isTree(generation.state)) continue;
     owned = joinNames(joinNames(owned, chainNames(generation.state)), fixtureParts(found.state, generation.state));

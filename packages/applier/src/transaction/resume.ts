@@ -1,5 +1,5 @@
 import { limits } from '../limits.ts';
-import type { OpenTransaction, Ports } from '../rollout/ports.ts';
+import type { OpenTransaction, Ports, Report } from '../rollout/ports.ts';
 import { goBack, hold } from './back.ts';
 import { settleOn } from './finish.ts';
 import { decide, type Left, look } from './recovery.ts';
@@ -7,9 +7,12 @@ import type { Ending } from './transaction.ts';
 
 /**
  * Goes on where the process before this one ended. `recovery.ts` has the table.
+ * @param end once it aborts, what fails is not tried again
  * @returns undefined when nothing was left to do
+ * @throws what went wrong, when it is not tried again; the transaction stays open
  */
-export async function resume(ports: Ports): Promise<Ending | undefined> {
+export async function resume(patient: Ports, end?: AbortSignal): Promise<Ending | undefined> {
+  const ports = end ? until(end, patient) : patient;
   const { journal, kernel } = ports;
   const { open } = journal;
   if (!open) return undefined;
@@ -31,6 +34,22 @@ function whyLeft({ flip }: OpenTransaction, { lamps }: Left): string {
   const because = 'the process ended in the middle of the change';
   const wasReverted = flip === 'switch' && lamps?.nat === 'off';
   return wasReverted ? `${because}; the kernel goes by the old rules` : because;
+}
+
+/** Ports of who has no time to try again once `end` aborts: the pause before that throws why it would be. */
+function until(end: AbortSignal, ports: Ports): Ports {
+  const { clock } = ports;
+  let why: unknown;
+  const report: Report = (event, details) => {
+    why = details['because'];
+    ports.report(event, details);
+  };
+  const sleep = async (ms: number): Promise<void> => {
+    // Shorter pauses are for packets on their way.
+    if (end.aborted && ms >= limits.rollbackIntervalMs) throw new Error(String(why));
+    return clock.sleep(ms);
+  };
+  return { ...ports, report, clock: { ...clock, sleep } };
 }
 
 async function held(because: string, ports: Ports): Promise<Ending> {

@@ -109,6 +109,38 @@ test('a process that lives and cannot look is counted once among those that trie
   expect((await next.keeper.put(release, false)).kind).toBe('confirmed');
 });
 
+test.each([
+  ['taken back', false],
+  ['finished', true],
+])(
+  'a change that is %s is not tried again once no time is left, and the node is not held',
+  async (_title, committed) => {
+    node = scene();
+    node.layout = 'tree';
+    await (await node.start()).keeper.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+    const ending = new Countdown(4, 'after');
+    const { journal } = await node.start();
+    const ports = { kernel: mortalKernel(node.kernel, ending), journal: mortalJournal(journal, ending) };
+    const first = await node.start({}, ports);
+    await first.keeper
+      .put(sampleBundle({ services: { 'shop/web': [1], 'shop/new': [5] } }), true)
+      .catch(() => undefined);
+    if (committed) await journal.commit();
+    node.kernel.reboot();
+    let tries = 0;
+    const kernel: Kernel = Object.assign(mortalKernel(node.kernel, new Countdown(-1, 'before')), {
+      apply: async () => {
+        tries++;
+        throw new Error('it hangs');
+      },
+    });
+    const late = await node.start({}, { kernel });
+    await expect(late.keeper.recover(AbortSignal.abort())).rejects.toThrow('it hangs');
+    expect([tries, late.journal.held, late.journal.open === undefined]).toEqual([1, undefined, false]);
+    expect((await (await node.start()).keeper.recover())?.kind).toBe(committed ? 'confirmed' : 'rolled-back');
+  },
+);
+
 test('a node that is held gets the confirmed rules back after a boot, and stays held', async () => {
   node = scene();
   node.layout = 'tree';
@@ -121,7 +153,7 @@ test('a node that is held gets the confirmed rules back after a boot, and stays 
   const next = await node.start();
   expect(await next.keeper.isBare()).toBe(true);
   expect(await next.keeper.recover()).toMatchObject({ kind: 'held' });
-  expect((await next.keeper.loadHeld())?.number).toBe(1);
+  await next.keeper.load(next.journal.standing!);
   expect(node.kernel.save('ipv4')).toBe(confirmed);
   expect(next.journal.held).toBe('a person must look');
 });
@@ -141,7 +173,7 @@ test('mode ipvs: what drains need not be written down for the rules to come back
     },
   });
   const frozen = await node.start({}, { journal: deaf });
-  expect((await frozen.keeper.loadFrozen())?.number).toBeGreaterThan(0);
+  await frozen.keeper.load(frozen.journal.standing!);
   expect((await node.kernel.ipvs?.observe())?.servers.size).toBe(5);
   expect(node.events).toContain('draining-not-written');
 });

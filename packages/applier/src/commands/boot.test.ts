@@ -1,0 +1,222 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { limits } from '../limits.ts';
+import type { Kernel, Probes } from '../rollout/ports.ts';
+import { StateError } from '../store/state-error.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { bootAsUsual, bootFrozen, type BootNode, type BootTime, turnsMs } from './boot.ts';
+
+const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
+  sampleBundle({ services: { 'shop/web': endpoints } });
+const never = (): AbortSignal => new AbortController().signal;
+const inTime = (): BootTime => ({ patience: never(), turns: never() });
+const late = (): BootTime => ({ patience: AbortSignal.abort(), turns: never() });
+const readOnly = new StateError('NODE_STATE_INVALID', 'the disk takes no write', 'Mount it');
+
+let node: Scene;
+let said: { out: string; err: string };
+const terminal = { out: (text: string) => void (said.out += text), err: (text: string) => void (said.err += text) };
+beforeEach(() => {
+  said = { out: '', err: '' };
+  node = scene();
+});
+afterEach(() => node.end());
+
+const rules = (): string => node.kernel.save('ipv4');
+const asUsual = (session: BootNode, time = inTime()): Promise<number> => bootAsUsual(session, time, terminal);
+
+/** Generations 1, 2 and so on, and what the kernel holds of each. */
+async function put(...bundles: readonly (readonly number[])[]): Promise<readonly string[]> {
+  const { keeper } = await node.start();
+  const held: string[] = [];
+  for (const endpoints of bundles) {
+    expect((await keeper.put(bundleOf(...endpoints), true)).kind).toBe('confirmed');
+    held.push(rules());
+  }
+  return held;
+}
+
+/** A process that ended while a release was on trial. */
+async function leaveTrial(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const once = (): Promise<never> => {
+    resolve();
+    return new Promise(() => undefined);
+  };
+  const probes: Probes = { policies: [], intervalMs: 1000, once, patiently: async () => [] };
+  void (await node.start({}, { probes })).keeper.put(bundleOf(8, 9), false);
+  await promise;
+}
+
+/** The kernel, whose answers a test may spoil. */
+function spoilt(spoil: (call: string, text: string) => void): Kernel {
+  const over = <T extends object>(target: T, name: string): T =>
+    new Proxy(target, {
+      get: (_target, key) => {
+        const value: unknown = Reflect.get(target, key, target);
+        if (key === 'switch') return over(value as object, 'switch.');
+        if (typeof value !== 'function') return value;
+        return async (...asked: readonly unknown[]) => {
+          spoil(`${name}${String(key)}`, JSON.stringify(asked));
+          return (await value.apply(target, asked)) as unknown;
+        };
+      },
+    });
+  return over<Kernel>(node.kernel, '');
+}
+
+/** A kernel that takes no rules for some endpoints. */
+const refusing = (...endpoints: readonly number[]): Kernel =>
+  spoilt((call, text) => {
+    const refused = endpoints.find((one) => text.includes(`10.244.0.${one + 1}:8080`));
+    if (call === 'apply' && refused !== undefined) throw new Error(`it does not take endpoint ${refused}`);
+  });
+
+describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (layout) => {
+  beforeEach(() => {
+    node.layout = layout;
+  });
+
+  test('has the newest older rules that its kernel takes, stays held, and nothing of these is left later', async () => {
+    const [first, , third] = await put([1, 2], [3, 4], [5, 6]);
+    await (await node.start()).journal.hold('a person must look');
+    node.kernel.reboot();
+    expect(await asUsual(await node.start({}, { kernel: refusing(3, 5) }))).toBe(5);
+    expect(said.err).toMatch(/^Cannot load generation 3: .*endpoint 5\nCannot load generation 2: .*endpoint 3\n$/);
+    expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: a person must look/);
+    expect(rules()).toBe(first);
+    const { keeper, journal } = await node.start();
+    expect(journal.held).toBe('a person must look');
+    expect(await keeper.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
+    expect(rules()).toBe(third);
+  });
+
+  test('whose disk has lost the confirmed generation, has the one before', async () => {
+    const [first] = await put([1, 2], [3, 4]);
+    const { journal } = await node.start();
+    await journal.hold('a person must look');
+    rmSync(`${node.directory}/store/${journal.record.current?.manifest}`);
+    node.kernel.reboot();
+    expect(await asUsual(await node.start())).toBe(5);
+    expect(said.out).toContain('generation 1');
+    expect(rules()).toBe(first);
+  });
+
+  test('keeps rules that it still has', async () => {
+    await put([1, 2], [3, 4]);
+    await (await node.start()).journal.hold('a person must look');
+    node.kernel.load('ipv4', '*nat\n:KUBE-OTHER - [0:0]\nCOMMIT\n');
+    const before = rules();
+    expect(await asUsual(await node.start())).toBe(5);
+    expect(rules()).toBe(before);
+  });
+
+  test('has older rules where the way back from a release fails', async () => {
+    const [first, second] = await put([1, 2], [3, 4]);
+    await leaveTrial();
+    node.kernel.reboot();
+    expect(await asUsual(await node.start({}, { kernel: refusing(3) }))).toBe(5);
+    expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: the process ended/);
+    expect(rules()).toBe(first);
+    const { keeper, journal } = await node.start();
+    expect(await keeper.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
+    expect(rules()).toBe(second);
+  });
+});
+
+describe('boot', () => {
+  beforeEach(() => {
+    node.layout = 'tree';
+  });
+
+  test('where nothing can be written and the kernel does not take the confirmed rules, those before are in', async () => {
+    const [first] = await put([1, 2], [3, 4]);
+    const journal = readFileSync(`${node.directory}/journal`, 'latin1');
+    node.kernel.reboot();
+    expect(await bootFrozen(await node.start({}, { kernel: refusing(3) }), readOnly, inTime(), terminal)).toBe(4);
+    expect(said.out).toMatch(/^generation 1 .* is in place\nnothing new is taken\n$/);
+    expect(rules()).toBe(first);
+    expect(readFileSync(`${node.directory}/journal`, 'latin1')).toBe(journal);
+  });
+
+  test('where that kernel takes none, a person is called', async () => {
+    await put([1, 2], [3, 4]);
+    node.kernel.reboot();
+    expect(await bootFrozen(await node.start({}, { kernel: refusing(1, 3) }), readOnly, inTime(), terminal)).toBe(5);
+    expect(said.err).toContain('a person must look');
+  });
+
+  test('a tool that fails in passing while a change is taken back keeps no rules from a node', async () => {
+    const [first] = await put([1, 2]);
+    await leaveTrial();
+    node.kernel.reboot();
+    let fails = 2;
+    const kernel = spoilt((call) => {
+      if (/^(observe|switch\.look)$/.test(call) && fails-- > 0) throw new Error('the lock is held');
+    });
+    const session = await node.start({}, { kernel });
+    expect(await asUsual(session)).toBe(0);
+    expect(said.err).toContain('first: rolled back');
+    expect(session.journal.open).toBeUndefined();
+    expect(rules()).toBe(first);
+  });
+
+  test('a change that cannot be taken back leaves the confirmed rules, and is finished by the next process', async () => {
+    const [, confirmed] = await put([1, 2], [3, 4]);
+    await leaveTrial();
+    node.kernel.reboot();
+    const kernel = spoilt((call) => {
+      if (call === 'switch.look') throw new Error('ipset is broken');
+    });
+    const session = await node.start({}, { kernel });
+    expect(await asUsual(session)).toBe(4);
+    expect(said.err).toContain('Cannot finish what was left open: ipset is broken');
+    expect(said.out).toMatch(/^generation 2 .* is in place\n$/);
+    expect(rules()).toBe(confirmed);
+    expect([session.journal.open === undefined, session.journal.held]).toEqual([false, undefined]);
+    const next = await node.start();
+    expect(await asUsual(next)).toBe(0);
+    expect(next.journal.open).toBeUndefined();
+    expect(rules()).toBe(confirmed);
+  });
+
+  test('what took so long that time is left for one generation is left to the one before', async () => {
+    const [first] = await put([1, 2], [3, 4]);
+    await leaveTrial();
+    node.kernel.reboot();
+    const session = await node.start({}, { kernel: refusing(3) });
+    expect(await asUsual(session, late())).toBe(4);
+    expect(said.out).toMatch(/^generation 1 .* is in place instead of 2\n$/);
+    expect(rules()).toBe(first);
+    expect([session.journal.standing?.number, session.journal.held]).toEqual([1, undefined]);
+  });
+
+  test('with no generation before it, the confirmed one has one more turn', async () => {
+    const [first] = await put([1, 2]);
+    await leaveTrial();
+    node.kernel.reboot();
+    let fails = limits.bootAttemptsMax;
+    const kernel = spoilt((call) => {
+      if (call === 'apply' && fails-- > 0) throw new Error('it hangs');
+    });
+    expect(await asUsual(await node.start({}, { kernel }), late())).toBe(4);
+    expect(rules()).toBe(first);
+  });
+
+  test('when no time is left nothing more is tried', async () => {
+    await put([1, 2], [3, 4]);
+    await leaveTrial();
+    node.kernel.reboot();
+    const session = await node.start({}, { kernel: refusing(3) });
+    expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort() })).toBe(5);
+    expect(rules()).not.toContain('10.244.0.2:8080');
+    expect(session.journal.held).toBeUndefined();
+  });
+});
+
+test('a tool that hangs in the last turn is ended before the unit is', () => {
+  const unit = readFileSync(new URL('../../systemd/sluiced-boot.service', import.meta.url), 'utf8');
+  const allowedMs = Number(/^TimeoutStartSec=(\d+)$/m.exec(unit)?.[1]) * 1000;
+  expect(turnsMs + limits.commandTimeoutMs + limits.commandKillDelayMs).toBeLessThan(allowedMs);
+});
