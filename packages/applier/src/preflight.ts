@@ -51,6 +51,7 @@ export async function findings(
   const facts = readFacts(tools, procTunables);
   return [
     ...helperFindings(),
+    ...(await opensshFindings(run)),
     ...familyFindings(tools),
     ...(await storeFindings(tools, run)),
     ...(await rehearsalFindings(config, tools, run)),
@@ -85,6 +86,32 @@ function helperFindings(): Finding[] {
     return path === undefined ? bad(name, 'not found', `install the package ${from}`) : good(name, path);
   });
   return [...all, flows];
+}
+
+/** From here on `allowed_signers` may say times in UTC, and no others are allowed there. */
+const opensshWithTimes = [9, 1] as const;
+
+async function opensshFindings(run: Run): Promise<Finding[]> {
+  // ssh-keygen does not say its version; ssh comes from the same package.
+  const file = findTool('ssh');
+  const ran = file && (await run({ file, args: ['-V'] }));
+  const finding = ran ? opensshFinding(ran.stderr) : undefined;
+  return finding ? [finding] : [];
+}
+
+/**
+ * Whether lines with times in `allowed_signers` are understood here.
+ * @param said what `ssh -V` says: `OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022`
+ * @returns undefined when it says no version
+ */
+export function opensshFinding(said: string): Finding | undefined {
+  const [, major, minor] = /^OpenSSH_(\d+)\.(\d+)/.exec(said) ?? [];
+  if (major === undefined || minor === undefined) return undefined;
+  const [majorMin, minorMin] = opensshWithTimes;
+  const isFine = Number(major) > majorMin || (Number(major) === majorMin && Number(minor) >= minorMin);
+  const todo =
+    'leave valid-after and valid-before out of allowed_signers, or install 9.1: older ones refuse such a line';
+  return isFine ? good('OpenSSH', `${major}.${minor}`) : note('OpenSSH', `${major}.${minor}`, todo);
 }
 
 function familyFindings(tools: Tools): Finding[] {

@@ -1,7 +1,9 @@
 import {
+  closeSync,
   existsSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readlinkSync,
   renameSync,
@@ -20,11 +22,12 @@ import { readPlaced } from './read.ts';
 export const storeOf = (bundle: string): string => `${bundle}.releases`;
 
 /**
- * Makes the store, so that its lock can be taken.
+ * Makes the store with the file of its lock: where that cannot be written, it is told here that releases cannot be placed.
  * @throws what the file system throws
  */
 export function makeStore(bundle: string): void {
   mkdirSync(storeOf(bundle), { recursive: true, mode: 0o755 });
+  closeSync(openSync(join(storeOf(bundle), 'lock'), 'a', 0o600));
 }
 
 /** A release in the store. */

@@ -135,6 +135,19 @@ describe('sluiced import', () => {
     for (const [path, text] of fresh) expect(readFileSync(join(bundle, path), 'utf8')).toBe(text);
   });
 
+  test('takes changes again where they led, and with them what was signed since', async () => {
+    const [old, fresh] = [release(5), release(6, [1, 2])];
+    await bring(old);
+    await bring(fresh, old);
+    const before = readlinkSync(bundle);
+    expect(await bring(fresh, old)).toMatchObject({ status: 0, said: expect.stringContaining('as it was') });
+    expect(readlinkSync(bundle)).toBe(before);
+    fresh.set(signatureFile('bob'), fresh.get(signatureFile()) as string);
+    expect(await bring(fresh, old)).toMatchObject({ status: 0 });
+    expect(await seen()).toBe('serial 6');
+    for (const [path, text] of fresh) expect(readFileSync(join(bundle, path), 'utf8')).toBe(text);
+  });
+
   test('says so when it was there, and mends what was damaged since', async () => {
     await bring(release(5));
     expect(await bring()).toMatchObject({ status: 0, said: expect.stringContaining('as it was') });
@@ -273,6 +286,14 @@ const refused: readonly [title: string, prepare: () => void, says: string][] = [
   ['rules that are not those that release.yaml names', () => write(lying()), 'release.yaml says 0000'],
   ['changes without their base', () => write(release(6), release(5)), 'ARCHIVE_BASE'],
 ];
+
+test('a store that cannot be written is named, and not the state directory', async () => {
+  mkdirSync(join(store, 'lock'), { recursive: true });
+  const { status, said } = await bring(release(5));
+  expect(status).toBe(3);
+  expect(said).toContain(`Cannot place the release at ${bundle}: `);
+  expect(said).not.toContain('state');
+});
 
 describe('sluiced import refuses, and leaves everything as it was:', () => {
   test.each(refused)('%s', async (_title, prepare, says) => {

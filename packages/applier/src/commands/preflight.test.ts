@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { makeRelease, printRelease, sumsOf } from '@sluice/bundle';
 import { afterAll, expect, test } from 'vitest';
+import { opensshFinding } from '../preflight.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { keyFile } from '../receipts/key.ts';
 import { lookAt, printFinding, receiptFinding, releaseFindings } from './preflight.ts';
@@ -73,4 +74,15 @@ test('a node without a key is told that it will be silent', () => {
   mkdirSync(config.state);
   writeFileSync(keyFile(config.state), '');
   expect(printFinding(receiptFinding(config))).toBe('ok    receipts (this node has a key): nothing to do');
+});
+
+test.each([
+  ['OpenSSH_8.9p1 Ubuntu-3ubuntu0.10, OpenSSL 3.0.2 15 Mar 2022\n', 'note  OpenSSH (8.9): leave valid-after'],
+  ['OpenSSH_9.0p1, OpenSSL\n', 'note  OpenSSH (9.0): '],
+  ['OpenSSH_9.1p1, OpenSSL\n', 'ok    OpenSSH (9.1): nothing to do'],
+  ['OpenSSH_10.0p2 Debian-7, OpenSSL 3.5.1 1 Jul 2025\n', 'ok    OpenSSH (10.0): nothing to do'],
+  ['Sun_SSH_2.2\n', ''],
+])('of %s is said whether keys may have times', (said, expected) => {
+  const finding = opensshFinding(said);
+  expect(finding ? printFinding(finding) : '').toContain(expected);
 });

@@ -10,7 +10,7 @@ export function fleetCommands(program: Command): void {
   ])
     .summary('open the next wave of a release')
     .description(
-      'Changes the one line that says how many waves are open, when the nodes of the open ones have said that they are well. Ends with 1 when they have not, and says which.',
+      'Changes the one line that says how many waves are open, when the nodes of the open ones have said that they are well, and none of the others has rehearsed the release and refused it. Ends with 1 when not, and says which node. With a key, a promotion that was killed, or had no key, is finished first.',
     )
     .argument('<DIR>', 'a release directory')
     .option('--receipts <DIR>', 'a folder of receipts; the first wave needs none', notEmpty)

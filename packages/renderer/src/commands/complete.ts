@@ -21,14 +21,10 @@ import { reading } from './failure.ts';
  * @returns a warning, or nothing
  */
 export function incomplete(dir: string, files: BundleFiles): readonly Problem[] {
-  const digests = new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
+  const digests = digestsOf(files);
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
-    for (const file of [releaseFile, wavesFile]) {
-      const text = reading(dir, () => readText(dir, file));
-      if (text !== undefined) digests.set(file, fileDigest(text));
-    }
-    const misfit = sumsMisfit(sums, digests);
+    const misfit = unlikeSums(dir, sums, files);
     return misfit === undefined ? [] : [warning(dir, `its files are not those of ${sumsFile}: ${misfit}`)];
   }
   const complete = reading(dir, () => readText(dir, completeFile));
@@ -37,6 +33,23 @@ export function incomplete(dir: string, files: BundleFiles): readonly Problem[] 
   return isInWorkTree(resolve(dir))
     ? []
     : [warning(dir, `it has no ${completeFile}, so a write may have been interrupted`)];
+}
+
+/**
+ * Holds files against the `SHA256SUMS` of a directory, with what its release has besides them.
+ * @returns what does not fit, in words
+ */
+export function unlikeSums(dir: string, sums: string, files: BundleFiles): string | undefined {
+  const digests = digestsOf(files);
+  for (const file of [releaseFile, wavesFile]) {
+    const text = reading(dir, () => readText(dir, file));
+    if (text !== undefined) digests.set(file, fileDigest(text));
+  }
+  return sumsMisfit(sums, digests);
+}
+
+function digestsOf(files: BundleFiles): Map<string, string> {
+  return new Map([...files].map(([path, text]) => [path, fileDigest(text)]));
 }
 
 function isInWorkTree(dir: string): boolean {

@@ -26,8 +26,7 @@ export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
   );
   if ('problems' in signers) throw new Stopped(signers.problems[0] as Problem);
   const found = reading(dir, () => findReceipts(dir));
-  if (typeof found === 'string')
-    throw new Stopped(unusable(dir, found, 'Remove what is old: only the newest receipt of a node counts'));
+  if ('why' in found) throw new Stopped(unusable(dir, found.why, found.hint));
   const keys = Map.groupBy(signers, ({ principal }) => principal);
   return {
     evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(found.get(node) ?? [], own)])),

@@ -1,4 +1,15 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  cpSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -54,14 +65,19 @@ beforeEach(() => {
 });
 
 /** The command in this process: a start of Node for each would take most of the time. */
-async function sluice(...args: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
+const sluice = (...args: readonly string[]) => sluiceTo(at('a.tar.zst'), ...args);
+
+async function sluiceTo(
+  output: string,
+  ...args: readonly string[]
+): Promise<{ status: number; stdout: string; stderr: string }> {
   const said = { stdout: '', stderr: '' };
   const spies = (['stdout', 'stderr'] as const).map((name) =>
     vi.spyOn(process[name], 'write').mockImplementation((text) => ((said[name] += String(text)), true)),
   );
   const before = process.exitCode;
   try {
-    await buildProgram().parseAsync(['pack', ...args, '-o', at('a.tar.zst')], { from: 'user' });
+    await buildProgram().parseAsync(['pack', ...args, '-o', output], { from: 'user' });
     return { status: Number(process.exitCode), ...said };
   } catch (error) {
     return { status: error instanceof CommanderError ? 2 : tellFailure(error), ...said };
@@ -89,6 +105,28 @@ describe('sluice pack', () => {
     await sluice(at('copy'), '--all');
     expect(readFileSync(at('a.tar.zst'))).toEqual(bytes);
     expect(readdirSync(scratch).toSorted()).toEqual(['a.tar.zst', 'copy', 'new', 'old']);
+  });
+
+  test('writes into a pipe and through a link, and puts no file in their place', async () => {
+    await sluice(at('new'), '--all');
+    const bytes = readFileSync(at('a.tar.zst'));
+    execFileSync('mkfifo', [at('pipe')]);
+    const reader = spawn('cat', [at('pipe')]);
+    const read = new Promise<Buffer>((done) => {
+      const parts: Buffer[] = [];
+      reader.stdout.on('data', (part: Buffer) => parts.push(part)).on('end', () => done(Buffer.concat(parts)));
+    });
+    try {
+      expect(await sluiceTo(at('pipe'), at('new'), '--all')).toMatchObject({ status: 0 });
+      expect(lstatSync(at('pipe')).isFIFO()).toBe(true);
+      expect(await read).toEqual(bytes);
+    } finally {
+      reader.kill();
+    }
+    symlinkSync('led-to', at('link'));
+    await sluiceTo(at('link'), at('new'), '--all');
+    expect(readlinkSync(at('link'))).toBe('led-to');
+    expect(readFileSync(at('led-to'))).toEqual(bytes);
   });
 
   test('--all has every file of the release', async () => {
@@ -122,7 +160,10 @@ describe('sluice pack', () => {
     expect([...archive.files.keys()].filter((path) => path.startsWith('profiles/'))).toHaveLength(1);
     expect(layOver(archive, old)).toEqual(whole);
     expect(layOver(archive, undefined)).toMatchObject({ code: 'ARCHIVE_BASE' });
-    expect(layOver(archive, whole)).toMatchObject({ code: 'ARCHIVE_BASE' });
+    expect(layOver(archive, whole), 'where it is already').toEqual(whole);
+    release('third', 3, bundle);
+    await sluice(at('third'), '--node', first);
+    expect(layOver(archive, packed().files)).toMatchObject({ code: 'ARCHIVE_BASE' });
   });
 
   test('changes for one node fit a base that holds all nodes: what they leave half new is left out', async () => {
@@ -176,7 +217,16 @@ describe('sluice pack', () => {
     ['neither a node nor all', () => [at('new')], 'INPUT_EMPTY'],
     ['a node that the release does not have', () => [at('new'), '--node', 'nobody'], 'BUNDLE_UNKNOWN_NODE'],
     ['a node with a name that every object has', () => [at('new'), '--node', 'constructor'], 'BUNDLE_UNKNOWN_NODE'],
-    ['a base that is not there', () => [at('new'), '--all', '--base', at('none')], 'INPUT_UNREADABLE'],
+    ['a base that is not there', () => [at('new'), '--all', '--base', at('none')], 'it has no SHA256SUMS'],
+    [
+      'a base with a pipe for SHA256SUMS',
+      () => {
+        rmSync(at('old/SHA256SUMS'));
+        execFileSync('mkfifo', [at('old/SHA256SUMS')]);
+        return [at('new'), '--all', '--base', at('old')];
+      },
+      'it is no regular file',
+    ],
     [
       'a base whose release.yaml is another one',
       () => (writeFileSync(at('old/release.yaml'), 'x\n'), [at('new'), '--node', first, '--base', at('old')]),

@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { fstatSync, statSync } from 'node:fs';
 import {
   type Archive,
   archiveLimits,
+  bundleLimits,
   changesSince,
   fileDigest,
   filesOfNode,
@@ -17,22 +18,27 @@ import {
   releaseFile,
   sumsFile,
 } from '@sluice/bundle';
-import { replaceFile } from '../emit/file.ts';
+import { writeOutput } from '../emit/file.ts';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
+import { readRegular } from '../load/regular.ts';
 import { readWholeRelease, type WholeRelease } from '../load/whole-release.ts';
 import { reading, Stopped, writing } from './failure.ts';
-import { print, progress, say } from './progress.ts';
+import { clearProgress, print, progress, say } from './progress.ts';
 
 export interface PackOptions {
   readonly node?: string;
   readonly all?: boolean;
   /** A release directory: what it has, with `node` what that node has of it, is left out. */
   readonly base?: string;
+  /** A path, or `-`. */
   readonly output: string;
 }
 
-/** `sluice pack`: a release, or what one node needs of it, in one file. Prints the file's digest. The same release gives the same bytes. */
+/**
+ * `sluice pack`: a release, or what one node needs of it, in one file. The same release gives the same bytes. Prints the file's digest, on
+ * standard error where the archive goes to standard output.
+ */
 export function packCommand(dir: string, { node, all, base, output }: PackOptions): number {
   if (node === undefined && all !== true) throw new Stopped(whose);
   progress(`reading ${dir}`);
@@ -43,11 +49,26 @@ export function packCommand(dir: string, { node, all, base, output }: PackOption
   progress(`packing ${archive.files.size} files`);
   const packed = printArchive(archive);
   if (packed.length > archiveLimits.archiveBytesMax) throw new Stopped(tooLarge(dir, packed.length));
-  writing(output, () => replaceFile(output, packed));
+  const tell = writing(output, () => isStandardOutput(output)) ? say : print;
+  if (output === '-') writeOut(packed);
+  else writing(output, () => writeOutput(output, packed));
   if (![...files.keys()].some(isSignatureFile)) say(printProblems([unsigned(dir)]));
   say(summary(output, whole.release, archive, packed));
-  print(`sha256:${fileDigest(packed)}\n`);
+  tell(`sha256:${fileDigest(packed)}\n`);
   return exitCodes.done;
+}
+
+/** Also under a name such as /dev/stdout: what goes there is the archive alone. */
+function isStandardOutput(output: string): boolean {
+  if (output === '-') return true;
+  const there = statSync(output, { throwIfNoEntry: false });
+  const own = fstatSync(process.stdout.fd);
+  return there?.dev === own.dev && there.ino === own.ino;
+}
+
+function writeOut(bytes: Uint8Array): void {
+  clearProgress();
+  process.stdout.write(bytes);
 }
 
 function partOf(dir: string, { release, files }: WholeRelease, node: string): ReadonlyMap<string, string> {
@@ -63,7 +84,7 @@ function profileOf({ nodes }: Release, node: string): string | undefined {
 
 /** For one node: what that node has of the base, which is less than the base where its profile was another one. */
 function changes(files: ReadonlyMap<string, string>, base: string, node: string | undefined): Archive {
-  const sums = reading(base, () => readFileSync(`${base}/${sumsFile}`, 'latin1'));
+  const sums = readBase(base, sumsFile).toString('latin1');
   const before = node === undefined ? undefined : nodeIn(base, sums, node);
   // Not a file of the base is on a node that it does not have: there it would wait for that base in vain.
   if (node !== undefined && before === undefined) return { files };
@@ -76,13 +97,20 @@ function changes(files: ReadonlyMap<string, string>, base: string, node: string 
 function nodeIn(base: string, sums: string, name: string): NodeInRelease | undefined {
   const named = readSums(sums);
   if (typeof named === 'string') throw new Stopped(noBase(base, `${named} (${sumsFile})`));
-  const text = reading(base, () => readFileSync(`${base}/${releaseFile}`, 'utf8'));
+  const text = readBase(base, releaseFile).toString('utf8');
   if (named.get(releaseFile) !== fileDigest(text))
     throw new Stopped(noBase(base, `${releaseFile} has another digest than ${sumsFile} says`));
   const release = readRelease(text);
   if (isProblem(release)) throw new Stopped(release);
   const profile = profileOf(release, name);
   return profile === undefined ? undefined : { name, profile };
+}
+
+function readBase(base: string, file: string): Buffer {
+  const bytes = reading(base, () => readRegular(`${base}/${file}`, bundleLimits.fileBytesMax));
+  if (bytes === undefined) throw new Stopped(noBase(base, `it has no ${file}`));
+  if (typeof bytes === 'string') throw new Stopped(noBase(base, `${bytes} (${file})`));
+  return bytes;
 }
 
 function noBase(base: string, why: string): Problem {
@@ -97,7 +125,7 @@ function noBase(base: string, why: string): Problem {
 function summary(output: string, { serial, cluster }: Release, { files, base }: Archive, packed: Uint8Array): string {
   const what = base === undefined ? 'release' : 'changes to release';
   const kilobytes = Math.ceil(packed.length / 1024);
-  return `${output}: ${what} ${serial} of ${cluster}, ${files.size} files, ${kilobytes} KiB\n`;
+  return `${output === '-' ? 'archive' : output}: ${what} ${serial} of ${cluster}, ${files.size} files, ${kilobytes} KiB\n`;
 }
 
 const whose: Problem = {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
   cpSync,
@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildProgram } from '../cli/program.ts';
@@ -129,12 +130,101 @@ describe('sluice release', async () => {
     ['a short commit', ['--source', 'abc123'], 'whole commit'],
     ['a day that does not exist', ['--expires', '2027-02-30T00:00:00Z'], 'in UTC'],
     ['the directory that it is made from', ['-o', bundle], 'OUTPUT_NOT_A_BUNDLE'],
+    ['a directory below that one', ['-o', join(bundle, 'made/here')], 'OUTPUT_NOT_A_BUNDLE'],
   ])('refuses %s', async (_title, more, expected) => {
     await make();
     expect(await make(...more)).toMatchObject({
       status: expect.toSatisfy((code: number) => code > 0),
       stderr: expect.stringContaining(expected),
     });
+  });
+
+  test('refuses a directory under review, whatever it is made from', async () => {
+    cpSync(example, release, { recursive: true });
+    const before = filesOf(release);
+    expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('a bundle, and no release') });
+    expect(filesOf(release)).toEqual(before);
+  });
+
+  test('a serial that is beyond the last one is not given, and what is there stays', async () => {
+    expect(await make('--serial', '999999999999')).toMatchObject({ status: 0 });
+    appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');
+    const before = filesOf(release);
+    expect(await make()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_SERIAL') });
+    expect(filesOf(release)).toEqual(before);
+  });
+
+  describe('where one broke off', () => {
+    const again = (...more: readonly string[]) => make('--serial', '7', ...more);
+    test('before SHA256SUMS, the same command goes on', async () => {
+      await again();
+      const whole = filesOf(release);
+      for (const name of ['SHA256SUMS', 'cluster.yaml']) rmSync(join(release, name));
+      expect(await again()).toMatchObject({ status: 0, stdout: '7\n' });
+      expect(filesOf(release)).toEqual(whole);
+    });
+
+    test('before the SHA256SUMS of the release before it was away, the same command goes on', async () => {
+      await make();
+      const sums = readFileSync(join(release, 'SHA256SUMS'));
+      await again();
+      writeFileSync(join(release, 'SHA256SUMS'), sums);
+      expect(await again()).toMatchObject({ status: 0, stdout: '7\n' });
+      await sign('alice');
+      expect(await verify()).toMatchObject({ status: 0 });
+    });
+
+    test('another content is another release, and an update waits for it', async () => {
+      await again();
+      rmSync(join(release, 'SHA256SUMS'));
+      appendFileSync(join(bundle, 'nodes/node-1/node.yaml'), '# a note\n');
+      const update = await sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
+      expect(update).toMatchObject({ status: 2, stderr: expect.stringContaining('not written to its end') });
+      expect(await again('--source', source.replace('0', '1'))).toMatchObject({ status: 2 });
+      expect(await make('--source', source.replace('0', '1'))).toMatchObject({ status: 0, stdout: '8\n' });
+    });
+
+    test('one that was finished is not given again with other waves, which release.yaml does not name', async () => {
+      const waves = join(scratch, 'waves-again.yaml');
+      const say = (list: string): void =>
+        writeFileSync(waves, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [${list}]\n`);
+      say('{name: all, nodes: rest}');
+      await again('--wave', waves);
+      say('{name: canary, nodes: [node-1]}, {name: all, nodes: rest}');
+      expect(await again('--wave', waves)).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining('other content'),
+      });
+    });
+  });
+
+  test('of several at once each serial is given once', async () => {
+    const program = join(root, 'packages/renderer/src/main.ts');
+    const given = ['1', '2', '3', '4'].map(async (digit) => {
+      const args = ['release', bundle, '--serial', 'auto', '--source', digit.repeat(40), '-o', release];
+      return promisify(execFile)(process.execPath, [program, ...args]).then(
+        ({ stdout }) => stdout,
+        ({ stderr }: { stderr: string }) => stderr,
+      );
+    });
+    const said = await Promise.all(given);
+    const serials = said.filter((text) => /^\d+\n$/.test(text));
+    expect(serials.length).toBeGreaterThan(0);
+    expect(new Set(serials).size).toBe(serials.length);
+    const refused = said.filter((text) => !serials.includes(text));
+    expect(refused.filter((text) => !text.includes('written there meanwhile'))).toEqual([]);
+    await sign('alice');
+    expect(await verify()).toMatchObject({ status: 0 });
+  });
+
+  const readOnly = 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"';
+  const inNamespace = (...args: readonly string[]) => spawnSync('unshare', ['-rm', ...args], { encoding: 'utf8' });
+  test.skipIf(inNamespace('true').status !== 0)('says that a file system is read-only', () => {
+    mkdirSync(release);
+    const program = [process.execPath, join(root, 'packages/renderer/src/main.ts')];
+    const args = ['release', bundle, '--serial', 'auto', '--source', source, '-o', release];
+    const { stderr } = inNamespace('sh', '-c', readOnly, 'sh', release, ...program, ...args);
+    expect(stderr).toContain(`Cannot write ${release}: the file system is read-only [OUTPUT_UNWRITABLE]`);
   });
 
   const waves = join(scratch, 'waves.yaml');
@@ -192,6 +282,27 @@ describe('sluice sign and verify', async () => {
     expect(
       execFileSync('/usr/bin/ssh-keygen', byHand, { input: before[join(release, 'SHA256SUMS')], encoding: 'utf8' }),
     ).toContain('Good');
+  });
+
+  test('who signs is told what, before the key is asked for', async () => {
+    await make();
+    const [digest] = execFileSync('/usr/bin/sha256sum', [join(release, 'SHA256SUMS')], { encoding: 'utf8' }).split(' ');
+    const what = `${release}: release 1 of ipvs, from commit ${source}, SHA256SUMS has sha256:${digest}\n`;
+    expect(await sign('alice')).toMatchObject({
+      stderr: `${what}${join(release, 'SHA256SUMS.sig')}: signed with a key of type ssh-ed25519\n`,
+    });
+    expect(await sign('nobody', '--as', 'nobody')).toMatchObject({ status: 2, stderr: expect.stringContaining(what) });
+  });
+
+  test('a folder for temporary files that takes none is told as such', async () => {
+    await make();
+    await sign('alice');
+    try {
+      vi.stubEnv('TMPDIR', join(scratch, 'nowhere'));
+      expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
+    } finally {
+      vi.unstubAllEnvs();
+    }
   });
 
   test('a release past its time is good, as nodes take it, and it is said that they raise an alarm', async () => {

@@ -1,9 +1,8 @@
-import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import {
   bundleLimits,
   compareText,
   isProblem,
-  isReleaseFile,
   makeRelease,
   makeWaves,
   printRelease,
@@ -14,7 +13,9 @@ import {
   readWishes,
   type Release,
   releaseFile,
+  releaseLimits,
   type ReleaseTerms,
+  sumsFile,
   sumsOf,
   unlikeWaves,
   wavesFile,
@@ -28,6 +29,7 @@ import { bundleAt } from './bundle-at.ts';
 import { incomplete } from './complete.ts';
 import { reading, Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
+import { isBegun, refuseRest, refuseReviewed } from './release-output.ts';
 
 export interface ReleaseOptions {
   /** Left out for an update of endpoints. */
@@ -44,13 +46,14 @@ export interface ReleaseOptions {
 /** `sluice release`: a bundle with what it is, and one file that covers all of it. The same arguments give the same bytes. */
 export function releaseCommand(spec: string, options: ReleaseOptions): number {
   const { output } = options;
-  if (isSamePlace(spec, output)) throw new Stopped(sameDirectory(output));
+  refuseReviewed(spec, output);
   progress(`reading ${spec}`);
   const files = bundleAt(spec);
   const half = existsSync(spec) ? incomplete(spec, files)[0] : undefined;
   if (half)
     throw new Stopped({ ...half, level: 'error', hint: 'Render it again, so that what is released is what was meant' });
-  const former = formerRelease(output);
+  const before = reading(output, () => readText(output, releaseFile));
+  const former = before === undefined ? undefined : formerRelease(before);
   const wishes = options.wave === undefined ? undefined : wishesOf(options.wave);
   const carried = options.endpoints === true && former ? carriedWaves(output, former) : undefined;
   progress('resolving nodes');
@@ -65,16 +68,25 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     const waves = wishes ? wavesText(options.wave ?? '', wishes, release) : fitting(carried, release);
     return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
-  const isThere = (one: Release): boolean => texts(one).sums === reading(output, () => readText(output, 'SHA256SUMS'));
+  const sumsThere = reading(output, () => readText(output, sumsFile));
+  const begun = before !== undefined && isBegun(before, sumsThere);
+  const isThere = (one: Release): boolean => {
+    const { release: text, sums } = texts(one);
+    return sums === sumsThere || (begun && text === before);
+  };
   if (former === undefined && options.serial === 'auto') refuseRest(output);
+  // Nobody has that release yet, and no node takes an update of what it has not taken.
+  if (options.endpoints === true && begun && former?.revision === undefined)
+    throw new Stopped(nothingToUpdate('the release in the output directory was not written to its end'));
   const release =
     options.endpoints === true
       ? decideRevision(former, made, isThere)
       : decideSerial(options.serial ?? 'auto', former, (serial) => made({ serial }), isThere);
   const written = texts(release);
-  if (Object.values(written).some((text = '') => text.length > bundleLimits.fileBytesMax))
-    throw new Stopped(tooLarge(spec));
-  const done = writing(output, () => writeRelease(output, files, written));
+  refuseUnreadable(spec, written);
+  const objection = (): Problem | undefined =>
+    readText(output, releaseFile) === before ? undefined : meanwhile(output, release);
+  const done = writing(output, () => writeRelease(output, files, written, objection));
   if (typeof done !== 'string') throw new Stopped(done);
   say(
     `${output}: ${nameOf(release)} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', as it was' : ''}\n`,
@@ -89,7 +101,8 @@ interface Ordinal {
   readonly revision?: number;
 }
 
-const nameOf = ({ serial, revision }: Ordinal): string =>
+/** How people call it. */
+export const nameOf = ({ serial, revision }: Ordinal): string =>
   revision === undefined ? `release ${serial}` : `update ${revision} of release ${serial}`;
 
 /**
@@ -101,7 +114,7 @@ function decideRevision(
   made: (at: Ordinal) => Release,
   isThere: (release: Release) => boolean,
 ): Release {
-  if (former === undefined) throw new Stopped(nothingToUpdate);
+  if (former === undefined) throw new Stopped(nothingToUpdate('the output directory holds no release'));
   const { serial, revision = 0 } = former;
   const again = revision === 0 ? undefined : made({ serial, revision });
   if (again && isThere(again)) return again;
@@ -110,12 +123,14 @@ function decideRevision(
   return next;
 }
 
-const nothingToUpdate: Problem = {
-  code: 'RELEASE_SERIAL',
-  level: 'error',
-  message: 'Cannot make an update of endpoints: the output directory holds no release',
-  hint: 'Make the release first, with --serial; its updates go into the same directory',
-};
+function nothingToUpdate(why: string): Problem {
+  return {
+    code: 'RELEASE_SERIAL',
+    level: 'error',
+    message: `Cannot make an update of endpoints: ${why}`,
+    hint: 'Make the release first, with --serial; its updates go into the same directory',
+  };
+}
 
 /**
  * Chooses the serial. A serial is given once: the former release keeps its own when nothing differs, so running again changes nothing.
@@ -194,41 +209,35 @@ function wavesNotCarried(why: string): Problem {
 }
 
 /** The release that the output directory holds, of which only the serial and the cluster count. */
-function formerRelease(output: string): Release | undefined {
-  const text = reading(output, () => readText(output, releaseFile));
-  if (text === undefined) return undefined;
+function formerRelease(text: string): Release {
   const release = readRelease(text);
   if (isProblem(release)) throw new Stopped(release);
   return release;
 }
 
-/** @throws Stopped when there was a release: a serial that was given must not be given again, and which ones were nobody knows */
-function refuseRest(output: string): void {
-  const rest = reading(output, () => (existsSync(output) ? readdirSync(output).find(isReleaseFile) : undefined));
-  if (rest === undefined) return;
-  throw new Stopped({
+/** @throws Stopped where no reader would take what is about to be written */
+function refuseUnreadable(spec: string, texts: ReleaseTexts): void {
+  if (Object.values(texts).some((text = '') => text.length > bundleLimits.fileBytesMax))
+    throw new Stopped(tooLarge(spec));
+  const unread = readRelease(texts.release);
+  if (isProblem(unread)) throw new Stopped(beyondLimits(spec, unread));
+}
+
+function meanwhile(output: string, release: Release): Problem {
+  return {
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot choose a serial: ${output} has ${rest}, which a release left there, and no ${releaseFile} that tells its serial`,
-    hint: `Bring ${releaseFile} back, or give a serial that is greater than all before with --serial`,
-  });
+    message: `Cannot write ${nameOf(release)} to ${output}: another release was written there meanwhile`,
+    hint: 'Run the same command again: it goes on from that one',
+  };
 }
 
-function isSamePlace(a: string, b: string): boolean {
-  try {
-    return realpathSync(a) === realpathSync(b);
-  } catch {
-    return false;
-  }
-}
-
-function sameDirectory(output: string): Problem {
-  const hint = 'Name another directory with -o: what is reviewed stays without digests and serials';
+function beyondLimits(spec: string, { message }: Problem): Problem {
   return {
-    code: 'OUTPUT_NOT_A_BUNDLE',
+    code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot write the release to ${output}: it is made from it`,
-    hint,
+    message: `Cannot release ${spec}: nobody could read what would be written. ${message}`,
+    hint: `Serials and revisions end at ${releaseLimits.serialMax}; where one was too great by mistake, bring the ${releaseFile} before it back`,
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import { type BundleFiles, type Problem, sumsFile } from '@sluice/bundle';
 import { writeAllocations } from '../emit/allocations.ts';
 import { countProblems, printProblems } from '../emit/problems.ts';
 import { printStale } from '../emit/stale.ts';
@@ -8,7 +8,8 @@ import { allocationPath } from '../load/allocations.ts';
 import { readText } from '../load/tree.ts';
 import { renderAround } from '../render/quarantine/around.ts';
 import { render, type Rendered } from '../render/render.ts';
-import { writing } from './failure.ts';
+import { unlikeSums } from './complete.ts';
+import { reading, writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
 
@@ -32,6 +33,8 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
   const plan = writing(options.output, () => planTree(options.output, rendered.files));
   if ('code' in plan) return refuse([plan], options.output);
+  const taken = releaseThere(options.output, rendered.files, plan);
+  if (taken) return refuse([taken], options.output);
   if (options.check) return check(options.output, rendered, plan, allocationsDir);
   progress(`writing ${plan.write.length} files`);
   writing(allocationsDir, () => writeAllocations(allocationsDir, rendered.created));
@@ -49,6 +52,29 @@ function refuse(problems: readonly Problem[], output: string): number {
   say(printProblems(problems));
   say(`Nothing was written to ${output}: ${countProblems(problems)}\n`);
   return exitCodes.problem;
+}
+
+/**
+ * A release stays as it is: with a `SHA256SUMS` that does not fit no node would take the directory, and to take that away, with
+ * signatures and serial, is for a person to decide.
+ * @returns undefined where there is none, or it holds these very files
+ */
+function releaseThere(dir: string, files: BundleFiles, plan: TreePlan): Problem | undefined {
+  const sums = reading(dir, () => readText(dir, sumsFile));
+  if (sums === undefined) return undefined;
+  const changed = plan.write.length + plan.remove.length;
+  const misfit =
+    changed === 0
+      ? unlikeSums(dir, sums, files)
+      : `${changed} of its files ${changed === 1 ? 'is' : 'are'} not what was rendered`;
+  return misfit === undefined
+    ? undefined
+    : {
+        code: 'OUTPUT_NOT_A_BUNDLE',
+        level: 'error',
+        message: `Cannot render to ${dir}: a release is there (${sumsFile}), and ${misfit}`,
+        hint: 'Render into a directory of its own; if the release is there by mistake, remove release.yaml, SHA256SUMS and its signatures',
+      };
 }
 
 /** What `--check` finds: nothing, or the hunks on stdout and a problem that counts them. */

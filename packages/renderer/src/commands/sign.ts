@@ -3,11 +3,13 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   endpointsNamespace,
+  fileDigest,
   isProblem,
   type Problem,
   readRelease,
   readSignature,
   releaseNamespace,
+  type Release,
   type SignatureNamespace,
   signatureFile,
   sumsMisfit,
@@ -16,6 +18,7 @@ import { writeSignature } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readReleaseDirectory } from '../load/release.ts';
 import { reading, Stopped, writing } from './failure.ts';
+import { nameOf } from './release.ts';
 import { sshKeygen } from './ssh-keygen.ts';
 import { say } from './progress.ts';
 
@@ -36,13 +39,16 @@ export function signCommand(dir: string, { key, as: label, endpoints = false }: 
   const misfit = sumsMisfit(release.sums, release.digests);
   if (misfit !== undefined)
     throw new Stopped(cannot(dir, `its files are not those of SHA256SUMS: ${misfit}`, 'Make the release again'));
-  if (endpoints) checkUpdate(dir, release.release);
+  const what = readRelease(release.release);
+  if (isProblem(what)) throw new Stopped(what);
+  if (endpoints) checkUpdate(dir, what);
   const namespace = endpoints ? endpointsNamespace : releaseNamespace;
   const file = signatureFile(label);
   if (existsSync(join(dir, file)))
     throw new Stopped(
       cannot(dir, `${file} is there`, 'Add yours beside it with --as NAME, or remove it if it is to be made again'),
     );
+  say(`${dir}: ${describe(what, release.sums)}\n`);
   const signature = sign(dir, key, release.sums, namespace);
   const claim = readSignature(signature, namespace);
   if (typeof claim === 'string')
@@ -52,10 +58,13 @@ export function signCommand(dir: string, { key, as: label, endpoints = false }: 
   return exitCodes.done;
 }
 
+/** What is about to be signed, said before passphrase or touch is asked for: by its digest others can hold it against what they have. */
+function describe(release: Release, sums: string): string {
+  return `${nameOf(release)} of ${release.cluster}, from commit ${release.source}, SHA256SUMS has sha256:${fileDigest(sums)}`;
+}
+
 /** Nodes take nothing else from such a key. */
-function checkUpdate(dir: string, text: string): void {
-  const release = readRelease(text);
-  if (isProblem(release)) throw new Stopped(release);
+function checkUpdate(dir: string, release: Release): void {
   if (release.revision === undefined)
     throw new Stopped(
       cannot(

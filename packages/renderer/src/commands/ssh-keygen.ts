@@ -14,6 +14,7 @@ import {
   type Signer,
   verifyArguments,
 } from '@sluice/bundle';
+import { writing } from './failure.ts';
 
 /** Where every distribution has it; PATH is not asked. */
 export const sshKeygen = '/usr/bin/ssh-keygen';
@@ -22,6 +23,7 @@ const timeoutMs = 10_000;
 /**
  * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes.
  * @returns who signed, or `RELEASE_INVALID` for a signature file of another form
+ * @throws Stopped when the folder for temporary files takes none
  */
 export function whoSigned(
   sums: string,
@@ -36,11 +38,13 @@ export function whoSigned(
 }
 
 function verifyOne(check: SignatureCheck, sums: string): SignatureRun {
-  const scratch = mkdtempSync(join(tmpdir(), 'sluice-verify-'));
+  const scratch = writing(tmpdir(), () => mkdtempSync(join(tmpdir(), 'sluice-verify-')));
   try {
     const [signersPath, signaturePath] = [join(scratch, 'allowed_signers'), join(scratch, 'signature')];
-    writeFileSync(signersPath, check.signer.line);
-    writeFileSync(signaturePath, check.signature);
+    writing(scratch, () => {
+      writeFileSync(signersPath, check.signer.line);
+      writeFileSync(signaturePath, check.signature);
+    });
     const { status, stdout, stderr, error } = spawnSync(sshKeygen, verifyArguments(check, signersPath, signaturePath), {
       input: sums,
       encoding: 'utf8',

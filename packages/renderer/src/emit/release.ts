@@ -1,4 +1,4 @@
-import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import {
   completeFile,
@@ -12,7 +12,9 @@ import {
   wavesFile,
 } from '@sluice/bundle';
 import { readText } from '../load/tree.ts';
+import { removeFile, replaceFile } from './file.ts';
 import { makeFolder } from './folder.ts';
+import { whileLocked } from './lock.ts';
 import { planTree, writeAnew } from './tree.ts';
 
 /** What a release consists of besides the bundle's files. */
@@ -24,37 +26,62 @@ export interface ReleaseTexts {
 }
 
 /**
- * Writes a release. `SHA256SUMS` goes first and comes last: a directory without it is no release. Signatures and open waves of another
- * release go; those of this very one stay. `release.yaml` is there at every instant: a write that breaks off must not make anybody
- * forget which serials were given.
- * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`)
+ * Writes a release, one process at a time. `SHA256SUMS` comes last: a directory without the right one is no release. Signatures and
+ * open waves of another release go; those of this very one stay. `release.yaml` comes first and is there at every instant: a write that
+ * breaks off must not make anybody forget which serials were given, and goes on from there.
+ * @param objection asked before anything is changed, while nobody else writes: why this may not be written after all
+ * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`, the objection)
  * @throws what the file system throws
  */
 export function writeRelease(
   dir: string,
   files: ReadonlyMap<string, string>,
+  texts: ReleaseTexts,
+  objection: () => Problem | undefined = () => undefined,
+): 'same' | 'written' | Problem {
+  makeFolder(dir);
+  return whileLocked(dir, () => place(dir, files, texts, objection)) ?? busy(dir);
+}
+
+function place(
+  dir: string,
+  files: ReadonlyMap<string, string>,
   { release, sums, waves }: ReleaseTexts,
+  objection: () => Problem | undefined,
 ): 'same' | 'written' | Problem {
   const plan = planTree(dir, files);
   if ('code' in plan) return plan;
   const isSame = plan.write.length === 0 && plan.remove.length === 0;
   const texts = { [releaseFile]: release, [wavesFile]: waves, [sumsFile]: sums };
   if (isSame && Object.entries(texts).every(([file, text]) => readText(dir, file) === text)) return 'same';
-  makeFolder(dir);
-  for (const name of [sumsFile, ...readdirSync(dir).filter(goesFirst)]) rmSync(join(dir, name), { force: true });
-  for (const path of plan.remove) rmSync(join(dir, path));
+  const problem = objection();
+  if (problem) return problem;
+  replaceFile(join(dir, releaseFile), release);
+  // Waves that stay are never away: an update of endpoints takes them over.
+  const keepsWaves = waves !== undefined && readText(dir, wavesFile) === waves;
+  const goes = (name: string): boolean => goesFirst(name) && !(name === wavesFile && keepsWaves);
+  for (const name of [sumsFile, ...readdirSync(dir).filter(goes)]) removeFile(join(dir, name));
+  for (const path of plan.remove) removeFile(join(dir, path));
   for (const path of plan.write) {
     makeFolder(dirname(join(dir, path)));
     writeAnew(join(dir, path), files.get(path) as string);
   }
-  replace(join(dir, releaseFile), release);
-  if (waves !== undefined) writeFileSync(join(dir, wavesFile), waves);
-  writeFileSync(join(dir, sumsFile), sums, { flush: true });
+  if (waves !== undefined) replaceFile(join(dir, wavesFile), waves);
+  replaceFile(join(dir, sumsFile), sums);
   return 'written';
 }
 
 function goesFirst(name: string): boolean {
   return (isReleaseFile(name) && name !== releaseFile) || name === completeFile;
+}
+
+function busy(dir: string): Problem {
+  return {
+    code: 'OUTPUT_UNWRITABLE',
+    level: 'error',
+    message: `Cannot write ${dir}: another sluice writes a release there`,
+    hint: 'Wait until it has ended; then run the same command again',
+  };
 }
 
 /**
@@ -73,15 +100,7 @@ export function writeSignature(dir: string, file: string, signature: string): vo
  * @throws what the file system throws
  */
 export function writeOpening(dir: string, text: string, signature: string | undefined): void {
-  replace(join(dir, openingFile), text);
-  if (signature === undefined) rmSync(join(dir, openingSignatureFile), { force: true });
-  else replace(join(dir, openingSignatureFile), signature);
-}
-
-/** The name beside it is one that no reader of a release takes for a part of it; a link that has it already is not followed. */
-function replace(path: string, text: string): void {
-  const beside = join(dirname(path), '.sluice-opening');
-  rmSync(beside, { force: true });
-  writeFileSync(beside, text, { flag: 'wx', flush: true });
-  renameSync(beside, path);
+  replaceFile(join(dir, openingFile), text);
+  if (signature === undefined) removeFile(join(dir, openingSignatureFile));
+  else replaceFile(join(dir, openingSignatureFile), signature);
 }

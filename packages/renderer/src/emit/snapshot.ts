@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { removeFile } from './file.ts';
 
 /** The file of a directory that says what the others are: it comes last and goes first. */
 const headerFile = 'snapshot.yaml';
@@ -24,8 +25,8 @@ function writeSet(dir: string, files: ReadonlyMap<string, string>, kinds: readon
   const header = [...files].filter(([name]) => name === headerFile);
   const paths = [...parts, ...header].map(([name, text]) => [join(dir, name), text] as const);
   replaceAll(dir, paths, () => {
-    rmSync(join(dir, headerFile), { force: true });
-    for (const kind of kinds) if (!files.has(kind)) rmSync(join(dir, kind), { force: true });
+    removeFile(join(dir, headerFile));
+    for (const kind of kinds) if (!files.has(kind)) removeFile(join(dir, kind));
   });
 }
 
@@ -39,7 +40,7 @@ function replaceAll(dir: string, files: readonly (readonly [string, string])[], 
     between();
     for (const { at, path } of unfinished) renameSync(at, path);
   } finally {
-    for (const { at } of unfinished) rmSync(at, { force: true });
+    for (const { at } of unfinished) removeFile(at);
   }
   flushDirectory(dir);
 }

@@ -1,7 +1,8 @@
-import { rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { compareText, completeFile, completeText, fileDigest, type Problem, readPath } from '@sluice/bundle';
 import { listTree, readText } from '../load/tree.ts';
+import { removeFile } from './file.ts';
 import { makeFolder } from './folder.ts';
 
 /** What is to be done with a directory so that it holds exactly a bundle's files. Paths are sorted. */
@@ -39,7 +40,7 @@ export function planTree(dir: string, files: ReadonlyMap<string, string>): TreeP
 export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan: TreePlan): void {
   if (plan.complete.isThere && plan.write.length === 0 && plan.remove.length === 0) return;
   makeFolder(dir);
-  rmSync(join(dir, completeFile), { force: true });
+  removeFile(join(dir, completeFile));
   for (const path of plan.remove) removeWithEmptyFolders(dir, path);
   let made = '';
   for (const path of plan.write) {
@@ -56,12 +57,12 @@ export function writeTree(dir: string, files: ReadonlyMap<string, string>, plan:
  * no others.
  */
 export function writeAnew(path: string, text: string): void {
-  rmSync(path, { force: true });
+  removeFile(path);
   writeFileSync(path, text);
 }
 
 function removeWithEmptyFolders(dir: string, path: string): void {
-  rmSync(join(dir, path));
+  removeFile(join(dir, path));
   for (let parent = dirname(path); parent !== '.'; parent = dirname(parent)) {
     try {
       rmdirSync(join(dir, parent));

@@ -15,7 +15,25 @@ test('of each node the newest few are kept, in whatever order and folder they li
     for (const node of ['node-a', 'node-b'])
       writeFileSync(join(folders[(number * 7) % 2] as string, receiptFile({ node, number })), '');
   const found = findReceipts(dir);
-  if (typeof found === 'string') throw new Error(found);
+  if ('why' in found) throw new Error(found.why);
   expect([...found.keys()].toSorted()).toEqual(['node-a', 'node-b']);
   for (const paths of found.values()) expect(paths.map(({ number }) => number)).toEqual([500, 499, 498, 497]);
+});
+
+test('a clone is a folder of receipts, and what Git keeps in it is passed over', () => {
+  const clone = join(dir, 'clone');
+  mkdirSync(join(clone, '.git/objects/a/b/c/d'), { recursive: true });
+  writeFileSync(join(clone, '.git', receiptFile({ node: 'node-z', number: 1 })), '');
+  writeFileSync(join(clone, receiptFile({ node: 'node-a', number: 1 })), '');
+  const found = findReceipts(clone);
+  expect('why' in found ? found : [...found.keys()]).toEqual(['node-a']);
+});
+
+test('of a folder that is too deep it is said where, and what to do', () => {
+  const deep = join(dir, 'deep/a/b/c/d/e');
+  mkdirSync(deep, { recursive: true });
+  expect(findReceipts(join(dir, 'deep'))).toEqual({
+    why: `${deep} is nested more than 4 deep`,
+    hint: expect.stringContaining('Name the folder that the receipts lie in'),
+  });
 });

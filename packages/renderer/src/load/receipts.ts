@@ -10,6 +10,12 @@ export interface ReceiptPath {
   readonly number: number;
 }
 
+/** In words. */
+export interface BeyondLimits {
+  readonly why: string;
+  readonly hint: string;
+}
+
 /** What a folder of receipts may be: it was carried by strangers. */
 const folderLimits = { depthMax: 4, entriesMax: 1_000_000 } as const;
 
@@ -17,10 +23,11 @@ const folderLimits = { depthMax: 4, entriesMax: 1_000_000 } as const;
 const triesMax = 4;
 
 /**
- * Finds receipts below a folder by their names; nothing is opened. Links are not followed, other files are passed over.
- * @returns node → the newest few of its receipts, the newest first; or why the folder is beyond the limits
+ * Finds receipts below a folder by their names; nothing is opened. Links are not followed, other files are passed over, and so are
+ * folders whose names begin with a dot, such as `.git` of a clone.
+ * @returns node → the newest few of its receipts, the newest first; or why the folder is beyond the limits, and what to do
  */
-export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptPath[]> | string {
+export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptPath[]> | BeyondLimits {
   const found = new Map<string, ReceiptPath[]>();
   let entries = 0;
   const keep = (one: ReceiptPath): void => {
@@ -30,12 +37,12 @@ export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptP
     newest.sort((a, b) => b.number - a.number);
     newest.length = Math.min(newest.length, triesMax);
   };
-  const walk = (folder: string, depth: number): string | undefined => {
-    if (depth > folderLimits.depthMax) return `it is nested more than ${folderLimits.depthMax} deep`;
+  const walk = (folder: string, depth: number): BeyondLimits | undefined => {
+    if (depth > folderLimits.depthMax) return tooDeep(folder);
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      if (++entries > folderLimits.entriesMax) return `it has more than ${folderLimits.entriesMax} files`;
+      if (++entries > folderLimits.entriesMax) return tooMany;
       const path = join(folder, entry.name);
-      const beyond = entry.isDirectory() ? walk(path, depth + 1) : undefined;
+      const beyond = entry.isDirectory() && !entry.name.startsWith('.') ? walk(path, depth + 1) : undefined;
       if (beyond !== undefined) return beyond;
       const name = entry.isFile() ? readReceiptName(entry.name) : undefined;
       if (name) keep({ path, ...name });
@@ -44,6 +51,18 @@ export function findReceipts(dir: string): ReadonlyMap<string, readonly ReceiptP
   };
   return walk(dir, 0) ?? found;
 }
+
+function tooDeep(folder: string): BeyondLimits {
+  return {
+    why: `${folder} is nested more than ${folderLimits.depthMax} deep`,
+    hint: 'Name the folder that the receipts lie in, or move away what is no receipt',
+  };
+}
+
+const tooMany: BeyondLimits = {
+  why: `it has more than ${folderLimits.entriesMax} files`,
+  hint: 'Remove what is old: only the newest receipt of a node counts',
+};
 
 /** The texts of a receipt and its signature; undefined for one that is not there or is no regular file of usual size. */
 export function readReceiptTexts({ path }: ReceiptPath): {
