@@ -91,6 +91,15 @@ test('an object with an ambiguous scalar is handed out, one with a control chara
   expect(load([source(texts.join('---\n'))]).objects.map(({ value }) => value['a'])).toEqual(['yes']);
 });
 
+test.each(['"\\ra": 1\n"\\ra": 2\n', '{"\\ra": 1, "\\ra": 2}'])(
+  'a key of %j that is there twice is told in printable words',
+  (text) => {
+    expect(load([source(text)]).problems.map(({ message }) => message)).toEqual([
+      'Cannot read the map: it has the key "\\u000da" twice',
+    ]);
+  },
+);
+
 test('no input makes it throw, and no problem is without place', () => {
   const text = fc.oneof(yamlDocument([service, list]), fc.string({ unit: 'binary' }), fc.json());
   fc.assert(

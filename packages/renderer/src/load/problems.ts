@@ -22,7 +22,7 @@ export function problemsAt(document: SourceDocument, findings: readonly Finding[
     code,
     level: 'error',
     at: lines.place(offset),
-    message,
+    message: printable(message),
     hint,
   }));
 }
