@@ -17,7 +17,7 @@ export function carryCommands(program: Command): void {
     .option('--node <NAME>', 'only what this node needs', notEmpty)
     .addOption(new Option('--all', 'everything').conflicts('node'))
     .option('--base <DIR>', 'only what this release, which the nodes have, does not have', notEmpty)
-    .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst', notEmpty)
+    .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst; - is standard output', notEmpty)
     .action(run(async (options, dir) => (await import('../commands/pack.ts')).packCommand(dir, options)));
 
   examples(program.command('push'), ['sluice push release registry.example.com/sluice/shop:42'])
