@@ -1,4 +1,4 @@
-import type { Problem } from '@sluice/bundle';
+import type { Family, Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { lookForProxy } from '../rollout/proxy.ts';
@@ -50,7 +50,7 @@ export async function readGround(
   { kernel, journal, report }: Ports,
 ): Promise<Ground | Refusal> {
   const { standing } = journal;
-  const families = familyNames.filter((family) => facts.tools[family] !== undefined);
+  const families = familiesWithTools(facts);
   const observed = looked.tables ?? (await kernel.observe(families, standing?.state));
   const seen = looked.ipvs ? { ipvs: looked.ipvs } : {};
   const owned = standing ? chainNames(standing.state) : {};
@@ -67,6 +67,11 @@ export async function readGround(
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
   const from = dryRun ? { number: 0, revision: 0, version: 'before', state } : await journal.adopt(state);
   return { from, now, observed, ...seen };
+}
+
+/** Those whose tables the node can read. */
+export function familiesWithTools({ tools }: Pick<NodeFacts, 'tools'>): readonly Family[] {
+  return familyNames.filter((family) => tools[family] !== undefined);
 }
 
 /** Whether what was known from before is enough for a goal: then nothing has to be read. */

@@ -1,6 +1,6 @@
-import type { BundleFiles, Family } from '@sluice/bundle';
+import type { BundleFiles } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
-import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
+import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
 import { isBare } from '../rollout/bare.ts';
 import { messageOf } from '../rollout/message.ts';
 import { fallBack } from '../rollout/fall-back.ts';
@@ -9,23 +9,22 @@ import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../roll
 import { type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, Lane, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, familiesOf, familyNames, type NodeState } from '../rollout/state.ts';
+import { type ChainNames, chainNames, familiesOf, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
-import { drainVirtual, lookVirtual, noTimeouts, type Virtual } from '../rollout/virtual.ts';
-import { forgets, type Lists, noLists, withLonger } from './affinity.ts';
+import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
+import { Admission, type AdmissionOptions, type Patient } from './admission.ts';
+import { forgets, noLists, withLonger } from './affinity.ts';
 import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
 import { load } from './frozen.ts';
 import { goBackTo } from './go-back-to.ts';
-import { type Ground, knowsGround, type Looked, readGround } from './ground.ts';
+import { familiesWithTools, type Ground, knowsGround, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
-import { linksWithBpf } from './linked.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
-import { providesKubeChains } from './provides.ts';
-import { beyondEndpoints, isMore, lacksModule, mustWait, quarantined, withoutIpvs } from './refusals.ts';
+import { beyondEndpoints, isMore, mustWait, quarantined } from './refusals.ts';
 import { rescue } from './rescue.ts';
 import { resume } from './resume.ts';
 import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
@@ -33,9 +32,7 @@ import { waiting } from './waiting.ts';
 import { stepsOf } from './way.ts';
 
 /** What the node's config says about taking part. */
-export interface KeeperOptions extends AdmitOptions {
-  /** Makes kube-proxy's chains ours when no kube-proxy runs. */
-  readonly takeOver: boolean;
+export interface KeeperOptions extends AdmissionOptions {
   readonly probation: ProbationRules;
   /** So many are tried by themselves. */
   readonly releasesPerHour: number;
@@ -49,8 +46,8 @@ interface How {
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
-  /** The files are those of a bundle of this version, with longer times for these lists. */
-  readonly patient?: { readonly version: string; readonly lists: Lists };
+  /** The files are not those that were offered, but with longer times. */
+  readonly patient?: Patient;
   /** How that ended which was brought of it before. */
   readonly before?: Outcome;
 }
@@ -63,24 +60,23 @@ export class Keeper {
   readonly #ports: Ports;
   readonly #facts: () => NodeFacts;
   readonly #options: KeeperOptions;
-  readonly #memory = new AdmitMemory();
+  readonly #admission: Admission;
   readonly #lastOnes: LastOnes;
   readonly #bring: Bring;
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
   /** The same for mode ipvs. */
   #seen: IpvsSeen | undefined;
-  /** What was read to admit the bundle at hand; used once. */
-  #looked: Looked = {};
 
   constructor(ports: Ports, facts: () => NodeFacts, options: KeeperOptions) {
     this.#ports = ports;
     this.#facts = facts;
     this.#options = options;
+    this.#admission = new Admission(ports, facts, options);
     this.#lastOnes = new LastOnes(options.lastEndpointAfterMs ?? 0, ports.clock);
     this.#bring = new Bring({
       journal: ports.journal,
-      admit: (files) => this.#admit(files),
+      admit: (files) => this.#admission.of(files),
       decide: (bundle) => this.#decide(bundle, false),
       carryOut: (change) => this.#carryOut(change),
     });
@@ -94,17 +90,13 @@ export class Keeper {
    */
   async recover(end?: AbortSignal): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
-    const found = (await rescue(this.#families(), this.#ports)) ?? (await fallBack(this.#families(), this.#ports));
+    const families = familiesWithTools(this.#facts());
+    const found = (await rescue(families, this.#ports)) ?? (await fallBack(families, this.#ports));
     if (found) return found;
     if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
     const ending = await resume(this.#ports, end);
     if (ending) this.#remember(ending);
     return ending?.outcome;
-  }
-
-  /** Those that the node has tools for. */
-  #families(): readonly Family[] {
-    return familyNames.filter((family) => this.#facts().tools[family] !== undefined);
   }
 
   #remember({ settled, ipvs }: Ending): void {
@@ -176,7 +168,7 @@ export class Keeper {
 
   /** Whether the kernel holds no rules for Services, as after a boot. */
   async isBare(): Promise<boolean> {
-    return isBare(await this.#ports.kernel.observe(this.#families()), this.#ports);
+    return isBare(await this.#ports.kernel.observe(familiesWithTools(this.#facts())), this.#ports);
   }
 
   /** @see load */
@@ -208,7 +200,7 @@ export class Keeper {
     const { journal } = this.#ports;
     const left = await this.recover();
     if (left?.kind === 'held') return left;
-    const bundle = await this.#admit(files);
+    const bundle = await this.#admission.of(files);
     const bad = byHand || isRefusal(bundle) ? undefined : journal.quarantined(bundle.version);
     if (isRefusal(bundle) || bad !== undefined) this.#lastOnes.forget();
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
@@ -232,7 +224,7 @@ export class Keeper {
       take: async () => {
         try {
           const files = await offers.look();
-          const bundle = files && (await this.#admitPatiently(files, patient?.lists));
+          const bundle = files && (await this.#admission.patiently(files, patient?.lists));
           return bundle && !isRefusal(bundle) ? bundle : undefined;
         } catch (error) {
           // What cannot be read must not end the trial of another bundle; it is looked at again behind it.
@@ -241,50 +233,6 @@ export class Keeper {
         }
       },
     };
-  }
-
-  /** Sysctls of mode ipvs are there once its module is, which the first look at virtual servers loads. */
-  async #admit(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
-    const { kernel, journal } = this.#ports;
-    this.#looked = {};
-    const ground = {
-      standing: journal.standing?.state,
-      provideKubeChains: await this.#provides(),
-      knowsBpf: linksWithBpf(this.#ports),
-    };
-    const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, ground);
-    const admitted = read();
-    const comesToIpvs = isRefusal(admitted)
-      ? admitted.problems.some(lacksModule)
-      : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
-    if (!comesToIpvs || !kernel.ipvs) return admitted;
-    try {
-      this.#looked = { ...this.#looked, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
-    } catch (error) {
-      return { problems: [withoutIpvs(messageOf(error))] };
-    }
-    return isRefusal(admitted) ? read() : admitted;
-  }
-
-  /** A bundle under its own version, with the longer times of some lists. */
-  async #admitPatiently(files: BundleFiles, lists?: Lists): Promise<AdmittedBundle | Refusal> {
-    const bundle = await this.#admit(files);
-    if (isRefusal(bundle) || !lists) return bundle;
-    const patient = await this.#admit(withLonger(files, lists));
-    return isRefusal(patient) ? patient : { ...patient, version: bundle.version };
-  }
-
-  /** The files at hand once more: names of chains that were given while another program stood may be taken. */
-  async #admitAgain({ files, patient }: How): Promise<AdmittedBundle | Refusal> {
-    const bundle = await this.#admit(files);
-    return isRefusal(bundle) || !patient ? bundle : { ...bundle, version: patient.version };
-  }
-
-  async #provides(): Promise<boolean> {
-    if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
-    const { provides, tables } = await providesKubeChains(this.#families(), this.#ports);
-    if (tables) this.#looked = { tables };
-    return provides;
   }
 
   async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
@@ -326,16 +274,16 @@ export class Keeper {
    * A release that keeps clients of session affinity for a shorter time is tried with the time that stands, and so can be taken back:
    * what the kernel's lists forgot, no rule brings back. When it stands, the shorter time goes in behind it.
    */
-  async #changeInTwo(how: How, patient: NonNullable<How['patient']>): Promise<Ending> {
+  async #changeInTwo(how: How, patient: Patient): Promise<Ending> {
     const first = { ...how, files: withLonger(how.files, patient.lists), patient };
-    const longer = await this.#admitAgain(first);
+    const longer = await this.#admission.again(first.files, patient);
     if (isRefusal(longer)) return { outcome: { kind: 'refused', refusal: longer } };
     const ending = await this.#change(longer, first);
     const { outcome } = ending;
     const isIn = (outcome.kind === 'confirmed' || outcome.kind === 'same') && outcome.waitsMs === undefined;
     // Endpoints that came during the trial made it another version: that one is looked at next.
     if (!isIn || outcome.generation.version !== patient.version) return ending;
-    const bundle = await this.#admit(how.files);
+    const bundle = await this.#admission.of(how.files);
     const change = isRefusal(bundle) ? bundle : await this.#decide(bundle, false, 'endpoints');
     if ('problems' in change) return ending;
     const last = await this.#carryOut(change);
@@ -355,7 +303,7 @@ export class Keeper {
 
   /** What else of a bundle may go in now. */
   async #changeRest(how: How, before: Outcome): Promise<Ending> {
-    const bundle = await this.#admitAgain(how);
+    const bundle = await this.#admission.again(how.files, how.patient);
     return isRefusal(bundle)
       ? { outcome: { kind: 'refused', refusal: bundle } }
       : this.#change(bundle, { ...how, before });
@@ -368,7 +316,7 @@ export class Keeper {
   async #bringOf(bundle: Target, how: How, withFirst: boolean): Promise<Outcome | undefined> {
     const first = withFirst && !how.onlyEndpoints ? await this.#bring.first(how.files, bundle) : undefined;
     if (first?.kind === 'held') return first;
-    const rest = first ? await this.#admitAgain(how) : bundle;
+    const rest = first ? await this.#admission.again(how.files, how.patient) : bundle;
     return ('problems' in rest ? undefined : await this.#bring.endpoints(rest, how.patient !== undefined)) ?? first;
   }
 
@@ -385,7 +333,7 @@ export class Keeper {
   async rehearse(files: BundleFiles): Promise<'same' | 'ready' | Refusal> {
     const { journal } = this.#ports;
     this.#lastOnes.forget();
-    const bundle = await this.#admit(files);
+    const bundle = await this.#admission.of(files);
     if (isRefusal(bundle)) return bundle;
     if (bundle.version === journal.standing?.version) return 'same';
     const bad = journal.quarantined(bundle.version);
@@ -397,7 +345,7 @@ export class Keeper {
 
   /** What `put` would do, without doing it. */
   async preview(files: BundleFiles, onlyEndpoints = false): Promise<Change | Refusal> {
-    const bundle = await this.#admit(files);
+    const bundle = await this.#admission.of(files);
     if (isRefusal(bundle)) return bundle;
     const change = await this.#decide(bundle, true);
     return onlyEndpoints && !('problems' in change) && isMore(change) ? beyondEndpoints(bundle.version) : change;
@@ -409,8 +357,7 @@ export class Keeper {
     if (standing && this.#settled && knowsGround(state, standing)) {
       return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
-    const looked = this.#looked;
-    this.#looked = {};
+    const looked = this.#admission.takeLooked();
     return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, dryRun, looked }, this.#ports);
   }
 

@@ -1,0 +1,93 @@
+import type { BundleFiles } from '@sluice/bundle';
+import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
+import { messageOf } from '../rollout/message.ts';
+import type { NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import { noTimeouts } from '../rollout/virtual.ts';
+import { type Lists, withLonger } from './affinity.ts';
+import { familiesWithTools, type Looked } from './ground.ts';
+import { linksWithBpf } from './linked.ts';
+import { providesKubeChains } from './provides.ts';
+import { lacksModule, withoutIpvs } from './refusals.ts';
+
+/** What the node's config says about taking part. */
+export interface AdmissionOptions extends AdmitOptions {
+  /** Makes kube-proxy's chains ours when no kube-proxy runs. */
+  readonly takeOver: boolean;
+}
+
+/** A bundle of some version, of which the files keep clients in some lists for longer. */
+export interface Patient {
+  readonly version: string;
+  readonly lists: Lists;
+}
+
+/** Admits bundles to one node: what a kernel must be asked for that is asked, and what was read before costs nothing. */
+export class Admission {
+  readonly #ports: Ports;
+  readonly #facts: () => NodeFacts;
+  readonly #options: AdmissionOptions;
+  readonly #memory = new AdmitMemory();
+  #looked: Looked = {};
+
+  constructor(ports: Ports, facts: () => NodeFacts, options: AdmissionOptions) {
+    this.#ports = ports;
+    this.#facts = facts;
+    this.#options = options;
+  }
+
+  /**
+   * `admit`, with what stands and what this kernel can do. Sysctls of mode ipvs are there once its module is, which the first look at
+   * virtual servers loads.
+   */
+  async of(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
+    const { kernel, journal } = this.#ports;
+    this.#looked = {};
+    const ground = {
+      standing: journal.standing?.state,
+      provideKubeChains: await this.#provides(),
+      knowsBpf: linksWithBpf(this.#ports),
+    };
+    const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, ground);
+    const admitted = read();
+    const comesToIpvs = isRefusal(admitted)
+      ? admitted.problems.some(lacksModule)
+      : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
+    if (!comesToIpvs || !kernel.ipvs) return admitted;
+    try {
+      this.#looked = { ...this.#looked, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
+    } catch (error) {
+      return { problems: [withoutIpvs(messageOf(error))] };
+    }
+    return isRefusal(admitted) ? read() : admitted;
+  }
+
+  /** A bundle under its own version, with the longer times of some lists. */
+  async patiently(files: BundleFiles, lists?: Lists): Promise<AdmittedBundle | Refusal> {
+    const bundle = await this.of(files);
+    if (isRefusal(bundle) || !lists) return bundle;
+    return this.again(withLonger(files, lists), { version: bundle.version, lists });
+  }
+
+  /**
+   * Files that were admitted before: names of chains that were given while another program stood may be taken.
+   * @param patient given, the files are those with longer times
+   */
+  async again(files: BundleFiles, patient?: Patient): Promise<AdmittedBundle | Refusal> {
+    const bundle = await this.of(files);
+    return isRefusal(bundle) || !patient ? bundle : { ...bundle, version: patient.version };
+  }
+
+  /** What was read of the kernel to admit the last bundle; given once. */
+  takeLooked(): Looked {
+    const looked = this.#looked;
+    this.#looked = {};
+    return looked;
+  }
+
+  async #provides(): Promise<boolean> {
+    if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
+    const { provides, tables } = await providesKubeChains(familiesWithTools(this.#facts()), this.#ports);
+    if (tables) this.#looked = { tables };
+    return provides;
+  }
+}
