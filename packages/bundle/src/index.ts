@@ -17,7 +17,6 @@ export {
   sourceOf,
   type TextSource,
   withFilesOf,
-  withTexts,
 } from './source.ts';
 export * from './reach.ts';
 export * from './resolve.ts';

@@ -92,12 +92,6 @@ export function withFilesOf(files: BundleFiles, other: BundleFiles, paths: reado
   return new SourceFiles(taken(files.sources, other.sources));
 }
 
-/** A bundle with other texts in some of its files. */
-export function withTexts(files: BundleFiles, texts: ReadonlyMap<string, string>): BundleFiles {
-  const sources = [...texts].map(([path, text]) => [path, { key: text, text, isAtHand: true }] as const);
-  return withFilesOf(files, files.sources ? new SourceFiles(new Map(sources)) : texts, [...texts.keys()]);
-}
-
 /**
  * A section of which only its name is kept once it was used. Linkers know files by the identity of their sections, and hardly ever need
  * the rules a second time.

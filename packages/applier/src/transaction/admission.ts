@@ -3,7 +3,6 @@ import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal }
 import { messageOf } from '../rollout/message.ts';
 import type { NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { noTimeouts } from '../rollout/virtual.ts';
-import { type Lists, withLonger } from './affinity.ts';
 import { familiesWithTools, type Looked } from './ground.ts';
 import { linksWithBpf } from './linked.ts';
 import { providesKubeChains } from './provides.ts';
@@ -13,12 +12,6 @@ import { lacksModule, withoutIpvs } from './refusals.ts';
 export interface AdmissionOptions extends AdmitOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
-}
-
-/** A bundle of some version, of which the files keep clients in some lists for longer. */
-export interface Patient {
-  readonly version: string;
-  readonly lists: Lists;
 }
 
 /** Admits bundles to one node: what a kernel must be asked for that is asked, and what was read before costs nothing. */
@@ -59,22 +52,6 @@ export class Admission {
       return { problems: [withoutIpvs(messageOf(error))] };
     }
     return isRefusal(admitted) ? read() : admitted;
-  }
-
-  /** A bundle under its own version, with the longer times of some lists. */
-  async patiently(files: BundleFiles, lists?: Lists): Promise<AdmittedBundle | Refusal> {
-    const bundle = await this.of(files);
-    if (isRefusal(bundle) || !lists) return bundle;
-    return this.again(withLonger(files, lists), { version: bundle.version, lists });
-  }
-
-  /**
-   * Files that were admitted before: names of chains that were given while another program stood may be taken.
-   * @param patient given, the files are those with longer times
-   */
-  async again(files: BundleFiles, patient?: Patient): Promise<AdmittedBundle | Refusal> {
-    const bundle = await this.of(files);
-    return isRefusal(bundle) || !patient ? bundle : { ...bundle, version: patient.version };
   }
 
   /** What was read of the kernel to admit the last bundle; given once. */

@@ -47,15 +47,13 @@ export class Bring {
   /**
    * Brings the newest endpoints of a release to what stands, before the release is tried and also when it must wait: if it is taken
    * back, they stay.
-   * @param isRelease though it may differ from what stands by endpoints alone; otherwise such a bundle can go in as it is
    * @returns how that ended; undefined when it brings none
    */
-  async endpoints(bundle: Target, isRelease = false): Promise<Outcome | undefined> {
+  async endpoints(bundle: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     if (!standing || this.#declined === bundle.version) return undefined;
     const state = graft(standing.state, bundle.state);
-    if (state === standing.state) return undefined;
-    if (!isRelease && laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
+    if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
     const change = await this.#keeper.decide({ version: standing.version, state });
     if ('problems' in change || change.lane !== 'endpoints') return undefined;
     const ending = await this.#keeper.carryOut(change);

@@ -7,13 +7,12 @@ import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
-import type { Generation, Lane, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
-import { Admission, type AdmissionOptions, type Patient } from './admission.ts';
-import { forgets, noLists, withLonger } from './affinity.ts';
+import { Admission, type AdmissionOptions } from './admission.ts';
 import { Bring } from './bring.ts';
 import { decideChange } from './change.ts';
 import { cleanUp } from './clean-up.ts';
@@ -46,8 +45,6 @@ interface How {
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
-  /** The files are not those that were offered, but with longer times. */
-  readonly patient?: Patient;
   /** How that ended which was brought of it before. */
   readonly before?: Outcome;
 }
@@ -217,14 +214,14 @@ export class Keeper {
   }
 
   /** What arrives during a trial, checked like every bundle. */
-  #forTrial({ offers, patient }: How): TrialOffers {
+  #forTrial(offers: Offers): TrialOffers {
     return {
       arrival: () => offers.arrival(),
       isEnding: () => offers.isEnding?.() === true,
       take: async () => {
         try {
           const files = await offers.look();
-          const bundle = files && (await this.#admission.patiently(files, patient?.lists));
+          const bundle = files && (await this.#admission.of(files));
           return bundle && !isRefusal(bundle) ? bundle : undefined;
         } catch (error) {
           // What cannot be read must not end the trial of another bundle; it is looked at again behind it.
@@ -236,11 +233,8 @@ export class Keeper {
   }
 
   async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
-    const { byHand, onlyEndpoints, before, patient } = how;
-    const known = patient && 'release';
-    let change = await this.#decide(bundle, false, known);
-    const lists = patient || onlyEndpoints || 'problems' in change ? noLists : forgets(change);
-    if (lists.size > 0) return this.#changeInTwo(how, { version: bundle.version, lists });
+    const { byHand, offers, onlyEndpoints, before } = how;
+    let change = await this.#decide(bundle, false);
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
@@ -254,7 +248,7 @@ export class Keeper {
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
     if (brought?.kind === 'confirmed' && !before) return this.#changeRest(how, brought);
-    if (brought) change = await this.#decide(bundle, false, known);
+    if (brought) change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
@@ -264,32 +258,10 @@ export class Keeper {
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
-    const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(how));
+    const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
     this.#remember(ending);
     this.#bring.learn(how.files, bundle, ending);
     return ending;
-  }
-
-  /**
-   * A release that keeps clients of session affinity for a shorter time is tried with the time that stands, and so can be taken back:
-   * what the kernel's lists forgot, no rule brings back. When it stands, the shorter time goes in behind it.
-   */
-  async #changeInTwo(how: How, patient: Patient): Promise<Ending> {
-    const first = { ...how, files: withLonger(how.files, patient.lists), patient };
-    const longer = await this.#admission.again(first.files, patient);
-    if (isRefusal(longer)) return { outcome: { kind: 'refused', refusal: longer } };
-    const ending = await this.#change(longer, first);
-    const { outcome } = ending;
-    const isIn = (outcome.kind === 'confirmed' || outcome.kind === 'same') && outcome.waitsMs === undefined;
-    // Endpoints that came during the trial made it another version: that one is looked at next.
-    if (!isIn || outcome.generation.version !== patient.version) return ending;
-    const bundle = await this.#admission.of(how.files);
-    const change = isRefusal(bundle) ? bundle : await this.#decide(bundle, false, 'endpoints');
-    if ('problems' in change) return ending;
-    const last = await this.#carryOut(change);
-    this.#bring.learn(how.files, change.bundle, last);
-    // The release is in, with the longer time.
-    return last.outcome.kind === 'confirmed' || last.outcome.kind === 'held' ? last : ending;
   }
 
   /** An update, which is not tried. What the kernel was thought to hold may be out of date: then it is read, once. */
@@ -301,9 +273,9 @@ export class Keeper {
     return again && !('problems' in again) && again.lane === 'endpoints' ? this.#carryOut(again) : ending;
   }
 
-  /** What else of a bundle may go in now. */
+  /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */
   async #changeRest(how: How, before: Outcome): Promise<Ending> {
-    const bundle = await this.#admission.again(how.files, how.patient);
+    const bundle = await this.#admission.of(how.files);
     return isRefusal(bundle)
       ? { outcome: { kind: 'refused', refusal: bundle } }
       : this.#change(bundle, { ...how, before });
@@ -313,17 +285,16 @@ export class Keeper {
    * What may come of a bundle before the rest of it.
    * @param withFirst the first endpoints of Services, too; keys for endpoints bring none
    */
-  async #bringOf(bundle: Target, how: How, withFirst: boolean): Promise<Outcome | undefined> {
-    const first = withFirst && !how.onlyEndpoints ? await this.#bring.first(how.files, bundle) : undefined;
+  async #bringOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
+    const first = withFirst && !onlyEndpoints ? await this.#bring.first(files, bundle) : undefined;
     if (first?.kind === 'held') return first;
-    const rest = first ? await this.#admission.again(how.files, how.patient) : bundle;
-    return ('problems' in rest ? undefined : await this.#bring.endpoints(rest, how.patient !== undefined)) ?? first;
+    const rest = first ? await this.#admission.of(files) : bundle;
+    return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
   }
 
-  /** @param lane see `decideChange` */
-  async #decide(bundle: Target, dryRun: boolean, lane?: Lane): Promise<Change | Refusal> {
+  async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {
     const ground = await this.#ground(bundle, dryRun);
-    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, lane);
+    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports);
   }
 
   /**

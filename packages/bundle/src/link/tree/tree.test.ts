@@ -29,6 +29,17 @@ const service = (cluster: string, more: Partial<ServiceSpec> = {}): ServiceSpec 
   ...more,
 });
 
+test('session affinity asks for its time, and takes nobody out of a list that the programs of a trial share', () => {
+  const asks = [...link(cart()).nat.chains.values()].flatMap(({ rules }) =>
+    rules.filter((rule) => rule.includes('--rcheck')),
+  );
+  expect(asks.length).toBeGreaterThan(0);
+  for (const rule of asks) {
+    expect(rule).toContain(' --seconds 600 --name KUBE-SEP-');
+    expect(rule).not.toContain('--reap');
+  }
+});
+
 describe('bounds', () => {
   const refuse = (address: string): string => `-A KUBE-SERVICES -d ${address} -p tcp -m tcp --dport 80 -j REJECT`;
 

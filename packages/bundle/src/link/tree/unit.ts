@@ -147,7 +147,7 @@ class Linking {
     const { chain, target } = rule;
     const tables: readonly TableName[] = target ? tablesOf[target.kind] : tableNames;
     if (!tables.includes(this.#table)) return `its target belongs into the ${tables.join(' or ')} table`;
-    const text = printRule(saysElsewhere(rule) ? withoutComment(rule) : rule, this.#scope.family);
+    const text = printRule(lean(rule), this.#scope.family);
     const leadsTo = target && 'chain' in target ? target.chain : undefined;
     const head = text.slice(4 + chain.length, leadsTo === undefined ? undefined : -leadsTo.length);
     const read: Read = { rule, head, ...(leadsTo === undefined ? {} : { leadsTo }) };
@@ -241,6 +241,21 @@ const finalTargets: ReadonlySet<string> = new Set(['accept', 'drop', 'reject', '
  * checks each match at every commit. A rule without a target is there for its comment.
  */
 const saysElsewhere = ({ chain, target }: Rule): boolean => isServiceChain(chain) && target !== undefined;
+
+/**
+ * A rule without what this layout does without. `--reap` takes clients whose time is over from the kernel's lists, which the programs of
+ * a trial share: with a shorter time on trial it would take those that the old rules still know, should they come back
+ * (docs/decisions/0011-lists-are-not-reaped.md). What a rule decides is the same without: it asks for the time by itself, and of a list
+ * that is full the oldest client goes first.
+ */
+function lean(rule: Rule): Rule {
+  const said = saysElsewhere(rule) ? withoutComment(rule) : rule;
+  if (!said.matches.some((match) => match.kind === 'recent' && match.reap)) return said;
+  return {
+    ...said,
+    matches: said.matches.map((match) => (match.kind === 'recent' ? { ...match, reap: false } : match)),
+  };
+}
 
 /** The chance of a rule that jumps for nothing but chance; undefined for others. */
 function choiceOf(rule: Rule): number | undefined {
