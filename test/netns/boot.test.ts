@@ -183,6 +183,17 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     });
     expect(await node.rules(backend)).toBe(second);
     damage();
+    await forget();
+    const state = `${node.directory}/state`;
+    const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
+    expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
+      exitCode: 5,
+      stdout: expect.stringMatching(/^generation 2 .* is in place\nheld, a person must look: both slots/),
+      stderr: expect.stringContaining('Mount its file system writable'),
+    });
+    expect(await node.rules(backend)).toBe(second);
+    expect(await node.sluicedAfter(readOnly, 'boot'), 'and the kernel holds rules').toMatchObject({ exitCode: 3 });
+    expect(await node.rules(backend)).toBe(second);
     await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
     const strange = await node.rules(backend);
     expect(await node.sluiced('boot')).toMatchObject({ exitCode: 5 });

@@ -1,5 +1,6 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { slotBytes } from '../journal/slots.ts';
 import { limits } from '../limits.ts';
 import type { Kernel, Probes } from '../rollout/ports.ts';
 import { StateError } from '../store/state-error.ts';
@@ -38,14 +39,14 @@ async function put(...bundles: readonly (readonly number[])[]): Promise<readonly
 }
 
 /** A process that ended while a release was on trial. */
-async function leaveTrial(): Promise<void> {
+async function leaveTrial(release: readonly number[] = [8, 9]): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const once = (): Promise<never> => {
     resolve();
     return new Promise(() => undefined);
   };
   const probes: Probes = { policies: [], intervalMs: 1000, once, patiently: async () => [] };
-  void (await node.start({}, { probes })).keeper.put(bundleOf(8, 9), false);
+  void (await node.start({}, { probes })).keeper.put(bundleOf(...release), true);
   await promise;
 }
 
@@ -125,6 +126,48 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
   });
 });
 
+/** Two generations, a release on trial and a reboot; then the second one hangs, and the next process finds a kernel that takes it. */
+describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s', (layout) => {
+  test.each([
+    ['another release', [8, 9]],
+    ['a release that is the first one again', [1, 2]],
+  ])(
+    'leaves the rules before where time is left for one generation only; the next process finishes it: %s',
+    async (_name, release) => {
+      node.layout = layout;
+      const [first, confirmed] = await put([1, 2], [3, 4]);
+      await leaveTrial(release);
+      node.kernel.reboot();
+      const { keeper, journal } = await node.start({}, { kernel: refusing(3) });
+      expect(await asUsual({ keeper, journal }, late())).toBe(4);
+      expect(said.out).toMatch(/^generation 1 .* is in place\n$/);
+      expect(rules()).toBe(first);
+      expect([journal.standing?.number, journal.open === undefined, journal.held]).toEqual([2, false, undefined]);
+      const next = await node.start();
+      expect(await asUsual(next)).toBe(0);
+      expect(rules(), 'nothing else is left').toBe(confirmed);
+      const outcome = await next.keeper.put(bundleOf(...release), false);
+      expect(outcome.kind, 'nothing was said against the release').toBe('confirmed');
+    },
+  );
+
+  test('leaves the confirmed rules where the one before does not go in, and nothing of that', async () => {
+    node.layout = layout;
+    const [, confirmed] = await put([1, 2], [3, 4]);
+    await leaveTrial();
+    node.kernel.reboot();
+    let fails = limits.bootAttemptsMax;
+    const kernel = spoilt((call, text) => {
+      const isFirst = text.includes('10.244.0.3:8080');
+      if (call === 'apply' && (isFirst || fails-- > 0)) throw new Error('it hangs');
+    });
+    expect(await asUsual(await node.start({}, { kernel }), late())).toBe(4);
+    expect(rules()).toBe(confirmed);
+    expect(await asUsual(await node.start())).toBe(0);
+    expect(rules()).toBe(confirmed);
+  });
+});
+
 describe('boot', () => {
   beforeEach(() => {
     node.layout = 'tree';
@@ -181,17 +224,6 @@ describe('boot', () => {
     expect(rules()).toBe(confirmed);
   });
 
-  test('what took so long that time is left for one generation is left to the one before', async () => {
-    const [first] = await put([1, 2], [3, 4]);
-    await leaveTrial();
-    node.kernel.reboot();
-    const session = await node.start({}, { kernel: refusing(3) });
-    expect(await asUsual(session, late())).toBe(4);
-    expect(said.out).toMatch(/^generation 1 .* is in place instead of 2\n$/);
-    expect(rules()).toBe(first);
-    expect([session.journal.standing?.number, session.journal.held]).toEqual([1, undefined]);
-  });
-
   test('with no generation before it, the confirmed one has one more turn', async () => {
     const [first] = await put([1, 2]);
     await leaveTrial();
@@ -204,19 +236,71 @@ describe('boot', () => {
     expect(rules()).toBe(first);
   });
 
-  test('when no time is left nothing more is tried', async () => {
-    await put([1, 2], [3, 4]);
+  test.each([
+    ['the one before', [[1, 2]], 1],
+    ['with none before it, the confirmed one', [], 3],
+  ])('when two tools hung, one generation has its turn all the same: %s', async (_name, older, endpoint) => {
+    await put(...older, [3, 4]);
     await leaveTrial();
     node.kernel.reboot();
-    const session = await node.start({}, { kernel: refusing(3) });
+    const [patience, turns] = [new AbortController(), new AbortController()];
+    // The clock of this test stands still for `patiently`, which tries again.
+    const hangs: Record<string, number> = { observe: 1, apply: limits.bootAttemptsMax };
+    let passedMs = 0;
+    const hang = (call: string): never => {
+      hangs[call]! -= 1;
+      passedMs += limits.commandTimeoutMs + limits.commandKillDelayMs;
+      if (passedMs > limits.bootPatienceMs) patience.abort();
+      if (passedMs > turnsMs) turns.abort();
+      throw new Error('it hangs');
+    };
+    const kernel = spoilt((call) => {
+      if ((hangs[call] ?? 0) > 0) hang(call);
+    });
+    const time = { patience: patience.signal, turns: turns.signal };
+    expect(await asUsual(await node.start({}, { kernel }), time)).toBe(4);
+    expect(turns.signal.aborted).toBe(true);
+    expect(rules()).toContain(`10.244.0.${endpoint + 1}:8080`);
+  });
+
+  test('when no time is left, no second one is tried', async () => {
+    await put([1, 2], [3, 4], [5, 6]);
+    await leaveTrial();
+    node.kernel.reboot();
+    const session = await node.start({}, { kernel: refusing(3, 5) });
     expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort() })).toBe(5);
+    expect(said.err).toContain('endpoint 3');
     expect(rules()).not.toContain('10.244.0.2:8080');
     expect(session.journal.held).toBeUndefined();
+  });
+
+  test('of a journal that is lost, where nothing can be written, what stood last is in, and nothing else', async () => {
+    const [, second] = await put([1, 2], [3, 4]);
+    writeFileSync(`${node.directory}/journal`, 'x'.repeat(2 * slotBytes));
+    node.kernel.reboot();
+    const refused = await node.start({}, { kernel: refusing(3) });
+    expect(await bootFrozen(refused, readOnly, late(), terminal)).toBe(5);
+    expect(rules()).not.toContain('10.244.0.2:8080');
+    node.kernel.reboot();
+    let fails = 1;
+    const kernel = spoilt((call) => {
+      if (call === 'apply' && fails-- > 0) throw new Error('it fails in passing');
+    });
+    expect(await bootFrozen(await node.start({}, { kernel }), readOnly, inTime(), terminal)).toBe(5);
+    expect(said.out).toMatch(/generation 2 .* is in place\nheld, a person must look: both slots/);
+    expect(rules()).toBe(second);
+    await expect(bootFrozen(await node.start(), readOnly, inTime(), terminal)).rejects.toThrow(readOnly);
+    expect(readFileSync(`${node.directory}/journal`, 'latin1'), 'nothing was written').toMatch(/^x+$/);
   });
 });
 
 test('a tool that hangs in the last turn is ended before the unit is', () => {
   const unit = readFileSync(new URL('../../systemd/sluiced-boot.service', import.meta.url), 'utf8');
   const allowedMs = Number(/^TimeoutStartSec=(\d+)$/m.exec(unit)?.[1]) * 1000;
-  expect(turnsMs + limits.commandTimeoutMs + limits.commandKillDelayMs).toBeLessThan(allowedMs);
+  const hangMs = limits.commandTimeoutMs + limits.commandKillDelayMs;
+  expect(turnsMs + hangMs).toBeLessThan(allowedMs);
+  const secondHangMs = limits.lockWaitSeconds * 1000 + 2 * hangMs;
+  expect(secondHangMs + limits.bootPatienceMs, 'time for an older generation behind two that hang').toBeLessThan(
+    allowedMs,
+  );
 });

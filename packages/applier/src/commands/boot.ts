@@ -5,7 +5,7 @@ import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { StateError } from '../store/state-error.ts';
 import { patiently } from './patiently.ts';
-import { openSession, type Session } from './session.ts';
+import { openSession, type Session, type SessionMode } from './session.ts';
 import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
 
 /** The node, as far as a boot needs it. */
@@ -15,7 +15,7 @@ export type BootNode = Pick<Session, 'keeper' | 'journal'>;
 export interface BootTime {
   /** Aborts when nothing that fails is tried again. */
   readonly patience: AbortSignal;
-  /** Aborts when no other generation is tried any more. */
+  /** Aborts when no other generation is tried any more, apart from the first: without it the node has no rules. */
   readonly turns: AbortSignal;
 }
 
@@ -40,15 +40,11 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
     return await within(config, 'change', (node) => bootAsUsual(node, time, terminal));
   } catch (error) {
     if (!(error instanceof StateError) || error.code !== 'NODE_STATE_INVALID') throw error;
-    return await within(config, 'look', (node) => bootFrozen(node, error, time, terminal));
+    return await within(config, 'frozen', (node) => bootFrozen(node, error, time, terminal));
   }
 }
 
-async function within(
-  config: Config,
-  mode: 'look' | 'change',
-  work: (node: BootNode) => Promise<number>,
-): Promise<number> {
+async function within(config: Config, mode: SessionMode, work: (node: BootNode) => Promise<number>): Promise<number> {
   const session = await openSession(config, mode, () => undefined);
   try {
     return await work(session);
@@ -130,16 +126,38 @@ export async function bootFrozen(
 }
 
 /**
- * Where the confirmed generation could not be put in as usual. A change that cannot be finished stays open for the next process; the
- * generation before it comes first where a tool took so long that time may be left for one only.
+ * Where the confirmed generation could not be put in as usual, one before it stands from then on. A change that cannot be finished stays
+ * open instead, and one before it stands in: the next process finishes it, and nobody said anything against its release.
  */
 async function bootOtherwise(node: BootNode, time: BootTime, terminal: Terminal): Promise<number> {
-  const { standing, open } = node.journal;
-  const unfinished = async (): Promise<boolean> => standing !== undefined && isIn(node, standing, terminal);
-  const older = async (): Promise<boolean> => fallBack(node, time, terminal);
-  const ways = !open ? [older] : time.patience.aborted ? [older, unfinished] : [unfinished, older];
-  for (const way of ways) if (!time.turns.aborted && (await way())) return exitCodes.rolledBack;
-  return noneLoaded(terminal);
+  const { keeper, journal } = node;
+  const instead = ` instead of ${journal.record.current?.number ?? 0}`;
+  const standsIn = async (target: Generation): Promise<boolean> => {
+    // A disk that takes no write keeps no rules from a node.
+    if (target !== journal.standing) await journal.standsIn(target).catch(() => undefined);
+    return isIn(node, target, terminal);
+  };
+  const stands = async (target: Generation): Promise<boolean> => {
+    const outcome = await keeper.backTo(target, true);
+    if (outcome.kind !== 'confirmed') return false;
+    tellPlace(target, instead, terminal);
+    return true;
+  };
+  const isOpen = journal.open !== undefined;
+  if (!isOpen) terminal.err('    One before it is tried\n');
+  const isDone = isOpen
+    ? await inTurn(unfinished(journal, time), time, standsIn)
+    : await inTurn(before(journal), time, stands);
+  return isDone ? exitCodes.rolledBack : noneLoaded(terminal);
+}
+
+/** The generation before comes first where a tool took so long that time may be left for one only. */
+async function* unfinished(journal: BootNode['journal'], { patience }: BootTime): AsyncGenerator<Generation> {
+  const { standing } = journal;
+  const isLate = patience.aborted;
+  if (standing && !isLate) yield standing;
+  yield* before(journal);
+  if (standing && isLate) yield standing;
 }
 
 function noneLoaded(terminal: Terminal): number {
@@ -147,29 +165,29 @@ function noneLoaded(terminal: Terminal): number {
   return exitCodes.held;
 }
 
-/** Tries what was confirmed before, the newest first, and writes it down as what stands. */
-async function fallBack(node: BootNode, { turns }: BootTime, terminal: Terminal): Promise<boolean> {
-  const { keeper, journal } = node;
-  const instead = ` instead of ${journal.record.current?.number ?? 0}`;
-  terminal.err('    One before it is tried\n');
-  for await (const target of before(journal)) {
-    if (turns.aborted) return false;
-    const outcome = await keeper.backTo(target, true);
-    if (outcome.kind !== 'confirmed') continue;
-    tellPlace(target, instead, terminal);
-    return true;
-  }
-  return false;
+/**
+ * Loads what stood, or else the newest generation before it that this kernel takes. Nothing is written down. Where it is not known what
+ * stood, or that cannot be read, what comes in its place is tried again, too.
+ */
+async function loadAny(node: BootNode, time: BootTime, terminal: Terminal): Promise<boolean> {
+  const { standing } = node.journal;
+  if (standing && (await isIn(node, standing, terminal, time))) return true;
+  return inTurn(before(node.journal), time, async (target) =>
+    isIn(node, target, terminal, standing ? undefined : time),
+  );
 }
 
-/** Loads what stood, or else the newest generation before it that this kernel takes. Nothing is written down. */
-async function loadAny(node: BootNode, time: BootTime, terminal: Terminal): Promise<boolean> {
-  const { journal } = node;
-  const { standing } = journal;
-  if (standing && (await isIn(node, standing, terminal, time))) return true;
-  for await (const target of before(journal)) {
-    if (time.turns.aborted) return false;
-    if (await isIn(node, target, terminal)) return true;
+/** Tries one after the other; the first always, however late it is: it may fit into the time that is left, and a bare node loses nothing. */
+async function inTurn(
+  targets: AsyncIterable<Generation>,
+  { turns }: BootTime,
+  work: (target: Generation) => Promise<boolean>,
+): Promise<boolean> {
+  let isFirst = true;
+  for await (const target of targets) {
+    if (turns.aborted && !isFirst) return false;
+    if (await work(target)) return true;
+    isFirst = false;
   }
   return false;
 }
@@ -196,8 +214,13 @@ async function soon<T>(work: () => Promise<T>, { patience }: BootTime): Promise<
  * What was there before Sluice is not: it is no set of Service rules.
  */
 async function* before(journal: BootNode['journal']): AsyncGenerator<Generation> {
-  if (journal.lost !== undefined)
-    for (const { stoodLast, generation } of journal.remains()) if (stoodLast) yield generation;
+  if (journal.lost !== undefined) {
+    for (const { stoodLast, generation } of journal.remains()) {
+      // The others are many, and large.
+      if (!stoodLast) break;
+      yield generation;
+    }
+  }
   for (let number = (journal.record.current?.number ?? 0) - 1; number > 0; number--) {
     const generation = await journal.generation(number);
     if (generation) yield generation;

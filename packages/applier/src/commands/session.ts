@@ -39,11 +39,16 @@ export interface Session {
 }
 
 /**
+ * What a session may do. 'look' changes nothing and needs no lock; 'frozen' writes nothing either, and puts rules into the kernel from
+ * what is left on the disk, also without a journal that can be read; 'change' holds the lock until `close`.
+ */
+export type SessionMode = 'look' | 'frozen' | 'change';
+
+/**
  * Opens the node for one command or for the daemon.
- * @param mode 'look' changes nothing and needs no lock; 'change' holds the lock until `close`
  * @throws StateError when another sluiced works here or the state directory cannot be used
  */
-export async function openSession(config: Config, mode: 'look' | 'change', report: Report): Promise<Session> {
+export async function openSession(config: Config, mode: SessionMode, report: Report): Promise<Session> {
   const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
   try {
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());

@@ -313,6 +313,18 @@ export class DiskJournal implements Journal {
     this.#stands(target, { open: null, history });
   }
 
+  /**
+   * Before an older generation is loaded and the transaction stays open: the next process has to know that the kernel may hold its
+   * chains. It is written down as an update on its way is; one that was on its way already stays.
+   */
+  async standsIn({ number, revision }: Generation): Promise<void> {
+    const { open } = this.#record;
+    const from = findGeneration(this.#record, number, revision);
+    if (!open || !from || (open.update && open.update.to.revision !== open.to.revision)) return;
+    const { to, version, flows } = open;
+    this.#save({ ...this.#record, open: { ...open, update: { from, to, version, flows } } });
+  }
+
   #stands(target: Generation, changes: Partial<NodeRecord>): void {
     const current = this.#stored(target);
     this.#save({ ...this.#record, ...changes, current });
