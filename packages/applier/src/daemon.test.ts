@@ -11,24 +11,30 @@ import type { Offers } from './transaction/offers.ts';
 const generation: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const confirmed: Outcome = { kind: 'confirmed', generation, steps: 1 };
 const problem: Problem = { code: 'NODE_CHAINS_NOT_OURS', level: 'error', message: 'not ours', hint: 'stop it' };
+const untrusted: Problem = { ...problem, code: 'RELEASE_UNSIGNED' };
 const tree = (digest: string): Tree => ({ files: new Map(), digest });
+
+type Opinion = 'same' | 'ready' | { readonly problems: readonly Problem[] };
 
 /**
  * Runs the loop over what the inbox says, one entry a look, and tells what the keeper was asked.
  * @param answers of `put`, in order; the last one for ever
+ * @param opinion of `rehearse`, the same
  */
 async function watch(
   looks: readonly Arrival[],
   answers: readonly (Outcome | Error)[],
   machines: readonly string[] = ['a'],
-  opinion: 'same' | 'ready' | { readonly problems: readonly Problem[] } = 'ready',
+  opinion: Opinion | readonly [Opinion, ...Opinion[]] = 'ready',
 ) {
   const asked: string[] = [];
   const said: string[] = [];
   const told: string[] = [];
   const status = new Status('node-a', () => 0, 1000);
+  const opinions = Array.isArray(opinion) ? (opinion as readonly Opinion[]) : [opinion as Opinion];
   let look = 0;
   let put = 0;
+  let rehearsal = 0;
   const say = (level: string) => (_details: object, message: string) =>
     void said.push(`${level} ${message.split(':')[0]}`);
   const daemon: Daemon = new Daemon({
@@ -38,7 +44,10 @@ async function watch(
         return undefined;
       },
       settle: async () => (asked.push('settle'), 0),
-      rehearse: async () => (asked.push('rehearse'), opinion),
+      rehearse: async () => {
+        asked.push('rehearse');
+        return opinions[Math.min(rehearsal++, opinions.length - 1)] ?? 'ready';
+      },
       put: async (files) => {
         asked.push(
           `put ${[...looks].flatMap((one) => (one.kind === 'bundle' && one.tree.files === files ? [one.tree.digest] : []))[0]}`,
@@ -65,6 +74,7 @@ async function watch(
     ready: () => void asked.push('ready'),
     ended: async (ending, of, onlyEndpoints) =>
       void told.push(`${ending.kind} ${onlyEndpoints ? 'endpoints of ' : ''}${of?.digest ?? 'nothing'}`),
+    waits: async () => void told.push('waits'),
   });
   await daemon.run();
   return { asked, said, told, report: status.report() };
@@ -201,11 +211,17 @@ test('a release that waits and that the node could not run is an alarm before it
   expect(report).toMatchObject({ waits: { wave: 2 }, alarms: { NODE_CHAINS_NOT_OURS: 'not ours' } });
 });
 
+test('a release that waits is told to be no longer refused, once a rehearsal goes well or the directory is what it was', async () => {
+  const refused: Arrival = { kind: 'refused', problems: [untrusted] };
+  const opinions = [{ problems: [problem] }, 'ready'] as const;
+  const { told } = await watch([shut, shut, refused, shut], [confirmed], ['a'], opinions);
+  expect(told).toEqual(['refused b', 'waits', 'refused nothing', 'waits']);
+});
+
 test('a release that leaves the rules of this node as they are needs no wave', async () => {
   expect((await watch([shut], [confirmed], ['a'], 'same')).asked.at(-1)).toBe('put b');
 });
 
-const untrusted: Problem = { ...problem, code: 'RELEASE_UNSIGNED' };
 const half: Problem = { ...problem, code: 'BUNDLE_INCOMPLETE' };
 test.each([
   ['each ending', [bundle(a), bundle(a), bundle(b)], ['confirmed a', 'confirmed b']],

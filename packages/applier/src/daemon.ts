@@ -44,6 +44,8 @@ export interface DaemonParts {
   readonly brought?: (files: Tree['files']) => void;
   /** Called with how a change ended, or why a directory was not taken; for receipts. Whether nothing but endpoints of the tree counts. */
   readonly ended?: (ending: Ending, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
+  /** Called when the release in the directory waits for its wave and for nothing else: what was refused before is over. */
+  readonly waits?: () => Promise<void>;
   /** Called once a round, for what is tried again until it succeeds. */
   readonly round?: () => Promise<void>;
   /** Called when there is nothing to do, for what is done then. */
@@ -326,11 +328,7 @@ export class Daemon {
    */
   async #waits(tree: Tree, machine: string, waiting: Waiting): Promise<boolean> {
     const { keeper, status, log } = this.#parts;
-    if (tree === this.#rehearsed) {
-      // What was wrong with the directory in between is over.
-      status.clearBundle();
-      return true;
-    }
+    if (tree === this.#rehearsed) return this.#onlyWaits();
     const startMs = this.#parts.monotonicMs();
     try {
       const opinion = await keeper.rehearse(tree.files);
@@ -344,13 +342,20 @@ export class Daemon {
         return true;
       }
       this.#rehearsed = tree;
-      status.clearBundle();
       this.#sayOnce('info', { wave: waiting.wave, name: waiting.name }, waiting.problem.message);
+      return await this.#onlyWaits();
     } catch (error) {
       status.waits(waiting);
       status.raise('KERNEL', messageOf(error));
       log.error({ because: messageOf(error) }, 'cannot rehearse the release that waits; trying again');
     }
+    return true;
+  }
+
+  /** A release would go in: what was wrong with it or with the directory before is over. */
+  async #onlyWaits(): Promise<true> {
+    this.#parts.status.clearBundle();
+    await this.#parts.waits?.();
     return true;
   }
 

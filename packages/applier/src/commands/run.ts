@@ -122,8 +122,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
     taken: (files) => health.taken(files),
-    brought: (files) => health.brought(files),
+    brought: (files) => health.brought(files, session.journal.standing?.state ?? { families: {} }),
     ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
+    waits: () => witness.tellWaits(),
     round: async () => {
       await port.refresh();
       await ports.refresh();

@@ -8,7 +8,8 @@ import type { Socket } from 'node:net';
  */
 export class Callers {
   readonly #most: number;
-  readonly #all = new Set<Socket>();
+  /** Each with how many answers it waits for: who asks again without waiting is answered one by one. */
+  readonly #all = new Map<Socket, number>();
   /** Those that wait for no answer, the longest silent first. */
   readonly #silent = new Set<Socket>();
 
@@ -19,21 +20,28 @@ export class Callers {
 
   come(caller: Socket): void {
     if (this.#all.size >= this.#most) this.#makeRoom();
-    this.#all.add(caller);
+    this.#all.set(caller, 0);
     this.#silent.add(caller);
     caller.once('close', () => this.#forget(caller));
   }
 
-  /** A caller has asked, and is silent again when its answer is out. */
+  /** A caller has asked, and is silent again when its last answer is out. */
   ask(caller: Socket, answer: ServerResponse): void {
-    this.#silent.delete(caller);
-    answer.once('close', () => {
-      if (this.#all.has(caller)) this.#silent.add(caller);
-    });
+    this.#awaits(caller, 1);
+    answer.once('close', () => this.#awaits(caller, -1));
+  }
+
+  #awaits(caller: Socket, more: 1 | -1): void {
+    const before = this.#all.get(caller);
+    if (before === undefined) return;
+    const answers = before + more;
+    this.#all.set(caller, answers);
+    if (answers === 0) this.#silent.add(caller);
+    else this.#silent.delete(caller);
   }
 
   #makeRoom(): void {
-    const [leaves] = this.#silent.size > 0 ? this.#silent : this.#all;
+    const [leaves] = this.#silent.size > 0 ? this.#silent : this.#all.keys();
     if (leaves === undefined) return;
     this.#forget(leaves);
     leaves.destroy();

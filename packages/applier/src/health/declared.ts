@@ -29,14 +29,21 @@ export interface DeclaredHealth {
 /**
  * What stands, with newer numbers of endpoints: those of a release come to what stands before the rest of it does, or without it.
  * @param newer of a Service that does not stand nothing is taken, and one that it does not have keeps its number
+ * @param isServed asked of a Service that had no endpoint: the release may not have brought those of every Service, and a load balancer
+ *   must not be sent to where its packets are dropped. That there are fewer, or none, is safe to say.
  */
-export function withCounts(standing: DeclaredHealth, newer: DeclaredHealth): DeclaredHealth {
+export function withCounts(
+  standing: DeclaredHealth,
+  newer: DeclaredHealth,
+  isServed: (service: HealthService) => boolean,
+): DeclaredHealth {
   const named = ({ namespace, name }: HealthService): string => `${namespace}/${name}`;
   const counts = new Map(newer.services.map((service) => [named(service), service.localEndpoints]));
-  const services = standing.services.map((service) => ({
-    ...service,
-    localEndpoints: counts.get(named(service)) ?? service.localEndpoints,
-  }));
+  const services = standing.services.map((service) => {
+    const localEndpoints = counts.get(named(service)) ?? service.localEndpoints;
+    const isFirst = service.localEndpoints === 0 && localEndpoints > 0;
+    return isFirst && !isServed(service) ? service : { ...service, localEndpoints };
+  });
   return { ...standing, services };
 }
 
@@ -64,6 +71,12 @@ export function declaredHealth(files: BundleFiles, node: string): DeclaredHealth
   return new HealthReader(node).read(files);
 }
 
+/** The profile of a node; undefined where the bundle has none for it. */
+export function profileOf(files: BundleFiles, node: string): string | undefined {
+  const own = readNode(nodeFile(node), files.get(nodeFile(node)) ?? '');
+  return isProblem(own) ? undefined : own.profile;
+}
+
 /** Reads one bundle after the other: a file that did not change is not read again. */
 export class HealthReader {
   readonly #node: string;
@@ -77,12 +90,12 @@ export class HealthReader {
 
   /** See `declaredHealth`. */
   read(files: BundleFiles): DeclaredHealth {
-    const own = readNode(nodeFile(this.#node), files.get(nodeFile(this.#node)) ?? '');
-    if (isProblem(own)) return { services: [], nodePortAddresses: [] };
-    const path = profileFile(own.profile);
+    const name = profileOf(files, this.#node);
+    if (name === undefined) return { services: [], nodePortAddresses: [] };
+    const path = profileFile(name);
     const profile = readProfile(path, files.get(path) ?? '');
     const nodePortAddresses = isProblem(profile) ? [] : profile.nodePortAddresses;
-    this.#follow(files, own.profile);
+    this.#follow(files, name);
     return { services: servicesOf(this.#declared.values()), nodePortAddresses };
   }
 

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import type { DeclaredHealth } from './declared.ts';
 import { HealthMemory } from './memory.ts';
+import type { Rules } from './served.ts';
 import { StandingHealth } from './standing.ts';
 
 let state: string;
@@ -23,6 +24,7 @@ const bundle = (services: Readonly<Record<string, readonly [port: number, endpoi
       `${Array.from({ length: endpoints }, (_, n) => `# endpoint 10.244.1.${n + 1}:80 ${sampleNode}\n`).join('')}*filter\n-A KUBE-NODEPORTS -m tcp -p tcp --dport ${port} -j ACCEPT\nCOMMIT\n`,
     ]),
   ]);
+const nothing = { families: {} };
 const spell = ({ services }: DeclaredHealth): string =>
   services.map(({ name, port, localEndpoints }) => `${name} ${port} ${localEndpoints}`).join(', ');
 const start = (): StandingHealth =>
@@ -39,7 +41,7 @@ const start = (): StandingHealth =>
 test('of a bundle of which only endpoints came in, Services that stand are counted, and no port opens, closes or moves', async () => {
   const health = start();
   await health.taken(bundle({ web: [31_001, 1], cart: [31_002, 1], gone: [31_003, 1] }));
-  health.brought(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }));
+  health.brought(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }), nothing);
   await health.taken(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }));
   expect(said).toEqual([
     'follow web 31001 1, cart 31002 1, gone 31003 1',
@@ -48,14 +50,46 @@ test('of a bundle of which only endpoints came in, Services that stand are count
   ]);
 });
 
+test('a Service comes to its first endpoint once that is in the rules that stand, and may have fewer at any time', async () => {
+  const health = start();
+  await health.taken(bundle({ web: [31_001, 0], cart: [31_002, 0] }));
+  const offered = bundle({ web: [31_001, 1], cart: [31_002, 2] });
+  const path = 'profiles/default/services/shop/cart.iptables';
+  const chain = 'KUBE-SVL-AAAAAAAAAAAAAAAA';
+  const rules = [
+    `@node=${sampleNode} -A ${chain} -m comment --comment "shop/cart -> 10.244.1.1:80" -j KUBE-SEP-B`,
+    '-A KUBE-SEP-B -m tcp -p tcp -j DNAT --to-destination 10.244.1.1:80',
+  ];
+  offered.set(path, `${offered.get(path) ?? ''}*nat\n${rules.join('\n')}\nCOMMIT\n`);
+  const stands = (to: string): Rules => {
+    const nat = { chains: new Map([[chain, [`-A ${chain} -p tcp -j DNAT --to-destination ${to}`]]]), jumps: [] };
+    return { families: { ipv4: { filter: { chains: new Map(), jumps: [] }, nat } } };
+  };
+  health.brought(offered, nothing);
+  health.brought(offered, stands('10.244.1.9:80'));
+  health.brought(offered, stands('10.244.1.1:80'));
+  health.brought(bundle({ web: [31_001, 1], cart: [31_002, 3] }), nothing);
+  health.brought(bundle({ web: [31_001, 1], cart: [31_002, 0] }), nothing);
+  health.brought(bundle({ web: [31_001, 1], cart: [31_002, 3] }), nothing);
+  expect(said.map((one) => one.replace(/^\S+ web 31001 0, cart 31002 /, ''))).toEqual([
+    '0',
+    '0',
+    '0',
+    '2',
+    '3',
+    '0',
+    '0',
+  ]);
+});
+
 test('a restart knows the ports, with the endpoints that came last', async () => {
   const health = start();
-  health.brought(bundle({ web: [31_001, 3] }));
+  health.brought(bundle({ web: [31_001, 3] }), nothing);
   await health.taken(bundle({ web: [31_001, 1] }));
-  health.brought(bundle({ web: [31_001, 2] }));
+  health.brought(bundle({ web: [31_001, 2] }), nothing);
   said = [];
   const next = start();
   await next.recall();
-  next.brought(bundle({ web: [31_001, 0] }));
+  next.brought(bundle({ web: [31_001, 0] }), nothing);
   expect(said).toEqual(['follow web 31001 2', 'count web 31001 0']);
 });

@@ -2,6 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { type DeclaredHealth, HealthReader, withCounts } from './declared.ts';
 import type { HealthMemory } from './memory.ts';
 import type { HealthPorts } from './ports.ts';
+import { type Rules, servedBy } from './served.ts';
 
 /** What it works with. */
 export interface StandingHealthParts {
@@ -39,10 +40,14 @@ export class StandingHealth {
     this.#write(this.#standing);
   }
 
-  /** @param files those of which endpoints came to what stands, though the rest of them does not stand */
-  brought(files: BundleFiles): void {
+  /**
+   * @param files those of which endpoints came to what stands, though the rest of them does not stand
+   * @param rules what stands, with these endpoints
+   */
+  brought(files: BundleFiles, rules: Rules): void {
     if (!this.#standing) return;
-    this.#standing = withCounts(this.#standing, this.#reader.read(files));
+    const isServed = servedBy(rules, files, this.#parts.node);
+    this.#standing = withCounts(this.#standing, this.#reader.read(files), isServed);
     this.#parts.ports.count(this.#standing);
     this.#write(this.#standing);
   }

@@ -1,4 +1,4 @@
-import { get } from 'node:http';
+import { get, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
@@ -69,6 +69,36 @@ test('who asks is answered, whoever else holds connections and asks nothing', as
   const waitMs = limits.clientMs + 2 * limits.clientLookMs;
   await expect.poll(() => connected, { timeout: waitMs, interval: 100 }).toBe(0);
 }, 15_000);
+
+test('who has asked twice at once is not silent before the second answer', async () => {
+  const answers: ServerResponse[] = [];
+  port = new StatusPort('127.0.0.1:0', {
+    answer: (_request, response) => void answers.push(response),
+    failed: () => undefined,
+  });
+  await port.refresh();
+  const caller = (): Socket => {
+    const socket = connect(port?.number ?? 0, '127.0.0.1').on('error', () => undefined);
+    sockets.push(socket);
+    return socket;
+  };
+  let heard = '';
+  const twice = caller().on('data', (data) => (heard += String(data)));
+  twice.write('GET /one HTTP/1.1\r\nHost: a\r\n\r\nGET /two HTTP/1.1\r\nHost: a\r\n\r\n');
+  await expect.poll(() => answers.length).toBe(2);
+  answers[0]?.end('first');
+  await expect.poll(() => heard).toContain('first');
+  let closed = 0;
+  const others = 2 * limits.statusConnectionsMax;
+  for (let n = 0; n < others; n++) caller().on('close', () => closed++);
+  await expect.poll(() => closed).toBeGreaterThan(limits.statusConnectionsMax);
+  answers[1]?.end('second');
+  await expect.poll(() => heard).toContain('second');
+  // Now it is as silent as the rest, and longer than those that come.
+  const gone = new Promise((resolve) => twice.once('close', resolve));
+  for (let n = 0; n < others; n++) caller();
+  await gone;
+});
 
 test('who asks is answered, whoever else waits for an answer', async () => {
   await open('127.0.0.1:0').refresh();

@@ -3,6 +3,7 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  lchownSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -16,6 +17,7 @@ import { dirname } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
 import { type Arrival, Inbox } from './inbox.ts';
+import { Repository } from './repository.ts';
 import { trustOf } from './trust.ts';
 
 let base: string;
@@ -41,7 +43,7 @@ const inboxOf = (path = bundle): Inbox => new Inbox(path, sampleNode, () => Date
 const spell = (arrival: Arrival): string =>
   arrival.kind === 'refused' ? `${arrival.problems[0]?.code}: ${arrival.problems[0]?.message}` : arrival.kind;
 const lookAt = async (path = bundle): Promise<string> => spell(await inboxOf(path).look());
-const gitPath = (name: string): string => `${bundle}/.git/${name}`;
+const gitPath = (name: string): string => (name === '' ? `${bundle}/.git` : `${bundle}/.git/${name}`);
 const anObject = (): string => {
   const folder = readdirSync(gitPath('objects')).find((name) => /^[0-9a-f]{2}$/.test(name));
   return gitPath(`objects/${folder}/${readdirSync(gitPath(`objects/${folder}`))[0]}`);
@@ -60,6 +62,17 @@ describe('is read', () => {
   test('a clone that shares its objects by hard links', async () => {
     git('clone', '-q', bundle, `${base}/clone`);
     expect(await lookAt(`${base}/clone`)).toBe('bundle');
+  });
+
+  test('a work tree whose .git is a link to a folder, and one whose list of other objects is empty', async () => {
+    git('clone', '-q', bundle, `${base}/clone`);
+    writeFileSync(`${base}/clone/.git/objects/info/alternates`, '');
+    expect(await lookAt(`${base}/clone`)).toBe('bundle');
+    renameSync(`${base}/clone/.git`, `${base}/elsewhere`);
+    symlinkSync('../elsewhere', `${base}/clone/.git`);
+    expect(await lookAt(`${base}/clone`)).toBe('bundle');
+    chmodSync(`${base}/elsewhere/HEAD`, 0o666);
+    expect(await lookAt(`${base}/clone`)).toContain('/HEAD can be written');
   });
 
   test('a work tree of git worktree', async () => {
@@ -125,6 +138,38 @@ describe('is refused', () => {
     expect(await lookAt()).toContain('/refs is no regular file or folder');
   });
 
+  test('one whose HEAD is a link', async () => {
+    rmSync(gitPath('HEAD'));
+    symlinkSync('refs/heads/main', gitPath('HEAD'));
+    expect(await lookAt()).toContain('/HEAD is no regular file or folder');
+  });
+
+  test('one whose .git is a link that goes by where others may write, or to a file', async () => {
+    renameSync(gitPath(''), `${base}/elsewhere`);
+    mkdirSync(`${base}/open`);
+    symlinkSync('../elsewhere', `${base}/open/by`);
+    symlinkSync('../open/by', gitPath(''));
+    expect(await lookAt()).toBe('bundle');
+    chmodSync(`${base}/open`, 0o777);
+    expect(await lookAt()).toContain('/open can be written');
+    writeFileSync(`${base}/leads`, `gitdir: ${base}/elsewhere\n`);
+    rmSync(gitPath(''));
+    symlinkSync('../leads', gitPath(''));
+    expect(await lookAt()).toContain('.git is no regular file or folder');
+  });
+
+  test.skipIf(process.getuid?.() !== 0)('one whose .git is a link of somebody else', async () => {
+    renameSync(gitPath(''), `${base}/elsewhere`);
+    symlinkSync('../elsewhere', gitPath(''));
+    lchownSync(gitPath(''), 4711, 0);
+    expect(await lookAt()).toContain('dubious ownership');
+    const places = { directory: bundle, own: `${base}/elsewhere`, common: `${base}/elsewhere` };
+    const check = (): void => new Repository(trustOf(undefined), Date.now).check(places, 'whole');
+    expect(check).toThrow('belongs to user 4711');
+    lchownSync(gitPath(''), 0, 0);
+    expect(check).not.toThrow();
+  });
+
   test('a work tree of git worktree of whose repository others can write the refs, or where it lies', async () => {
     git('worktree', 'add', '-q', '--detach', `${base}/more`);
     chmodSync(`${base}/more/.git`, 0o666);
@@ -156,6 +201,23 @@ test('after an event files are asked again only where something changed, and a l
   chmodSync(gitPath('refs/heads/other'), 0o666);
   expect(existsSync(object)).toBe(true);
   expect(spell(await inbox.look('changed'))).toContain('refs/heads/other can be written');
+});
+
+test('a folder that goes while it is looked at, as by git gc, is as good as empty', () => {
+  let asked = 0;
+  for (let at = 0; at <= asked; at++) {
+    mkdirSync(gitPath('refs/heads/gone'), { recursive: true });
+    writeFileSync(gitPath('refs/heads/gone/one'), '');
+    asked = 0;
+    const owners = new Set(trustOf(undefined).owners);
+    owners.has = () => {
+      if (asked++ === at) rmSync(gitPath('refs/heads/gone'), { recursive: true });
+      return true;
+    };
+    const [directory, own] = [bundle, `${bundle}/.git`];
+    new Repository({ owners }, Date.now).check({ directory, own, common: own }, 'whole');
+  }
+  expect(asked).toBeGreaterThan(10);
 });
 
 test('without trust, as on a command line, nothing is asked', async () => {

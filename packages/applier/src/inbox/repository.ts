@@ -1,4 +1,4 @@
-import { type BigIntStats, lstatSync, readdirSync } from 'node:fs';
+import { type BigIntStats, type Dirent, lstatSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { limits } from '../limits.ts';
 import { descend } from './descend.ts';
@@ -57,25 +57,36 @@ export class Repository {
     this.#known = this.#next;
   }
 
-  /** The `.git` that led Git there: where it is a file, that leads where its owner wants. */
+  /** The `.git` that led Git there: where it is a file or a link, that leads where its owner wants. */
   #checkEntry(directory: string, own: string): void {
     const path = join(directory, '.git');
-    const stats = look(path);
     if (path === own) return;
-    if (stats && !stats.isDirectory()) return this.#file(path, stats, path);
+    const stats = look(path);
+    if (stats?.isSymbolicLink() && leadsToFolder(path)) {
+      if (this.#targetOf(path) === own) return;
+    } else if (stats && !stats.isDirectory()) return this.#file(path, stats, path);
     // Git passes over a directory that is no repository.
     if (directory !== '/') this.#checkEntry(dirname(directory), own);
+  }
+
+  /** Where links to a folder end. Each on the way, and each folder with one in it, must be one that nobody else can replace. */
+  #targetOf(path: string): string {
+    const target = descend(path, this.#trust);
+    target.close();
+    return target.path;
   }
 
   #checkPlace(place: string): void {
     const top = look(place);
     if (top) checkWriters(place, top, 'inside', this.#trust, place);
-    descend(place, this.#trust).close();
+    this.#targetOf(place);
     for (const name of files) {
       const stats = look(`${place}/${name}`);
       if (stats) this.#file(`${place}/${name}`, stats, place);
     }
-    if (look(`${place}/objects/info/alternates`)) throw borrows(place);
+    // An empty one borrows nothing.
+    const others = look(`${place}/objects/info/alternates`);
+    if (others && others.size > 0n) throw borrows(place);
     for (const name of folders) this.#folder(`${place}/${name}`, place);
   }
 
@@ -94,7 +105,7 @@ export class Repository {
   /** @returns the folders in it */
   #list(path: string, place: string): readonly string[] {
     const inside: string[] = [];
-    for (const entry of readdirSync(path, { withFileTypes: true })) {
+    for (const entry of entriesIn(path)) {
       const stats = entry.isDirectory() ? undefined : look(`${path}/${entry.name}`);
       if (entry.isDirectory()) inside.push(entry.name);
       // Git removes its temporary files.
@@ -116,6 +127,20 @@ export class Repository {
       'Pack it: git gc',
     );
   }
+}
+
+/** What is in a folder. Git removes those that it empties: one that is gone by now has nothing. */
+function entriesIn(path: string): readonly Dirent[] {
+  try {
+    return readdirSync(path, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return [];
+  }
+}
+
+function leadsToFolder(link: string): boolean {
+  return statSync(link, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 function look(path: string): BigIntStats | undefined {

@@ -18,7 +18,7 @@ import type { Seal } from '../inbox/files.ts';
 import { type Run, runChildren } from '../kernel/run.ts';
 import { KernelError } from '../rollout/ports.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
-import { accountOf } from './account.ts';
+import { type Account, accountOf } from './account.ts';
 import { makeKey } from './key.ts';
 import { Receipts } from './receipts.ts';
 import { Witness } from './witness.ts';
@@ -42,11 +42,11 @@ const generation = { number: 3, revision: 0, version: '7'.repeat(16), state: { f
 
 const failures: (string | undefined)[] = [];
 /** A new process each time: only the disk remembers. */
-function witness({ nowMs = noon, keep = 32 } = {}): Witness {
+function witness({ nowMs = noon, keep = 32, stands = generation.number } = {}): Witness {
   return new Witness({
     receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
     node: sampleNode,
-    standing: () => generation,
+    standing: () => ({ ...generation, number: stands }),
     sluiced: '0.1.0',
     failed: (why) => void failures.push(why),
   });
@@ -294,6 +294,59 @@ describe('a receipt', () => {
       );
     expect(newest()).toMatchObject(last);
     expect(names()).toHaveLength(count);
+  });
+
+  const next: Seal = { ...seal, sums: `${seal.sums}\n\n` };
+  test.each<
+    readonly [title: string, before: readonly (readonly [Account['outcome'], Seal | undefined])[], last: object]
+  >([
+    ['the release that stands', [['confirmed', seal]], { release: { digest } }],
+    [
+      'the same after a release that was taken back',
+      [
+        ['confirmed', seal],
+        ['rolled-back', update],
+      ],
+      { release: { digest } },
+    ],
+    ['no release where none is known', [], { release: null }],
+    [
+      'no release where another generation stands',
+      [
+        ['confirmed', seal],
+        ['removed', undefined],
+      ],
+      { release: null },
+    ],
+  ])('names %s when a release that waits is no longer refused, also over restarts', async (_title, before, last) => {
+    for (const [outcome, of] of before) await witness().tell({ outcome }, of);
+    const stands = before.at(-1)?.[0] === 'removed' ? 4 : 3;
+    await witness({ stands }).tell(refused, next);
+    expect(newest()).toMatchObject({ outcome: 'refused', release: { digest: fileDigest(next.sums) } });
+    const count = names().length;
+    for (let turn = 0; turn < 2; turn++) await witness({ stands }).tellWaits();
+    expect(newest()).toMatchObject({ outcome: 'same', standing: { generation: stands }, codes: [], ...last });
+    expect(names()).toHaveLength(count + 1);
+    await witness({ stands }).tell(refused, next);
+    expect(newest().outcome).toBe('refused');
+  });
+
+  test('of a release that waits is none where nothing was refused', async () => {
+    await witness().tellWaits();
+    await witness().tell({ outcome: 'rolled-back' }, seal);
+    await witness().tellWaits();
+    expect(names()).toHaveLength(1);
+  });
+
+  test('that a release is no longer refused is written with the next look where the disk did not take it', async () => {
+    const one = witness();
+    await one.tell(refused, next);
+    chmodSync(directory, 0o777);
+    await one.tellWaits();
+    expect(failures.at(-1)).toContain('can be written by others');
+    chmodSync(directory, 0o755);
+    await one.tellWaits();
+    expect([newest().outcome, failures.at(-1)]).toEqual(['same', undefined]);
   });
 
   test('is written again under a new key', async () => {

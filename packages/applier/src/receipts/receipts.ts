@@ -24,13 +24,15 @@ export interface ReceiptRules {
 const toldSchema = v.strictObject({
   /** Whether the last word was that something was refused. */
   refused: v.boolean(),
-  /** The release that was told to be in the kernel, and as which generation; left out once anything else was told of one. */
+  /** The release that was told last to be in the kernel, and as which generation. */
   isIn: v.optional(
     v.strictObject({
       release: v.strictObject({ cluster: v.string(), serial: v.number(), digest: v.string(), version: v.string() }),
       generation: v.number(),
     }),
   ),
+  /** Whether anything else was told of a release since, such as that it was refused: endpoints that go in do not cover that. */
+  isOvertaken: v.optional(v.boolean()),
 });
 /** What was said of the node's release, for whoever goes on after this process. */
 export type Told = v.InferOutput<typeof toldSchema>;

@@ -43,15 +43,31 @@ export class Witness {
     this.#probes = [];
     const { outcome } = account;
     if (onlyEndpoints && (outcome === 'confirmed' || outcome === 'same')) {
-      const { refused, isIn } = this.#told;
+      const { refused, isOvertaken } = this.#told;
       if (!refused && !this.#parts.receipts.isOfOtherKey) return;
-      if (isIn === undefined || isIn.generation !== this.#parts.standing()?.number) return;
-      this.#told = { refused: false, isIn };
-      return this.#write({ outcome: 'same' }, isIn.release, []);
+      return isOvertaken || !this.#standing ? undefined : this.#tellStanding();
     }
     const release = releaseOf(seal, this.#parts.node);
-    this.#told = this.#toldBy(outcome, release, onlyEndpoints);
-    await this.#write(account, release, probes);
+    await this.#write(account, release, probes, this.#toldBy(outcome, release, onlyEndpoints));
+  }
+
+  /**
+   * The release in the directory waits for its wave and for nothing else. If the last word was a refusal, which stops every wave, it is
+   * over: what stands is said again. The release that waits is not what the node runs, so it is not named.
+   */
+  async tellWaits(): Promise<void> {
+    if (this.#told.refused) await this.#tellStanding();
+  }
+
+  /** The release that stands; undefined where that is not known, as of a generation that a person chose. */
+  get #standing(): Told['isIn'] {
+    const { isIn } = this.#told;
+    return isIn?.generation === this.#parts.standing()?.number ? isIn : undefined;
+  }
+
+  async #tellStanding(): Promise<void> {
+    const isIn = this.#standing;
+    await this.#write({ outcome: 'same' }, isIn?.release ?? null, [], { refused: false, ...(isIn ? { isIn } : {}) });
   }
 
   #toldBy(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): Told {
@@ -59,16 +75,23 @@ export class Witness {
     if (outcome === 'confirmed' || outcome === 'same')
       return { refused: false, ...(release && generation !== undefined ? { isIn: { release, generation } } : {}) };
     const refused = outcome === 'refused';
-    const isOfNone = release === null || onlyEndpoints;
-    return { refused, ...(refused && isOfNone && this.#told.isIn ? { isIn: this.#told.isIn } : {}) };
+    const isOfNone = refused && (release === null || onlyEndpoints);
+    return { ...this.#told, refused, ...(isOfNone ? {} : { isOvertaken: true }) };
   }
 
-  async #write(account: Account, release: Receipt['release'], probes: readonly ProbeResult[]): Promise<void> {
+  /** @param told is so once it is written: what the disk did not take is said again by whoever comes next */
+  async #write(
+    account: Account,
+    release: Receipt['release'],
+    probes: readonly ProbeResult[],
+    told: Told,
+  ): Promise<void> {
     const { receipts, node, standing, sluiced, failed } = this.#parts;
     const now = standing();
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
-      await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes), this.#told);
+      await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes), told);
+      this.#told = told;
       failed(undefined);
     } catch (error) {
       failed(withoutQuotes(error instanceof Error ? error.message : String(error)) ?? 'for no reason that was told');

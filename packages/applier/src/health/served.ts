@@ -1,0 +1,79 @@
+import {
+  type BundleFiles,
+  type Family,
+  type FamilyProgram,
+  type IpvsState,
+  printEndpoint,
+  serviceFile,
+  type TableProgram,
+} from '@sluice/bundle';
+import { type HealthService, profileOf } from './declared.ts';
+
+/** What stands, as far as it leads to endpoints. */
+export interface Rules {
+  readonly families: { readonly [F in Family]?: FamilyProgram };
+  readonly ipvs?: IpvsState;
+}
+
+const tools = ['iptables', 'ip6tables', 'ipvs'] as const;
+
+/**
+ * Says of a Service whether the rules that stand lead packets from outside to an endpoint on this node that it has in a bundle, though
+ * the bundle does not stand: a node must not ask for packets that it drops. A release may bring endpoints of some Services and not of
+ * others, such as one whose port moves with it.
+ */
+export function servedBy(
+  rules: Rules,
+  files: BundleFiles,
+  node: string,
+): (service: Pick<HealthService, 'namespace' | 'name'>) => boolean {
+  const profile = profileOf(files, node) ?? '';
+  let standing: ReadonlySet<string> | undefined;
+  return ({ namespace, name }) => {
+    standing ??= new Set([...localChoices(rules), ...serverChoices(rules)]);
+    const texts = tools.map((tool) => files.get(serviceFile(profile, namespace, name, tool)) ?? '');
+    return texts.some((text) => [...choicesIn(text, node)].some((choice) => standing?.has(choice)));
+  };
+}
+
+const chainLine = /^@node=(\S+) -A KUBE-(SVL-\S+) .*-j (KUBE-SEP-\S+)$/gm;
+const realLine = /^@node=(\S+) -a (?:-t|-u|--sctp-service) (\S+) -r (\S+) /gm;
+const destination = / --to-destination (\S+)$/;
+
+/** The endpoints of a node in the file of a Service, each with what leads there: `SVL-… 10.244.1.5:8080`. */
+function* choicesIn(text: string, node: string): Generator<string> {
+  for (const [, at, door = '', to] of text.matchAll(realLine))
+    if (at === node) yield `${door.replace(/^\$\{.*\}/, '*')} ${to}`;
+  const endpoints = new Map(
+    [...text.matchAll(/^-A (KUBE-SEP-\S+) .* --to-destination (\S+)$/gm)].map(([, k, to]) => [k, to]),
+  );
+  for (const [, at, door, chain] of text.matchAll(chainLine)) if (at === node) yield `${door} ${endpoints.get(chain)}`;
+}
+
+/** The same of the rules that stand, in either layout: there an endpoint may be in place, or behind a group. */
+function* localChoices({ families }: Rules): Generator<string> {
+  for (const { nat } of Object.values(families))
+    for (const chain of nat.chains.keys()) {
+      const [, door] = /^(?:KUBE|SLU)-(SVL-[^.]+)/.exec(chain) ?? [];
+      if (door !== undefined) for (const to of destinations(chain, nat)) yield `${door} ${to}`;
+    }
+}
+
+function* destinations(chain: string, table: TableProgram): Generator<string> {
+  for (const rule of table.chains.get(chain) ?? []) {
+    const [, to] = destination.exec(rule) ?? [];
+    if (to !== undefined) yield to;
+    const [, next] = / -[jg] ((?:KUBE|SLU)-(?:SEP|GRP)-\S+)$/.exec(rule) ?? [];
+    if (next !== undefined) yield* destinations(next, table);
+  }
+}
+
+/** In mode ipvs: there a weight of 0 is as good as gone. With `*` for the addresses of machines, of which no file knows. */
+function* serverChoices({ ipvs }: Rules): Generator<string> {
+  for (const { address, port, real } of ipvs?.virtualServers.values() ?? [])
+    for (const one of real.values()) {
+      if (one.weight === 0) continue;
+      const to = printEndpoint(one.address, one.port);
+      yield* [`${printEndpoint(address, port)} ${to}`, `*:${port} ${to}`];
+    }
+}
