@@ -2,8 +2,10 @@ import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -309,6 +311,77 @@ describe('sluice promote', async () => {
     const opening = join(release, 'waves-open.yaml');
     writeFileSync(opening, readFileSync(opening, 'utf8').replace('open: 1', 'open: 2'));
     expect(await promote()).toMatchObject({ status: 1, stderr: expect.stringContaining('node-1 is silent') });
+  });
+
+  describe('in three waves, where somebody without a key wrote that all are open', () => {
+    const opening = join(release, 'waves-open.yaml');
+    const jump = () => writeFileSync(opening, readFileSync(opening, 'utf8').replace(/open: .*/, 'open: 3'));
+    const unsigned = () => rmSync(`${opening}.sig`);
+    beforeEach(async () => {
+      rmSync(release, { recursive: true });
+      cpSync(join(bundle, 'nodes/node-2'), join(bundle, 'nodes/node-3'), { recursive: true });
+      const list = '[{name: one, nodes: [node-1]}, {name: two, nodes: [node-2]}, {name: three, nodes: rest}]';
+      writeFileSync(at('three.yaml'), `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: ${list}\n`);
+      const args = ['--serial', '1', '--source', 'c'.repeat(40), '--wave', at('three.yaml'), '-o', release];
+      const made = await sluice('release', bundle, ...args);
+      if (made.status !== 0) throw new Error(made.stderr);
+      await promote();
+      say('node-1', 'confirmed');
+    });
+
+    test('goes on from the wave that is signed', async () => {
+      jump();
+      expect(await promote('--quorum', '50')).toMatchObject({
+        status: 0,
+        stdout: expect.stringContaining('wave 2 of 3'),
+      });
+      expect(line()).toBe('open: 2');
+      expect(await promote('--quorum', '51')).toMatchObject({
+        status: 1,
+        stderr: expect.stringContaining('node-2 is silent'),
+      });
+    });
+
+    test('goes as far as all nodes of each wave say where nothing is signed', async () => {
+      jump();
+      unsigned();
+      expect(await promote('--quorum', '50')).toMatchObject({ stdout: expect.stringContaining('wave 2 of 3') });
+      expect(line()).toBe('open: 2');
+      jump();
+      unsigned();
+      say('node-2', 'confirmed');
+      expect(await promote('--quorum', '50')).toMatchObject({ stdout: expect.stringContaining('wave 3 of 3') });
+      expect(line()).toBe('open: 3');
+    });
+
+    test('and no receipts are given, opens the first wave alone', async () => {
+      jump();
+      unsigned();
+      expect(await sluice('promote', release, '--key', at('waves'))).toMatchObject({ status: 0 });
+      expect(line()).toBe('open: 1');
+    });
+
+    test('a signature over a line of another form is one, too', async () => {
+      writeFileSync(opening, `# by hand\n${readFileSync(opening, 'utf8').replace(/open: .*/, 'open: 2')}`);
+      writeFileSync(`${opening}.sig`, sign(readFileSync(opening, 'utf8'), 'waves', 'sluice-wave'));
+      expect(await promote('--quorum', '50')).toMatchObject({ stdout: expect.stringContaining('wave 3 of 3') });
+    });
+  });
+
+  test('signs nothing beside another release that was written while the signer was asked', async () => {
+    const slow = at('slow');
+    if (!existsSync(slow)) execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'secret', '-f', slow]);
+    writeFileSync(at('ask'), `#!/bin/sh\necho '# another' >> '${release}/SHA256SUMS'\necho secret\n`, { mode: 0o755 });
+    vi.stubEnv('SSH_ASKPASS', at('ask'));
+    vi.stubEnv('SSH_ASKPASS_REQUIRE', 'force');
+    try {
+      const refused = await sluice('promote', release, '--key', slow);
+      expect(refused).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('[RELEASE_INVALID]') });
+      expect(refused.stderr).toContain('another release was written there meanwhile');
+    } finally {
+      vi.unstubAllEnvs();
+    }
+    expect(readdirSync(release).filter((name) => name.startsWith('waves-open'))).toEqual([]);
   });
 
   test('with all waves open ends with 1 while a node says no', async () => {

@@ -1,4 +1,5 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import {
   cpSync,
   lstatSync,
@@ -31,7 +32,8 @@ import { writeRelease } from '../emit/release.ts';
 import { readTree } from '../load/tree.ts';
 import { tellFailure } from './failure.ts';
 
-const example = join(import.meta.dirname, '../../../../examples/11-mixed/out');
+const root = join(import.meta.dirname, '../../../..');
+const example = join(root, 'examples/11-mixed/out');
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
 const at = (name: string): string => join(scratch, name);
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -127,6 +129,43 @@ describe('sluice pack', () => {
     await sluiceTo(at('link'), at('new'), '--all');
     expect(readlinkSync(at('link'))).toBe('led-to');
     expect(readFileSync(at('led-to'))).toEqual(bytes);
+  });
+
+  describe('into standard output', () => {
+    const program = [process.execPath, join(root, 'packages/renderer/src/main.ts')];
+    /** @param command with the packer as its arguments */
+    const shell = (command: string, output: string) =>
+      spawnSync('bash', ['-c', command, 'sh', ...program, 'pack', at('new'), '--all', '-o', output], {
+        encoding: 'utf8',
+        cwd: scratch,
+      });
+    beforeEach(() => {
+      // More than a pipe holds, and nothing makes it smaller.
+      const note = `# ${randomBytes(200_000).toString('base64')}\n`;
+      release('new', 2, new Map([...bundle, ['cluster.yaml', `${bundle.get('cluster.yaml')}${note}`]]));
+    });
+
+    test.each(['-', '/dev/stdout'])('%s: an archive that is cut is no archive', (output) => {
+      const full = shell(`trap '' XFSZ; ulimit -f 64; "$@" > cut`, output);
+      expect(full).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
+      expect(full.stderr).not.toContain('sha256:');
+      const gone = shell(`"$@" | true; exit \${PIPESTATUS[0]}`, output);
+      expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
+    });
+
+    test.each(['-', '/dev/stdout'])('%s: a reader that is slow has all of it', (output) => {
+      expect(shell('"$@" | (sleep 2; cat) > slow', output)).toMatchObject({
+        status: 0,
+        stderr: expect.stringContaining('sha256:'),
+      });
+      expect(isProblem(readArchive('a', readFileSync(at('slow'))))).toBe(false);
+    });
+
+    test.each(['-', '/dev/stdout'])('%s: what stands in the file already stays', (output) => {
+      writeFileSync(at('log'), 'before\n');
+      expect(shell('"$@" >> log', output).status).toBe(0);
+      expect(readFileSync(at('log'), 'latin1')).toMatch(/^before\n./);
+    });
   });
 
   test('--all has every file of the release', async () => {

@@ -1,4 +1,4 @@
-import { fstatSync, statSync } from 'node:fs';
+import { fstatSync, statSync, writeSync } from 'node:fs';
 import {
   type Archive,
   archiveLimits,
@@ -49,12 +49,12 @@ export function packCommand(dir: string, { node, all, base, output }: PackOption
   progress(`packing ${archive.files.size} files`);
   const packed = printArchive(archive);
   if (packed.length > archiveLimits.archiveBytesMax) throw new Stopped(tooLarge(dir, packed.length));
-  const tell = writing(output, () => isStandardOutput(output)) ? say : print;
-  if (output === '-') writeOut(packed);
+  const isOut = writing(output, () => isStandardOutput(output));
+  if (isOut) writing('standard output', () => writeOut(packed));
   else writing(output, () => writeOutput(output, packed));
   if (![...files.keys()].some(isSignatureFile)) say(printProblems([unsigned(dir)]));
   say(summary(output, whole.release, archive, packed));
-  tell(`sha256:${fileDigest(packed)}\n`);
+  (isOut ? say : print)(`sha256:${fileDigest(packed)}\n`);
   return exitCodes.done;
 }
 
@@ -66,10 +66,20 @@ function isStandardOutput(output: string): boolean {
   return there?.dev === own.dev && there.ino === own.ino;
 }
 
+/** To the last byte: the stream of Node forgets what a full disk has not taken, and a reader that has gone has no archive. */
 function writeOut(bytes: Uint8Array): void {
   clearProgress();
-  process.stdout.write(bytes);
+  for (let at = 0; at < bytes.length; ) {
+    try {
+      at += writeSync(process.stdout.fd, bytes, at);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      // The pipe is full, and Node has made it one that does not wait.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);
+    }
+  }
 }
+const retryMs = 5;
 
 function partOf(dir: string, { release, files }: WholeRelease, node: string): ReadonlyMap<string, string> {
   const profile = profileOf(release, node);

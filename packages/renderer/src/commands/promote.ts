@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
+  type Opening,
   openingFile,
   openingSignatureFile,
   printOpening,
@@ -12,10 +13,10 @@ import {
 } from '@sluice/bundle';
 import { nodesText } from '../emit/fleet/words.ts';
 import { printProblems } from '../emit/problems.ts';
-import { writeOpening } from '../emit/release.ts';
+import { besideRelease, writeOpening } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
-import { judgeFleet } from '../fleet/fleet.ts';
-import { promote } from '../fleet/promote.ts';
+import { type Evidence, judgeFleet } from '../fleet/fleet.ts';
+import { promote, type Promotion } from '../fleet/promote.ts';
 import { gatherEvidence } from './evidence.ts';
 import { Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
@@ -37,11 +38,11 @@ export interface PromoteOptions {
  * well. Ends with 1 when one has not: a pipeline asks again.
  */
 export function promoteCommand(dir: string, options: PromoteOptions): number {
-  const staged = openedSoFar(dir, options.key);
+  const staged = stagedRelease(dir);
   const { waves, opening } = staged;
   if (waves.length === 0) throw new Stopped(noWaves(dir));
   if (staged.onlyEndpoints) throw new Stopped(onlyUpdate(dir, staged.release));
-  const decision = promote(waves, opening.open, fleetOf(staged, options), options.quorum);
+  const decision = decide(dir, staged, options);
   if (decision.kind === 'not-ready') {
     say(printProblems(decision.problems));
     return exitCodes.different;
@@ -52,7 +53,7 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
     return decision.problems.length === 0 ? exitCodes.done : exitCodes.different;
   }
   const text = printOpening({ ...opening, open: decision.open });
-  if (options.dryRun !== true) open(dir, text, options.key);
+  if (options.dryRun !== true) openWave(dir, opening.release, text, options.key);
   const done = options.dryRun === true ? 'may be opened' : 'is open';
   print(
     `${dir}: wave ${decision.open} of ${waves.length} (${decision.wave.name}, ${nodesText(decision.wave.nodes.length)}) ${done}\n`,
@@ -61,40 +62,58 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
 }
 
 /**
- * Who has a key opens no wave that its nodes do not see: an opening whose signature is missing or of another line, as a promotion leaves
- * it that was killed or had no key, is not there yet. It is judged and written once more.
+ * Who has a key opens no wave that its nodes do not see: judging goes on from the wave up to which the opening is signed. A line that
+ * says more was left by a promotion that was killed or had no key, or written by anybody. It is followed as far as all nodes of each wave
+ * say that they run the release, and no quorum stands in for them: of a wave that was never opened none can, though those before it
+ * may be many enough.
  */
-function openedSoFar(dir: string, key: string | undefined): Staged {
-  const staged = stagedRelease(dir);
+function decide(dir: string, staged: Staged, options: PromoteOptions): Promotion {
   const { opening } = staged;
-  if (key === undefined || opening.open === 0 || isSigned(dir)) return staged;
-  return { ...staged, opening: { ...opening, open: opening.open - 1 } };
+  const signed = options.key === undefined ? opening.open : signedSoFar(dir, opening);
+  const evidence = evidenceOf(options, signed);
+  const judge = (count: number, quorum: number): Promotion => {
+    const target = targetOf({ ...staged, opening: { ...opening, open: count } });
+    return promote(target.waves, count, judgeFleet(evidence, [], target), quorum);
+  };
+  let decision = judge(signed, options.quorum);
+  while (decision.kind === 'open' && decision.open < opening.open) {
+    const next = judge(decision.open, 100);
+    if (next.kind !== 'open') break;
+    decision = next;
+  }
+  return decision;
 }
 
-/** Whether the signature of the opening is one of its text, whoever made it. */
-function isSigned(dir: string): boolean {
+/** The greatest number of open waves, up to what the opening says, of which the signature beside it is one, whoever made it. */
+function signedSoFar(dir: string, opening: Opening): number {
+  for (let { open } = opening; open > 0; open--) {
+    const isThere = open === opening.open;
+    if (isSigned(dir, isThere ? readFileSync(join(dir, openingFile)) : printOpening({ ...opening, open }))) return open;
+  }
+  return 0;
+}
+
+function isSigned(dir: string, text: Buffer | string): boolean {
   const args = ['-Y', 'check-novalidate', '-n', waveNamespace, '-s', join(dir, openingSignatureFile)];
-  return (
-    spawnSync(sshKeygen, args, { input: readFileSync(join(dir, openingFile)), stdio: ['pipe', 'ignore', 'ignore'] })
-      .status === 0
-  );
+  return spawnSync(sshKeygen, args, { input: text, stdio: ['pipe', 'ignore', 'ignore'] }).status === 0;
 }
 
-function fleetOf(staged: Staged, { receipts, allowedReceipts }: PromoteOptions): ReturnType<typeof judgeFleet> {
-  const target = targetOf(staged);
+/** @param open how many waves are */
+function evidenceOf({ receipts, allowedReceipts }: PromoteOptions, open: number): ReadonlyMap<string, Evidence> {
   if (receipts !== undefined && allowedReceipts !== undefined) {
     progress(`checking the receipts in ${receipts}`);
-    const { evidence, strangers } = gatherEvidence(receipts, allowedReceipts);
-    return judgeFleet(evidence, strangers, target);
+    return gatherEvidence(receipts, allowedReceipts).evidence;
   }
-  if (target.open > 0) throw new Stopped(noReceipts);
-  return judgeFleet(new Map(), [], target);
+  if (open > 0) throw new Stopped(noReceipts);
+  return new Map();
 }
 
 /** A signature of the old line fits the new one no more, so it goes with it. */
-function open(dir: string, text: string, key: string | undefined): void {
+function openWave(dir: string, release: string, text: string, key: string | undefined): void {
   const signature = key === undefined ? undefined : sign(dir, text, key);
-  writing(join(dir, openingFile), () => writeOpening(dir, text, signature));
+  const write = (): void => writeOpening(dir, text, signature);
+  const refused = writing(join(dir, openingFile), () => besideRelease(dir, release, write));
+  if (refused) throw new Stopped(refused);
   if (signature === undefined)
     say(
       `${openingFile} is not signed; nodes that require signatures want:\n    ssh-keygen -Y sign -n ${waveNamespace} -f KEY ${join(dir, openingFile)}\n`,

@@ -18,12 +18,14 @@ export function refuseRest(output: string): void {
 }
 
 /**
- * Whether a write of this release broke off: its release.yaml, which comes first, is there, and `SHA256SUMS` is not, or still of another.
- * @param text its release.yaml
+ * Whether a write of this release broke off: it has said that it has begun, and `SHA256SUMS` is not there, or not of this release.yaml.
+ * That alone says nothing: a person may have brought release.yaml back, or kept nothing else.
+ * @param begun what `.sluice-begun` says
  */
-export function isBegun(text: string, sums: string | undefined): boolean {
-  const named = sums === undefined ? new Map<string, string>() : readSums(sums);
-  return typeof named !== 'string' && named.get(releaseFile) !== fileDigest(text);
+export function isHalfWritten(release: string, sums: string | undefined, begun: string | undefined): boolean {
+  const named = sums === undefined ? undefined : readSums(sums);
+  const isNamed = typeof named === 'object' && named.get(releaseFile) === fileDigest(release);
+  return begun !== undefined && !isNamed;
 }
 
 /** @throws Stopped when the output is a directory under review, or lies in one: what is reviewed stays without digests and serials */

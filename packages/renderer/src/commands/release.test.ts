@@ -156,10 +156,19 @@ describe('sluice release', async () => {
 
   describe('where one broke off', () => {
     const again = (...more: readonly string[]) => make('--serial', '7', ...more);
+    const update = () => sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
+    /** A folder is in the way of the last file, or of the first that goes. */
+    const breakOff = async (...more: readonly string[]): Promise<void> => {
+      mkdirSync(join(release, 'SHA256SUMS'), { recursive: true });
+      expect(await again(...more)).toMatchObject({ status: 2, stderr: expect.stringContaining('OUTPUT_UNWRITABLE') });
+      rmSync(join(release, 'SHA256SUMS'), { recursive: true });
+    };
+
     test('before SHA256SUMS, the same command goes on', async () => {
       await again();
       const whole = filesOf(release);
-      for (const name of ['SHA256SUMS', 'cluster.yaml']) rmSync(join(release, name));
+      rmSync(release, { recursive: true });
+      await breakOff();
       expect(await again()).toMatchObject({ status: 0, stdout: '7\n' });
       expect(filesOf(release)).toEqual(whole);
     });
@@ -167,7 +176,8 @@ describe('sluice release', async () => {
     test('before the SHA256SUMS of the release before it was away, the same command goes on', async () => {
       await make();
       const sums = readFileSync(join(release, 'SHA256SUMS'));
-      await again();
+      rmSync(join(release, 'SHA256SUMS'));
+      await breakOff();
       writeFileSync(join(release, 'SHA256SUMS'), sums);
       expect(await again()).toMatchObject({ status: 0, stdout: '7\n' });
       await sign('alice');
@@ -175,13 +185,53 @@ describe('sluice release', async () => {
     });
 
     test('another content is another release, and an update waits for it', async () => {
-      await again();
-      rmSync(join(release, 'SHA256SUMS'));
+      await breakOff();
+      expect(await sign('alice')).toMatchObject({ status: 2, stderr: expect.stringContaining('has no SHA256SUMS') });
       appendFileSync(join(bundle, 'nodes/node-1/node.yaml'), '# a note\n');
-      const update = await sluice('release', bundle, '--endpoints', '--source', source, '-o', release);
-      expect(update).toMatchObject({ status: 2, stderr: expect.stringContaining('not written to its end') });
+      expect(await update()).toMatchObject({ status: 2, stderr: expect.stringContaining('not written to its end') });
       expect(await again('--source', source.replace('0', '1'))).toMatchObject({ status: 2 });
       expect(await make('--source', source.replace('0', '1'))).toMatchObject({ status: 0, stdout: '8\n' });
+    });
+
+    test('and a person brought the release before it back, an update does not wait', async () => {
+      await make();
+      const before = ['SHA256SUMS', 'release.yaml'].map(
+        (name) => [join(release, name), readFileSync(join(release, name))] as const,
+      );
+      rmSync(join(release, 'SHA256SUMS'));
+      await breakOff('--source', source.replace('0', '1'));
+      for (const [path, bytes] of before) writeFileSync(path, bytes);
+      expect(await update()).toMatchObject({ status: 0, stdout: '1\n' });
+    });
+
+    describe('or a person brought release.yaml back, or kept nothing else', () => {
+      const wavesAgain = join(scratch, 'waves-again.yaml');
+      const list = (text: string): void =>
+        writeFileSync(wavesAgain, `apiVersion: sluice.dev/v1alpha1\nkind: Waves\nwaves: [${text}]\n`);
+      const brought = async (isKept: boolean): Promise<void> => {
+        list('{name: all, nodes: rest}');
+        await again('--wave', wavesAgain);
+        const before = readFileSync(join(release, 'release.yaml'));
+        if (isKept) {
+          rmSync(release, { recursive: true });
+          mkdirSync(release);
+        } else await make('--serial', '999999999999', '--wave', wavesAgain);
+        writeFileSync(join(release, 'release.yaml'), before);
+      };
+
+      test.each([true, false])('no serial is given to two releases, kept: %s', async (isKept) => {
+        await brought(isKept);
+        list('{name: canary, nodes: [node-1]}, {name: all, nodes: rest}');
+        expect(await make('--wave', wavesAgain)).toMatchObject({ status: 0, stdout: '8\n' });
+      });
+
+      test('an update is made', async () => {
+        await again();
+        for (const name of readdirSync(release))
+          if (name !== 'release.yaml') rmSync(join(release, name), { recursive: true });
+        const { stderr } = await update();
+        expect(stderr).toContain('update 1 of release 7');
+      });
     });
 
     test('one that was finished is not given again with other waves, which release.yaml does not name', async () => {
@@ -292,6 +342,23 @@ describe('sluice sign and verify', async () => {
       stderr: `${what}${join(release, 'SHA256SUMS.sig')}: signed with a key of type ssh-ed25519\n`,
     });
     expect(await sign('nobody', '--as', 'nobody')).toMatchObject({ status: 2, stderr: expect.stringContaining(what) });
+  });
+
+  test('nothing is signed beside another release that was written while the signer was asked', async () => {
+    const [slow, ask] = [join(scratch, 'slow'), join(scratch, 'ask')];
+    execFileSync('/usr/bin/ssh-keygen', ['-q', '-t', 'ed25519', '-N', 'secret', '-f', slow]);
+    await make();
+    writeFileSync(ask, `#!/bin/sh\necho '# another' >> '${release}/SHA256SUMS'\necho secret\n`, { mode: 0o755 });
+    vi.stubEnv('SSH_ASKPASS', ask);
+    vi.stubEnv('SSH_ASKPASS_REQUIRE', 'force');
+    try {
+      const refused = await sign('slow');
+      expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('[RELEASE_INVALID]') });
+      expect(refused.stderr).toContain('another release was written there meanwhile');
+    } finally {
+      vi.unstubAllEnvs();
+    }
+    expect(readdirSync(release)).not.toContain('SHA256SUMS.sig');
   });
 
   test('a folder for temporary files that takes none is told as such', async () => {

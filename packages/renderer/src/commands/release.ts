@@ -22,14 +22,14 @@ import {
   type WaveWish,
 } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
-import { type ReleaseTexts, writeRelease } from '../emit/release.ts';
+import { begunFile, begunText, type ReleaseTexts, writeRelease } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readText } from '../load/tree.ts';
 import { bundleAt } from './bundle-at.ts';
 import { incomplete } from './complete.ts';
 import { reading, Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
-import { isBegun, refuseRest, refuseReviewed } from './release-output.ts';
+import { isHalfWritten, refuseRest, refuseReviewed } from './release-output.ts';
 
 export interface ReleaseOptions {
   /** Left out for an update of endpoints. */
@@ -69,14 +69,15 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
     return { release: text, waves, sums: sumsOf(files, text, waves) };
   };
   const sumsThere = reading(output, () => readText(output, sumsFile));
-  const begun = before !== undefined && isBegun(before, sumsThere);
+  const begun = reading(output, () => readText(output, begunFile));
   const isThere = (one: Release): boolean => {
-    const { release: text, sums } = texts(one);
-    return sums === sumsThere || (begun && text === before);
+    const { sums } = texts(one);
+    return sums === sumsThere || begunText(sums) === begun;
   };
   if (former === undefined && options.serial === 'auto') refuseRest(output);
   // Nobody has that release yet, and no node takes an update of what it has not taken.
-  if (options.endpoints === true && begun && former?.revision === undefined)
+  const isHalf = before !== undefined && isHalfWritten(before, sumsThere, begun);
+  if (options.endpoints === true && isHalf && former?.revision === undefined)
     throw new Stopped(nothingToUpdate('the release in the output directory was not written to its end'));
   const release =
     options.endpoints === true
@@ -134,7 +135,7 @@ function nothingToUpdate(why: string): Problem {
 
 /**
  * Chooses the serial. A serial is given once: the former release keeps its own when nothing differs, so running again changes nothing.
- * @param isThere whether the output already holds exactly this release
+ * @param isThere whether the output already holds exactly this release, or is to hold it
  * @throws Stopped when a serial was asked for that has been given
  */
 function decideSerial(

@@ -14,7 +14,7 @@ import {
   signatureFile,
   sumsMisfit,
 } from '@sluice/bundle';
-import { writeSignature } from '../emit/release.ts';
+import { besideRelease, writeSignature } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readReleaseDirectory } from '../load/release.ts';
 import { reading, Stopped, writing } from './failure.ts';
@@ -53,7 +53,9 @@ export function signCommand(dir: string, { key, as: label, endpoints = false }: 
   const claim = readSignature(signature, namespace);
   if (typeof claim === 'string')
     throw new Stopped(cannot(dir, `ssh-keygen made a signature that nodes refuse: ${claim}`, 'Use another key'));
-  writing(join(dir, file), () => writeSignature(dir, file, signature));
+  const add = (): void => writeSignature(dir, file, signature);
+  const refused = writing(join(dir, file), () => besideRelease(dir, fileDigest(release.sums), add));
+  if (refused) throw new Stopped(refused);
   say(`${join(dir, file)}: signed with a key of type ${claim.keyType}\n`);
   return exitCodes.done;
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { lstatSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { lstatSync, realpathSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /**
@@ -19,17 +19,24 @@ export function replaceFile(path: string, content: Uint8Array | string): void {
 }
 
 /**
- * Writes what a person wants to have under this name: into a pipe, a device, or what a link leads to, such as /dev/stdout; a file is
+ * Writes what a person wants to have under this name, or under the one that a link there leads to: into a pipe or a device; a file is
  * replaced whole.
  * @throws what the file system throws
  */
 export function writeOutput(path: string, content: Uint8Array): void {
-  const there = lstatSync(path, { throwIfNoEntry: false });
-  if (there === undefined || there.isFile()) replaceFile(path, content);
+  if (statSync(path, { throwIfNoEntry: false })?.isFile()) replaceFile(realpathSync(path), content);
+  else if (lstatSync(path, { throwIfNoEntry: false }) === undefined) replaceFile(path, content);
   else writeFileSync(path, content);
 }
 
-/** Removes a file where there is one. `rmSync` with `force` does not say why a file system that is read-only refuses. */
+/**
+ * Removes a file where there is one, also where somebody else does so at the same time. `rmSync` with `force` does not say why a file
+ * system that is read-only refuses.
+ */
 export function removeFile(path: string): void {
-  if (lstatSync(path, { throwIfNoEntry: false })) unlinkSync(path);
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
 }

@@ -1,8 +1,19 @@
-import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Problem } from '@sluice/bundle';
+import { fileDigest, type Problem } from '@sluice/bundle';
 import { afterAll, expect, test } from 'vitest';
 import { writeRelease } from './release.ts';
 
@@ -14,12 +25,60 @@ const texts = { release: 'serial: 2\n', sums: 'sums\n', waves: undefined };
 test('a release waits for another one, and then may be out of date', async () => {
   const [dir, done] = [join(scratch, 'a'), join(scratch, 'done')];
   writeRelease(dir, files, { ...texts, release: 'serial: 1\n' });
-  const other = spawn('flock', ['-x', dir, 'sh', '-c', 'echo has it; sleep 1; : > "$0"', done]);
+  const before = readdirSync(dir);
+  const other = spawn('flock', ['-x', join(dir, '.sluice-lock'), 'sh', '-c', 'echo has it; sleep 1; : > "$0"', done]);
   await new Promise((has) => other.stdout.once('data', has));
   const late: Problem = { code: 'RELEASE_SERIAL', level: 'error', message: 'late', hint: '' };
-  const before = readdirSync(dir);
   expect(writeRelease(dir, files, texts, () => (existsSync(done) ? late : undefined))).toBe(late);
   expect(readdirSync(dir)).toEqual(before);
+});
+
+test('a pipeline that locks the directory itself does not keep its own release out', () => {
+  const dir = join(scratch, 'own');
+  writeRelease(dir, files, { ...texts, release: 'serial: 1\n' });
+  const held = openSync(dir, 'r');
+  try {
+    execFileSync('flock', ['-x', '-n', '3'], { stdio: ['ignore', 'ignore', 'inherit', held] });
+    expect(writeRelease(dir, files, texts)).toBe('written');
+  } finally {
+    closeSync(held);
+  }
+});
+
+test('a lock that one left that was killed is nobody’s', () => {
+  const dir = join(scratch, 'killed');
+  mkdirSync(dir);
+  writeFileSync(join(dir, '.sluice-lock'), '', { mode: 0o400 });
+  expect(writeRelease(dir, files, texts)).toBe('written');
+  expect(readdirSync(dir)).not.toContain('.sluice-lock');
+});
+
+test('a link in the place of the lock leads nowhere', () => {
+  const dir = join(scratch, 'linked');
+  mkdirSync(dir);
+  symlinkSync('../made', join(dir, '.sluice-lock'));
+  expect(() => writeRelease(dir, files, texts)).toThrow('ELOOP');
+  expect(readdirSync(scratch)).not.toContain('made');
+});
+
+test('a write says until its end which SHA256SUMS it is to have, also when it breaks off', () => {
+  const dir = join(scratch, 'begun');
+  mkdirSync(join(dir, 'SHA256SUMS'), { recursive: true });
+  expect(() => writeRelease(dir, files, texts)).toThrow('EISDIR');
+  expect(readFileSync(join(dir, '.sluice-begun'), 'utf8')).toBe(`sha256:${fileDigest('sums\n')}\n`);
+  rmSync(join(dir, 'SHA256SUMS'), { recursive: true });
+  expect(writeRelease(dir, files, texts)).toBe('written');
+  expect(readdirSync(dir)).not.toContain('.sluice-begun');
+});
+
+test('of a write that was killed when all was there the mark goes, and nothing else', () => {
+  const dir = join(scratch, 'ended');
+  writeRelease(dir, files, texts);
+  const before = readdirSync(dir);
+  writeFileSync(join(dir, '.sluice-begun'), `sha256:${fileDigest('sums\n')}\n`);
+  writeFileSync(join(dir, 'SHA256SUMS.sig'), 'signature\n');
+  expect(writeRelease(dir, files, texts)).toBe('same');
+  expect(readdirSync(dir).toSorted()).toEqual([...before, 'SHA256SUMS.sig'].toSorted());
 });
 
 test('what is there already is no question of time', () => {

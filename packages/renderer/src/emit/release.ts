@@ -2,6 +2,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import {
   completeFile,
+  fileDigest,
   isReleaseFile,
   isSignatureFile,
   openingFile,
@@ -25,10 +26,17 @@ export interface ReleaseTexts {
   readonly waves: string | undefined;
 }
 
+/** Lies in the directory while a release is written to it. Readers pass over it: what is half written, no `SHA256SUMS` fits. */
+export const begunFile = '.sluice-begun';
+
+/** What it says: which `SHA256SUMS` the directory is to have, and so which release. */
+export const begunText = (sums: string): string => `sha256:${fileDigest(sums)}\n`;
+
 /**
  * Writes a release, one process at a time. `SHA256SUMS` comes last: a directory without the right one is no release. Signatures and
  * open waves of another release go; those of this very one stay. `release.yaml` comes first and is there at every instant: a write that
- * breaks off must not make anybody forget which serials were given, and goes on from there.
+ * breaks off must not make anybody forget which serials were given. `.sluice-begun` is there even before it and goes at the very end:
+ * by it the same command goes on, and does not take a directory that a person has changed for one that broke off.
  * @param objection asked before anything is changed, while nobody else writes: why this may not be written after all
  * @returns what was there: the same, or another one; or why nothing may be written there (`OUTPUT_NOT_A_BUNDLE`, the objection)
  * @throws what the file system throws
@@ -53,9 +61,13 @@ function place(
   if ('code' in plan) return plan;
   const isSame = plan.write.length === 0 && plan.remove.length === 0;
   const texts = { [releaseFile]: release, [wavesFile]: waves, [sumsFile]: sums };
-  if (isSame && Object.entries(texts).every(([file, text]) => readText(dir, file) === text)) return 'same';
+  if (isSame && Object.entries(texts).every(([file, text]) => readText(dir, file) === text)) {
+    if (readText(dir, begunFile) !== undefined) removeFile(join(dir, begunFile));
+    return 'same';
+  }
   const problem = objection();
   if (problem) return problem;
+  replaceFile(join(dir, begunFile), begunText(sums));
   replaceFile(join(dir, releaseFile), release);
   // Waves that stay are never away: an update of endpoints takes them over.
   const keepsWaves = waves !== undefined && readText(dir, wavesFile) === waves;
@@ -68,6 +80,7 @@ function place(
   }
   if (waves !== undefined) replaceFile(join(dir, wavesFile), waves);
   replaceFile(join(dir, sumsFile), sums);
+  removeFile(join(dir, begunFile));
   return 'written';
 }
 
@@ -81,6 +94,31 @@ function busy(dir: string): Problem {
     level: 'error',
     message: `Cannot write ${dir}: another sluice writes a release there`,
     hint: 'Wait until it has ended; then run the same command again',
+  };
+}
+
+/**
+ * Writes beside a release what was made for it, unless another one was written there since: a signer may have looked for the passphrase
+ * all the while.
+ * @param digest of the `SHA256SUMS` for which it was made
+ * @returns why nothing was written
+ * @throws what the file system throws
+ */
+export function besideRelease(dir: string, digest: string, write: () => void): Problem | undefined {
+  const done = whileLocked(dir, () => {
+    if (fileDigest(readText(dir, sumsFile) ?? '') !== digest) return replaced(dir);
+    write();
+    return 'written';
+  });
+  return done === 'written' ? undefined : (done ?? busy(dir));
+}
+
+function replaced(dir: string): Problem {
+  return {
+    code: 'RELEASE_INVALID',
+    level: 'error',
+    message: `Cannot write to ${dir}: another release was written there meanwhile`,
+    hint: 'Nothing was written. Look at that release; then run the same command again',
   };
 }
 

@@ -163,6 +163,13 @@ describe('the next wave', () => {
       'e is refusing: x',
     ],
     [
+      'which says nothing when it has refused other content of the serial, as of an update of endpoints',
+      [...yes('a'), said('d', 'refused', 'update', 'x'), said('e', 'rolled-back', 'update', 'x')],
+      1,
+      100,
+      'opens 2 rack',
+    ],
+    [
       'after the last one may still say no',
       [...yes('a', 'b', 'c', 'd'), said('e', 'rolled-back', 'this', 'x')],
       3,

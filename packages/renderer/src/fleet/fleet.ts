@@ -42,6 +42,8 @@ export interface Fleet {
   readonly cluster: string | null;
   /** The serial that nodes are held against; null where nobody said anything. */
   readonly serial: number | null;
+  /** Of the release; null where nobody said anything. */
+  readonly digest: string | null;
   readonly waves: readonly { readonly name: string; readonly nodes: number; readonly isOpen: boolean }[];
   readonly counts: Readonly<Record<NodeState, number>>;
   /** The worst first, then by name. */
@@ -74,6 +76,7 @@ export function judgeFleet(
   return {
     cluster: target?.cluster ?? null,
     serial: target?.serial ?? null,
+    digest: target?.digest ?? null,
     waves,
     counts: counts as Record<NodeState, number>,
     rows: rows.toSorted((a, b) => rank(a) - rank(b) || compareText(a.node, b.node)),

@@ -20,7 +20,7 @@ export function promote(waves: readonly Wave[], open: number, fleet: Fleet, quor
   const asked = new Set(waves.slice(0, open).flatMap(({ nodes }) => nodes));
   const rows = fleet.rows.filter(({ node }) => asked.has(node));
   const yes = rows.filter(({ state }) => state === 'runs');
-  const no = fleet.rows.filter((row) => (asked.has(row.node) ? saysNo(row) : refusesIt(row)));
+  const no = fleet.rows.filter((row) => (asked.has(row.node) ? saysNo(row) : refusesIt(row, fleet)));
   if (wave === undefined) return { kind: 'all-open', problems: tell(no, 'Cannot call the release done') };
   const missing = rows.filter((row) => row.state !== 'runs' && !saysNo(row));
   // In whole numbers: as a fraction 7 per cent of 100 nodes would be a little more than 7.
@@ -33,9 +33,9 @@ function saysNo({ state }: FleetRow): boolean {
   return state === 'held' || state === 'rolled-back' || state === 'refused' || state === 'by-hand';
 }
 
-/** Whether a node that has nothing to do yet says no to this very release. What it is on otherwise is no answer. */
-function refusesIt({ state, receipt }: FleetRow): boolean {
-  return (state === 'refused' || state === 'rolled-back') && receipt?.release !== null;
+/** Whether a node that has nothing to do yet says no to this very release. What it is on otherwise, as an update of it, is no answer. */
+function refusesIt({ state, receipt }: FleetRow, { digest }: Fleet): boolean {
+  return (state === 'refused' || state === 'rolled-back') && receipt?.release?.digest === digest;
 }
 
 function tell(rows: readonly FleetRow[], cannot = 'Cannot open the next wave'): readonly Problem[] {

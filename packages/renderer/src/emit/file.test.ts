@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process';
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { removeFile, writeOutput } from './file.ts';
+
+let dir: string;
+beforeEach(() => void (dir = mkdtempSync(join(tmpdir(), 'sluice-file-'))));
+afterEach(() => rmSync(dir, { recursive: true }));
+
+test('a file that somebody else removes at the same time is removed', async () => {
+  const path = join(dir, 'file');
+  const loop = 'console.log("go"); for (;;) require("node:fs").rmSync(process.argv[1], { force: true })';
+  const other = spawn(process.execPath, ['-e', loop, path]);
+  try {
+    await new Promise((goes) => other.stdout.once('data', goes));
+    for (let n = 0; n < 20_000; n++) {
+      writeFileSync(path, '');
+      removeFile(path);
+    }
+  } finally {
+    other.kill('SIGKILL');
+  }
+  expect(readdirSync(dir)).toEqual([]);
+});
+
+test('what a link leads to is replaced whole, and the link stays', () => {
+  const [path, link] = [join(dir, 'real'), join(dir, 'link')];
+  writeFileSync(path, 'before');
+  symlinkSync('real', link);
+  const opened = openSync(path, 'r');
+  writeOutput(link, Buffer.from('after'));
+  expect(readFileSync(opened, 'utf8'), 'what a reader still holds').toBe('before');
+  closeSync(opened);
+  expect([readlinkSync(link), readFileSync(path, 'utf8')]).toEqual(['real', 'after']);
+  expect(readdirSync(dir).toSorted()).toEqual(['link', 'real']);
+});
+
+test('a link that leads nowhere yet leads to what is written', () => {
+  symlinkSync('real', join(dir, 'link'));
+  writeOutput(join(dir, 'link'), Buffer.from('first'));
+  expect([readlinkSync(join(dir, 'link')), readFileSync(join(dir, 'real'), 'utf8')]).toEqual(['real', 'first']);
+});
