@@ -120,6 +120,8 @@ describe('sluiced', () => {
     symlinkSync('far/now', `${directory}/rendered`);
     const daemon = node.start();
     await until('the first bundle is in', async () => node.journal()?.current?.number === 1);
+    // At the end of the round it looks whether it watches the right directory.
+    await sleep(2_000);
     symlinkSync('two', `${directory}/far/next`);
     renameSync(`${directory}/far/next`, `${directory}/far/now`);
     await sleep(1_000);
