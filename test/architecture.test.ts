@@ -62,6 +62,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'bundle',
   ],
   'applier/daemon': [
+    'applier/ahead',
     'applier/drift',
     'applier/inbox',
     'applier/kernel',
@@ -72,6 +73,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/unrehearsed',
     'bundle',
   ],
+  'applier/ahead': ['applier/rollout', 'bundle'],
   'applier/unrehearsed': ['applier/inbox', 'applier/limits', 'applier/rollout'],
   'applier/preflight': ['applier/config', 'applier/journal', 'applier/kernel', 'applier/rollout', 'bundle'],
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.

@@ -3,11 +3,12 @@ import type { Arrival, Inbox } from './inbox/inbox.ts';
 import type { Extent, Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
-import type { Generation, Journal } from './rollout/ports.ts';
+import type { Journal } from './rollout/ports.ts';
 import type { Keeper } from './transaction/keeper.ts';
 import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
+import { Ahead } from './ahead.ts';
 import type { Drift } from './drift.ts';
 import type { Change } from './kernel/changes.ts';
 import type { Status } from './status.ts';
@@ -67,12 +68,7 @@ export class Daemon {
   #extent: Extent = 'whole';
   #wholeDueMs = -Infinity;
   #stopping = false;
-  /** While a bundle is put in: the newest files that the keeper got, and what stood when it was looked at last. */
-  #offered: { readonly files: Tree['files']; readonly standing: Revision } | undefined;
-  /** The files of which endpoints came to what stands while the bundle at hand was put in. */
-  #brought: Tree['files'] | undefined;
-  /** Whether endpoints of bundles that are not in came to what stands. */
-  #isAhead = false;
+  readonly #ahead: Ahead;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
@@ -89,6 +85,10 @@ export class Daemon {
   constructor(parts: DaemonParts) {
     this.#parts = parts;
     this.#unrehearsed = new Unrehearsed(parts.monotonicMs);
+    this.#ahead = new Ahead({
+      standing: () => parts.journal.standing,
+      brought: (files) => parts.brought?.(files),
+    });
   }
 
   /**
@@ -167,21 +167,9 @@ export class Daemon {
     this.#stirred.resolve(false);
   }
 
-  /** A change says something on its way: endpoints that came to what stands are told at once, as a trial may last long. */
+  /** A change says something on its way. */
   heard(): void {
-    if (!this.#offered) return;
-    const { files, standing: before } = this.#offered;
-    const now = revisionOf(this.#parts.journal.standing);
-    this.#offered = { files, standing: now };
-    // Another generation is a release that is in: that is told when it has ended.
-    if (now.number !== before.number || now.revision === before.revision) return;
-    this.#tellBrought(files);
-  }
-
-  #tellBrought(files: Tree['files']): void {
-    this.#brought = files;
-    this.#isAhead = true;
-    this.#parts.brought?.(files);
+    this.#ahead.look();
   }
 
   async #recover(): Promise<void> {
@@ -288,14 +276,9 @@ export class Daemon {
     const waitsMs = isIn ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = this.#parts.monotonicMs() + waitsMs;
     this.#done = isIn && waitsMs === undefined ? { tree: arrival.tree, machine } : undefined;
-    if (isIn) await this.#taken(arrival.tree.files);
-  }
-
-  /** A bundle is in. A newer one may have brought its endpoints during the trial. */
-  async #taken(files: Tree['files']): Promise<void> {
-    this.#isAhead = false;
-    await this.#parts.taken?.(files);
-    if (this.#brought && this.#brought !== files) this.#tellBrought(this.#brought);
+    if (!isIn) return;
+    await this.#parts.taken?.(arrival.tree.files);
+    this.#ahead.isIn(arrival.tree.files);
   }
 
   async #arrival(): Promise<Arrival> {
@@ -383,10 +366,7 @@ export class Daemon {
   async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
     const { inbox, status, scanIntervalMs } = this.#parts;
     let last = first;
-    const offer = ({ files }: Tree): void =>
-      void (this.#offered = { files, standing: revisionOf(this.#parts.journal.standing) });
-    this.#brought = undefined;
-    offer(first);
+    this.#ahead.begin(first.files);
     this.#news = Promise.withResolvers();
     const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
     const look = async (): Promise<Tree['files'] | undefined> => {
@@ -396,15 +376,14 @@ export class Daemon {
       // A release whose wave is shut brings nothing, endpoints included.
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;
-      offer(last);
+      this.#ahead.offer(last.files);
       return last.files;
     };
     try {
       return await work({ arrival: () => this.#news.promise, look, isEnding: () => this.#stopping });
     } finally {
       clearInterval(timer);
-      this.heard();
-      this.#offered = undefined;
+      this.#ahead.end();
     }
   }
 
@@ -425,7 +404,7 @@ export class Daemon {
         status.clearBundle();
     }
     const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems.map(printProblem) } : {};
-    const isPartly = outcome.kind === 'refused' && this.#isAhead;
+    const isPartly = outcome.kind === 'refused' && this.#ahead.is;
     const message = isPartly
       ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints came in`
       : describe(outcome);
@@ -438,11 +417,4 @@ export class Daemon {
     if (said !== this.#said) this.#parts.log[level](details, message);
     this.#said = said;
   }
-}
-
-/** Which revision of which generation stands; undefined: none. */
-type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
-
-function revisionOf(standing: Generation | undefined): Revision {
-  return standing ? { number: standing.number, revision: standing.revision } : {};
 }

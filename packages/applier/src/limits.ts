@@ -20,6 +20,10 @@ export const limits = {
   /** Objects of at most so many bytes are asked for at once; a larger one alone. */
   gitBatchBytesMax: 16 * 1024 * 1024,
 
+  /** So often is asked for what cannot be read, so far apart: a bus that is reset, or files and memory that others give back, takes less. */
+  readAttemptsMax: 4,
+  readPauseMs: 200,
+
   /** How long one run of a tool may take. 230,000 rules need 3 to 9 seconds on iptables 1.8.9. */
   commandTimeoutMs: 60_000,
   /** Between asking a tool to end and ending it. */
@@ -129,7 +133,7 @@ export const limits = {
   clientMs: 5_000,
   /** How often clients are held against that. */
   clientLookMs: 1_000,
-  /** Connections take files, and tools need some to be started with: LimitNOFILE= of the unit is for all. Of the status server. */
+  /** Connections take files, and tools need some to be started with: LimitNOFILE= of the unit is for all. To the status port. */
   statusConnectionsMax: 64,
   /** Of all health-check node ports together. */
   healthConnectionsMax: 256,

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { readAttemptsMax, readIfWhole, readPatiently } from './files.ts';
+import { limits } from '../limits.ts';
+import { readIfWhole, readPatiently } from './files.ts';
 import { StateError } from './state-error.ts';
 
 /** A read that fails some times, and counts how often it was made and waited for. */
@@ -21,23 +22,23 @@ function failing(code: string, times: number) {
 test.each(['EIO', 'EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EUCLEAN'])(
   'what fails with %s in passing is read',
   (code) => {
-    const { read, counts } = failing(code, readAttemptsMax - 1);
+    const { read, counts } = failing(code, limits.readAttemptsMax - 1);
     expect(read()).toBe('rules');
-    expect(counts).toEqual({ reads: readAttemptsMax, pauses: readAttemptsMax - 1 });
+    expect(counts).toEqual({ reads: limits.readAttemptsMax, pauses: limits.readAttemptsMax - 1 });
   },
 );
 
 test.each(['EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])('what the disk never gives back (%s) is damaged', (code) => {
   const { read, counts } = failing(code, Infinity);
   expect(read()).toBeUndefined();
-  expect(counts.reads).toBe(readAttemptsMax);
+  expect(counts.reads).toBe(limits.readAttemptsMax);
 });
 
 test.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'])('a process without means (%s) says nothing of the disk', (code) => {
   const { read, counts } = failing(code, Infinity);
   expect(read).toThrow(StateError);
   expect(read).toThrow('/state/journal cannot be read: ' + code);
-  expect(counts.reads).toBe(2 * readAttemptsMax);
+  expect(counts.reads).toBe(2 * limits.readAttemptsMax);
 });
 
 test.each(['EACCES', 'EPERM'])('nobody waits for rights (%s)', (code) => {

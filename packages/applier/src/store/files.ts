@@ -10,6 +10,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { limits } from '../limits.ts';
 import { StateError } from './state-error.ts';
 
 /**
@@ -107,10 +108,6 @@ export function readIfThere(path: string): string | undefined {
   }
 }
 
-/** So often is asked for what cannot be read, so far apart: a bus that is reset, or files and memory that others give back, takes less. */
-export const readAttemptsMax = 4;
-const readPauseMs = 200;
-
 /**
  * Reads what may not be guessed at: what fails is tried again, because the next read may succeed. In the end the reason decides. What
  * the disk says, such as EIO of a bad sector or EUCLEAN of a file system that found itself damaged, no later read will make good, and a
@@ -124,7 +121,7 @@ export function readPatiently<T>(
   path: string,
   read: () => T,
   pause: Pause = pauseShortly,
-  attempts: number = readAttemptsMax,
+  attempts: number = limits.readAttemptsMax,
 ): T | undefined {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -155,7 +152,7 @@ function unreadable(path: string, why: string, hint: string): StateError {
 
 /** Holds everything up: whoever reads the state directory can do nothing without it. */
 function pauseShortly(): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, readPauseMs);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, limits.readPauseMs);
 }
 
 /** The text of a file that others may stand in for: undefined when it is not there, else as `readPatiently`. */

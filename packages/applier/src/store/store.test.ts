@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { readAttemptsMax } from './files.ts';
+import { limits } from '../limits.ts';
 import { StateError } from './state-error.ts';
 import { Store } from './store.ts';
 
@@ -46,7 +46,7 @@ test('a disk that gives nothing back is waited for once, not once for each text'
   let pauses = 0;
   const store = new Store(directory, () => void (pauses += 1));
   expect(digests.map((digest) => store.get(digest))).toEqual([undefined, undefined, undefined]);
-  expect(pauses).toBe(readAttemptsMax - 1);
+  expect(pauses).toBe(limits.readAttemptsMax - 1);
 });
 
 test('after one that is not there, others are waited for', () => {

@@ -1,15 +1,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { compareText, fileDigest } from '@sluice/bundle';
-import {
-  discard,
-  type Pause,
-  readAttemptsMax,
-  readIfThere,
-  readPatiently,
-  syncDirectory,
-  writeSynced,
-  writing,
-} from './files.ts';
+import { limits } from '../limits.ts';
+import { discard, type Pause, readIfThere, readPatiently, syncDirectory, writeSynced, writing } from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -77,7 +69,7 @@ export class Store implements Texts {
 
   #read(digest: string): string | undefined {
     const path = `${this.#directory}/${digest}`;
-    const attempts = this.#answers ? readAttemptsMax : 1;
+    const attempts = this.#answers ? limits.readAttemptsMax : 1;
     const text = readPatiently(path, () => readIfThere(path) ?? null, this.#pause, attempts);
     this.#answers = text !== undefined;
     return text ?? undefined;

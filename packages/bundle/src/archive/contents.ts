@@ -49,7 +49,8 @@ export function changesSince(
 }
 
 /**
- * Lays changes over their base, or over the very release that they lead to. A profile that the base holds and the changes leave half new is left out: another node's.
+ * Lays changes over their base, or over the very release that they lead to. A profile that the base holds and the changes leave half new
+ * is left out: another node's.
  * @param base path → text of the release that is there; none when undefined
  * @returns the files of the whole release, or `ARCHIVE_BASE` when the base is another one
  */

@@ -21,14 +21,13 @@ import { reading } from './failure.ts';
  * @returns a warning, or nothing
  */
 export function incomplete(dir: string, files: BundleFiles): readonly Problem[] {
-  const digests = digestsOf(files);
   const sums = reading(dir, () => readText(dir, sumsFile));
   if (sums !== undefined) {
     const misfit = unlikeSums(dir, sums, files);
     return misfit === undefined ? [] : [warning(dir, `its files are not those of ${sumsFile}: ${misfit}`)];
   }
   const complete = reading(dir, () => readText(dir, completeFile));
-  if (complete === completeText(digests)) return [];
+  if (complete === completeText(digestsOf(files))) return [];
   if (complete !== undefined) return [warning(dir, `its files are not those that ${completeFile} was written for`)];
   return isInWorkTree(resolve(dir))
     ? []

@@ -1,0 +1,75 @@
+import type { BundleFiles } from '@sluice/bundle';
+import type { Generation } from './rollout/ports.ts';
+
+/** What the daemon is told of endpoints that run ahead of their bundle. */
+export interface AheadParts {
+  readonly standing: () => Generation | undefined;
+  /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
+  readonly brought: (files: BundleFiles) => void;
+}
+
+/** Which revision of which generation stands; undefined: none. */
+type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
+
+/** Finds out when endpoints of a bundle come to what stands before the rest of it does, or without it: as a trial may last long, at once. */
+export class Ahead {
+  readonly #parts: AheadParts;
+  /** While a bundle is put in: the newest files that the keeper got, and what stood when it was looked at last. */
+  #offered: { readonly files: BundleFiles; readonly standing: Revision } | undefined;
+  /** The files of which endpoints came to what stands while the bundle at hand was put in. */
+  #brought: BundleFiles | undefined;
+  #is = false;
+
+  constructor(parts: AheadParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether endpoints of bundles that are not in came to what stands. */
+  get is(): boolean {
+    return this.#is;
+  }
+
+  /** A bundle is put in. */
+  begin(files: BundleFiles): void {
+    this.#brought = undefined;
+    this.offer(files);
+  }
+
+  /** The keeper gets newer files. */
+  offer(files: BundleFiles): void {
+    this.#offered = { files, standing: this.#standing };
+  }
+
+  /** Something may have changed. */
+  look(): void {
+    if (!this.#offered) return;
+    const { files, standing: before } = this.#offered;
+    const now = this.#standing;
+    this.#offered = { files, standing: now };
+    // Another generation is a release that is in: that is told when it has ended.
+    if (now.number === before.number && now.revision !== before.revision) this.#tell(files);
+  }
+
+  /** However it ended. */
+  end(): void {
+    this.look();
+    this.#offered = undefined;
+  }
+
+  /** The bundle is in. A newer one may have brought its endpoints during the trial. */
+  isIn(files: BundleFiles): void {
+    this.#is = false;
+    if (this.#brought && this.#brought !== files) this.#tell(this.#brought);
+  }
+
+  get #standing(): Revision {
+    const { number, revision } = this.#parts.standing() ?? {};
+    return number === undefined || revision === undefined ? {} : { number, revision };
+  }
+
+  #tell(files: BundleFiles): void {
+    this.#brought = files;
+    this.#is = true;
+    this.#parts.brought(files);
+  }
+}
