@@ -183,3 +183,16 @@ test('the renderer and the applier never import each other', () => {
   );
   expect(crossing.map(({ file }) => relative('.', file))).toEqual([]);
 });
+
+test('the number of runs of a property, and the tier and seed of a run, come from @sluice/testing alone', () => {
+  const deciding = /\bnumRuns:|SLUICE_(TIER|SEED|SOAK)'\]|process\.env\['CI'\]/;
+  const own = ['test/architecture.test.ts'];
+  const files = ['packages', 'test']
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) => `${folder}/${path}`),
+    )
+    .filter((path) => path.endsWith('.ts') && !path.includes('node_modules') && !path.startsWith('packages/testing/'));
+  expect(files.filter((path) => !own.includes(path) && deciding.test(readFileSync(join(root, path), 'utf8')))).toEqual(
+    [],
+  );
+});

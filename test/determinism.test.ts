@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programPath, runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../packages/renderer/src/load/config/config.ts';
@@ -30,7 +31,7 @@ test.each(examples)('%s has the same bytes in another place, locale, time zone a
     const inputs = (reverse ? files.toReversed() : files).flatMap((file) => ['-f', join(example, 'in', file)]);
     const config = existsSync(join(example, 'sluice.yaml')) ? ['-c', join(example, 'sluice.yaml')] : [];
     const options = { cwd: scratch, env: { PATH: process.env['PATH'] ?? '', ...env }, stdio: 'pipe' } as const;
-    execFileSync(join(root, 'bin/sluice'), ['render', ...inputs, ...config, '-o', join(scratch, out)], options);
+    execFileSync(programPath('sluice'), ['render', ...inputs, ...config, '-o', join(scratch, out)], options);
     return bytesOf(join(scratch, out));
   };
   const here = run(join(root, 'examples', name), `${name}-here`, { TZ: 'UTC', LC_ALL: 'C' }, false);
@@ -65,7 +66,7 @@ test('shuffled input changes no byte', () => {
     fc.property(shuffled, (items) => {
       expect([...renderItems(items)]).toEqual(sorted);
     }),
-    { numRuns: process.env['SLUICE_SOAK'] ? 1000 : 30 },
+    runs(30),
   );
 });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compareText } from '@sluice/bundle';
+import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/admit.ts';
 import type { Layout } from '../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
@@ -196,7 +197,9 @@ test.each(layouts)('an update goes in, and no other change to any rule with it, 
     met.set(how, (met.get(how) ?? 0) + 1);
     expect(isMore(kindOf(from, bad)), `${key}: ${how}, ${where.path} ${where.at}: ${lineAt(files, where)}`).toBe(true);
   };
-  fc.assert(fc.property(someCase, holds), { numRuns: 1500, seed: 20_261_121 });
+  fc.assert(fc.property(someCase, holds), runs(1500));
+  // Too few draws to tell in tier quick.
+  if (!reaches('test')) return;
   const rare = Object.keys(mutations).filter((how) => (met.get(how) ?? 0) < 5);
   expect(rare, 'each kind is met').toEqual([]);
 });

@@ -1,4 +1,5 @@
 import { compareText } from '@sluice/bundle';
+import { randomOf } from '@sluice/testing';
 
 /**
  * One place at which something goes wrong, in a form that can be said on a command line and found again: system calls of the program
@@ -142,20 +143,9 @@ export function errorPoints(points: readonly Point[], starts: number): readonly 
   return [...failing, ...unstarted.flat()];
 }
 
-/** A generator of numbers from 0 to 1 that gives the same ones for the same seed (mulberry32). */
-export function chance(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Takes so many points in all, from every group about as many, by chance. */
 export function spread<T>(groups: ReadonlyMap<string, readonly T[]>, count: number, seed: number): readonly T[] {
-  const random = chance(seed);
+  const random = randomOf(seed);
   const shuffled = [...groups]
     .toSorted(([a], [b]) => compareText(a, b))
     .map(([, points]) => points.map((point) => ({ point, by: random() })).toSorted((a, b) => a.by - b.by));

@@ -16,6 +16,7 @@ import {
   readSysctlLine,
   resolveNode,
 } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import { afterAll, expect, test } from 'vitest';
 import { readConfig } from '../../packages/applier/src/config.ts';
 import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
@@ -34,14 +35,9 @@ import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bun
 
 /** Bytes that somebody else wrote: each parser takes them or refuses them with a type of its own; none throws anything else. */
 
-const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 2 ** 31);
-const scale = process.env['SLUICE_SOAK'] ? 20 : 1;
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'));
 let executions = 0;
-afterAll(() => {
-  rmSync(scratch, { recursive: true, force: true });
-  console.log(`fuzz: ${executions} executions with seed ${seed}`);
-});
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const words = [
   '\n',
@@ -208,7 +204,7 @@ test('requests for a rehearsal: anything is read or refused by type', { timeout:
       if (!(error instanceof RequestError)) throw error;
     }
   };
-  const runs = 4_000 * scale;
+  const { numRuns } = runs(4_000);
   await fc.assert(
     fc.asyncProperty(mutated([requestOf(tableText), tableText]), async (input) => {
       executions++;
@@ -216,9 +212,9 @@ test('requests for a rehearsal: anything is read or refused by type', { timeout:
       // With lengths that are right again.
       await takes(requestOf(input));
     }),
-    { seed, numRuns: runs },
+    { numRuns },
   );
-  expect(executions - before).toBe(runs);
+  expect(executions - before).toBe(numRuns);
 });
 const wellFormed = /^(\*(nat|filter)\n|COMMIT\n|:[A-Z0-9][\w.-]* - \[0:0\]\n|(-A|-I|create) [\x20-\x7e]+\n)*$/;
 
@@ -230,14 +226,15 @@ function refusesTyped(read: () => unknown): void {
   }
 }
 
-test.each(parsers)('%s: anything is read or refused by type', { timeout: 120_000 }, (_title, runs, good, read) => {
+test.each(parsers)('%s: anything is read or refused by type', { timeout: 120_000 }, (_title, count, good, read) => {
+  const { numRuns } = runs(count);
   const before = executions;
   fc.assert(
     fc.property(mutated(good), (input) => {
       executions++;
       read(input);
     }),
-    { seed, numRuns: runs * scale },
+    { numRuns },
   );
-  expect(executions - before).toBe(runs * scale);
+  expect(executions - before).toBe(numRuns);
 });

@@ -3,13 +3,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BundleFiles, compareText } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { type Comparison, compareWays } from '../../packages/renderer/src/review/alike.ts';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
 
-const sluice = join(import.meta.dirname, '../../bin/sluice');
+const sluice = programPath('sluice');
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-alike-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
 

@@ -1,4 +1,5 @@
 import { type BundleFiles, type Family } from '@sluice/bundle';
+import { atTier, randomOf, seed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
 import { relevantTo } from '../../packages/renderer/src/review/relevance.ts';
@@ -6,12 +7,11 @@ import { type View, viewOf } from '../../packages/renderer/src/review/view.ts';
 import { Memory } from '../../packages/renderer/src/review/memory.ts';
 import { traceOnNode } from '../../packages/renderer/src/review/trace-node.ts';
 import { listExamples } from '../../tools/examples.ts';
-import { mutate, randomOf } from './mutate.ts';
+import { mutate } from './mutate.ts';
 import { behaviour, packetsFor, type WholeNode, wholeNodes } from './oracle.ts';
 
-const soak = process.env['SLUICE_SOAK'] === '1';
-const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
-const packetsEach = soak ? 500 : 100;
+const rounds = atTier({ quick: 1, test: 10, soak: 50 });
+const packetsEach = atTier({ quick: 25, test: 100, soak: 500 });
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 
 const bundles = listExamples().flatMap(({ name, output }) => {
@@ -25,31 +25,28 @@ function view(files: BundleFiles): View {
   return made;
 }
 
-test.each(bundles)(
-  `the files that one packet can meet are found without reading all of them: $name, seed ${seed}`,
-  ({ files }) => {
-    const random = randomOf(seed);
-    for (let round = 0; round < (soak ? 50 : 10); round++) {
-      const some = round === 0 ? files : mutate(files, random).files;
-      const whole = view(some);
-      for (const [profile, { mode }] of whole.profiles) {
-        for (const family of families) {
-          const index = whole.index(profile, family);
-          const keys = index.paths.flatMap((path) => {
-            const { exact, ports, targets, inner } = index.reach(path);
-            return [...exact, ...targets, ...inner, ...[...ports].map((port) => port.replace(' ', ' 192.0.2.11 '))];
-          });
-          for (const key of new Set([...keys.filter((one) => one.split(' ').length === 3), 'tcp 192.0.2.11 9'])) {
-            const found = relevantTo(key, some, profile, mode, family, new Memory());
-            expect({ key, found }).toEqual({ key, found: index.relevant(key) });
-          }
+test.each(bundles)(`the files that one packet can meet are found without reading all of them: $name`, ({ files }) => {
+  const random = randomOf(seed);
+  for (let round = 0; round < rounds; round++) {
+    const some = round === 0 ? files : mutate(files, random).files;
+    const whole = view(some);
+    for (const [profile, { mode }] of whole.profiles) {
+      for (const family of families) {
+        const index = whole.index(profile, family);
+        const keys = index.paths.flatMap((path) => {
+          const { exact, ports, targets, inner } = index.reach(path);
+          return [...exact, ...targets, ...inner, ...[...ports].map((port) => port.replace(' ', ' 192.0.2.11 '))];
+        });
+        for (const key of new Set([...keys.filter((one) => one.split(' ').length === 3), 'tcp 192.0.2.11 9'])) {
+          const found = relevantTo(key, some, profile, mode, family, new Memory());
+          expect({ key, found }).toEqual({ key, found: index.relevant(key) });
         }
       }
     }
-  },
-);
+  }
+});
 
-test.each(bundles)(`a packet's way through some files is its way through all: $name, seed ${seed}`, ({ files }) => {
+test.each(bundles)(`a packet's way through some files is its way through all: $name`, ({ files }) => {
   const random = randomOf(seed);
   let met = 0;
   for (const family of families) {

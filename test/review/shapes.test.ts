@@ -1,4 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
+import { atTier, randomOf, seed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { diffBundles } from '../../packages/renderer/src/review/diff.ts';
 import { destinationsOf } from '../../packages/renderer/src/review/destinations.ts';
@@ -7,10 +8,8 @@ import { Memory } from '../../packages/renderer/src/review/memory.ts';
 import { bundleOf, type Short } from '../../packages/renderer/src/review/policy/bundle.fixture.ts';
 import { alikeDestinations } from '../../packages/renderer/src/review/shapes.ts';
 import { type View, viewOf } from '../../packages/renderer/src/review/view.ts';
-import { randomOf } from './mutate.ts';
 
-const soak = process.env['SLUICE_SOAK'] === '1';
-const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
+const rounds = atTier({ quick: 2, test: 20, soak: 300 });
 const base = 'profiles/default/base/first.iptables';
 const count = 24;
 
@@ -82,13 +81,13 @@ const view = (of: BundleFiles, memory: Memory): View => {
 };
 
 test.each(['iptables', 'ipvs'] as const)(
-  `in mode %s what changes for none of a kind changes for no other of it, seed ${seed}`,
+  `in mode %s what changes for none of a kind changes for no other of it`,
   { timeout: 60_000 },
   (mode) => {
     const files = bundles[mode];
     const random = randomOf(seed);
     const seen = { groups: 0, spared: 0, changed: 0 };
-    for (let round = 0; round < (soak ? 300 : 20); round++) {
+    for (let round = 0; round < rounds; round++) {
       const [from, to] = editOf(random, mode);
       const memory = new Memory();
       const fresh = new Map([...files, [base, files.get(base)!.replaceAll(new RegExp(from, 'g'), to)] as const]);
@@ -113,7 +112,8 @@ test.each(['iptables', 'ipvs'] as const)(
         else seen.spared += group.length - 1;
       }
     }
-    for (const number of Object.values(seen)) expect(number).toBeGreaterThan(20);
+    // Two rounds may change nothing.
+    for (const number of Object.values(seen)) expect(number).toBeGreaterThan(atTier({ quick: -1, test: 20 }));
   },
 );
 

@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { nodesOf, resolveNode, type ResolvedNode, resolveSections } from './node.ts';
@@ -161,7 +162,7 @@ test('after any history a cache says of a bundle what nobody remembers says, and
         }
       },
     ),
-    { seed: 20_261_123, numRuns: 60, endOnFailure: true },
+    { ...runs(60), endOnFailure: true },
   );
 });
 

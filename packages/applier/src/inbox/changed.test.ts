@@ -2,6 +2,7 @@ import { chmodSync, linkSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlin
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { completeText, fileDigest, sumsText, treeDigest } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
@@ -191,6 +192,6 @@ test('whatever happens to a directory, a look after an event finds what a first 
       pairs.push([told(await known.look('changed')), told(await inboxOf().look())]);
       expect(pairs.map(([changed]) => changed)).toEqual(pairs.map(([, first]) => first));
     }),
-    { numRuns: 60 },
+    runs(60),
   );
 });

@@ -1,4 +1,5 @@
 import { compareText, type IpvsState, virtualKey } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { FakeIpvs } from '../kernel/ipvs-fake.ts';
@@ -60,7 +61,7 @@ test('a plan reaches its goal, and the plan behind it is empty', async () => {
       const again = planIpvs(seen, to, ownedBy(from, to), plan.draining, options);
       expect([texts(again), again.draining]).toEqual([[], plan.draining]);
     }),
-    { numRuns: 300 },
+    runs(300),
   );
 });
 
@@ -81,7 +82,7 @@ test('from wherever a plan breaks off there is a way back', async () => {
       for (const one of ipvsSteps(back)) await kernel.apply(one);
       expect(settled(await kernel.observe(), back.draining)).toEqual(settledState(from));
     }),
-    { numRuns: 300 },
+    runs(300),
   );
 });
 
@@ -101,7 +102,7 @@ test('at every line a virtual server that serves before and after has somebody w
           for (const key of steady) expect(serves(servers, key)).toBe(true);
         }
     }),
-    { numRuns: 200 },
+    runs(200),
   );
 });
 

@@ -11,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { allocateSlots, readSlots, slotBytes, writeSlot } from './slots.ts';
@@ -99,7 +100,7 @@ test('whatever part of a write reaches the disk, the record before or the new on
       const read = readSlots(path);
       expect(read.kind === 'record' && [old, fresh].includes(read.text) && read.sequence >= 2).toBe(true);
     }),
-    { numRuns: 200 },
+    runs(200),
   );
 });
 
@@ -110,6 +111,6 @@ test('any bytes at all are a record, fresh or damaged: reading never throws', ()
       if (length < bytes.length) truncateSync(path, length);
       expect(['record', 'fresh', 'damaged']).toContain(readSlots(path).kind);
     }),
-    { numRuns: 500 },
+    runs(500),
   );
 });

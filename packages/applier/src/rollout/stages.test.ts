@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { changeTable, emptyTable, printChange, type TableProgram } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { FakeKernel } from '../kernel/fake.ts';
 import { plan } from './plan.ts';
@@ -60,7 +61,7 @@ test('whatever the batches, every step is taken, packets meet the old or the new
       }
       expect(previous).toBe(to);
     }),
-    { seed: 20261121, numRuns: 300 },
+    runs(300),
   );
 });
 
@@ -72,7 +73,7 @@ test('a program in sections loads as the same program in one', () => {
       parts.load('ipv4', printStaged({ filter: emptyTable, nat }, most));
       expect(parts.save('ipv4')).toBe(whole.save('ipv4'));
     }),
-    { seed: 20261122, numRuns: 200 },
+    runs(200),
   );
 });
 
@@ -82,6 +83,6 @@ test('a plan from a state to itself is empty', () => {
       const state = { families: { ipv4: { filter: emptyTable, nat } }, sysctls: new Map() };
       expect(plan(state, state, { slowWithManyChains: true }).steps).toEqual([]);
     }),
-    { seed: 20261123, numRuns: 100 },
+    runs(100),
   );
 });

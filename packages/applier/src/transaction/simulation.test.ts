@@ -1,5 +1,6 @@
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict';
 import type { FamilyProgram } from '@sluice/bundle';
+import { atTier, randomOf, seed as runSeed } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import type { DiskJournal } from '../journal/journal.ts';
 import type { Outcome } from '../rollout/outcome.ts';
@@ -11,11 +12,11 @@ import { isService, readService } from './service.ts';
 
 /**
  * Histories of a machine by chance: releases, processes that end at any call, tools that fail, calls that take long, boots, hours that
- * pass, somebody who empties a chain, endpoints that come during a trial. A seed says all of it: `SLUICE_SEED=7 vitest run --project unit simulation` plays one again.
+ * pass, somebody who empties a chain, endpoints that come during a trial. A number says all of it: `SLUICE_HISTORY=7 ./dev test FILE` plays one again.
  */
-const only = process.env['SLUICE_SEED'];
-const count = process.env['SLUICE_SOAK'] ? 5_000 : 80;
-const first = only === undefined ? Math.floor(Math.random() * 1e9) : Number(only);
+const only = process.env['SLUICE_HISTORY'];
+const count = atTier({ quick: 8, test: 80, soak: 5_000 });
+const first = only === undefined ? runSeed : Number(only);
 const seeds = Array.from({ length: only === undefined ? count : 1 }, (_, n) => first + n);
 
 const foreign = '*nat\n:CNI-X - [0:0]\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\n-A CNI-X -j RETURN\nCOMMIT\n';
@@ -37,17 +38,6 @@ const own = (name: string): readonly number[] => {
   const pod = firstPods[name];
   return pod === undefined ? [] : [pod, pod + 1];
 };
-
-/** Mulberry32. */
-function chances(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const none: Troubles = {
   diesAt: undefined,
@@ -71,7 +61,7 @@ class History {
   readonly #seen: string[] = [];
 
   constructor(seed: number) {
-    this.#chance = chances(seed);
+    this.#chance = randomOf(seed);
     this.#layout = this.#chance() < 0.8 ? 'tree' : 'flat';
     this.#world = new World(this.#layout, foreign, this.#chance() < 0.1);
   }
@@ -223,7 +213,7 @@ test('whatever happens to a machine, it ends on one program whole, and packets n
   let played = 0;
   for (const seed of seeds) {
     await new History(seed).run().catch((error: unknown) => {
-      throw new Error(`SLUICE_SEED=${seed}: ${error instanceof Error ? error.message : String(error)}`, {
+      throw new Error(`SLUICE_HISTORY=${seed}: ${error instanceof Error ? error.message : String(error)}`, {
         cause: error,
       });
     });

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { zstdCompressSync } from 'node:zlib';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 import { isProblem } from '../documents.ts';
@@ -206,7 +207,7 @@ describe('a hostile archive is refused with words:', () => {
         const again = new Map([...read.files].map(([path, text]) => [path, Buffer.from(text)]));
         expect(tar.equals(printTar(again))).toBe(true);
       }),
-      { numRuns: 2000 },
+      runs(2000),
     );
   });
 });

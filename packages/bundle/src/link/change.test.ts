@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compareText } from '../problem.ts';
@@ -83,7 +84,7 @@ test('applying a change to one program gives the other, and foreign rules stay',
       expect([...after.keys()].toSorted()).toEqual([...modelOf(to, []).keys()].toSorted());
       expect([...after.values()].flat().filter((rule) => foreign.includes(rule))).toHaveLength(foreign.length);
     }),
-    { numRuns: 500 },
+    runs(500),
   );
 });
 

@@ -1,9 +1,9 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { differing, Layered } from './layered.ts';
 
 /** Printed by fast-check when a property fails. */
-const seed = 20_261_122;
 
 const changes = fc.array(
   fc.tuple(fc.integer({ min: 0, max: 1500 }).map(String), fc.option(fc.nat(3), { nil: undefined })),
@@ -42,7 +42,7 @@ test('after any changes it is the map that was changed in place, and so is every
           expect(found.toSorted()).toEqual([...differing(plainA, plainB)].toSorted());
         }
     }),
-    { seed, numRuns: 15, endOnFailure: true },
+    { ...runs(15), endOnFailure: true },
   );
 });
 

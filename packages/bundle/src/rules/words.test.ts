@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { quote, splitWords, targetOf } from './words.ts';
@@ -31,7 +32,7 @@ test('a line never gives more words than iptables-restore would make of it', () 
       fc.pre(!('error' in words));
       expect(words.map((word) => word.text)).toEqual(splitLikeIptables(line));
     }),
-    { numRuns: 2_000 },
+    runs(2_000),
   );
 });
 

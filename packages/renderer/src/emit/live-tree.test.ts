@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { completeFile, serviceFile } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import { listTree } from '../load/tree.ts';
 import { LiveTree } from './live-tree.ts';
 import { planTree } from './tree.ts';
@@ -28,7 +29,7 @@ test('whatever is published, the directory is what one render would write', () =
         expect(listTree(dir)).toHaveLength(wanted.size);
       }
     }),
-    { numRuns: 50 },
+    runs(50),
   );
 });
 

@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { load } from './load.ts';
@@ -112,7 +113,7 @@ test('no input makes it throw, and no problem is without place', () => {
         expect(message).not.toMatch(/\p{Cc}/u);
       }
     }),
-    { numRuns: 1000 },
+    runs(1000),
   );
 });
 

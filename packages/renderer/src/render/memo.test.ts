@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { readConfig } from '../load/config/config.ts';
@@ -72,7 +73,7 @@ test.each([
         expect(render(input, memo)).toEqual(render(input));
       }
     }),
-    { numRuns: 60 },
+    runs(60),
   );
 });
 

@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
@@ -271,6 +272,6 @@ test('the order of the input changes neither model nor problems', () => {
       expect({ model, problems, created, lost }).toEqual({ ...expected, services: undefined });
       expect(services.map((one) => one.numbers)).toEqual(expected.services.map((one) => one.numbers));
     }),
-    { numRuns: 200 },
+    runs(200),
   );
 });

@@ -1,4 +1,5 @@
 import { resolveNode } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { configWith, profileWith } from './compile/sample.fixture.ts';
@@ -73,7 +74,7 @@ test('the order of the objects changes no byte', () => {
     fc.property(fc.shuffledSubarray([...objects], { minLength: objects.length }), (shuffled) => {
       expect([...render(inputOf(shuffled)).files]).toEqual(once);
     }),
-    { numRuns: 50, seed: 3 },
+    runs(50),
   );
 });
 

@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Family } from '../../rulefile.ts';
@@ -11,7 +12,6 @@ import { linkTree, sectionsOf } from './link.ts';
 import type { TreeProgram } from './program.ts';
 
 /** Printed by fast-check when a property fails. */
-const seed = 20_260_731;
 const families = ['ipv4', 'ipv6'] as const;
 
 const worldOf = (family: Family): World => ({ localAddresses: [nodeAddress(family)] });
@@ -105,7 +105,7 @@ test.each(families)('%s: flat and tree decide every packet alike, with the same 
         expect(differences(tree, flat, packetsTo(specs, family, strangers))).toEqual([]);
       }
     }),
-    { seed, numRuns: 12, endOnFailure: true },
+    { ...runs(12), endOnFailure: true },
   );
 });
 
@@ -123,7 +123,7 @@ test.each(families)('%s: on trial, the switches choose between two programs', (f
       );
       expect(differences(trial, flatOf(b, family), served, both)).toEqual([]);
     }),
-    { seed, numRuns: 4, endOnFailure: true },
+    { ...runs(4), endOnFailure: true },
   );
 });
 

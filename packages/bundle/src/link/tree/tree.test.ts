@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cart } from '../cart.fixture.ts';
@@ -11,8 +12,6 @@ import { naturalName } from './names.ts';
 import type { TreeProgram } from './program.ts';
 import { readBack } from './read-back.ts';
 import { printProgram } from '../text.ts';
-
-const seed = 20_260_801;
 
 function link(rules: ResolvedRules, options: Partial<TreeOptions> = {}): TreeProgram {
   const { program, problems } = linkTree(sectionsOf(rules), { family: 'ipv4', ...options });
@@ -78,7 +77,7 @@ describe('bounds', () => {
           expect(levels).toBeLessThanOrEqual(6);
           expect(steps).toBeLessThanOrEqual(64);
         }),
-        { seed, numRuns: 4, endOnFailure: true },
+        { ...runs(4), endOnFailure: true },
       );
     },
   );
@@ -118,7 +117,7 @@ describe('bounds', () => {
         expect(levels).toBeLessThanOrEqual(6);
         expect(steps).toBeLessThanOrEqual(64);
       }),
-      { seed, numRuns: 3, endOnFailure: true },
+      { ...runs(3), endOnFailure: true },
     );
   });
 

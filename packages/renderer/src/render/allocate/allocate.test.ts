@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { allocate } from './allocate.ts';
@@ -192,7 +193,7 @@ test('the order of Services and files does not matter', () => {
       expect(other.created).toEqual(one.created);
       expect([...other.given]).toEqual([...one.given]);
     }),
-    { numRuns: 100 },
+    runs(100),
   );
 });
 
@@ -209,7 +210,7 @@ test('no two Services share a number', () => {
       const all = [...fresh, ...own];
       expect(new Set(all).size).toBe(all.length);
     }),
-    { numRuns: 100 },
+    runs(100),
   );
 });
 
@@ -225,7 +226,7 @@ test('once written to files nothing moves, whatever Services are added', () => {
         run(toRequests(added), first.created).created.map(({ name }) => name),
       );
     }),
-    { numRuns: 100 },
+    runs(100),
   );
 });
 

@@ -1,4 +1,5 @@
 import { type Family, readRule, readRuleFile, resolveNode } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assemble } from '../assemble.ts';
@@ -35,6 +36,6 @@ test('whatever is written, a node reads it: files, rules, and every chain that a
       const names = nodes.map(({ name }) => name);
       expect(refusals(files, names)).toEqual([]);
     }),
-    { numRuns: 200, seed: 42 },
+    runs(200),
   );
 });

@@ -1,4 +1,5 @@
 import { isServiceChain, resolveNode, type ResolvedNode, type ResolvedRules } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assemble } from '../assemble.ts';
@@ -27,6 +28,6 @@ test('what stands on a node is what kube-proxy would write there, in its order',
         }
       }
     }),
-    { numRuns: 1_000, seed: 20_261_121 },
+    runs(1_000),
   );
 });

@@ -1,3 +1,4 @@
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { endpoint, node, normalised, service, slice } from '../builders.fixture.ts';
@@ -78,6 +79,6 @@ test('whatever a manifest holds, the model has harmless texts and problems have 
       for (const problem of problems)
         expect(`${problem.object ?? ''}${problem.message}${problem.hint}`).toMatch(/^[ -~…]*$/);
     }),
-    { numRuns: 3000 },
+    runs(3000),
   );
 });

@@ -1,4 +1,5 @@
 import { printGuard } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { endpoint, inFamily, leaving, portWith } from '../compile/sample.fixture.ts';
@@ -183,7 +184,7 @@ test('on every node the guards leave exactly what that node would choose by itse
         expect(told.all).toEqual(expect.arrayContaining([...wanted.all]));
       }
     }),
-    { numRuns: 3_000, seed: 20_261_121 },
+    runs(3_000),
   );
 });
 
@@ -194,6 +195,6 @@ test('the order of the nodes changes nothing', () => {
       const told = selectForFleet(portWith({}), here, fleetOf(fleet));
       expect(selectForFleet(portWith({}), here, fleetOf(fleet.toReversed()))).toEqual(told);
     }),
-    { numRuns: 500, seed: 7 },
+    runs(500),
   );
 });

@@ -7,6 +7,7 @@ import {
   type ResolvedNode,
   virtualKey,
 } from '@sluice/bundle';
+import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { assemble } from '../../assemble.ts';
@@ -111,7 +112,7 @@ test(
           );
         }
       }),
-      { numRuns: 250, seed: 20_261_121 },
+      runs(250),
     );
   },
   busyMachineMs,

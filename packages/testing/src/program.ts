@@ -1,0 +1,11 @@
+import { join } from 'node:path';
+
+/**
+ * The path of a program that `vitest.config.ts` built for this run: a file to execute, or to start with `process.execPath`, as in the
+ * emulated guest, which has its Node elsewhere.
+ */
+export function programPath(name: 'sluice' | 'sluiced'): string {
+  const folder = process.env['SLUICE_PROGRAMS'];
+  if (folder === undefined) throw new Error('SLUICE_PROGRAMS is not set: run tests with ./dev test or vitest');
+  return join(folder, name);
+}

@@ -1,0 +1,20 @@
+import { relative } from 'node:path';
+import fc, { type RunDetails } from 'fast-check';
+import { expect } from 'vitest';
+import { replay, seed } from './random.ts';
+import { runs } from './tier.ts';
+
+/** A set-up file of vitest: every property draws from the seed of the run, and one that fails says how to draw the same again. */
+fc.configureGlobal({
+  ...fc.readConfigureGlobal(),
+  ...runs(100),
+  seed,
+  // fast-check reports asynchronous properties with this one, too.
+  reporter: report,
+});
+
+function report<T>(details: RunDetails<T>): void {
+  if (!details.failed) return;
+  const file = relative(process.cwd(), expect.getState().testPath ?? '');
+  throw new Error(`${fc.defaultReportMessage(details)}\nReplay: ${replay(file)}`, { cause: details.errorInstance });
+}

@@ -1,0 +1,35 @@
+/** How much of the tests runs, from the least to the most; each includes what the ones before it run. `test/README.md` says what is in each. */
+export const tiers = ['quick', 'test', 'all', 'soak'] as const;
+export type Tier = (typeof tiers)[number];
+
+/** The tier of this run: `./dev test --quick`, `./dev test`, `./dev test --all` and `./dev soak` set SLUICE_TIER. */
+export const tier: Tier = readTier(process.env['SLUICE_TIER'] ?? 'test');
+
+/** @throws where the text is no tier: a run of another size than was asked for proves nothing */
+export function readTier(text: string): Tier {
+  const found = tiers.find((one) => one === text);
+  if (found === undefined) throw new Error(`SLUICE_TIER=${text} is not a tier: ${tiers.join(', ')}`);
+  return found;
+}
+
+/** A value for each tier; a tier without one has that of the next smaller tier. */
+export type ByTier<T> = { readonly quick: T } & { readonly [name in Tier]?: T };
+
+/** The value for this run's tier, such as a number of rounds, or the iptables stores to run on. */
+export function atTier<T>(values: ByTier<T>, at: Tier = tier): T {
+  const reached = tiers.slice(0, tiers.indexOf(at) + 1);
+  return reached.reduce<T>((value, one) => (values[one] === undefined ? value : values[one]), values.quick);
+}
+
+/** Whether this run's tier is that one or a larger one. */
+export function reaches(wanted: Tier, at: Tier = tier): boolean {
+  return tiers.indexOf(at) >= tiers.indexOf(wanted);
+}
+
+/**
+ * The number of runs of a property test: a tenth of `count` in tier quick, `count` in test and all, 30 times as many in soak.
+ * @param count how many make the property credible, by how rare the inputs are that would break it
+ */
+export function runs(count: number, at: Tier = tier): { readonly numRuns: number } {
+  return { numRuns: atTier({ quick: Math.ceil(count / 10), test: count, soak: count * 30 }, at) };
+}
