@@ -1,0 +1,20 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { compareText } from '@sluice/bundle';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+const root = join(import.meta.dirname, '..');
+
+/** What files took in seconds when `./dev test --all --profile` last measured them; fast ones are not in it. */
+export const knownSeconds = (): Readonly<Record<string, number>> =>
+  JSON.parse(readFileSync(join(root, 'test/seconds.json'), 'utf8')) as Record<string, number>;
+
+/** Starts the longest files first, so that no processor waits for the last one. The same order in each run. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const seconds = knownSeconds();
+    const pathOf = ({ moduleId }: TestSpecification): string => moduleId.slice(root.length + 1);
+    const secondsOf = (file: TestSpecification): number => seconds[pathOf(file)] ?? 0;
+    return files.toSorted((a, b) => secondsOf(b) - secondsOf(a) || compareText(pathOf(a), pathOf(b)));
+  }
+}
