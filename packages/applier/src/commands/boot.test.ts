@@ -7,12 +7,15 @@ import { StateError } from '../store/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { bootAsUsual, bootFrozen, type BootNode, type BootTime, turnsMs } from './boot.ts';
+import type { Time } from './patiently.ts';
 
 const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
   sampleBundle({ services: { 'shop/web': endpoints } });
 const never = (): AbortSignal => new AbortController().signal;
-const inTime = (): BootTime => ({ patience: never(), turns: never() });
-const late = (): BootTime => ({ patience: AbortSignal.abort(), turns: never() });
+/** Nothing here waits on the clock between tries. */
+const waits: Time = { monotonicMs: () => 0, sleep: async () => undefined };
+const inTime = (): BootTime => ({ patience: never(), turns: never(), waits });
+const late = (): BootTime => ({ patience: AbortSignal.abort(), turns: never(), waits });
 const readOnly = new StateError('NODE_STATE_INVALID', 'the disk takes no write', 'Mount it');
 
 let node: Scene;
@@ -257,7 +260,7 @@ describe('boot', () => {
     const kernel = spoilt((call) => {
       if ((hangs[call] ?? 0) > 0) hang(call);
     });
-    const time = { patience: patience.signal, turns: turns.signal };
+    const time = { patience: patience.signal, turns: turns.signal, waits };
     expect(await asUsual(await node.start({}, { kernel }), time)).toBe(4);
     expect(turns.signal.aborted).toBe(true);
     expect(rules()).toContain(`10.244.0.${endpoint + 1}:8080`);
@@ -268,7 +271,7 @@ describe('boot', () => {
     await leaveTrial();
     node.kernel.reboot();
     const session = await node.start({}, { kernel: refusing(3, 5) });
-    expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort() })).toBe(5);
+    expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort(), waits })).toBe(5);
     expect(said.err).toContain('endpoint 3');
     expect(rules()).not.toContain('10.244.0.2:8080');
     expect(session.journal.held).toBeUndefined();

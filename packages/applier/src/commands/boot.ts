@@ -4,7 +4,7 @@ import { describe, exitCodes, type Outcome } from '../rollout/outcome.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { messageOf } from '../rollout/message.ts';
 import { StateError } from '../store/state-error.ts';
-import { patiently } from './patiently.ts';
+import { patiently, type Time } from './patiently.ts';
 import { openSession, type Session, type SessionMode } from './session.ts';
 import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
 
@@ -17,6 +17,8 @@ export interface BootTime {
   readonly patience: AbortSignal;
   /** Aborts when no other generation is tried any more, apart from the first: without it the node has no rules. */
   readonly turns: AbortSignal;
+  /** What waiting between tries goes by; the machine's own time when left out. */
+  readonly waits?: Time;
 }
 
 /** Behind a wait for the lock of the state directory, and a tool that hangs at the last try of what was confirmed. */
@@ -68,7 +70,7 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Term
   const found: Found = {};
   let steps: number | undefined;
   try {
-    steps = await patiently(() => recoverAndSettle(node, found, time));
+    steps = await patiently(() => recoverAndSettle(node, found, time), time.waits);
   } catch (error) {
     // A disk that takes no write says nothing of the rules.
     if (error instanceof StateError) throw error;
@@ -205,8 +207,8 @@ async function isIn({ keeper }: BootNode, target: Generation, terminal: Terminal
   return true;
 }
 
-async function soon<T>(work: () => Promise<T>, { patience }: BootTime): Promise<T> {
-  return patience.aborted ? work() : patiently(work);
+async function soon<T>(work: () => Promise<T>, { patience, waits }: BootTime): Promise<T> {
+  return patience.aborted ? work() : patiently(work, waits);
 }
 
 /**

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { limits } from '../limits.ts';
 
 /** What waiting goes by. */
-interface Time {
+export interface Time {
   readonly monotonicMs: () => number;
   readonly sleep: (ms: number) => Promise<unknown>;
 }

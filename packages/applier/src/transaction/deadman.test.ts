@@ -1,9 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { FakeKernel } from '../kernel/fake.ts';
 import { Deadman } from './deadman.ts';
 
-/** A dead-man of 3 s, by the clock of this machine. */
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** A dead-man of 3 s, by the clock of the test. */
 async function started(kernel = new FakeKernel()): Promise<Deadman> {
   await kernel.switch?.make();
   const clock = { now: () => Date.now(), bootMs: () => performance.now(), sleep: async () => undefined };
@@ -14,15 +18,18 @@ async function started(kernel = new FakeKernel()): Promise<Deadman> {
 
 test('a slow answer ends no trial while somebody is there to wait for it', async () => {
   const deadman = await started();
-  expect(await deadman.during(async () => (await sleep(4_000), 'healthy'))).toBe('healthy');
+  const answer = deadman.during(async () => (await sleep(4_000), 'healthy'));
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(await answer).toBe('healthy');
   await deadman.renewLate();
 });
 
 test('what takes too long without a sign of life does', async () => {
   const deadman = await started();
-  await sleep(4_000);
+  await vi.advanceTimersByTimeAsync(4_000);
   await expect(deadman.renewLate()).rejects.toThrow('the trial expired');
-  await expect(deadman.during(() => sleep(10)).then(() => deadman.renew())).rejects.toThrow('the trial expired');
+  await deadman.during(async () => undefined);
+  await expect(deadman.renew()).rejects.toThrow('the trial expired');
 });
 
 test('a renewal that is on its way is over before anybody goes on', async () => {
@@ -37,8 +44,10 @@ test('a renewal that is on its way is over before anybody goes on', async () => 
     await sleep(200);
     await on(seconds);
   };
-  await deadman.during(() => begun);
+  const during = deadman.during(() => begun);
+  await vi.advanceTimersByTimeAsync(1_500);
+  await during;
   for (const table of ['nat', 'filter'] as const) await lamps.off(table);
-  await sleep(300);
+  await vi.advanceTimersByTimeAsync(300);
   expect(await lamps.look()).toEqual({ nat: 'off', filter: 'off' });
 });

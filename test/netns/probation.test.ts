@@ -1,0 +1,67 @@
+// @module-tag test
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
+import { publish, publishRelease, reached, startProbation } from './sluiced-probation.ts';
+
+/** A release in probation: endpoints that come meanwhile, and what an operator may say. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+describe('a release in probation', { timeout: 60_000 }, () => {
+  test.for(['nft', 'legacy'] as const)(
+    'on %s, an endpoint that comes meanwhile does not wait, and stays when the release is taken back',
+    async (backend, context) => {
+      needBackend(context, backend);
+      await startProbation(node, backend);
+      const led = async (): Promise<readonly string[]> => {
+        const rules = await node.rules(backend);
+        return [...new Set(rules.match(/(?<=--to-destination 10\.244\.0\.)\d+/g))].toSorted();
+      };
+      expect(await led(), 'both programs').toEqual(['12', '13', '2', '3']);
+      publish(node, [2, 1]);
+      await until('it is in both programs', async () => (await led()).join() === '2,3');
+      expect(node.journal()?.open?.phase).toBe('open');
+      expect(['1', '2']).toContain(await reached(node));
+      expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
+      await until('it is taken back', async () => node.journal()?.open === null);
+      expect(await led()).toEqual(['2', '3']);
+      expect(['1', '2']).toContain(await reached(node));
+      expect(node.journal()?.current).toMatchObject({ number: 1, revision: 1 });
+      expect(await node.tool(['ipset', 'list', '-n'])).toBe('');
+    },
+  );
+
+  test('for some sources takes what the node itself sends too, so that its probes meet the release', async (context) => {
+    needBackend(context, 'nft');
+    await startProbation(node, 'nft', ', sources: [10.244.7.0/24]');
+    expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
+    await until('it is taken back', async () => (await reached(node)) === '1');
+  });
+
+  test('a person confirms it, in manual mode after good probes, or cancels it, and is heard at once', async (context) => {
+    needBackend(context, 'nft');
+    await startProbation(node, 'nft', ', confirm: manual');
+    expect(await node.sluiced('extend', '200')).toMatchObject({ exitCode: 0 });
+    expect(await node.sluiced('confirm')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirm') });
+    await until(
+      'it is confirmed',
+      async () => node.journal()?.history.at(-1)?.what === 'confirmed' && node.journal()?.open === null,
+    );
+    expect(await reached(node)).toBe('2');
+    expect(await node.sluiced('confirm')).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('none is on trial'),
+    });
+    publishRelease(node, 1);
+    await until('the next is on trial', async () => (await reached(node)) === '1');
+    expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
+    await until('it is taken back', async () => node.journal()?.history.at(-1)?.because === 'a person cancelled it');
+    expect(await reached(node)).toBe('2');
+  });
+});

@@ -1,0 +1,55 @@
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { expect } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
+
+const vip = '10.96.0.11';
+export const deadmanSeconds = 6;
+
+/**
+ * Endpoint n of a sample bundle has the address 10.244.0.(n + 1). Endpoints 1 and 11 answer with 1, 2 and 12 with 2: two that are
+ * replaced at once are a release, one would be an update of endpoints.
+ */
+const servers = `
+  const { createServer } = require('node:http');
+  for (const n of [1, 2, 11, 12]) createServer((_, to) => to.end(String(n % 10))).listen(8080, '10.244.0.' + (n + 1));
+`;
+
+/** What a client reaches at the VIP, or why it reaches nothing. */
+export const reached = async (node: SluicedNode): Promise<string> =>
+  node.tool(['curl', '-s', '-m', '2', `http://${vip}/`]).catch((error: Error) => error.message);
+
+/** Writes a bundle in which the Service has these endpoints. */
+export const publish = (node: SluicedNode, endpoints: readonly number[]): void =>
+  writeBundle(`${node.directory}/rendered`, sampleBundle({ services: { 'shop/web': endpoints } }));
+
+/** Writes a release whose endpoints answer with 1 or with 2. */
+export const publishRelease = (node: SluicedNode, answer: 1 | 2): void => publish(node, [answer, answer + 10]);
+
+/**
+ * Confirms release 1 and brings release 2 into probation, for longer than a test lasts.
+ * @param more fields of `probation` in sluiced.yaml, with a comma before each
+ * @returns the daemon
+ */
+export async function startProbation(node: SluicedNode, backend: string, more = ''): Promise<ChildProcess> {
+  const addresses = ['10.244.0.2', '10.244.0.3', '10.244.0.12', '10.244.0.13']
+    .map((one) => `ip addr add ${one}/32 dev lo`)
+    .join(' && ');
+  await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
+  writeFileSync(`${node.directory}/servers.cjs`, servers);
+  node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
+  // The probe fails before there is a Service, and would be tried nine times.
+  node.writeConfig(backend);
+  publishRelease(node, 1);
+  expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  expect(await reached(node)).toBe('1');
+  node.writeConfig(
+    backend,
+    `probation: {seconds: 300, deadmanSeconds: ${deadmanSeconds}${more}}\nprobes: [{name: web, http: "http://${vip}/", attempts: 9}]\n`,
+  );
+  publishRelease(node, 2);
+  const daemon = node.start();
+  await until('clients reach the new release', async () => (await reached(node)) === '2');
+  return daemon;
+}
