@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from 'vitest';
 import type { BundleFiles } from '@sluice/bundle';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
+import type { NodeState } from '../rollout/state.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { kindOf } from './lane.ts';
 
 let node: Scene = scene();
 afterEach(() => node.end());
@@ -90,4 +92,17 @@ test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, aft
   for (const family of families)
     expect(node.kernel.save(family), 'nothing is left behind').toBe(fresh.kernel.save(family));
   fresh.end();
+});
+
+test.each(layouts)('in layout %s, a jump of a built-in chain that changes is a release', async (layout) => {
+  node = scene();
+  node.layout = layout;
+  const { keeper, journal } = await node.start();
+  await keeper.put(bundle(four), false);
+  const from = journal.standing?.state as NodeState;
+  const ipv4 = from.families.ipv4 as NonNullable<NodeState['families']['ipv4']>;
+  const nat = { ...ipv4.nat, jumps: ipv4.nat.jumps.slice(1) };
+  const goal: NodeState = { ...from, families: { ...from.families, ipv4: { ...ipv4, nat } } };
+  expect(kindOf(from, from)).toEqual({ lane: 'endpoints' });
+  expect(kindOf(from, goal)).toEqual({ lane: 'release' });
 });

@@ -1,0 +1,173 @@
+/** One line of a dangerous function made wrong. `./dev mutants` shows that tests see it. */
+export interface Mutant {
+  /** Below the checkout. */
+  readonly file: string;
+  /** Text that the file has once. */
+  readonly from: string;
+  readonly to: string;
+  /** What goes wrong on a node. */
+  readonly harm: string;
+  /** Beginnings of the test files that are asked first, below the checkout. */
+  readonly tests: readonly string[];
+}
+
+const applier = 'packages/applier/src';
+const transaction = [`${applier}/transaction/`, `${applier}/commands/`, `${applier}/daemon`];
+
+/** Of the functions in which a mistake takes a node off the network: at least one mutant each. */
+export const mutants: readonly Mutant[] = [
+  {
+    file: `${applier}/transaction/transaction.ts`,
+    from: '    await deadman.renewLate();\n    await journal.commit();',
+    to: '    await journal.commit();\n    await deadman.renewLate();',
+    harm: 'the commit record is written while the dead-man switch may have expired',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/transaction.ts`,
+    from: '    await deadman.renewLate();\n',
+    to: '',
+    harm: 'a release is committed that the kernel has left by itself',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/transaction.ts`,
+    from: "lane === 'release' ? await probes.patiently() : []",
+    to: '[]',
+    harm: 'a probe that failed before counts against the release',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/transaction.ts`,
+    from: "lane === 'release' ? await trial.run() : undefined",
+    to: 'undefined',
+    harm: 'a release has no probation',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/deadman.ts`,
+    from: 'this.#seconds * 1000 - this.#marginMs) return;',
+    to: 'this.#seconds * 1000 + this.#marginMs) return;',
+    harm: 'a stopped process turns the switch on again after the kernel went back',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/deadman.ts`,
+    from: '    this.#renewedMs = beforeMs;',
+    to: '    this.#renewedMs = clock.bootMs();',
+    harm: 'a slow tool makes a renewal look younger than it is in the kernel',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/rollout/admit.ts`,
+    from: '    ...lackingNeeds(resolved, facts),\n',
+    to: '',
+    harm: 'a node takes a bundle that needs what it does not have',
+    tests: [`${applier}/rollout/`, `${applier}/transaction/`],
+  },
+  {
+    file: `${applier}/rollout/admit.ts`,
+    from: 'if (resolved.cluster.complete || options.allowPartial) return [];',
+    to: 'return [];',
+    harm: 'a bundle from partial input removes Services',
+    tests: [`${applier}/rollout/`, `${applier}/transaction/`],
+  },
+  {
+    file: `${applier}/transaction/lane.ts`,
+    from: 'sameSettings(from, goal) && sameState(graft(from, goal), goal)',
+    to: 'sameState(graft(from, goal), goal)',
+    harm: 'sysctls change without probation',
+    tests: [`${applier}/transaction/lane`, 'test/lanes', 'test/endpoint-keys'],
+  },
+  {
+    file: `${applier}/transaction/lane.ts`,
+    from: " || a.jumps.join('\\n') !== b.jumps.join('\\n')) return false;",
+    to: ') return false;',
+    harm: 'jumps of built-in chains change without probation',
+    tests: [`${applier}/transaction/lane`, `${applier}/transaction/`, 'test/lanes', 'test/endpoint-keys'],
+  },
+  {
+    file: `${applier}/transaction/recovery.ts`,
+    from: "if (open.phase === 'committed') return { do: 'finish' };",
+    to: '',
+    harm: 'a committed release is rolled back after a crash',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/recovery.ts`,
+    from: " && !open.update && defaults.includes('new')",
+    to: " && defaults.includes('new')",
+    harm: 'an endpoint update in probation halts the node after a crash',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/recovery.ts`,
+    from: "!open.update && defaults.includes('new')",
+    to: "!open.update && defaults.includes('foreign')",
+    harm: 'rules that no journal entry confirms are taken for those of an open transaction',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/back.ts`,
+    from: "  await kernel.switch?.off('nat');\n  await clock.sleep(limits.narrowPauseMs);\n  await kernel.switch?.off('filter');",
+    to: "  await kernel.switch?.off('filter');\n  await clock.sleep(limits.narrowPauseMs);\n  await kernel.switch?.off('nat');",
+    harm: 'packets that nat sent to the new program meet the old filter',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/back.ts`,
+    from: '      if (isBySwitch) await forgetAfter(fresh, ports);\n',
+    to: '',
+    harm: 'connections stay on the endpoints of a release that was rolled back',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/transaction/finish.ts`,
+    from: "  if (way.flip === 'switch') await pin(ports);\n",
+    to: '',
+    harm: 'the dead-man switch fires between the defaults of two tables',
+    tests: transaction,
+  },
+  {
+    file: `${applier}/journal/slots.ts`,
+    from: '(sequence % slots) * slotBytes + at',
+    to: '0 * slotBytes + at',
+    harm: 'a write that is torn destroys the only record',
+    tests: [`${applier}/journal/`],
+  },
+  {
+    file: `${applier}/journal/slots.ts`,
+    from: '  if (digestOf(sequence, body) !== digest) return undefined;\n',
+    to: '',
+    harm: 'a torn record is believed',
+    tests: [`${applier}/journal/`],
+  },
+  {
+    file: `${applier}/inbox/release-gate.ts`,
+    from: "    if ('problems' in signers) return { kind: 'refused', problems: signers.problems };\n    return this.#fresh",
+    to: "    if ('problems' in signers) return this.#fresh(seal, digest, accepted, { principals: [] });\n    return this.#fresh",
+    harm: 'a release without signatures is taken',
+    tests: [`${applier}/inbox/`],
+  },
+  {
+    file: `${applier}/rollout/stages.ts`,
+    from: '  const early = calleesFirst(to, new Set(fresh))',
+    to: '  const early = calleesFirst(to, new Set(fresh)).toReversed()',
+    harm: 'a payload names a chain that is not there yet',
+    tests: [`${applier}/rollout/`],
+  },
+  {
+    file: 'packages/bundle/src/link/tree/dispatch.ts',
+    from: '${condition}-j ${tree.chain.name}',
+    to: '${condition}-g ${tree.chain.name}',
+    harm: 'packets that no address decides never meet node ports',
+    tests: ['packages/bundle/src/link/'],
+  },
+  {
+    file: 'packages/renderer/src/render/compile/chains.ts',
+    from: 'append(index, chance(names.length - index))',
+    to: 'append(index, chance(names.length))',
+    harm: 'endpoints get unequal shares of the connections',
+    tests: ['packages/renderer/src/render/compile/'],
+  },
+];
