@@ -1,0 +1,42 @@
+import { describe, expect, test } from 'vitest';
+import { landingsOfARound, type Piece, shareOf, turns } from './share.ts';
+
+const piece = (path: string, seconds = 60, isAlone = false): Piece => ({ path, seconds, isAlone });
+const pool = [
+  piece('test/faults/faults.test.ts', 600),
+  piece('test/faults/power.test.ts', 100),
+  piece('test/netns/switch-traffic-ends.test.ts', 40, true),
+  piece('test/package/systemd-boot.test.ts', 90),
+  ...Array.from({ length: 20 }, (_, n) => piece(`test/netns/other-${n}.test.ts`)),
+];
+const paths = (pieces: readonly Piece[]): readonly string[] => pieces.map(({ path }) => path);
+
+describe('a share of --all', () => {
+  test('eight landings meet every file', () => {
+    const met = Array.from({ length: landingsOfARound }, (_, n) => paths(shareOf(pool, [], 7 + n).turn)).flat();
+    expect(met.toSorted()).toEqual(paths(pool).toSorted());
+  });
+
+  test('the parts take about the same time', () => {
+    const seconds = turns(pool.slice(1)).map((part) => part.reduce((sum, one) => sum + one.seconds, 0));
+    expect(Math.max(...seconds) - Math.min(...seconds)).toBeLessThanOrEqual(100);
+  });
+
+  test.each([
+    [
+      'packages/applier/src/transaction/transaction.ts',
+      ['test/faults/faults.test.ts', 'test/faults/power.test.ts', 'test/netns/switch-traffic-ends.test.ts'],
+    ],
+    ['packages/applier/systemd/sluiced.service', ['test/package/systemd-boot.test.ts']],
+    ['test/netns/other-3.test.ts', ['test/netns/other-3.test.ts']],
+    ['README.md', []],
+  ])('a change of %s meets its guards first', (touched, guards) => {
+    expect(paths(shareOf(pool, [touched], 0).guards)).toEqual(guards);
+  });
+
+  test('what does not fit into the time is named as left out', () => {
+    const large = [piece('test/faults/faults.test.ts', 1_000), piece('test/faults/power.test.ts', 900)];
+    const { guards, left } = shareOf(large, ['packages/applier/src/journal/slots.ts'], 0);
+    expect([paths(guards), paths(left)]).toEqual([['test/faults/faults.test.ts'], ['test/faults/power.test.ts']]);
+  });
+});

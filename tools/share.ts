@@ -1,0 +1,131 @@
+/**
+ * `./dev share`: what CI runs beside `./dev test`, at most a quarter of an hour of `--all`. First the files that guard what the change
+ * touched; then those whose turn it is: each landing advances `test/landing`, and eight landings meet every file.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { compareText } from '@sluice/bundle';
+import { knownSeconds } from './longest-first.ts';
+import { type ProjectName, type TestFile, testFiles } from './selection.ts';
+
+/** A file of which `--all` runs more than `./dev test`. */
+export interface Piece {
+  readonly path: string;
+  /** On two processors with nothing beside it, as `./dev test --all --profile` measured it. */
+  readonly seconds: number;
+  readonly isAlone: boolean;
+}
+
+/** What runs, why, and what would not fit. */
+export interface Share {
+  readonly guards: readonly Piece[];
+  readonly turn: readonly Piece[];
+  readonly left: readonly Piece[];
+}
+
+export const landingsOfARound = 8;
+const budgetSeconds = 12 * 60;
+/** For a file that nobody measured yet. */
+const usualSeconds = 60;
+
+/** Paths that a change may touch → the beginnings of the files that guard them. */
+const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
+  [
+    /^packages\/applier\/src\/(transaction|rollout|kernel|journal|store)\//,
+    ['test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
+  ],
+  [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
+  [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/traffic', 'test/netns/switch-traffic']],
+  [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
+  [/ipvs/, ['test/vm/inside/']],
+  [/^(packages\/applier\/systemd|packaging|tools\/package)\//, ['test/package/']],
+];
+
+/**
+ * Chooses: first what guards the touched paths, then the turn of this landing, until the time is used up.
+ * @param touched paths below the checkout that the change adds, changes or removes
+ * @param landing the number in `test/landing`
+ */
+export function shareOf(pool: readonly Piece[], touched: readonly string[], landing: number): Share {
+  const wanted = guards.filter(([paths]) => touched.some((path) => paths.test(path))).flatMap(([, files]) => files);
+  const isGuard = ({ path }: Piece): boolean =>
+    wanted.some((start) => path.startsWith(start)) || touched.includes(path);
+  const inTurn = turns(pool)[landing % landingsOfARound] ?? [];
+  const share = { guards: [] as Piece[], turn: [] as Piece[], left: [] as Piece[] };
+  let seconds = 0;
+  const take = (piece: Piece, as: 'guards' | 'turn'): void => {
+    const taken = wallSeconds(piece);
+    const fits = seconds + taken <= budgetSeconds;
+    if (fits) seconds += taken;
+    share[fits ? as : 'left'].push(piece);
+  };
+  for (const piece of pool.filter(isGuard)) take(piece, 'guards');
+  for (const piece of inTurn.filter((one) => !isGuard(one))) take(piece, 'turn');
+  return share;
+}
+
+/** The pool in as many parts as a round has landings, of about the same length each. */
+export function turns(pool: readonly Piece[]): readonly (readonly Piece[])[] {
+  const parts = Array.from({ length: landingsOfARound }, () => ({ pieces: [] as Piece[], seconds: 0 }));
+  for (const piece of pool.toSorted((a, b) => b.seconds - a.seconds || compareText(a.path, b.path))) {
+    const shortest = parts.reduce((best, part) => (part.seconds < best.seconds ? part : best));
+    shortest.pieces.push(piece);
+    shortest.seconds += wallSeconds(piece);
+  }
+  return parts.map(({ pieces }) => pieces);
+}
+
+/** Two files that wait most of the time take the time of one. */
+const wallSeconds = ({ seconds, isAlone }: Piece): number => (isAlone ? seconds : seconds / 2);
+
+/** The files of which `--all` runs more: their tier is all, or something in them has a value for it. */
+export function readPool(root: string, seconds: Readonly<Record<string, number>>): readonly Piece[] {
+  const projects: readonly ProjectName[] = ['unit', 'kernel', 'vm', 'package'];
+  const grows = ({ path, tier }: TestFile): boolean =>
+    tier === 'all' || /\batTier(<[^(]*>)?\(\{[^}]*\ball: /.test(readFileSync(join(root, path), 'utf8'));
+  return projects
+    .flatMap((project) => testFiles(root, project))
+    .filter((file) => file.path !== 'test/vm/vm.test.ts' && grows(file))
+    .map(({ path, isAlone }) => ({ path, isAlone, seconds: seconds[path] ?? usualSeconds }));
+}
+
+/** The number of this landing, and the commit behind the one before it; undefined where the history does not reach so far back. */
+function landingOf(root: string): { readonly number: number; readonly base: string | undefined } {
+  const git = (...args: readonly string[]): string =>
+    execFileSync('git', ['-C', root, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  const number = Number(readFileSync(join(root, 'test/landing'), 'utf8'));
+  if (!Number.isInteger(number)) throw new Error('test/landing holds no number');
+  try {
+    const [newest, before] = git('log', '-2', '--format=%H', '--', 'test/landing').split('\n').filter(Boolean);
+    return { number, base: newest === git('rev-parse', 'HEAD') ? before : newest };
+  } catch {
+    return { number, base: undefined };
+  }
+}
+
+function touchedSince(root: string, base: string | undefined): readonly string[] {
+  if (base === undefined) return [];
+  const args = ['-C', root, 'diff', '--name-only', '--no-renames', base, '--'];
+  return execFileSync('git', args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+    .split('\n')
+    .filter(Boolean);
+}
+
+/** Prints the share for a person on standard error, and the paths, for `./dev`, on standard output. */
+function main(): void {
+  const root = join(import.meta.dirname, '..');
+  const { number, base } = landingOf(root);
+  const share = shareOf(readPool(root, knownSeconds()), touchedSince(root, base), number);
+  const since = base === undefined ? 'no earlier landing is known' : `changed since ${base.slice(0, 12)}`;
+  const list = (title: string, pieces: readonly Piece[]): void => {
+    process.stderr.write(`share: ${title}: ${pieces.length === 0 ? 'none' : ''}\n`);
+    for (const piece of pieces) process.stderr.write(`share:   ${piece.path} (${piece.seconds} s)\n`);
+  };
+  list(`guards of what was touched (${since})`, share.guards);
+  list(`turn ${(number % landingsOfARound) + 1} of ${landingsOfARound}`, share.turn);
+  if (share.left.length > 0) list('left out for want of time; ./dev test --all runs them', share.left);
+  process.stdout.write(`${[...share.guards, ...share.turn].map(({ path }) => path).join(' ')}\n`);
+}
+
+if (import.meta.main) main();
