@@ -1,80 +1,102 @@
 import { defineConfig } from 'vitest/config';
+import { ProfileReporter } from './tools/profile-reporter.ts';
+import { LongestFirst } from './tools/longest-first.ts';
+import { type ProjectName, selected, type TestFile, testFiles } from './tools/selection.ts';
 import { SummaryReporter } from './tools/summary-reporter.ts';
+import { buildTestPrograms } from './tools/test-programs.ts';
+
+const root = import.meta.dirname;
+/** Paths that `./dev test PATH …` named; without one the tier says what runs. */
+const named = (process.env['SLUICE_FILES'] ?? '').split(' ').filter((path) => path !== '');
+const profiled = process.env['SLUICE_PROFILE'] === '1';
+const inGuest = process.env['SLUICE_GUEST'] === '1';
+
+process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(root);
+
+const filesOf = (project: ProjectName): readonly TestFile[] => selected(testFiles(root, project), named);
+const paths = (files: readonly TestFile[]): string[] => files.map(({ path }) => path);
 
 /**
- * In CI a test that fails is tried once more, and is named with what went wrong the first time: a busy machine is to keep nobody's change
- * out, and nobody is to overlook it. Who changes a test runs it without.
+ * Projects of one group run beside each other: guests and clusters of namespaces wait most of the time, so that three at once keep two
+ * processors at work. Files that measure time come last, one at a time.
  */
-const again = { retry: process.env['CI'] === undefined ? 0 : 1 } as const;
-
-/** Tests that touch a kernel: one at a time, each file in a process of its own. */
-const alone = {
-  ...again,
-  maxWorkers: 1,
-  fileParallelism: false,
-  pool: 'forks',
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+const group = {
+  unit: { sequence: { groupOrder: 0 }, maxWorkers: 3 },
+  together: { sequence: { groupOrder: 1 }, maxWorkers: 3 },
+  alone: { sequence: { groupOrder: 2 }, maxWorkers: 1, fileParallelism: false },
 } as const;
 
-/** Projects run one after the other: guests and clusters of namespaces measure time, and have two cores. */
-const order = (groupOrder: number) => ({ sequence: { groupOrder } });
-
-/** The guest hands on the message of a failed test and nothing else of it: nothing may be cut. */
-const whole = { chaiConfig: { truncateThreshold: 0 } } as const;
+/**
+ * Tests that touch a kernel: each file in a process of its own. A machine that is busy may fail one: it is tried once more, with the
+ * same random input, and is named at the end (`summary-reporter.ts`). Unit tests have one try.
+ */
+const onKernel = { pool: 'forks', retry: 1, testTimeout: 60_000, hookTimeout: 60_000 } as const;
 
 /** Only in the emulated guest, which test/vm boots: these tests change the rules of the machine that they run on. */
 const guest = {
-  test: { name: 'guest', include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'], ...alone, ...whole },
+  name: 'guest',
+  include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'],
+  ...onKernel,
+  ...group.alone,
+  // The guest hands on the message of a failed test and nothing else of it: nothing may be cut.
+  chaiConfig: { truncateThreshold: 0 },
 };
+
+const kernelFiles = filesOf('kernel');
+const guestBooter = 'test/vm/vm.test.ts';
+const isInside = ({ path }: TestFile): boolean => path.startsWith('test/vm/inside/');
+const inside = selected(testFiles(root, 'vm').filter(isInside), named.includes(guestBooter) ? [] : named);
+const booters = filesOf('vm').filter((file) => !isInside(file) && file.path !== guestBooter);
+// The kernel contract runs in the guest, too: that is a second kernel.
+process.env['SLUICE_GUEST_FILES'] ??= [
+  ...(named.length === 0 ? ['test/netns/kernel.test.ts'] : []),
+  ...paths(inside),
+].join(' ');
+
+const projects = [
+  {
+    name: 'unit',
+    include: paths(filesOf('unit')),
+    isolate: false,
+    setupFiles: ['packages/testing/src/properties.setup.ts'],
+    // For what hangs; a machine that is busy is no fault.
+    testTimeout: 120_000,
+    ...group.unit,
+  },
+  {
+    name: 'vm',
+    include: [...paths(booters), ...(inside.length > 0 ? [guestBooter] : [])],
+    ...onKernel,
+    ...group.together,
+  },
+  { name: 'kernel', include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)), ...onKernel, ...group.together },
+  {
+    name: 'package',
+    include: paths(filesOf('package')),
+    globalSetup: ['test/package/setup.ts'],
+    ...onKernel,
+    ...group.together,
+    testTimeout: 120_000,
+    hookTimeout: 300_000,
+  },
+  { name: 'alone', include: paths(kernelFiles.filter(({ isAlone }) => isAlone)), ...onKernel, ...group.alone },
+].filter(({ include }) => include.length > 0);
+
+if (named.length > 0 && projects.length === 0) throw new Error(`No test file begins with ${named.join(' or ')}`);
 
 export default defineConfig({
   test: {
-    reporters: ['default', new SummaryReporter()],
+    sequence: { sequencer: LongestFirst },
+    reporters: ['default', ...(profiled ? [new ProfileReporter()] : []), new SummaryReporter()],
     coverage: { provider: 'v8', include: ['packages/*/src/**'], reporter: ['text', 'json-summary'] },
-    projects: [
-      {
-        test: {
-          name: 'unit',
-          ...again,
-          isolate: false,
-          ...order(0),
-          // For what hangs; a machine that is busy is no fault.
-          testTimeout: 30_000,
-          include: [
-            'packages/*/src/**/*.test.ts',
-            'test/*.test.ts',
-            'test/cluster/*.test.ts',
-            'test/fuzz/*.test.ts',
-            'test/registry/*.test.ts',
-            'test/review/*.test.ts',
-            'test/report/*.test.ts',
-            'test/pipeline/*.test.ts',
-            'tools/*.test.ts',
-          ],
-        },
-      },
-      {
-        test: {
-          name: 'kernel',
-          include: ['test/netns/**/*.test.ts', 'test/runbooks/*.test.ts', 'test/faults/*.test.ts'],
-          ...alone,
-          ...order(1),
-        },
-      },
-      { test: { name: 'vm', include: ['test/vm/*.test.ts'], ...alone, ...order(2) } },
-      {
-        test: {
-          name: 'package',
-          include: ['test/package/*.test.ts'],
-          globalSetup: ['test/package/setup.ts'],
-          ...alone,
-          ...order(3),
-          testTimeout: 120_000,
-          hookTimeout: 300_000,
-        },
-      },
-      ...(process.env['SLUICE_GUEST'] === '1' ? [guest] : []),
+    tags: [
+      { name: 'quick', description: 'runs in ./dev test --quick and all larger tiers' },
+      { name: 'test', description: 'runs in ./dev test and ./dev test --all' },
+      { name: 'all', description: 'runs in ./dev test --all' },
+      { name: 'alone', description: 'measures time: nothing else runs beside it' },
     ],
+    projects: (inGuest ? [guest] : projects).map((test) => ({
+      test: { ...test, ...(profiled ? { runner: './tools/profile-runner.ts' } : {}) },
+    })),
   },
 });

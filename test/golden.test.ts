@@ -1,9 +1,9 @@
-import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { expect, test } from 'vitest';
 import { listExamples, renderArguments } from '../tools/examples.ts';
 
-const sluice = join(import.meta.dirname, '..', 'bin', 'sluice');
+const sluice = programPath('sluice');
 
 /** These tests start programs, on a machine that may be busy. */
 const startsProgramsMs = 30_000;

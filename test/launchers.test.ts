@@ -30,7 +30,7 @@ test.each(['sluice', 'sluiced'])('bin/%s says what to do in a checkout that is n
 });
 
 test.each([
-  ['without a command lists the commands', [], 0, 'stdout', '  test     all tests'],
+  ['without a command lists the commands', [], 0, 'stdout', '  test     the tests before a push'],
   ['refuses a command that there is not', ['tests'], 2, 'stderr', 'dev: there is no command tests'],
 ] as const)('./dev %s', async (_title, argv, code, stream, text) => {
   const result = await execa(join(root, 'dev'), argv, { cwd: '/', reject: false });

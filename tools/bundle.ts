@@ -44,10 +44,17 @@ const lateBuiltins: Plugin = {
  * Writes a program with everything it imports as one minified module. The same sources give the same bytes, wherever the checkout is.
  * @param root the checkout
  * @param forAnyNode whether it starts by itself with whatever Node is there; else a Node is put around it
+ * @param interpreter what starts it where it starts by itself
  */
-export async function bundleProgram(root: string, name: Program, outfile: string, forAnyNode: boolean): Promise<void> {
+export async function bundleProgram(
+  root: string,
+  name: Program,
+  outfile: string,
+  forAnyNode: boolean,
+  interpreter = '/usr/bin/env node',
+): Promise<void> {
   const banner = forAnyNode
-    ? ['#!/usr/bin/env node', needsRequire('import.meta.url'), checksNode(name)]
+    ? [`#!${interpreter}`, needsRequire('import.meta.url'), checksNode(name)]
     : [needsRequire("'file:///'")];
   await build({
     absWorkingDir: root,

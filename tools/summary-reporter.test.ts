@@ -1,6 +1,7 @@
+import { replay } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import type { TestModule } from 'vitest/node';
-import { summaryLines } from './summary-reporter.ts';
+import { summarise } from './summary-reporter.ts';
 
 interface Ended {
   readonly state: 'passed' | 'failed' | 'skipped' | 'pending';
@@ -16,11 +17,20 @@ function moduleOf(tests: readonly Ended[], errors: readonly unknown[] = []): Tes
     fullName: `test ${index}`,
     options: { mode: ended.mode },
     result: () => ended,
+    meta: () => ({}),
+    module: { relativeModuleId: 'some.test.ts' },
     diagnostic: () => ({ flaky: ended.state === 'passed' && ended.errors !== undefined }),
   }));
-  return { children: { allTests: () => cases }, errors: () => errors } as unknown as TestModule;
+  return {
+    children: { allTests: () => cases },
+    errors: () => errors,
+    relativeModuleId: 'some.test.ts',
+  } as unknown as TestModule;
 }
 
+/** How a file that failed is run again. */
+const again = `again: ${replay('some.test.ts')}`;
+const retried = { state: 'passed', errors: [{ message: 'too slow\nat x' }] } as const;
 const passed = { state: 'passed' } as const;
 const failed = { state: 'failed' } as const;
 
@@ -31,9 +41,9 @@ test.each([
     [moduleOf([failed]), moduleOf([passed, failed])],
     [],
     undefined,
-    ['1 passed, 2 failed'],
+    [again, '1 passed, 2 failed'],
   ],
-  ['a module that cannot be loaded', [moduleOf([], ['no such file'])], [], undefined, ['0 passed, 1 failed']],
+  ['a module that cannot be loaded', [moduleOf([], ['no such file'])], [], undefined, [again, '0 passed, 1 failed']],
   ['an error outside all tests', [moduleOf([passed])], ['unhandled'], undefined, ['1 passed, 1 failed']],
   ['no test at all', [], [], undefined, ['0 passed, 0 failed']],
   [
@@ -45,7 +55,7 @@ test.each([
   ],
   [
     'a test that passes at the second try, and says why not at the first',
-    [moduleOf([passed, { state: 'passed', errors: [{ message: 'too slow\nat x' }] }])],
+    [moduleOf([passed, retried])],
     [],
     undefined,
     ['second try: test 1 (too slow)', '2 passed, 0 failed'],
@@ -72,5 +82,16 @@ test.each([
     ['not run: kernel tests: no root', '1 passed, 0 failed'],
   ],
 ])('the summary counts %s', (_title, modules, errors, notRun, lines) => {
-  expect(summaryLines(modules, errors, notRun)).toEqual(lines);
+  expect(summarise(modules, errors, notRun).lines).toEqual(lines);
+});
+
+test('three tests may need a second try; with a fourth the run has failed', () => {
+  const of = (count: number): ReturnType<typeof summarise> =>
+    summarise([moduleOf(Array.from({ length: count }, () => retried))], [], undefined);
+  expect([of(3).isGood, of(3).lines.at(-1)]).toEqual([true, '3 passed, 0 failed']);
+  expect([of(4).isGood, ...of(4).lines.slice(-2)]).toEqual([
+    false,
+    'failed: 4 tests needed a second try; at most 3 may',
+    '4 passed, 1 failed',
+  ]);
 });

@@ -1,6 +1,8 @@
+// @module-tag test
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
@@ -8,7 +10,7 @@ import { node, serviceOf, slice } from './objects.fixture.ts';
 
 /** These tests start programs, on a machine that may be busy. */
 const startsProgramsMs = 30_000;
-const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+const sluicePath = programPath('sluice');
 let server: TestApiServer;
 let dir: string;
 

@@ -1,9 +1,9 @@
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { expect, vi } from 'vitest';
 
-export const sluicePath = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+export const sluicePath = programPath('sluice');
 
 /** Starts the program as a person does. A test that starts it ends it. */
 export function startSluice(args: readonly string[], cwd?: string) {

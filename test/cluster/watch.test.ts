@@ -1,9 +1,11 @@
+// @module-tag test
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { completeFile, serviceFile } from '@sluice/bundle';
+import { atTier } from '@sluice/testing';
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
 import { planTree } from '../../packages/renderer/src/emit/tree.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
@@ -132,10 +134,7 @@ test('endpoints on nodes that somebody made up make no files, and the others go 
 });
 
 describe('churn', () => {
-  const soak = process.env['SLUICE_SOAK'] === '1';
-  const seconds = Number(
-    process.env['SLUICE_CHURN_SECONDS'] ?? (soak ? 600 : process.env['CI'] === undefined ? 5 : 60),
-  );
+  const seconds = atTier({ quick: 5, all: 60, soak: 600 });
   const perSecond = 100;
   const services = 200;
 
@@ -214,13 +213,14 @@ describe('commits', () => {
     git(other, 'push', '--quiet');
     cluster.put('services', serviceOf('b', 2));
     cluster.put('services', serviceOf('c', 3));
-    await until(() => log().length === 4);
-    expect(log()).toEqual([
-      'watch: Service shop/b, Service shop/c',
-      'of another',
-      expect.stringMatching(/^watch: /),
-      'start',
-    ]);
+    // On a machine that is busy one of them may come after the other's commit.
+    await until(() => log()[0]?.includes('shop/c') === true);
+    const own = log().slice(0, -3).toReversed();
+    expect([
+      ['watch: Service shop/b, Service shop/c'],
+      ['watch: Service shop/b', 'watch: Service shop/c'],
+    ]).toContainEqual(own);
+    expect(log().slice(-3)).toEqual(['of another', expect.stringMatching(/^watch: /), 'start']);
     expect(git(origin, 'show', 'main:README')).toBe('b\n');
     expect(git(work, 'status', '--porcelain')).toBe('');
     expect(await isFresh()).toBe(true);
@@ -234,7 +234,7 @@ describe('commits', () => {
     cluster.remove('services', 'b');
     // A look that began before may come between and put back what was written by hand: a commit of its own, and rightly so.
     await until(() => log()[0] === 'watch: Service shop/b');
-    expect(log().slice(-5)[0]).toBe('by hand');
+    expect(log()).toContain('by hand');
     expect(git(origin, 'show', 'main:README')).toBe('c\n');
     expect(git(work, 'status', '--porcelain')).toBe('');
     expect(await isFresh()).toBe(true);

@@ -1,6 +1,9 @@
+// @module-tag quick
 import { availableParallelism } from 'node:os';
+import { atTier, reaches, seed } from '@sluice/testing';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
+import { kinds } from '../netns/sluiced-node.ts';
 import { wrongAfterFault, wrongAfterRecovery } from './judge.ts';
 import { FaultPlace, type Kind } from './place.ts';
 import {
@@ -13,30 +16,29 @@ import {
   spread,
   toolPoints,
 } from './points.ts';
-import { makeScenarios, type Scenario } from './scenarios.ts';
+import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from './scenarios.ts';
 
 /**
  * The program ends, or a call fails, at every place where it changes something; then the next process has to end on the old rules or the
- * new ones. A soak takes every point; otherwise some of each scenario, by a seed. `SLUICE_FAULT='nft tree apply: …'` takes those that begin so,
- * `SLUICE_POINTS` at most so many.
+ * new ones. A soak takes every place; otherwise some of each scenario, by the seed of the run, which in tier quick is always the same.
+ * `SLUICE_FAULT='nft tree apply: …'` takes those that begin so, `SLUICE_POINTS` at most so many.
  */
-const soak = process.env['SLUICE_SOAK'] !== undefined;
-const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
 const wanted = process.env['SLUICE_FAULT'];
-const kinds = (
-  [
-    { backend: 'nft', layout: 'tree' },
-    { backend: 'legacy', layout: 'tree' },
-    { backend: 'nft', layout: 'flat' },
-    { backend: 'legacy', layout: 'flat' },
-  ] as const satisfies readonly Kind[]
-).filter(({ backend, layout }) =>
-  wanted === undefined ? soak || layout === 'tree' : wanted.startsWith(`${backend} ${layout} `),
-);
-/** For each kind; a soak takes all that there are. */
+const chosenKinds =
+  wanted === undefined
+    ? kinds.slice(0, atTier({ quick: 1, test: 2, soak: 4 }))
+    : kinds.filter(({ backend, layout }) => wanted.startsWith(`${backend} ${layout} `));
+/** What a node does every day, and a recovery: tier quick, and the second store in tier test. */
+const core: readonly ScenarioName[] = ['apply', 'update', 'trial-fails', 'recover-committed'];
+const scenariosOf = ({ backend }: Kind): readonly ScenarioName[] =>
+  wanted === undefined
+    ? atTier({ quick: core, test: backend === 'nft' ? scenarioNames : core, all: scenarioNames })
+    : scenarioNames.filter((name) => wanted.includes(` ${name}: `));
+/** For each kind. */
 const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
-const kills = Math.min(soak ? Infinity : 130, most);
-const errors = Math.min(soak ? Infinity : 30, most);
+const kills = Math.min(atTier({ quick: 32, test: 30, all: 130, soak: Infinity }), most);
+const errors = Math.min(atTier({ quick: 8, test: 10, all: 30, soak: Infinity }), most);
+const drawn = reaches('test') ? seed : 1;
 const recoverySecondsMax = 10;
 
 interface Attempt {
@@ -47,24 +49,30 @@ interface Attempt {
 beforeEach(needKernel);
 beforeEach(needStrace);
 
-describe.each(kinds)('sluiced on $backend in layout $layout', { timeout: soak ? 14_400_000 : 900_000 }, (kind) => {
-  let prepared: Promise<Prepared> | undefined;
-  beforeEach((context) => needBackend(context, kind.backend));
-  afterAll(async () => (await prepared)?.place.remove());
+describe.each(chosenKinds)(
+  'sluiced on $backend in layout $layout',
+  {
+    timeout: atTier({ quick: 900_000, soak: 14_400_000 }),
+  },
+  (kind) => {
+    let prepared: Promise<Prepared> | undefined;
+    beforeEach((context) => needBackend(context, kind.backend));
+    afterAll(async () => (await prepared)?.place.remove());
 
-  test.each([
-    ['the program or a tool is killed', 'killed', kills],
-    ['a call fails', 'failed', errors],
-  ] as const)('%s at any point: the old rules or the new ones', async (_title, choose, count) => {
-    prepared ??= prepare(kind);
-    const { place, [choose]: groups } = await prepared;
-    const all = [...groups.values()].flat();
-    const chosen =
-      wanted === undefined ? spread(groups, count, seed) : all.filter((one) => nameOf(kind, one).startsWith(wanted));
-    console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all.length} points, SLUICE_SEED=${seed}`);
-    expect(await failures(place, kind, chosen)).toEqual([]);
-  });
-});
+    test.each([
+      ['the program or a tool is killed', 'killed', kills],
+      ['a call fails', 'failed', errors],
+    ] as const)('%s at any point: the old rules or the new ones', async (_title, choose, count) => {
+      prepared ??= prepare(kind);
+      const { place, [choose]: groups } = await prepared;
+      const all = [...groups.values()].flat();
+      const chosen =
+        wanted === undefined ? spread(groups, count, drawn) : all.filter((one) => nameOf(kind, one).startsWith(wanted));
+      console.log(`${kind.backend} ${kind.layout}: ${chosen.length} of ${all.length} points`);
+      expect(await failures(place, kind, chosen)).toEqual([]);
+    });
+  },
+);
 
 /** A node to start from, and everything that can go wrong on it, by scenario. */
 interface Prepared {
@@ -75,7 +83,7 @@ interface Prepared {
 
 async function prepare(kind: Kind): Promise<Prepared> {
   const place = await FaultPlace.make(kind);
-  const scenarios = (await makeScenarios(place, kind)).filter(({ name }) => wanted?.includes(` ${name}: `) ?? true);
+  const scenarios = await makeScenarios(place, kind, scenariosOf(kind));
   const killed = new Map<string, readonly Attempt[]>();
   const failed = new Map<string, readonly Attempt[]>();
   for (const scenario of scenarios) {
@@ -113,7 +121,7 @@ async function failures(place: FaultPlace, kind: Kind, attempts: readonly Attemp
     for (let attempt = queue.shift(); attempt; attempt = queue.shift()) {
       const wrong = await tryPoint(place, attempt);
       if (wrong.length === 0) continue;
-      const again = `SLUICE_FAULT='${nameOf(kind, attempt)}' ./dev test --project kernel test/faults`;
+      const again = `SLUICE_FAULT='${nameOf(kind, attempt)}' ./dev test test/faults/faults.test.ts`;
       found.push([...wrong, again].join('\n  '));
       console.log(found.at(-1));
     }

@@ -1,3 +1,4 @@
+// @module-tag quick
 import { describe, expect, test } from 'vitest';
 import { type Expected, type Seen, wrongAfterFault, wrongAfterRecovery } from './judge.ts';
 

@@ -1,8 +1,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
-import { bundleProgram } from '../../tools/bundle.ts';
 import { peek } from '../../packages/applier/src/journal/peek.ts';
 import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import type { Seen } from './judge.ts';
@@ -102,7 +101,6 @@ export class FaultPlace {
       writeFileSync(`${directory}/tools/${name}`, wrapper(directory, name), { mode: 0o755 });
       if (!/^ip6?tables-/.test(name)) cpSync(`/usr/sbin/${name}`, `${directory}/real/${name}`);
     }
-    await bundleProgram(fileURLToPath(new URL('../..', import.meta.url)), 'sluiced', `${directory}/sluiced.mjs`, true);
     return place;
   }
 
@@ -269,7 +267,7 @@ export class FaultPlace {
   /** The tools that outlived the program end first: they share its lock. */
   #start(before: string, config: string, args: readonly string[]): string {
     const { directory } = this;
-    const command = `${before} ${process.execPath} ${directory}/sluiced.mjs ${args.join(' ')} -c ${config}`;
+    const command = `${before} ${process.execPath} ${programPath('sluiced')} ${args.join(' ')} -c ${config}`;
     return [
       'code=0',
       `sh -c 'echo $$ >${directory}/work/pid; ${command}' >$OUT/said 2>&1 || code=$?`,
@@ -284,7 +282,7 @@ export class FaultPlace {
       `rm -f ${directory}/work/plan`,
       'code=0',
       'begin=$(date +%s%N)',
-      `${process.execPath} ${directory}/sluiced.mjs boot -c ${config} >$OUT/boot-said 2>&1 || code=$?`,
+      `${process.execPath} ${programPath('sluiced')} boot -c ${config} >$OUT/boot-said 2>&1 || code=$?`,
       'echo $(( ($(date +%s%N) - begin) / 1000000 )) >$OUT/boot-ms',
       'echo $code >$OUT/boot-code',
       this.#see('recovered'),

@@ -1,4 +1,6 @@
+// @module-tag all
 import { availableParallelism } from 'node:os';
+import { atTier, seed } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeEach, describe, expect, test, type TestContext } from 'vitest';
 import { needBackend, needKernel, needStrace } from '../netns/privileges.ts';
@@ -15,11 +17,9 @@ const disks: readonly Disk[] = [
   { name: 'ext4', megabytes: 32, make: 'mkfs.ext4 -q -F' },
   { name: 'xfs', megabytes: 300, make: 'mkfs.xfs -q -f' },
 ];
-const soak = process.env['SLUICE_SOAK'] !== undefined;
-const seed = Number(process.env['SLUICE_SEED'] ?? Date.now() % 1_000_000);
 const wanted = process.env['SLUICE_POWER'];
 /** For each file system. */
-const cuts = Math.min(soak ? Infinity : 20, Number(process.env['SLUICE_POINTS'] ?? Infinity));
+const cuts = Math.min(atTier({ quick: 10, all: 20, soak: Infinity }), Number(process.env['SLUICE_POINTS'] ?? Infinity));
 
 /** Skips where the machine gives no loop devices or lacks the tools. */
 function needDisk(context: TestContext, { name, megabytes, make }: Disk): void {
@@ -71,7 +71,7 @@ async function prepare(): Promise<Prepared> {
 
 describe.each(disks)(
   'a power cut with the state directory on $name',
-  { timeout: soak ? 7_200_000 : 600_000 },
+  { timeout: atTier({ quick: 600_000, soak: 7_200_000 }) },
   (disk) => {
     beforeEach((context) => needDisk(context, disk));
 
@@ -81,7 +81,7 @@ describe.each(disks)(
       const all = [...groups.values()].flat();
       const chosen =
         wanted === undefined ? spread(groups, cuts, seed) : all.filter((one) => nameOf(disk, one) === wanted);
-      console.log(`${disk.name}: ${chosen.length} of ${all.length} points, SLUICE_SEED=${seed}`);
+      console.log(`${disk.name}: ${chosen.length} of ${all.length} points`);
       const queue = [...chosen];
       const wrong: string[] = [];
       const worker = async (): Promise<void> => {
@@ -98,6 +98,6 @@ async function tryCut(place: FaultPlace, disk: Disk, cut: Cut): Promise<readonly
   const { exitCode, said, recovered } = await place.cutPower(disk, scenario, point);
   const wrong = [...wrongAfterRecovery(recovered, scenario)];
   if (exitCode !== 0) wrong.push(`it came up with ${exitCode}: ${said}`);
-  const again = `SLUICE_POWER='${nameOf(disk, cut)}' ./dev test --project kernel test/faults/power.test.ts`;
+  const again = `SLUICE_POWER='${nameOf(disk, cut)}' ./dev test test/faults/power.test.ts`;
   return wrong.length === 0 ? [] : [[...wrong, said, again].join('\n  ')];
 }

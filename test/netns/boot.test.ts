@@ -1,3 +1,4 @@
+// @module-tag test
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DiskJournal } from '../../packages/applier/src/journal/journal.ts';

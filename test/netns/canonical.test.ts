@@ -1,3 +1,4 @@
+// @module-tag test
 import {
   canonicalRule,
   changeTable,

@@ -1,3 +1,4 @@
+// @module-tag test
 import { beforeEach, expect, test } from 'vitest';
 import { type ClusterSpec, openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';

@@ -1,3 +1,4 @@
+// @module-tag test
 import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { beforeEach, expect, test } from 'vitest';

@@ -1,3 +1,4 @@
+// @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';

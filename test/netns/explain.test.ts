@@ -1,5 +1,6 @@
-import { join } from 'node:path';
+// @module-tag test
 import type { BundleFiles } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
@@ -10,7 +11,7 @@ import { feed, inScratchNamespace } from './scratch.ts';
 
 beforeEach(needKernel);
 
-const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+const sluice = programPath('sluice');
 const chosen = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '07-policies', '10-ipvs']);
 const examples = listExamples().flatMap(({ name, output }) => {
   const files = readTree(output);

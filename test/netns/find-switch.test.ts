@@ -1,3 +1,4 @@
+// @module-tag test
 import { beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { inScratchNamespace } from './scratch.ts';

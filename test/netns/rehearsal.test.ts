@@ -1,3 +1,4 @@
+// @module-tag test
 import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { loadOf } from '../../packages/applier/src/kernel/scratch/load.ts';

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { type BundleFiles, compareText } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/rollout/admit.ts';
 import type { Layout } from '../../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../../packages/applier/src/rollout/ports.ts';
@@ -37,7 +37,7 @@ export function stateOf(files: BundleFiles, node: string, layout: Layout): NodeS
   return bundle.state;
 }
 
-const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
+const main = programPath('sluiced');
 
 /** What stands in for sluiced-rehearse.socket: each connection is the standard input of a process with a network and a /run of its own. */
 export class RehearsalUnit {

@@ -1,6 +1,8 @@
+// @module-tag test
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { sampleBundle, sampleNode, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -8,7 +10,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /** From `sluice release` over `sluice sign` to the kernel of a node, with both real programs. */
 
-const sluice = join(import.meta.dirname, '../../bin/sluice');
+const sluice = programPath('sluice');
 let node: SluicedNode;
 beforeEach(needKernel);
 beforeEach(async (context) => {

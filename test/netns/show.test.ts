@@ -1,5 +1,6 @@
+// @module-tag test
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
 import { listExamples } from '../../tools/examples.ts';
@@ -8,7 +9,7 @@ import { feed, inScratchNamespace } from './scratch.ts';
 
 beforeEach(needKernel);
 
-const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+const sluice = programPath('sluice');
 
 /** What a command printed, as a shell would hand it on. */
 function print(args: readonly string[]): string {

@@ -3,13 +3,29 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { peek } from '../../packages/applier/src/journal/peek.ts';
 import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
-import { sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
-const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
+/** Where `sluiced` is tried: the first is the one that most nodes have. */
+export const kinds = [
+  { backend: 'nft', layout: 'tree' },
+  { backend: 'legacy', layout: 'tree' },
+  { backend: 'nft', layout: 'flat' },
+  { backend: 'legacy', layout: 'flat' },
+] as const;
+
+/** Rules of a CNI plugin and of an administrator. */
+export const foreign =
+  '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';
+
+/** A bundle in which `shop/web` has these endpoints, and `shop/cart` always the same one. */
+export const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
+  sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50] }, families: ['ipv4', 'ipv6'] });
+
+const main = programPath('sluiced');
 
 /** What a command said and how it ended. */
 export interface Said {

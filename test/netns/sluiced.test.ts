@@ -1,17 +1,12 @@
-import { mkdirSync, rmSync, symlinkSync, writeFileSync, renameSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+// @module-tag test
+import { mkdirSync, rmSync, symlinkSync, renameSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { needBackend, needKernel } from './privileges.ts';
+import { needKernel } from './privileges.ts';
 import { childrenOf } from '../../packages/applier/src/testing/processes.fixture.ts';
-import { SluicedNode, until } from './sluiced-node.ts';
+import { SluicedNode, until, web } from './sluiced-node.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 
 /** The real program on the real kernel, in a network namespace with a /run of its own. */
-
-const foreign =
-  '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\nCOMMIT\n*filter\n-A FORWARD -s 192.0.2.7/32 -j DROP\nCOMMIT\n';
-const web = (...endpoints: readonly number[]): ReadonlyMap<string, string> =>
-  sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50] }, families: ['ipv4', 'ipv6'] });
 
 /** shop/web is asked for by a load balancer; these of its endpoints are on this node. */
 function withHealthPort(
@@ -42,91 +37,6 @@ beforeEach(async () => {
   ({ directory } = node);
 });
 afterEach(() => node.remove());
-
-describe.each([
-  ['nft', 'tree'],
-  ['legacy', 'tree'],
-  ['nft', 'flat'],
-  ['legacy', 'flat'],
-] as const)('sluiced on %s in layout %s', (backend, layout) => {
-  const writeConfig = (more = ''): void => node.writeConfig(backend, `layout: ${layout}\n${more}`);
-  beforeEach((context) => needBackend(context, backend));
-
-  test('applies, repairs, goes back and cleans up; rules of others stay byte for byte', async () => {
-    writeConfig();
-    await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
-    const before = await node.rules(backend);
-    writeBundle(`${directory}/rendered`, web(1, 2));
-    const apply = (...more: string[]): ReturnType<typeof node.sluiced> =>
-      node.sluiced('apply', `${directory}/rendered`, ...more);
-    expect((await apply('--dry-run')).exitCode).toBe(1);
-    expect(await node.rules(backend)).toBe(before);
-    expect(await apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
-    expect((await apply('--dry-run')).exitCode).toBe(0);
-    const good = await node.rules(backend);
-    await node.tool([
-      `iptables-${backend}`,
-      '-t',
-      'nat',
-      '-F',
-      layout === 'tree' ? 'SLUICE-SERVICES' : 'KUBE-SERVICES',
-    ]);
-    expect((await apply()).exitCode).toBe(0);
-    expect(await node.rules(backend)).toBe(good);
-    expect((await node.sluiced('rollback', '0')).exitCode).toBe(0);
-    expect(await node.rules(backend)).toBe(before);
-    expect((await apply()).exitCode).toBe(0);
-    expect((await node.sluiced('cleanup')).exitCode).toBe(0);
-    expect(await node.rules(backend)).toBe(before);
-  });
-
-  test('when a probe fails after the change, the old rules are back and the exit code is 4', async () => {
-    writeConfig(
-      `probes:\n  - {name: flag, exec: [/usr/bin/test, -e, ${directory}/healthy], attempts: 2, intervalSeconds: 0.1}\n`,
-    );
-    writeFileSync(`${directory}/healthy`, '');
-    writeBundle(`${directory}/rendered`, web(1, 2));
-    const args = ['apply', `${directory}/rendered`];
-    expect((await node.sluiced(...args)).exitCode).toBe(0);
-    const good = await node.rules(backend);
-    writeConfig(
-      `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${directory}/healthy"], attempts: 2, intervalSeconds: 0.1}\n`,
-    );
-    writeBundle(`${directory}/rendered`, web(3));
-    expect((await node.sluiced(...args)).exitCode).toBe(4);
-    expect(await node.rules(backend)).toBe(good);
-  });
-
-  test('killed at any moment, the next one ends on the old or the new rules', { timeout: 180_000 }, async () => {
-    writeConfig();
-    await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
-    const bundles = [web(1, 2), web(2, 3, 4)];
-    const good: string[] = [];
-    for (const files of bundles) {
-      writeBundle(`${directory}/rendered`, files);
-      expect((await node.sluiced('apply', `${directory}/rendered`)).exitCode).toBe(0);
-      good.push(await node.rules(backend));
-    }
-    const rounds = process.env['SLUICE_SOAK'] ? 200 : 8;
-    for (let round = 0; round < rounds; round++) {
-      const daemon = node.start();
-      await until('the daemon starts', async () => (await node.ask()) !== undefined);
-      writeBundle(`${directory}/rendered`, bundles[round % 2] as ReadonlyMap<string, string>);
-      await sleep(40 + ((round * 37) % 160));
-      await node.kill(daemon);
-      const next = node.start();
-      await until('the restart reaches old or new rules', async () => {
-        return (
-          (await node.ask()) !== undefined && node.journal()?.open === null && good.includes(await node.rules(backend))
-        );
-      });
-      await until('the newest bundle is in', async () => {
-        return node.journal()?.open === null && (await node.rules(backend)) === good[round % 2];
-      });
-      await node.kill(next);
-    }
-  });
-});
 
 describe('sluiced run', () => {
   /** How many releases were confirmed and are finished. */

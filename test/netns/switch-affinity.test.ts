@@ -1,4 +1,6 @@
+// @module-tag all
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { withAffinity } from '../../packages/applier/src/testing/affinity.fixture.ts';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -10,7 +12,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
  * (`-m recent`), which last as long as some rule names them. A switch must not lose one.
  */
 
-const releases = process.env['SLUICE_SOAK'] ? 100 : 25;
+const releases = atTier({ quick: 25, soak: 100 });
 
 /** Twelve: that by chance all of them are on one of four endpoints happens once in four million runs. */
 const clients = Array.from({ length: 12 }, (_, n) => `192.0.2.${n + 11}`);

@@ -1,4 +1,7 @@
+// @module-tag all
+// @module-tag alone
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -9,7 +12,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
  * or refused, none is left without an answer, and neighbours notice nothing.
  */
 
-const rounds = process.env['SLUICE_SOAK'] ? 100 : 2;
+const rounds = atTier({ quick: 2, soak: 100 });
 const lastAfterSeconds = 4;
 
 /** Of shop/cart, which keeps its endpoint 3, and of shop/edge. */

@@ -1,6 +1,8 @@
+// @module-tag all
+// @module-tag alone
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { atTier, programPath } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { peek } from '../../packages/applier/src/journal/peek.ts';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -24,9 +26,9 @@ import { until } from './sluiced-node.ts';
  * another node by a way that has policy Local.
  */
 
-const rounds = process.env['SLUICE_SOAK'] ? 50 : 2;
+const rounds = atTier({ quick: 2, soak: 50 });
 const lastAfterSeconds = 3;
-const main = fileURLToPath(new URL('../../packages/applier/src/main.ts', import.meta.url));
+const main = programPath('sluiced');
 
 const pods = { here: '10.244.1.5', there: '10.244.2.5', calm: '10.244.1.6' } as const;
 const urls = {

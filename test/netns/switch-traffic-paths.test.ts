@@ -1,4 +1,6 @@
+// @module-tag all
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { atTier } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -11,7 +13,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
  * lost, misled or left without NAT.
  */
 
-const rounds = process.env['SLUICE_SOAK'] ? 250 : 12;
+const rounds = atTier({ quick: 12, soak: 250 });
 
 const endsOf = (n: number): readonly string[] => [`10.244.0.${n + 1}`, `fd00:10::${n.toString(16)}`];
 /** Of a Service by its place in the bundle. */

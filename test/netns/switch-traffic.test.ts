@@ -1,4 +1,6 @@
+// @module-tag test
 import { readFileSync, writeFileSync } from 'node:fs';
+import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -6,7 +8,7 @@ import { SluicedNode, until } from './sluiced-node.ts';
 
 /** New connections all the time while programs are switched: none is lost or misled, of Services that change and of those that do not. */
 
-const applies = process.env['SLUICE_SOAK'] ? 1_000 : 50;
+const applies = atTier({ quick: 10, all: 50, soak: 1_000 });
 
 /** Every pod answers with its own address; four clients open a connection as soon as the last one has ended, and write down what they met. */
 const program = (file: string): string => `

@@ -1,3 +1,4 @@
+// @module-tag test
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';

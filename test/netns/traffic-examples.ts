@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { compareText } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterAll } from 'vitest';
 import { type Example, listExamples, renderArguments } from '../../tools/examples.ts';
@@ -10,7 +11,7 @@ import { clusterOf } from './traffic-cluster.ts';
 import { type PacketTable, type Row, readPacketTable, type Verdict } from './traffic-table.ts';
 
 /** Not bin/sluice, which wants the checkout's own Node: the emulated guest has another. */
-const sluice = join(import.meta.dirname, '..', '..', 'packages', 'renderer', 'src', 'main.ts');
+const sluice = programPath('sluice');
 
 /** An example with a table of packets. */
 export interface TrafficExample {

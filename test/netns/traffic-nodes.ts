@@ -18,10 +18,11 @@ import {
   sectionsOf,
   settledProgram,
 } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import type { Host } from './cluster-host.ts';
 
-const sluice = join(import.meta.dirname, '..', '..', 'packages', 'renderer', 'src', 'main.ts');
+const sluice = programPath('sluice');
 
 export type Layout = 'flat' | 'tree';
 

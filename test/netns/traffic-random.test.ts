@@ -1,5 +1,6 @@
+// @module-tag all
+import { atTier, randomOf, seed } from '@sluice/testing';
 import { beforeEach, expect, test } from 'vitest';
-import { randomOf } from '../review/mutate.ts';
 import { openCluster } from './cluster.ts';
 import { needKernel } from './privileges.ts';
 import { trafficExamples } from './traffic-examples.ts';
@@ -8,15 +9,13 @@ import { predictedRows, randomRows, serveOutside, unlikePredicted } from './traf
 
 beforeEach(needKernel);
 
-const soak = process.env['SLUICE_SOAK'] === '1';
-const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
-const packets = soak ? 500 : 100;
+const packets = atTier({ quick: 100, soak: 500 });
 
 /** Virtual servers have a test of their own: many machines have no kernel for them. */
 const examples = trafficExamples().filter(({ name }) => !/ipvs|mixed/.test(name));
 
 test.each(examples)(
-  `$name: ${packets} random connections of seed ${seed} end as the tracer says`,
+  `$name: ${packets} random connections end as the tracer says`,
   { timeout: 180_000 },
   async ({ table, spec, render }) => {
     const bundle = await render();

@@ -1,4 +1,6 @@
+// @module-tag quick
 import { isDeepStrictEqual } from 'node:util';
+import { reaches } from '@sluice/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { openCluster } from './cluster.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -11,12 +13,14 @@ beforeEach(needKernel);
 
 /** The legacy tools read the same text; the examples with most kinds of rules are enough to see that. ./dev soak runs all. */
 const onLegacyToo = new Set(['03-load-balancer', '04-affinity-and-udp', '05-dual-stack', '09-profiles']);
-const soak = process.env['SLUICE_SOAK'] === '1';
 
 const examples = trafficExamples().filter(({ inIpvs }) => !inIpvs);
 
 const runs = examples.flatMap((example) => {
-  const backends = soak || onLegacyToo.has(example.name) ? (['nft', 'legacy'] as const) : (['nft'] as const);
+  const backends =
+    reaches('soak') || (reaches('test') && onLegacyToo.has(example.name))
+      ? (['nft', 'legacy'] as const)
+      : (['nft'] as const);
   const rows = example.table.packets.filter((row) => row.to.protocol !== 'sctp');
   const traced = example.table.packets.length - rows.length;
   const note = `${rows.length} rows${traced === 0 ? '' : `, ${traced} more only traced`}`;

@@ -1,6 +1,8 @@
+// @module-tag all
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { beforeEach, expect, test } from 'vitest';
 import { type Item, token } from '../cluster/apiserver.fixture.ts';
@@ -82,7 +84,7 @@ test('an endpoint that the API takes away is reached no more on any node, and on
   api.put('services', service);
   api.put('endpointslices', endpoints('web-1', 'web-2'));
   const kubeconfig = api.server.kubeconfig({ token });
-  const sluice = join(import.meta.dirname, '..', '..', 'bin', 'sluice');
+  const sluice = programPath('sluice');
   const args = ['watch', '-o', bundle, '-c', join(dir, 'sluice.yaml'), '--kubeconfig', kubeconfig];
   const watching = execa(sluice, args, { reject: false, all: true });
   const members = spec.nodes.map(

@@ -1,3 +1,4 @@
+// @module-tag all
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';

@@ -1,3 +1,4 @@
+// @module-tag all
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { completeFile } from '@sluice/bundle';

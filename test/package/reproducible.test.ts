@@ -1,3 +1,4 @@
+// @module-tag all
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { execaSync } from 'execa';

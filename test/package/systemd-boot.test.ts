@@ -1,3 +1,4 @@
+// @module-tag all
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Machine } from './machine.fixture.ts';
 import { bootNode, bundleOf, install, noNodeBecause, offer, standing, vip } from './node.fixture.ts';

@@ -1,3 +1,4 @@
+// @module-tag all
 import { rmSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { type Machine, until } from './machine.fixture.ts';

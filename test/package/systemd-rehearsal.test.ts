@@ -1,3 +1,4 @@
+// @module-tag all
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { notScratch } from '../../packages/applier/src/kernel/scratch/serve.ts';

@@ -1,3 +1,4 @@
+// @module-tag all
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newer, newerThan } from './newer.fixture.ts';

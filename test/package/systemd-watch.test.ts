@@ -1,3 +1,4 @@
+// @module-tag all
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { execa } from 'execa';

@@ -1,3 +1,4 @@
+// @module-tag test
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { matches } from '../scripts/script.ts';
 import { readme, Repository } from './repository.ts';

@@ -1,11 +1,12 @@
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 
 const root = join(import.meta.dirname, '..', '..');
 const example = join(root, 'examples', 'gitops');
-export const sluice = join(root, 'bin', 'sluice');
+export const sluice = programPath('sluice');
 
 export const readme = (): string => readFileSync(join(root, 'README.md'), 'utf8');
 

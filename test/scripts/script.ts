@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 
 /** One command with all that it must print. README.md of this folder describes the format. */
@@ -78,7 +79,7 @@ export interface Ran {
   readonly after: ReadonlyMap<string, string>;
 }
 
-const bin = join(import.meta.dirname, '..', '..', 'bin');
+const bin = dirname(programPath('sluice'));
 
 /** Runs one command. Git finds no config but its own defaults, so that scripts do the same everywhere. */
 export async function runStep(step: Step, dir: string): Promise<Ran> {

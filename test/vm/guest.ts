@@ -1,6 +1,7 @@
 import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execa, execaSync } from 'execa';
 import { find, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type Ran } from './protocol.ts';
@@ -82,12 +83,16 @@ const parts = [
   'README.md',
 ];
 
+/** Where the programs of the run are in the guest. */
+export const guestPrograms = '/sluice/programs';
+
 function makeProjectDisk(image: string, folder: string): void {
   const staging = join(folder, 'project');
   for (const part of parts) {
     const from = join(checkout, part);
     if (existsSync(from)) cpSync(from, join(staging, part), { recursive: true, verbatimSymlinks: true });
   }
+  cpSync(dirname(programPath('sluice')), join(staging, 'programs'), { recursive: true });
   makeDisk(image, staging, 200);
   rmSync(staging, { recursive: true });
 }

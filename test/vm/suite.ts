@@ -1,4 +1,5 @@
-import type { Guest } from './guest.ts';
+import { seed, tier } from '@sluice/testing';
+import { type Guest, guestPrograms } from './guest.ts';
 
 /** One test as it ended in the guest. */
 export interface GuestResult {
@@ -6,6 +7,8 @@ export interface GuestResult {
   readonly file: string;
   readonly name: string;
   readonly state: 'passed' | 'failed' | 'skipped';
+  /** Of the whole file, in seconds by the guest's clock. */
+  readonly fileSeconds: number;
   /** Why it failed, also when it then passed at the second try; empty otherwise. */
   readonly message: string;
 }
@@ -67,19 +70,23 @@ const insideGuest = {
   SLUICE_GUEST: '1',
   // Most of the time goes into starts of Node: the second start of a program is a third faster.
   NODE_COMPILE_CACHE: '/tmp/node-cache',
-  ...(process.env['CI'] ? { CI: process.env['CI'] } : {}),
-  ...(process.env['SLUICE_SOAK'] ? { SLUICE_SOAK: '1' } : {}),
-  ...(process.env['SLUICE_SEED'] ? { SLUICE_SEED: process.env['SLUICE_SEED'] } : {}),
+  SLUICE_PROGRAMS: guestPrograms,
+  SLUICE_TIER: tier,
+  SLUICE_SEED: String(seed),
 };
 
 function ofModule(module: Report['testResults'][number]): readonly GuestResult[] {
   const file = module.name.replace('/sluice/', '');
+  const fileSeconds = Math.round((module.endTime - module.startTime) / 1000);
   if (module.assertionResults.length === 0) {
-    return [{ file, name: 'can be loaded', state: 'failed', message: module.message ?? 'it holds no test' }];
+    return [
+      { file, fileSeconds, name: 'can be loaded', state: 'failed', message: module.message ?? 'it holds no test' },
+    ];
   }
   const tests = module.assertionResults.map(
     ({ fullName, status, failureMessages }): GuestResult => ({
       file,
+      fileSeconds,
       name: fullName,
       state: status === 'passed' || status === 'failed' ? status : 'skipped',
       message: failureMessages?.join('\n') ?? '',
@@ -87,5 +94,8 @@ function ofModule(module: Report['testResults'][number]): readonly GuestResult[]
   );
   const isHooks = module.status === 'failed' && !tests.some(({ state }) => state === 'failed');
   if (!isHooks) return tests;
-  return [...tests, { file, name: 'its hooks', state: 'failed', message: module.message || 'a hook failed' }];
+  return [
+    ...tests,
+    { file, fileSeconds, name: 'its hooks', state: 'failed', message: module.message || 'a hook failed' },
+  ];
 }

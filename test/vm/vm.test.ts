@@ -1,6 +1,5 @@
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { compareText } from '@sluice/bundle';
+// @module-tag test
+import { atTier, reaches } from '@sluice/testing';
 import { expect, test } from 'vitest';
 import { bootGuest } from './guest.ts';
 import { whyNoGuest } from './image.ts';
@@ -11,17 +10,27 @@ import { type GuestResult, runInGuest } from './suite.ts';
  * on a second kernel. Each test of a guest counts as one here.
  */
 
-const soak = process.env['SLUICE_SOAK'] === '1';
-const inside = join(import.meta.dirname, 'inside');
-const allInside = readdirSync(inside).filter((name) => name.endsWith('.test.ts'));
+/** What `vitest.config.ts` chose for this run. */
+const files = (process.env['SLUICE_GUEST_FILES'] ?? '').split(' ');
 /** An emulator uses one processor, and the machines that test have two: these files run in a guest of their own, beside the others. */
-const second: ReadonlySet<string> = new Set(['endpoints.test.ts', 'kills.test.ts', 'modes.test.ts']);
-const suites = [
-  ['test/netns/kernel.test.ts', ...inFolder(allInside.filter((name) => !second.has(name)))],
-  inFolder(allInside.filter((name) => second.has(name))),
-];
+const second: ReadonlySet<string> = new Set(
+  ['endpoints', 'kills', 'modes'].map((name) => `test/vm/inside/${name}.test.ts`),
+);
+/** Where other tests are at work, too, one guest is enough. */
+const suites = (
+  reaches('all') ? [files.filter((file) => !second.has(file)), files.filter((file) => second.has(file))] : [files]
+).filter((suite) => suite.length > 0);
 /** A soak kills at every step. */
-const suitesMsMax = (soak ? 60 : 25) * 60_000;
+const suitesMsMax = atTier({ quick: 25, soak: 60 }) * 60_000;
+
+declare module 'vitest' {
+  interface TaskMeta {
+    /** Why the test failed in the guest before it passed at the second try there. */
+    retriedInGuest?: string;
+    /** The file that ran in the guest, and what it took there. */
+    inGuest?: { readonly file: string; readonly seconds: number };
+  }
+}
 
 const reason = whyNoGuest();
 const found = reason === undefined ? (await Promise.all(suites.map(results))).flat() : [];
@@ -32,25 +41,20 @@ test('tests run in the emulated guest', ({ skip }) => {
 });
 
 // What happened in the guest does not change when it is looked at again: the tries are there.
-test.for(found)('$file: $name', { retry: 0 }, ({ state, message }, { skip }) => {
+test.for(found)('$file: $name', { retry: 0 }, ({ file, fileSeconds, state, message }, { skip, task }) => {
+  task.meta.inGuest = { file, seconds: fileSeconds };
+  if (state === 'passed' && message !== '') task.meta.retriedInGuest = message.split('\n')[0] ?? '';
   if (state === 'skipped') skip('it skipped itself in the guest');
   expect(state === 'passed' ? '' : message).toBe('');
   expect(state).toBe('passed');
 });
 
-function inFolder(names: readonly string[]): readonly string[] {
-  return names.toSorted(compareText).map((name) => `test/vm/inside/${name}`);
-}
-
-async function results(files: readonly string[]): Promise<readonly GuestResult[]> {
+async function results(suite: readonly string[]): Promise<readonly GuestResult[]> {
   await using guest = await bootGuest();
   const started = performance.now();
-  const ended = await runInGuest(guest, files, suitesMsMax);
+  const ended = await runInGuest(guest, suite, suitesMsMax);
   const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
-  const tests = `tests of ${files.length} files took ${seconds(performance.now() - started)}`;
-  for (const { name, state, message } of ended)
-    if (state === 'passed' && message !== '')
-      process.stdout.write(`second try: ${name} (${message.split('\n')[0] ?? ''})\n`);
+  const tests = `tests of ${suite.length} files took ${seconds(performance.now() - started)}`;
   process.stdout.write(`guest: booted in ${seconds(guest.bootMs)}, ${tests}\n`);
   return ended;
 }

@@ -1,3 +1,4 @@
+// @module-tag all
 import { execaSync } from 'execa';
 import { expect, test } from 'vitest';
 

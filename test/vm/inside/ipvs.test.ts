@@ -1,3 +1,4 @@
+// @module-tag all
 import { execaSync } from 'execa';
 import { afterAll, expect, test } from 'vitest';
 import { server, state } from '../../../packages/applier/src/ipvs/states.fixture.ts';

@@ -1,4 +1,6 @@
+// @module-tag all
 import { join } from 'node:path';
+import { atTier, reaches } from '@sluice/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { podAddresses, Shop, type ShopService, shopBundle } from './shop.ts';
 
@@ -92,7 +94,7 @@ async function state(): Promise<readonly string[]> {
 }
 
 test('killed at each step on the way there and back, it goes on serving and ends where it should', {
-  timeout: process.env['SLUICE_SOAK'] ? 3_600_000 : 600_000,
+  timeout: atTier({ quick: 600_000, soak: 3_600_000 }),
 }, async () => {
   expect(await apply('one', never)).toMatchObject(done);
   const there = await apply('two', never);
@@ -130,6 +132,6 @@ function killsOf(steps: Readonly<Record<Release, number>>): readonly (readonly [
     ),
   ).flat();
   const there = all.filter(([to, [at]]) => at <= steps[to]);
-  if (process.env['SLUICE_SOAK']) return there;
+  if (reaches('soak')) return there;
   return there.filter(([to, [at, when]]) => to === 'two' && when === 'after' && at === Math.ceil(steps.two / 2));
 }

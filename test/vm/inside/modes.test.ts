@@ -1,5 +1,7 @@
+// @module-tag test
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { atTier, reaches } from '@sluice/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sampleBundle } from '../../../packages/applier/src/testing/bundle.fixture.ts';
 import { podAddresses, Shop, type ShopService, shopBundle, until } from './shop.ts';
@@ -22,9 +24,8 @@ const web: ShopService = {
   real: { [`${podAddresses.a}:8080`]: 1, [`${podAddresses.b}:8080`]: 1 },
 };
 const ipvs = shopBundle([web]);
-const soak = process.env['SLUICE_SOAK'] === '1';
 /** How many ask at the same time; what they take of an emulated machine, the change lacks. */
-const clients = soak ? 4 : 2;
+const clients = atTier({ quick: 2, soak: 4 });
 /** Endpoints 254 and 255 of a sample bundle are 10.244.1.5 and 10.244.1.6. */
 const iptables = new Map(
   [...sampleBundle({ services: { 'shop/web': [254, 255] }, families: ['ipv4'] })].map(([path, text]) => [
@@ -107,7 +108,7 @@ test('from iptables to ipvs and back under load, with what is lost', { timeout: 
 });
 
 // What a pull request waits for must end in minutes.
-test.runIf(soak)(
+test.runIf(reaches('soak'))(
   'a probe that fails in the new mode brings the old one back, with nothing left of the new',
   {
     timeout: 600_000,

@@ -1,3 +1,4 @@
+// @module-tag all
 import { expect, test } from 'vitest';
 import { loadOf } from '../../../packages/applier/src/kernel/scratch/load.ts';
 import { rehearseInNamespace } from '../../../packages/applier/src/kernel/scratch/namespace.ts';

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { programPath } from '@sluice/testing';
 import { writeBundle } from '../../../packages/applier/src/testing/bundle.fixture.ts';
 import { edited } from '../../../packages/bundle/src/virtual/bundle.fixture.ts';
 import { type Cluster, openCluster } from '../../netns/cluster.ts';
@@ -62,7 +63,7 @@ function serversOf({ name, address, port, protocol, attributes, real }: ShopServ
   return `# shop/${name} ClusterIP\n${[`-A ${server} ${attributes}`, ...servers].join('\n')}\n`;
 }
 
-const sluiced = join(import.meta.dirname, '..', '..', '..', 'packages', 'applier', 'src', 'main.ts');
+const sluiced = programPath('sluiced');
 
 /** Names itself once for every byte that it hears, for as long as somebody talks to it. */
 const talker = (name: string): string =>

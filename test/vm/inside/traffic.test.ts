@@ -1,6 +1,8 @@
+// @module-tag all
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { atTier, programPath, randomOf, seed } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Cluster, openCluster } from '../../netns/cluster.ts';
@@ -11,18 +13,15 @@ import { type Programs, programsOf, sysctlsOf } from '../../netns/traffic-nodes.
 import { comesBack } from '../../netns/traffic-places.ts';
 import { predictedRows, randomRows, unlikePredicted } from '../../netns/traffic-random.ts';
 import { predict } from '../../netns/traffic-trace.ts';
-import { randomOf } from '../../review/mutate.ts';
 
 /** Examples of mode ipvs, put on every node by `sluiced apply`: what the table says, the tracer says and the kernel does. */
 
-const soak = process.env['SLUICE_SOAK'] === '1';
-const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_121);
 /** For each example. */
-const packets = soak ? 300 : 100;
+const packets = atTier({ quick: 100, soak: 300 });
 /** An emulated machine opens a few connections a second. */
 const slowly = { atOnce: 8, silenceMs: 4_000 };
 
-const sluiced = join(import.meta.dirname, '..', '..', '..', 'packages', 'applier', 'src', 'main.ts');
+const sluiced = programPath('sluiced');
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-traffic-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
@@ -62,7 +61,7 @@ describe.each(examples)('$name', ({ name, table, spec, render }) => {
     expect(observed).toEqual(asLines(rows));
   });
 
-  test(`${packets} random connections of seed ${seed} end as the tracer says`, { timeout: 300_000 }, async () => {
+  test(`${packets} random connections end as the tracer says`, { timeout: 300_000 }, async () => {
     const random = randomRows(spec, table, packets, randomOf(seed));
     expect(await unlikePredicted(cluster, table, predictedRows(spec, programs, random), slowly)).toEqual([]);
   });

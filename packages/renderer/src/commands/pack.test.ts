@@ -25,6 +25,7 @@ import {
   sumsMisfit,
   sumsOf,
 } from '@sluice/bundle';
+import { programPath } from '@sluice/testing';
 import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildProgram } from '../cli/program.ts';
@@ -132,10 +133,10 @@ describe('sluice pack', () => {
   });
 
   describe('into standard output', () => {
-    const program = [process.execPath, join(root, 'packages/renderer/src/main.ts')];
+    const started = [process.execPath, programPath('sluice')];
     /** @param command with the packer as its arguments */
     const shell = (command: string, output: string) =>
-      spawnSync('bash', ['-c', command, 'sh', ...program, 'pack', at('new'), '--all', '-o', output], {
+      spawnSync('bash', ['-c', command, 'sh', ...started, 'pack', at('new'), '--all', '-o', output], {
         encoding: 'utf8',
         cwd: scratch,
       });

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { programPath } from '@sluice/testing';
 import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { buildProgram } from '../cli/program.ts';
@@ -249,10 +250,10 @@ describe('sluice release', async () => {
   });
 
   test('of several at once each serial is given once', async () => {
-    const program = join(root, 'packages/renderer/src/main.ts');
+    const path = programPath('sluice');
     const given = ['1', '2', '3', '4'].map(async (digit) => {
       const args = ['release', bundle, '--serial', 'auto', '--source', digit.repeat(40), '-o', release];
-      return promisify(execFile)(process.execPath, [program, ...args]).then(
+      return promisify(execFile)(process.execPath, [path, ...args]).then(
         ({ stdout }) => stdout,
         ({ stderr }: { stderr: string }) => stderr,
       );
@@ -271,9 +272,9 @@ describe('sluice release', async () => {
   const inNamespace = (...args: readonly string[]) => spawnSync('unshare', ['-rm', ...args], { encoding: 'utf8' });
   test.skipIf(inNamespace('true').status !== 0)('says that a file system is read-only', () => {
     mkdirSync(release);
-    const program = [process.execPath, join(root, 'packages/renderer/src/main.ts')];
+    const started = [process.execPath, programPath('sluice')];
     const args = ['release', bundle, '--serial', 'auto', '--source', source, '-o', release];
-    const { stderr } = inNamespace('sh', '-c', readOnly, 'sh', release, ...program, ...args);
+    const { stderr } = inNamespace('sh', '-c', readOnly, 'sh', release, ...started, ...args);
     expect(stderr).toContain(`Cannot write ${release}: the file system is read-only [OUTPUT_UNWRITABLE]`);
   });
 

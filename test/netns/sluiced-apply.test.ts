@@ -1,0 +1,72 @@
+// @module-tag quick
+import { writeFileSync } from 'node:fs';
+import { atTier } from '@sluice/testing';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { foreign, kinds, SluicedNode, web } from './sluiced-node.ts';
+
+/** `sluiced apply`, `rollback` and `cleanup` on the real kernel, in a network namespace with a /run of its own. */
+
+let node: SluicedNode;
+let directory: string;
+
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+  ({ directory } = node);
+});
+afterEach(() => node.remove());
+
+describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
+  'sluiced on $backend in layout $layout',
+  ({ backend, layout }) => {
+    const writeConfig = (more = ''): void => node.writeConfig(backend, `layout: ${layout}\n${more}`);
+    beforeEach((context) => needBackend(context, backend));
+
+    test('applies, repairs, goes back and cleans up; rules of others stay byte for byte', async () => {
+      writeConfig();
+      await node.tool([`iptables-${backend}-restore`, '--noflush'], foreign);
+      const before = await node.rules(backend);
+      writeBundle(`${directory}/rendered`, web(1, 2));
+      const apply = (...more: string[]): ReturnType<typeof node.sluiced> =>
+        node.sluiced('apply', `${directory}/rendered`, ...more);
+      expect((await apply('--dry-run')).exitCode).toBe(1);
+      expect(await node.rules(backend)).toBe(before);
+      expect(await apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
+      expect((await apply('--dry-run')).exitCode).toBe(0);
+      const good = await node.rules(backend);
+      await node.tool([
+        `iptables-${backend}`,
+        '-t',
+        'nat',
+        '-F',
+        layout === 'tree' ? 'SLUICE-SERVICES' : 'KUBE-SERVICES',
+      ]);
+      expect((await apply()).exitCode).toBe(0);
+      expect(await node.rules(backend)).toBe(good);
+      expect((await node.sluiced('rollback', '0')).exitCode).toBe(0);
+      expect(await node.rules(backend)).toBe(before);
+      expect((await apply()).exitCode).toBe(0);
+      expect((await node.sluiced('cleanup')).exitCode).toBe(0);
+      expect(await node.rules(backend)).toBe(before);
+    });
+
+    test('when a probe fails after the change, the old rules are back and the exit code is 4', async () => {
+      writeConfig(
+        `probes:\n  - {name: flag, exec: [/usr/bin/test, -e, ${directory}/healthy], attempts: 2, intervalSeconds: 0.1}\n`,
+      );
+      writeFileSync(`${directory}/healthy`, '');
+      writeBundle(`${directory}/rendered`, web(1, 2));
+      const args = ['apply', `${directory}/rendered`];
+      expect((await node.sluiced(...args)).exitCode).toBe(0);
+      const good = await node.rules(backend);
+      writeConfig(
+        `probes:\n  - {name: flag, exec: [/bin/sh, -c, "rm ${directory}/healthy"], attempts: 2, intervalSeconds: 0.1}\n`,
+      );
+      writeBundle(`${directory}/rendered`, web(3));
+      expect((await node.sluiced(...args)).exitCode).toBe(4);
+      expect(await node.rules(backend)).toBe(good);
+    });
+  },
+);
