@@ -9,7 +9,6 @@ const root = import.meta.dirname;
 /** Paths that `./dev test PATH …` named; without one the tier says what runs. */
 const named = (process.env['SLUICE_FILES'] ?? '').split(' ').filter((path) => path !== '');
 const profiled = process.env['SLUICE_PROFILE'] === '1';
-const inGuest = process.env['SLUICE_GUEST'] === '1';
 
 process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(root);
 
@@ -17,12 +16,12 @@ const filesOf = (project: ProjectName): readonly TestFile[] => selected(testFile
 const paths = (files: readonly TestFile[]): string[] => files.map(({ path }) => path);
 
 /**
- * Projects of one group run beside each other: guests and clusters of namespaces wait most of the time, so that three at once keep two
- * processors at work. Files that measure time come last, one at a time.
+ * Projects of one group run beside each other. Files wait for children and namespaces much of their time: three at once keep two
+ * processors at work. A guest takes longest, and begins with the unit tests. Files that measure time come last, one at a time.
  */
 const group = {
-  unit: { sequence: { groupOrder: 0 }, maxWorkers: 3 },
-  together: { sequence: { groupOrder: 1 }, maxWorkers: 3 },
+  first: { sequence: { groupOrder: 0 }, maxWorkers: 3 },
+  second: { sequence: { groupOrder: 1 }, maxWorkers: 3 },
   alone: { sequence: { groupOrder: 2 }, maxWorkers: 1, fileParallelism: false },
 } as const;
 
@@ -31,16 +30,6 @@ const group = {
  * same random input, and is named at the end (`summary-reporter.ts`). Unit tests have one try.
  */
 const onKernel = { pool: 'forks', retry: 1, testTimeout: 60_000, hookTimeout: 60_000 } as const;
-
-/** Only in the emulated guest, which test/vm boots: these tests change the rules of the machine that they run on. */
-const guest = {
-  name: 'guest',
-  include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'],
-  ...onKernel,
-  ...group.alone,
-  // The guest hands on the message of a failed test and nothing else of it: nothing may be cut.
-  chaiConfig: { truncateThreshold: 0 },
-};
 
 const kernelFiles = filesOf('kernel');
 const guestBooter = 'test/vm/vm.test.ts';
@@ -61,21 +50,21 @@ const projects = [
     setupFiles: ['packages/testing/src/properties.setup.ts'],
     // For what hangs; a machine that is busy is no fault.
     testTimeout: 120_000,
-    ...group.unit,
+    ...group.first,
   },
   {
     name: 'vm',
     include: [...paths(booters), ...(inside.length > 0 ? [guestBooter] : [])],
     ...onKernel,
-    ...group.together,
+    ...group.first,
   },
-  { name: 'kernel', include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)), ...onKernel, ...group.together },
+  { name: 'kernel', include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)), ...onKernel, ...group.second },
   {
     name: 'package',
     include: paths(filesOf('package')),
     globalSetup: ['test/package/setup.ts'],
     ...onKernel,
-    ...group.together,
+    ...group.second,
     testTimeout: 120_000,
     hookTimeout: 300_000,
   },
@@ -95,7 +84,7 @@ export default defineConfig({
       { name: 'all', description: 'runs in ./dev test --all' },
       { name: 'alone', description: 'measures time: nothing else runs beside it' },
     ],
-    projects: (inGuest ? [guest] : projects).map((test) => ({
+    projects: projects.map((test) => ({
       test: { ...test, ...(profiled ? { runner: './tools/profile-runner.ts' } : {}) },
     })),
   },

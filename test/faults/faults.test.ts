@@ -26,18 +26,18 @@ import { makeScenarios, type Scenario, type ScenarioName, scenarioNames } from '
 const wanted = process.env['SLUICE_FAULT'];
 const chosenKinds =
   wanted === undefined
-    ? kinds.slice(0, atTier({ quick: 1, test: 2, soak: 4 }))
+    ? kinds.slice(0, atTier({ quick: 1, all: 2, soak: 4 }))
     : kinds.filter(({ backend, layout }) => wanted.startsWith(`${backend} ${layout} `));
-/** What a node does every day, and a recovery: tier quick, and the second store in tier test. */
+/** What a node does every day, and a recovery. */
 const core: readonly ScenarioName[] = ['apply', 'update', 'trial-fails', 'recover-committed'];
-const scenariosOf = ({ backend }: Kind): readonly ScenarioName[] =>
+const chosenScenarios =
   wanted === undefined
-    ? atTier({ quick: core, test: backend === 'nft' ? scenarioNames : core, all: scenarioNames })
+    ? atTier({ quick: core, test: scenarioNames })
     : scenarioNames.filter((name) => wanted.includes(` ${name}: `));
 /** For each kind. */
 const most = Number(process.env['SLUICE_POINTS'] ?? Infinity);
-const kills = Math.min(atTier({ quick: 32, test: 30, all: 130, soak: Infinity }), most);
-const errors = Math.min(atTier({ quick: 8, test: 10, all: 30, soak: Infinity }), most);
+const kills = Math.min(atTier({ quick: 32, test: 40, all: 130, soak: Infinity }), most);
+const errors = Math.min(atTier({ quick: 8, test: 12, all: 30, soak: Infinity }), most);
 const drawn = reaches('test') ? seed : 1;
 const recoverySecondsMax = 10;
 
@@ -83,7 +83,7 @@ interface Prepared {
 
 async function prepare(kind: Kind): Promise<Prepared> {
   const place = await FaultPlace.make(kind);
-  const scenarios = await makeScenarios(place, kind, scenariosOf(kind));
+  const scenarios = await makeScenarios(place, kind, chosenScenarios);
   const killed = new Map<string, readonly Attempt[]>();
   const failed = new Map<string, readonly Attempt[]>();
   for (const scenario of scenarios) {

@@ -1,7 +1,8 @@
 // @module-tag test
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { programPath } from '@sluice/testing';
 import { execaSync } from 'execa';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
@@ -59,6 +60,7 @@ function run(before: readonly Block[], scene: string, blocks: readonly Block[]):
       join(import.meta.dirname, 'stage.sh'),
       root,
       script,
+      dirname(programPath('sluice')),
     ];
     const { exitCode, stderr, stdout } = execaSync('unshare', args, {
       reject: false,

@@ -1,7 +1,8 @@
 # One machine for the runbooks, in network, mount and process namespaces of its own: what is written under /etc, /root, /srv, /var and /media
-# is gone when it ends. $1: the checkout; $2: the blocks of a runbook as one script, beside which the log of sluiced goes.
+# is gone when it ends. $1: the checkout; $2: the blocks of a runbook as one script, beside which the log of sluiced goes; $3: where the programs are.
 set -eu
 checkout=$1
+programs=$3
 mount --make-rprivate /
 stage=$(dirname "$2")/stage
 mkdir "$stage"
@@ -19,7 +20,7 @@ ip address add 192.0.2.1/24 dev lo
 
 export HOME=/root LC_ALL=C TZ=UTC STAGE="$stage" LOG="$(dirname "$2")/log"
 export GIT_CONFIG_SYSTEM=/dev/null GIT_AUTHOR_NAME=alice GIT_AUTHOR_EMAIL=alice@example.com GIT_COMMITTER_NAME=alice GIT_COMMITTER_EMAIL=alice@example.com
-export PATH="$checkout/test/runbooks/stand-ins:$checkout/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+export PATH="$checkout/test/runbooks/stand-ins:$programs:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # The repository of rules, and a second change that somebody has merged and not released yet.
 git init -q --bare -b main /srv/rules.git

@@ -79,7 +79,7 @@ const parts = [
   'package.json',
   'pnpm-workspace.yaml',
   'tsconfig.json',
-  'vitest.config.ts',
+  'vitest.guest.config.ts',
   'README.md',
 ];
 

@@ -47,8 +47,8 @@ export async function runInGuest(
     'node',
     'node_modules/vitest/vitest.mjs',
     'run',
-    '--project',
-    'guest',
+    '--config',
+    'vitest.guest.config.ts',
     '--reporter=json',
     `--outputFile=${report}`,
   ];
@@ -65,7 +65,6 @@ export async function runInGuest(
   return modules.flatMap(ofModule);
 }
 
-/** By this vitest.config.ts offers the project `guest`, whose tests would change the rules of whatever machine they run on. */
 const insideGuest = {
   SLUICE_GUEST: '1',
   // Most of the time goes into starts of Node: the second start of a program is a third faster.

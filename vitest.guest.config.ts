@@ -1,0 +1,21 @@
+import { defineConfig } from 'vitest/config';
+
+/**
+ * Only in the emulated guest, which test/vm boots: these tests change the rules of the machine that they run on. It imports nothing of the
+ * checkout, as every module costs an emulated processor a second.
+ */
+export default defineConfig({
+  test: {
+    name: 'guest',
+    include: ['test/vm/inside/**/*.test.ts', 'test/netns/kernel.test.ts'],
+    tags: ['quick', 'test', 'all', 'alone'].map((name) => ({ name })),
+    pool: 'forks',
+    maxWorkers: 1,
+    fileParallelism: false,
+    retry: 1,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    // The guest hands on the message of a failed test and nothing else of it: nothing may be cut.
+    chaiConfig: { truncateThreshold: 0 },
+  },
+});
