@@ -16,14 +16,11 @@ const filesOf = (project: ProjectName): readonly TestFile[] => selected(testFile
 const paths = (files: readonly TestFile[]): string[] => files.map(({ path }) => path);
 
 /**
- * Projects of one group run beside each other. Files wait for children and namespaces much of their time: three at once keep two
- * processors at work. A guest takes longest, and begins with the unit tests. Files that measure time come last, one at a time.
+ * Files wait for children, namespaces and guests much of their time: three at once keep two processors at work, the longest first. Those
+ * that measure time come behind all others, one at a time.
  */
-const group = {
-  first: { sequence: { groupOrder: 0 }, maxWorkers: 3 },
-  second: { sequence: { groupOrder: 1 }, maxWorkers: 3 },
-  alone: { sequence: { groupOrder: 2 }, maxWorkers: 1, fileParallelism: false },
-} as const;
+const together = { sequence: { groupOrder: 0 }, maxWorkers: 3 } as const;
+const alone = { sequence: { groupOrder: 1 }, maxWorkers: 1, fileParallelism: false } as const;
 
 /**
  * Tests that touch a kernel: each file in a process of its own. A machine that is busy may fail one: it is tried once more, with the
@@ -50,25 +47,25 @@ const projects = [
     setupFiles: ['packages/testing/src/properties.setup.ts'],
     // For what hangs; a machine that is busy is no fault.
     testTimeout: 120_000,
-    ...group.first,
+    ...together,
   },
   {
     name: 'vm',
     include: [...paths(booters), ...(inside.length > 0 ? [guestBooter] : [])],
     ...onKernel,
-    ...group.first,
+    ...together,
   },
-  { name: 'kernel', include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)), ...onKernel, ...group.second },
+  { name: 'kernel', include: paths(kernelFiles.filter(({ isAlone }) => !isAlone)), ...onKernel, ...together },
   {
     name: 'package',
     include: paths(filesOf('package')),
     globalSetup: ['test/package/setup.ts'],
     ...onKernel,
-    ...group.second,
+    ...together,
     testTimeout: 120_000,
     hookTimeout: 300_000,
   },
-  { name: 'alone', include: paths(kernelFiles.filter(({ isAlone }) => isAlone)), ...onKernel, ...group.alone },
+  { name: 'alone', include: paths(kernelFiles.filter(({ isAlone }) => isAlone)), ...onKernel, ...alone },
 ].filter(({ include }) => include.length > 0);
 
 if (named.length > 0 && projects.length === 0) throw new Error(`No test file begins with ${named.join(' or ')}`);

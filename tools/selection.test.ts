@@ -1,0 +1,46 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { readTags, selected, type TestFile, testFiles } from './selection.ts';
+
+const root = join(import.meta.dirname, '..');
+const fileOf = (path: string, tier: TestFile['tier']): TestFile => ({ path, tier, isAlone: false });
+
+describe('the tier of a file', () => {
+  test.each([
+    ['a tag on the first line', '// @module-tag all\nimport …', 'all', false],
+    ['with the one for files that run alone', '// @module-tag test\n// @module-tag alone\n', 'test', true],
+  ] as const)('comes from %s', (_title, text, tier, isAlone) => {
+    expect(readTags('a.test.ts', text)).toEqual({ path: 'a.test.ts', tier, isAlone });
+  });
+
+  test('is the usual one where no tag names it', () => {
+    expect(readTags('a.test.ts', 'import …', 'quick').tier).toBe('quick');
+    expect(readTags('a.test.ts', '// @module-tag test\n', 'quick').tier).toBe('test');
+  });
+
+  test.each([
+    ['no tag where one is needed', 'import …'],
+    ['two tiers', '// @module-tag quick\n// @module-tag all\n'],
+  ])('is refused with %s', (_title, text) => {
+    expect(() => readTags('a.test.ts', text)).toThrow('a.test.ts names');
+  });
+});
+
+test('a run takes the files of its tier and of smaller ones', () => {
+  const files = [fileOf('a', 'quick'), fileOf('b', 'test'), fileOf('c', 'all')];
+  expect(selected(files, [], 'quick').map(({ path }) => path)).toEqual(['a']);
+  expect(selected(files, [], 'test').map(({ path }) => path)).toEqual(['a', 'b']);
+  expect(selected(files, [], 'soak').map(({ path }) => path)).toEqual(['a', 'b', 'c']);
+});
+
+test('files that are named run whatever their tier', () => {
+  const files = [fileOf('test/netns/a.test.ts', 'all'), fileOf('test/netns/b.test.ts', 'quick')];
+  expect(selected(files, ['test/netns/a'], 'quick').map(({ path }) => path)).toEqual(['test/netns/a.test.ts']);
+});
+
+test('every project has files, and each file is in one project', () => {
+  const projects = (['unit', 'kernel', 'vm', 'package'] as const).map((name) => testFiles(root, name));
+  for (const files of projects) expect(files.length).toBeGreaterThan(0);
+  const paths = projects.flat().map(({ path }) => path);
+  expect(new Set(paths).size).toBe(paths.length);
+});
