@@ -13,8 +13,9 @@ export default defineConfig({
     maxWorkers: 1,
     fileParallelism: false,
     retry: 1,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // For what hangs: an emulated machine is slow, and slower beside other tests.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // The guest hands on the message of a failed test and nothing else of it: nothing may be cut.
     chaiConfig: { truncateThreshold: 0 },
   },

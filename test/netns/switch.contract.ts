@@ -59,13 +59,20 @@ export function switchContract(name: string, open: () => Promise<SwitchCandidate
     await lamps.on(2);
     await pass(1_200);
     expect(await lamps.look(), 'renewed').toEqual({ nat: 'on', filter: 'on' });
-    // Looked at again and again: on a slow machine a look takes half of the time that filter stays on for.
     let last = await lamps.look();
+    let askedMs = performance.now();
+    let betweenMs = 0;
     while (last?.nat === 'on') {
       await pass(100);
+      const beforeMs = askedMs;
+      askedMs = performance.now();
       last = await lamps.look();
+      betweenMs = performance.now() - beforeMs;
     }
-    expect(last, 'expired').toEqual({ nat: 'off', filter: 'on' });
+    // filter stays on for two seconds more. An emulated machine may take longer between two looks, and see neither.
+    const filter = betweenMs < 1_500 ? ['on'] : ['on', 'off'];
+    expect(last?.nat, 'expired').toBe('off');
+    expect(filter, 'expired').toContain(last?.filter);
     await lamps.on(0);
     await pass(4_500);
     expect(await lamps.look()).toEqual({ nat: 'pinned', filter: 'pinned' });

@@ -28,7 +28,7 @@ const sayOnce = (word: string): void => {
   last = word;
 };
 const failed = (why: string | undefined): void =>
-  sayOnce(why === undefined ? 'watched' : `unwatched ${/E[A-Z]+/.exec(why)?.[0]}`);
+  sayOnce(why === undefined ? 'watched' : `unwatched ${/\bE(?:NOSPC|MFILE)\b/.exec(why)?.[0]}`);
 
 for (const name of ['one', 'two']) mkdirSync(`${directory}/${name}`);
 symlinkSync('one', `${directory}/rendered`);

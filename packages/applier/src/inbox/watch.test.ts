@@ -102,6 +102,7 @@ test('where the kernel has no watch left, it is told that only scans find change
 
 test('the same where a process may have no instance of inotify', (context) => {
   const said = withFewWatches('max_inotify_instances') ?? context.skip();
-  expect(said).toContain('unwatched EMFILE\nwatched\nevent\n');
+  expect(said.replace(/(event\n)+/g, '')).toMatch(/^unwatched EMFILE\nwatched\n/);
+  expect(said).not.toContain('not told');
   expect(said).toMatch(/end\n$/);
 }, 20_000);
