@@ -1,6 +1,6 @@
 import { tier } from './tier.ts';
 
-/** Of every run but a soak, which draws its own: what is green stays green until somebody asks for other input. */
+/** Of every run but a soak, which draws its own: the same input each time, unless SLUICE_SEED asks for other. */
 const usualSeed = 114_446_038;
 
 // The first process of a run decides; the others have its environment. So a second try draws the same input as the first.
