@@ -6,20 +6,11 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { checkoutParts } from '../checkout-parts.ts';
 import { type Mutant, mutants } from './mutants.ts';
 
 const root = join(import.meta.dirname, '..', '..');
-const parts = [
-  'packages',
-  'test',
-  'tools',
-  'examples',
-  'docs',
-  'bin',
-  'package.json',
-  'tsconfig.json',
-  'vitest.config.ts',
-];
+const parts = [...checkoutParts, 'vitest.config.ts'];
 
 /** What saw a mutant: the tier whose counts were enough, and the name of the test. */
 type Seen = { readonly tier: 'quick' | 'test'; readonly test: string } | undefined;

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa, execaSync } from 'execa';
+import { checkoutParts } from '../checkout-parts.ts';
 import { find, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type Ran } from './protocol.ts';
 import { Talk } from './talk.ts';
@@ -69,19 +70,7 @@ export async function bootGuest(options: GuestOptions = {}): Promise<Guest> {
 }
 
 /** What of the checkout the guest runs; node_modules is on the root disk, which changes less often. */
-const parts = [
-  'packages',
-  'test',
-  'tools',
-  'examples',
-  'docs',
-  'bin',
-  'package.json',
-  'pnpm-workspace.yaml',
-  'tsconfig.json',
-  'vitest.guest.config.ts',
-  'README.md',
-];
+const parts = [...checkoutParts, 'pnpm-workspace.yaml', 'vitest.guest.config.ts', 'README.md'];
 
 /** Where the programs of the run are in the guest. */
 export const guestPrograms = '/sluice/programs';
