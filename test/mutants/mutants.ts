@@ -18,8 +18,8 @@ const transaction = [`${applier}/transaction/`, `${applier}/commands/`, `${appli
 export const mutants: readonly Mutant[] = [
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: '    await deadman.renewLate();\n    await journal.commit();',
-    to: '    await journal.commit();\n    await deadman.renewLate();',
+    from: '    await deadman.renewLate();\n    await journal.commit(noteOf(trial.failing));',
+    to: '    await journal.commit(noteOf(trial.failing));\n    await deadman.renewLate();',
     harm: 'the commit record is written while the dead-man switch may have expired',
     tests: transaction,
   },
@@ -32,7 +32,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: "lane === 'release' ? await probes.patiently() : []",
+    from: "lane === 'release' ? (given ?? (await probes.patiently())) : []",
     to: '[]',
     harm: 'a probe that failed before counts against the release',
     tests: transaction,

@@ -119,6 +119,8 @@ export const limits = {
   probeTimeoutMsDefault: 2_000,
   /** So long probes are asked at most before a change. */
   baselineMsMax: 30_000,
+  /** An update of endpoints waits so long at most to learn which probes pass before it. */
+  glanceMs: 100,
   /** A probe that is not over so long after its time-out has failed, whatever it waits for. */
   probeLateMs: 500,
   /** Who outlives the command of a probe may hold its output open; so long after the command nobody reads it any more. */

@@ -43,6 +43,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'RECEIPT',
   'NO_SWITCH',
   'NO_BPF',
+  'PROBE_FAILED_AFTER_UPDATE',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
 ]);
@@ -52,6 +53,7 @@ type AlarmCode =
   | 'NO_GENERATION'
   | 'FIGHT'
   | 'ROLLED_BACK'
+  | 'PROBE_FAILED_AFTER_UPDATE'
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
   | 'HEALTH_PORT'

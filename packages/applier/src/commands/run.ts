@@ -60,18 +60,23 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     () => journal,
     (why) => (why === undefined ? status.clear('RECEIPT') : status.raise('RECEIPT', why)),
   );
-  const session = await openSession(config, 'change', (event, details) => {
-    witness.hear(event, details);
-    status.heard(event, details);
-    daemon?.heard();
-    if (event === 'phase') return;
-    if (event !== 'strangers') return log.info(details, event);
-    if (details['chains'] === 0) return status.clear('STRANGERS');
-    status.raise(
-      'STRANGERS',
-      `${String(details['chains'])} chains with kube-proxy's names are not ours: does a kube-proxy run?`,
-    );
-  });
+  const session = await openSession(
+    config,
+    'change',
+    (event, details) => {
+      witness.hear(event, details);
+      status.heard(event, details);
+      daemon?.heard();
+      if (event === 'phase') return;
+      if (event !== 'strangers') return log.info(details, event);
+      if (details['chains'] === 0) return status.clear('STRANGERS');
+      status.raise(
+        'STRANGERS',
+        `${String(details['chains'])} chains with kube-proxy's names are not ours: does a kube-proxy run?`,
+      );
+    },
+    probeAlarm(status, log),
+  );
   journal = session.journal;
   if (config.layout === 'tree' && !session.hasSwitch) {
     log.warn({}, withoutSwitch);
@@ -181,6 +186,22 @@ function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: strin
       status.raise(code, why);
       log.warn({ alarm: code }, `${why}; trying again`);
     }
+  };
+}
+
+/** The log says it once, the status for as long as the probe fails. */
+function probeAlarm(status: Status, log: Log): (why: string | undefined) => void {
+  const code = 'PROBE_FAILED_AFTER_UPDATE';
+  let isRaised = false;
+  return (why) => {
+    if (why === undefined) {
+      status.clear(code);
+      log.info({ alarm: code }, 'the probes pass again');
+    } else {
+      status.raise(code, why);
+      if (!isRaised) log.warn({ alarm: code }, why);
+    }
+    isRaised = why !== undefined;
   };
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { removeLeftScratch } from '../inbox/release-signatures.ts';
+import { DeclinedFile } from '../journal/declined.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
 import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
@@ -14,6 +15,7 @@ import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
 import { Spares } from '../kernel/spares.ts';
 import { procTunables } from '../kernel/sysctl.ts';
 import { detectTools } from '../kernel/tools.ts';
+import { AfterUpdate, type AfterUpdateParts } from '../probe/after-update.ts';
 import { configuredProbes } from '../probe/probes.ts';
 import type { Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
@@ -46,9 +48,15 @@ export type SessionMode = 'look' | 'frozen' | 'change';
 
 /**
  * Opens the node for one command or for the daemon.
+ * @param onProbe `AfterUpdateParts.alarm`; left out: nobody watches probes after updates of endpoints
  * @throws StateError when another sluiced works here or the state directory cannot be used
  */
-export async function openSession(config: Config, mode: SessionMode, report: Report): Promise<Session> {
+export async function openSession(
+  config: Config,
+  mode: SessionMode,
+  report: Report,
+  onProbe?: AfterUpdateParts['alarm'],
+): Promise<Session> {
   const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
   try {
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
@@ -68,11 +76,16 @@ export async function openSession(config: Config, mode: SessionMode, report: Rep
     const bpf = await knowsBpf(tools, run);
     const kernel = new LinuxKernel(tools, run, procTunables, lamps, rehearse, bpf);
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
+    const probes = configuredProbes(config.probes, clock);
+    // Nothing waits for what watches updates.
+    const idly = { bootMs, sleep: (ms: number) => sleep(ms, undefined, { ref: false }) };
     const ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse !== 'off'),
       journal,
-      probes: configuredProbes(config.probes, clock),
+      probes,
+      declined: new DeclinedFile(config.state),
+      ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
       clock,
       person: wordsOf(config.state, () => journal.open?.version),
       report,

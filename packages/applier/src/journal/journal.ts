@@ -238,14 +238,19 @@ export class DiskJournal implements Journal {
     return from;
   }
 
-  async commit(): Promise<void> {
+  async commit(note?: string): Promise<void> {
     const { open, kept, history } = this.#record;
     if (!open) throw new Error('no transaction is open');
     const { to, version, lane } = open;
     const quarantined = without(this.#record.quarantined, version);
     const release = lane === 'release';
     const entries = release
-      ? this.#and({ what: 'confirmed', generation: to.number, version })
+      ? this.#and({
+          what: 'confirmed',
+          generation: to.number,
+          version,
+          ...(note === undefined ? {} : { because: note }),
+        })
       : updated(history, to, this.#time());
     const others = kept.filter(({ number }) => number !== to.number);
     const standing = this.#read(to);

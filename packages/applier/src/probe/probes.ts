@@ -9,6 +9,12 @@ import { type RunGroup, runGroup } from './run-group.ts';
 import type { Seen } from './seen.ts';
 import { tryTcp } from './tcp.ts';
 
+/** Those of a config. */
+export interface ConfiguredProbes extends Probes {
+  /** Every probe once, side by side; one that has not answered within so many milliseconds counts as not healthy. */
+  glance(ms: number): Promise<readonly ProbeResult[]>;
+}
+
 /**
  * The node's health checks. Each try opens a new connection: an old one rides on conntrack and hides that new ones fail.
  * @param probes from the node's config; a bundle brings none
@@ -17,7 +23,7 @@ export function configuredProbes(
   probes: readonly ProbeConfig[],
   clock: Pick<Clock, 'sleep' | 'bootMs'>,
   run: RunGroup = runGroup,
-): Probes {
+): ConfiguredProbes {
   const once = async (probe: ProbeConfig): Promise<ProbeResult> => ({
     name: probe.name,
     ...(await tryOnce(probe, run)),
@@ -26,8 +32,20 @@ export function configuredProbes(
     policies: probes.map(policyOf),
     intervalMs: Math.min(...probes.map(({ intervalSeconds }) => intervalSeconds * 1000), limits.probeIntervalMsMax),
     once: () => Promise.all(probes.map(once)),
+    glance: (ms) => Promise.all(probes.map((probe) => within(ms, probe.name, once(probe)))),
     patiently: () => Promise.all(probes.map((probe) => judged(probe, () => once(probe), clock))),
   };
+}
+
+/** The answer of a probe, or that there is none yet: it goes on, and nobody hears what it says. */
+async function within(ms: number, name: string, answer: Promise<ProbeResult>): Promise<ProbeResult> {
+  const { promise: late, resolve } = Promise.withResolvers<ProbeResult>();
+  const timer = setTimeout(() => resolve({ name, healthy: false, seen: `no answer within ${ms} ms` }), ms);
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function policyOf({ name, attempts, failures }: ProbeConfig): ProbePolicy {

@@ -12,6 +12,8 @@ export type Outcome =
       readonly steps: number;
       /** So long the last endpoints of Services stay that the bundle does not have any more; then it is to be put in again. */
       readonly waitsMs?: number;
+      /** The probes that failed before it and fail still. */
+      readonly failing?: readonly string[];
     }
   /** The rules from before are back. */
   | { readonly kind: 'rolled-back'; readonly because: string }
@@ -45,7 +47,7 @@ export function describe(outcome: Outcome): string {
     case 'same':
       return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})${told(outcome)}`;
     case 'confirmed':
-      return `confirmed: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${told(outcome)}`;
+      return `confirmed${outcome.failing ? ` with failing probes (${outcome.failing.join(', ')})` : ''}: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${told(outcome)}`;
     case 'rolled-back':
       return `rolled back, the rules from before are in place: ${outcome.because}`;
     case 'held':

@@ -241,8 +241,11 @@ export interface Journal {
    * @returns the one to go back to
    */
   accept(): Promise<Generation>;
-  /** The commit token: from here on the new generation is what the node boots. The only decision of a transaction. */
-  commit(): Promise<void>;
+  /**
+   * The commit token: from here on the new generation is what the node boots. The only decision of a transaction.
+   * @param note what the history says with it
+   */
+  commit(note?: string): Promise<void>;
   /** Closes a committed transaction: nothing is left to do for it. */
   settle(): Promise<Generation>;
   /** Does what may wait: the text for people says what stands. Called now and then. */
@@ -319,6 +322,24 @@ export interface Person {
   forget(): void;
 }
 
+/**
+ * Sets of endpoints that turned a good probe bad, by Service (`EndpointChange.key`). Early endpoint sync leaves them out, so that they
+ * come in with a release that is watched, or not at all. They outlive the process.
+ */
+export interface DeclinedEndpoints {
+  read(): ReadonlyMap<string, string>;
+  /** @throws StateError when the disk does not take it; this process remembers it all the same */
+  write(declined: ReadonlyMap<string, string>): void;
+}
+
+/** Watches what updates of endpoints do to probes. Nothing waits for its verdict. */
+export interface UpdateWatch {
+  /** The probes that pass before an update; soon, so that a slow one is not among them. */
+  before(): Promise<readonly string[]>;
+  /** @param good what `before` said @param changes Services and endpoints, for people; asked only where a probe fails */
+  after(good: readonly string[], changes: () => string): void;
+}
+
 /** What the transaction says on its way; never needed for its outcome. */
 export type Report = (event: string, details: Readonly<Record<string, unknown>>) => void;
 
@@ -327,6 +348,9 @@ export interface Ports {
   readonly rehearsal: Rehearsal;
   readonly journal: Journal;
   readonly probes: Probes;
+  readonly declined: DeclinedEndpoints;
+  /** Left out: nobody watches. */
+  readonly updates?: UpdateWatch;
   readonly clock: Clock;
   readonly person: Person;
   readonly report: Report;

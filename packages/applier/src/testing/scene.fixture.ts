@@ -21,6 +21,8 @@ export interface Scene {
   readonly events: string[];
   /** The time of day that the journal writes down, in milliseconds since 1970. */
   nowMs: number;
+  /** The file of declined endpoints. */
+  declined: ReadonlyMap<string, string>;
   /** A process that starts: it knows only what is on disk and in the kernel. */
   start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; journal: DiskJournal }>;
   end(): void;
@@ -38,6 +40,7 @@ export function scene(start: FakeStart = {}): Scene {
     kubeProxies: [],
     events: [],
     nowMs: 0,
+    declined: new Map(),
     start: (options, ports) => startKeeper(self, options ?? {}, ports ?? {}),
     end: () => rmSync(directory, { recursive: true, force: true }),
   };
@@ -64,6 +67,7 @@ async function startKeeper(
     person: { ask: async () => undefined, forget: () => undefined },
     report: (event) => void self.events.push(event),
     drainMs: 60_000,
+    declined: { read: () => self.declined, write: (all) => void (self.declined = all) },
     ...others,
   };
   const facts: NodeFacts = {

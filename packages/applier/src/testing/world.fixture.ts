@@ -65,6 +65,7 @@ export class World {
       this.nowMs += troubles.takesMs();
       return [{ name: 'web', healthy: troubles.healthy(), seen: 'status' }];
     };
+    let declined: ReadonlyMap<string, string> = new Map();
     const ports: Ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, true),
@@ -79,6 +80,7 @@ export class World {
         },
       },
       person: { ask: async () => undefined, forget: () => undefined },
+      declined: { read: () => declined, write: (all) => void (declined = all) },
       report: () => undefined,
       drainMs: 0,
     };

@@ -11,6 +11,7 @@ import { stepsOf } from './way.ts';
 /** What a keeper does for whoever brings endpoints. */
 export interface Bringing {
   readonly journal: Ports['journal'];
+  readonly declined: Ports['declined'];
   admit(files: BundleFiles): Promise<AdmittedBundle | Refusal>;
   decide(bundle: Target): Promise<Change | Refusal>;
   /** Carries a change out, as an update of endpoints. */
@@ -52,7 +53,7 @@ export class Bring {
   async endpoints(bundle: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     if (!standing || this.#declined === bundle.version) return undefined;
-    const state = graft(standing.state, bundle.state);
+    const state = graft(standing.state, bundle.state, this.#keeper.declined.read());
     if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
     const change = await this.#keeper.decide({ version: standing.version, state });
     if ('problems' in change || change.lane !== 'endpoints') return undefined;

@@ -2,18 +2,26 @@ import { ipvsConflicts } from '../ipvs/conflicts.ts';
 import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
 import { flowChange } from '../rollout/flows.ts';
 import { adaptGoal } from '../rollout/own.ts';
-import type { Flip, Ports, Refusal } from '../rollout/ports.ts';
+import type { Flip, Lane, Ports, Refusal } from '../rollout/ports.ts';
 import { withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
 import { lookVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { Ground } from './ground.ts';
-import { kindOf } from './lane.ts';
+import { type Kind, kindOf } from './lane.ts';
 import type { Change, Target } from './transaction.ts';
 import { wayTo } from './way.ts';
 
-/** Everything that putting a bundle in will do, decided before the first step; or why it must not be done. */
-export async function decideChange(bundle: Target, ground: Ground, ports: Ports): Promise<Change | Refusal> {
+/**
+ * Everything that putting a bundle in will do, decided before the first step; or why it must not be done.
+ * @param known what the change is, where that is not to be told from its rules: old endpoints come back as an update, however many
+ */
+export async function decideChange(
+  bundle: Target,
+  ground: Ground,
+  ports: Ports,
+  known?: Lane,
+): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = ground;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
@@ -26,7 +34,8 @@ export async function decideChange(bundle: Target, ground: Ground, ports: Ports)
   const now = await withSysctls(ground.now, goal, ports);
   const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
-  const kind = mayUpdate ? kindOf(from.state, bundle.state) : ({ lane: 'release' } as const);
+  const told = mayUpdate ? known : 'release';
+  const kind: Kind = told ? { lane: told } : kindOf(from.state, bundle.state);
   const { lane } = kind;
   return {
     ...kind,

@@ -1,12 +1,15 @@
 import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/bundle';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { familyNames } from '../rollout/state.ts';
+import { endpointsText } from './endpoints-text.ts';
 import { losesFew } from './service.ts';
 
 /** What is taken of another state. */
 export interface Bounds {
   /** Whether an endpoint may come at this address. */
   readonly isApproved: (address: string) => boolean;
+  /** Sets of endpoints that are not taken, by `virtualKey`. */
+  readonly declined?: ReadonlyMap<string, string>;
   /** Changes of a virtual server that are taken although they are more than `onlyEndpointsDiffer` allows, but for addresses and ports. */
   readonly isEnd?: (before: VirtualServer, after: VirtualServer) => boolean;
 }
@@ -20,7 +23,8 @@ export function graftServers(base: NodeIpvs, offered: NodeIpvs, bounds: Bounds):
   const virtualServers = new Map(base.virtualServers);
   for (const [key, server] of base.virtualServers) {
     const other = offered.virtualServers.get(key);
-    if (other && takesReal(server, other, bounds)) virtualServers.set(key, { ...server, real: other.real });
+    if (other && takesReal(server, other, bounds) && !isDeclined(key, other, bounds))
+      virtualServers.set(key, { ...server, real: other.real });
   }
   if ([...virtualServers].every(([key, server]) => server === base.virtualServers.get(key))) return base;
   const sets = new Map(base.sets);
@@ -30,6 +34,11 @@ export function graftServers(base: NodeIpvs, offered: NodeIpvs, bounds: Bounds):
     if (own && other) sets.set(name, loopBack(family, own, other, virtualServers));
   }
   return { ...base, virtualServers, sets };
+}
+
+function isDeclined(key: string, offered: VirtualServer, { declined }: Bounds): boolean {
+  const offers = declined?.get(key);
+  return offers !== undefined && offers === endpointsText(serving(offered).real.keys());
 }
 
 /** A scheduler or a time-out that differs is a matter of releases: the server keeps its own. */

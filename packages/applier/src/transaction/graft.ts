@@ -8,6 +8,7 @@ import {
 } from '@sluice/bundle';
 import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
+import { endpointsText } from './endpoints-text.ts';
 import { isTagged, isTree } from './entries.ts';
 import { graftServers } from './graft-servers.ts';
 import { plainName } from './left-over.ts';
@@ -19,30 +20,39 @@ import { changedEndpoints, comparedEndpoints } from './strays.ts';
  * within bounds (`onlyEndpointsDiffer`). Everything else stays: Services that come, go or change are a matter of releases.
  *
  * Both must be in one layout and one mode; otherwise nothing is taken.
+ * @param declined sets of endpoints that are not taken, by Service (`EndpointChange.key`)
  * @returns `base` itself when it takes nothing. A table that differs from that of `offered` by such endpoints alone is that table
  */
-export function graft(base: NodeState, offered: NodeState): NodeState {
+export function graft(base: NodeState, offered: NodeState, declined: Declined = new Map()): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
   const isApproved = approvedBy(base);
   if (base.ipvs && offered.ipvs) {
-    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved });
+    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved, declined });
     return ipvs === base.ipvs ? base : { ...base, ipvs };
   }
   const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familiesOf(base)) {
     const [own, other] = [base.families[family] as FamilyProgram, offered.families[family]];
-    const nat = other ? graftTable(own.nat, other.nat, isApproved) : own.nat;
+    const nat = other ? graftTable(own.nat, other.nat, { isApproved, declined, family }) : own.nat;
     if (nat !== own.nat) families[family] = { filter: own.filter, nat };
   }
   const isSame = familiesOf(base).every((family) => families[family] === base.families[family]);
   return isSame ? base : { ...base, families };
 }
 
+type Declined = ReadonlyMap<string, string>;
+
+interface TableBounds {
+  readonly isApproved: (address: string) => boolean;
+  readonly declined: Declined;
+  readonly family: Family;
+}
+
 /** The same for the nat table of one family. */
-function graftTable(base: TableProgram, offered: TableProgram, isApproved: (address: string) => boolean): TableProgram {
+function graftTable(base: TableProgram, offered: TableProgram, bounds: TableBounds): TableProgram {
   const { services, others } = differences(base, offered);
   const changed = new Set(changedEndpoints(base, offered));
-  const taken = services.filter((one) => takesService(one, base, offered, { isApproved, changed }));
+  const taken = services.filter((one) => takesService(one, base, offered, { ...bounds, changed }));
   if (taken.length === 0) return base;
   const comes = new Map<string, readonly string[]>();
   for (const { after } of taken) {
@@ -71,10 +81,12 @@ function takesService(
   { before, after }: Pair,
   base: TableProgram,
   offered: TableProgram,
-  { isApproved, changed }: { readonly isApproved: (address: string) => boolean; readonly changed: ReadonlySet<string> },
+  { isApproved, declined, family, changed }: TableBounds & { readonly changed: ReadonlySet<string> },
 ): boolean {
   const [had, has] = [readService(before, base), readService(after, offered)];
   if (!had || !has || !onlyEndpointsDiffer(had, has, isApproved)) return false;
+  const offers = declined.get(`${family} ${withoutTag(after)}`);
+  if (offers !== undefined && offers === endpointsText(has.endpoints.keys())) return false;
   const compared = new Set(comparedEndpoints(had, has));
   return has.chains.every((name) => !changed.has(name) || compared.has(name));
 }

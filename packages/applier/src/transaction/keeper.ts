@@ -7,7 +7,7 @@ import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
-import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import type { Generation, Lane, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
@@ -21,6 +21,7 @@ import { load } from './frozen.ts';
 import { goBackTo } from './go-back-to.ts';
 import { familiesWithTools, type Ground, knowsGround, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
+import { type Baseline, decline, rollBackEndpoints } from './endpoint-rollback.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { beyondEndpoints, isMore, mustWait, quarantined } from './refusals.ts';
@@ -47,6 +48,7 @@ interface How {
   readonly onlyEndpoints: boolean;
   /** How that ended which was brought of it before. */
   readonly before?: Outcome;
+  readonly baseline?: Baseline | undefined;
 }
 
 /**
@@ -73,6 +75,7 @@ export class Keeper {
     this.#lastOnes = new LastOnes(options.lastEndpointAfterMs ?? 0, ports.clock);
     this.#bring = new Bring({
       journal: ports.journal,
+      declined: ports.declined,
       admit: (files) => this.#admission.of(files),
       decide: (bundle) => this.#decide(bundle, false),
       carryOut: (change) => this.#carryOut(change),
@@ -238,16 +241,17 @@ export class Keeper {
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
+    const baseline = how.baseline ?? (isBeyond ? undefined : await this.#baseline(change, byHand));
     const around = isBeyond ? undefined : await this.#bring.around(how.files, bundle.version, waits.pending);
     if (around?.kind === 'held') return { outcome: around };
-    if (around?.kind === 'confirmed' && !before) return this.#changeRest(how, around);
+    if (around?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, around);
     const waitsMs = around ? waits.nextMs : waits.togetherMs;
     const isRelease = change.lane === 'release';
     const brought = waitsMs > 0 || isBeyond || isRelease ? await this.#bringOf(bundle, how, isRelease) : undefined;
     if (brought?.kind === 'held') return { outcome: brought };
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
-    if (brought?.kind === 'confirmed' && !before) return this.#changeRest(how, brought);
+    if (brought?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, brought);
     if (brought) change = await this.#decide(bundle, false);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
@@ -258,10 +262,30 @@ export class Keeper {
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
-    const ending = await transaction(change, this.#options.probation, this.#ports, this.#forTrial(offers));
+    const given = { offers: this.#forTrial(offers), baseline: baseline?.answers };
+    const ending = await transaction(change, this.#options.probation, this.#ports, given);
     this.#remember(ending);
     this.#bring.learn(how.files, bundle, ending);
-    return ending;
+    return baseline ? this.#afterRelease(ending, baseline) : ending;
+  }
+
+  /** Before anything of a release is in the kernel, early endpoints included: what they break must count against it. */
+  async #baseline(change: Change, byHand: boolean): Promise<Baseline | undefined> {
+    const isTried =
+      change.lane === 'release' && (byHand || !mustWait(change, this.#options.releasesPerHour, this.#ports));
+    if (!isTried || change.from.number === 0) return undefined;
+    return { answers: await this.#ports.probes.patiently(), generation: change.from };
+  }
+
+  async #afterRelease(ending: Ending, baseline: Baseline): Promise<Ending> {
+    const { outcome, failed } = ending;
+    if (outcome.kind === 'confirmed') decline(new Map(), this.#ports);
+    if (outcome.kind !== 'rolled-back' || failed !== 'health') return ending;
+    const update = async (target: Target): Promise<Outcome | undefined> => {
+      const change = await this.#decide(target, false, 'endpoints');
+      return 'problems' in change ? undefined : (await this.#carryOut(change)).outcome;
+    };
+    return { ...ending, outcome: await rollBackEndpoints(outcome.because, baseline, { ports: this.#ports, update }) };
   }
 
   /** An update, which is not tried. What the kernel was thought to hold may be out of date: then it is read, once. */
@@ -269,8 +293,8 @@ export class Keeper {
     const ending = await transaction(change, this.#options.probation, this.#ports);
     const isStale = ending.stale === true && ending.outcome.kind === 'rolled-back';
     this.#remember(isStale ? { outcome: ending.outcome } : ending);
-    const again = isStale ? await this.#decide(change.bundle, false) : undefined;
-    return again && !('problems' in again) && again.lane === 'endpoints' ? this.#carryOut(again) : ending;
+    const again = isStale ? await this.#decide(change.bundle, false, change.lane) : undefined;
+    return again && !('problems' in again) ? this.#carryOut(again) : ending;
   }
 
   /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */
@@ -292,9 +316,9 @@ export class Keeper {
     return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
   }
 
-  async #decide(bundle: Target, dryRun: boolean): Promise<Change | Refusal> {
+  async #decide(bundle: Target, dryRun: boolean, lane?: Lane): Promise<Change | Refusal> {
     const ground = await this.#ground(bundle, dryRun);
-    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports);
+    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, lane);
   }
 
   /**

@@ -50,6 +50,7 @@ export class Trial {
   /** A person has confirmed it. */
   #hasSpoken = false;
   #lookedMs = -Infinity;
+  #failing: readonly string[] = [];
 
   constructor(change: Change, baseline: readonly ProbeResult[], { rules, deadman, offers }: TrialRules, ports: Ports) {
     this.#change = change;
@@ -66,6 +67,11 @@ export class Trial {
   /** The change with the endpoints that were taken so far. */
   get change(): Change {
     return this.#change;
+  }
+
+  /** The probes of which the last answer was bad: when the trial passed, these failed before it, too. */
+  get failing(): readonly string[] {
+    return this.#failing;
   }
 
   /** Returns why the trial failed, or undefined when it passed. */
@@ -109,6 +115,7 @@ export class Trial {
     if (said) return said;
     const answers = await this.#deadman.during(() => this.#meanwhile(probes.once()));
     this.#judge.hear(answers);
+    this.#failing = answers.filter(({ healthy }) => !healthy).map(({ name }) => name);
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
     const regression = this.#judge.regression;
     if (regression !== undefined) return { kind: 'health', because: `health failed: ${regression}` };

@@ -10,6 +10,7 @@ import {
   type FlowChange,
   type Generation,
   type Ports,
+  type ProbeResult,
   type Refusal,
   RehearsalError,
 } from '../rollout/ports.ts';
@@ -19,6 +20,7 @@ import { leftVirtual, type Virtual } from '../rollout/virtual.ts';
 import { messageOf } from '../rollout/message.ts';
 import { goBack } from './back.ts';
 import { Deadman } from './deadman.ts';
+import { endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
 import { finish } from './finish.ts';
 import type { Kind } from './lane.ts';
 import type { TrialOffers } from './offers.ts';
@@ -56,6 +58,8 @@ export interface Ending {
   readonly settled?: NodeState;
   /** What mode ipvs holds now, where it was looked at. */
   readonly ipvs?: IpvsSeen;
+  /** Of what was taken back: why. */
+  readonly failed?: Failure['kind'];
   /** The kernel did not take the change and was not looked at before: somebody else may have changed it since the last look. */
   readonly stale?: true;
 }
@@ -65,7 +69,7 @@ export interface Ending {
  *
  * ```
  * rehearse    the kernel's opinion, in a scratch namespace                     nothing was touched: refused
- * baseline    every probe once: only regressions count later
+ * baseline    every probe: only regressions count later; asked before early endpoints where these came first
  * begin       the journal knows what is to be done                            crash from here on: the old program
  * stage       new chains beside the old ones; no packet meets them
  * flip        filter's switch, then nat's, each with a time-out               no process left: the kernel goes back by itself
@@ -87,10 +91,10 @@ export async function transaction(
   decided: Change,
   rules: ProbationRules,
   ports: Ports,
-  offers?: TrialOffers,
+  { offers, baseline }: Given = {},
 ): Promise<Ending> {
   try {
-    return await inPhases(decided, rules, ports, offers);
+    return await inPhases(decided, rules, ports, { offers, baseline });
   } finally {
     enter('end', ports);
   }
@@ -104,7 +108,7 @@ async function inPhases(
   decided: Change,
   rules: ProbationRules,
   ports: Ports,
-  offers: TrialOffers | undefined,
+  { offers, baseline: given }: Given,
 ): Promise<Ending> {
   const { journal, probes, report } = ports;
   const { bundle, way, lane } = decided;
@@ -113,7 +117,8 @@ async function inPhases(
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   enter('baseline', ports);
   // By the same rule as afterwards: a probe that flaps is judged alike.
-  const baseline = lane === 'release' ? await probes.patiently() : [];
+  const baseline = lane === 'release' ? (given ?? (await probes.patiently())) : [];
+  const good = lane === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
   enter('write', ports);
   // What a person said of an earlier trial, too late for it, is not about this one.
   ports.person.forget();
@@ -134,7 +139,7 @@ async function inPhases(
   enter('finish', ports);
   try {
     await deadman.renewLate();
-    await journal.commit();
+    await journal.commit(noteOf(trial.failing));
   } catch (error) {
     report('commit-failed', { because: messageOf(error) });
     return takenBack(
@@ -143,10 +148,29 @@ async function inPhases(
       ports,
     );
   }
-  const ending = await finish(change, ports);
+  const ending = withFailing(await finish(change, ports), trial.failing);
+  if (lane === 'endpoints') ports.updates?.after(good, () => changesOf(change));
   const isKnown = ipvs && change === decided && ending.outcome.kind === 'confirmed';
   return isKnown ? { ...ending, ipvs } : ending;
 }
+
+/** What is known before a change begins. */
+export interface Given {
+  /** What comes while it is on trial; left out: nothing. */
+  readonly offers?: TrialOffers | undefined;
+  /** What the probes said before anything of it was in the kernel; left out: nothing of it is. */
+  readonly baseline?: readonly ProbeResult[] | undefined;
+}
+
+const noteOf = (failing: readonly string[]): string | undefined =>
+  failing.length === 0 ? undefined : `with failing probes: ${failing.join(', ')}`;
+
+function withFailing(ending: Ending, failing: readonly string[]): Ending {
+  const { outcome } = ending;
+  return outcome.kind === 'confirmed' && failing.length > 0 ? { ...ending, outcome: { ...outcome, failing } } : ending;
+}
+
+const changesOf = ({ from, bundle }: Change): string => printEndpointChanges(endpointChanges(from.state, bundle.state));
 
 /** Why a change must be taken back. */
 export interface Failure {
@@ -211,7 +235,7 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
   if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.lane });
   const isStale = failure.kind === 'kernel' && !change.observed;
   const ending = await goBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
-  return isStale ? { ...ending, stale: true } : ending;
+  return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };
 }
 
 const faultOf = ({ kind }: Failure): Fault => (kind === 'process' || kind === 'asked' ? kind : 'bundle');

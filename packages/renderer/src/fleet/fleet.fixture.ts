@@ -32,6 +32,12 @@ export function said(
   return [node, { receipt, passedOver: [] }];
 }
 
+/** For tests only: that release 42 was confirmed, with these answers of probes. */
+export function saidWith(probes: Receipt['probes']): readonly [string, Evidence] {
+  const [node, evidence] = said('a', 'confirmed');
+  return [node, { ...evidence, receipt: evidence.receipt && { ...evidence.receipt, probes } }];
+}
+
 /** For tests only: a node of which nothing is known. */
 export const silent = (node: string, ...passedOver: readonly string[]): readonly [string, Evidence] => [
   node,

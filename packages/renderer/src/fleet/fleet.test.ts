@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { said, silent, target, waves } from './fleet.fixture.ts';
+import { said, saidWith, silent, target, waves } from './fleet.fixture.ts';
 import { type Evidence, isWell, judgeFleet } from './fleet.ts';
 import { promote } from './promote.ts';
 
@@ -9,6 +9,12 @@ const judge = (words: Words, open = 2) => judgeFleet(new Map(words), [], target(
 describe('a node', () => {
   test.each([
     ['that confirmed the release runs it', said('a', 'confirmed'), 'runs', null],
+    [
+      'that confirmed it with failing probes says so',
+      saidWith([{ name: 'web', healthy: false }]),
+      'runs',
+      'with failing probes: web',
+    ],
     ['whose rules the release left as they were runs it', said('a', 'same'), 'runs', null],
     [
       'that went back says why',

@@ -140,12 +140,18 @@ function stateOf(
   const isAbout = release !== null && release.digest === target?.digest;
   if (isAbout || release === null) {
     if (outcome === 'refused' || outcome === 'rolled-back') return { state: outcome, why };
-    if (isAbout) return { state: 'runs', why: null };
+    if (isAbout) return { state: 'runs', why: failingIn(receipt) };
   }
   if ((outcome === 'refused' || outcome === 'rolled-back') && isOfSerial(receipt, target))
     return { state: outcome, why: `other content of serial ${target?.serial}, as of an update of endpoints: ${why}` };
   if (isShut && saysYes(receipt)) return { state: 'waits', why: null };
   return { state: 'behind', why: speaksOf(receipt, target) };
+}
+
+/** The probes that failed before the release went in and fail still. */
+function failingIn({ probes }: Receipt): string | null {
+  const failing = probes.filter(({ healthy }) => !healthy).map(({ name }) => name);
+  return failing.length === 0 ? null : `with failing probes: ${failing.join(', ')}`;
 }
 
 /** Whether it is about other content with the serial of the release, as an update of its endpoints has: who refuses that is not well on it. */

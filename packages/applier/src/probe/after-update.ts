@@ -1,0 +1,91 @@
+import { limits } from '../limits.ts';
+import { messageOf } from '../rollout/message.ts';
+import type { Clock, ProbeResult, UpdateWatch } from '../rollout/ports.ts';
+import type { ConfiguredProbes } from './probes.ts';
+
+/** What it works with. */
+export interface AfterUpdateParts {
+  readonly probes: Pick<ConfiguredProbes, 'policies' | 'intervalMs' | 'glance' | 'patiently'>;
+  readonly clock: Pick<Clock, 'sleep' | 'bootMs'>;
+  /** Called when a probe that passed before an update fails after it, and with undefined when all of these pass again. */
+  readonly alarm: (why: string | undefined) => void;
+}
+
+/**
+ * Updates of endpoints go in without probation, within a second, so a probe cannot stop them. This says which update broke one, and
+ * goes on asking until it passes again.
+ */
+export class AfterUpdate implements UpdateWatch {
+  readonly #parts: AfterUpdateParts;
+  /** The probes that passed before an update, with the Services and endpoints of the first update since. */
+  readonly #suspects = new Map<string, () => string>();
+  #isWatching = false;
+  #isAlarming = false;
+  /** When the last round began. */
+  #askedMs = -Infinity;
+  /** The last verdict on all probes, and when it was. */
+  #last: { readonly good: readonly string[]; readonly atMs: number } | undefined;
+
+  constructor(parts: AfterUpdateParts) {
+    this.#parts = parts;
+  }
+
+  /** Many updates a second do not ask more often than the probes are meant to be asked. */
+  async before(): Promise<readonly string[]> {
+    const { probes, clock } = this.#parts;
+    if (probes.policies.length === 0) return [];
+    if (!this.#last || clock.bootMs() - this.#last.atMs >= probes.intervalMs)
+      this.#learn(await probes.glance(limits.glanceMs));
+    return this.#last?.good ?? [];
+  }
+
+  after(good: readonly string[], changes: () => string): void {
+    for (const name of good) if (!this.#suspects.has(name)) this.#suspects.set(name, changes);
+    if (this.#suspects.size === 0 || this.#isWatching) return;
+    this.#isWatching = true;
+    void this.#watch();
+  }
+
+  /** One loop for all updates: those that come meanwhile are judged by its next round. */
+  async #watch(): Promise<void> {
+    const { probes, clock } = this.#parts;
+    while (this.#suspects.size > 0) {
+      const restMs = this.#askedMs + probes.intervalMs - clock.bootMs();
+      if (restMs > 0) await clock.sleep(restMs);
+      this.#askedMs = clock.bootMs();
+      const asked = new Map(this.#suspects);
+      try {
+        this.#judge(asked, await probes.patiently());
+      } catch (error) {
+        this.#raise(`Cannot probe after an endpoint update: ${messageOf(error)}`);
+      }
+    }
+    this.#isWatching = false;
+  }
+
+  #judge(asked: ReadonlyMap<string, () => string>, answers: readonly ProbeResult[]): void {
+    this.#learn(answers);
+    const bad = answers.filter(({ name, healthy }) => !healthy && asked.has(name));
+    // One that an update came for meanwhile is asked again.
+    for (const [name, changes] of asked)
+      if (!bad.some((one) => one.name === name) && this.#suspects.get(name) === changes) this.#suspects.delete(name);
+    const [first] = bad;
+    if (first) {
+      const names = bad.map(({ name, seen }) => `${name} (${seen})`).join(', ');
+      this.#raise(`${names} fails since endpoints changed: ${asked.get(first.name)?.()}`);
+    } else if (this.#isAlarming) {
+      this.#isAlarming = false;
+      this.#parts.alarm(undefined);
+    }
+  }
+
+  #raise(why: string): void {
+    this.#isAlarming = true;
+    this.#parts.alarm(why);
+  }
+
+  #learn(answers: readonly ProbeResult[]): void {
+    const good = answers.filter(({ healthy }) => healthy).map(({ name }) => name);
+    this.#last = { good, atMs: this.#parts.clock.bootMs() };
+  }
+}

@@ -1,0 +1,137 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+
+let node: Scene = scene();
+afterEach(() => node.end());
+
+type Services = Readonly<Record<string, readonly number[]>>;
+const bundle = (services: Services) => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
+const old: Services = { 'shop/web': [1], 'shop/cart': [3] };
+/** A release that moves the one endpoint of shop/web, and brings a Service. */
+const moved: Services = { ...old, 'shop/web': [9], 'shop/new': [6] };
+
+/** The last parts of the addresses that nat leads to, each once. */
+const endpoints = (): readonly number[] =>
+  [
+    ...new Set(
+      node.kernel
+        .save('ipv4')
+        .match(/(?<=--to-destination 10\.244\.0\.)\d+/g)
+        ?.map((n) => Number(n) - 1),
+    ),
+  ].toSorted((a, b) => a - b);
+const serves = (endpoint: number): boolean => endpoints().includes(endpoint);
+
+describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
+  const start = async () => {
+    node = scene();
+    node.layout = layout;
+    const started = await node.start();
+    await started.keeper.put(bundle(old), false);
+    return started;
+  };
+
+  test('restores the old endpoints when the newest ones break a probe that passed before the release', async () => {
+    const { keeper, journal } = await start();
+    node.health = () => serves(1);
+    const outcome = await keeper.put(bundle(moved), false);
+    expect(outcome).toMatchObject({
+      kind: 'rolled-back',
+      because: expect.stringMatching(
+        /^health failed: web \(status 500\); old endpoints restored, for the newest ones fail web, too: shop\/web \(10\.244\.0\.10:8080 removed, 10\.244\.0\.2:8080 added\), shop\/web/,
+      ),
+    });
+    expect(endpoints()).toEqual([1, 3]);
+    expect(journal.open).toBeUndefined();
+    expect(await keeper.settle()).toBe(0);
+  });
+
+  test('keeps the newest endpoints when the release alone breaks a probe', async () => {
+    const { keeper } = await start();
+    node.health = () => !serves(6);
+    expect(await keeper.put(bundle(moved), false)).toMatchObject({
+      kind: 'rolled-back',
+      because: expect.stringMatching(/; the newest endpoints stay: with them the probes pass again$/),
+    });
+    expect(endpoints()).toEqual([3, 9]);
+  });
+
+  test('keeps the newest endpoints when a probe fails with the old ones, too', async () => {
+    const { keeper } = await start();
+    let asked = 0;
+    node.health = () => asked++ === 0;
+    expect(await keeper.put(bundle(moved), false)).toMatchObject({
+      kind: 'rolled-back',
+      because: expect.stringMatching(/; the newest endpoints stay: web failed with the old ones, too$/),
+    });
+    expect(endpoints()).toEqual([3, 9]);
+    expect(node.declined.size).toBe(0);
+  });
+
+  test('says nothing of endpoints when a release that fails brings none', async () => {
+    const { keeper } = await start();
+    node.health = () => !serves(6);
+    expect(await keeper.put(bundle({ ...old, 'shop/new': [6] }), false)).toEqual({
+      kind: 'rolled-back',
+      because: 'health failed: web (status 500)',
+    });
+  });
+
+  test('leaves declined endpoints out until others come, also after a restart, and forgets them with the next release', async () => {
+    const { keeper } = await start();
+    node.health = () => !serves(9);
+    await keeper.put(bundle(moved), false);
+    await keeper.put(bundle(moved), false);
+    expect(endpoints(), 'the same version').toEqual([1, 3]);
+    const next = await node.start();
+    await next.keeper.put(bundle({ ...moved, 'shop/cart': [3, 4] }), false);
+    expect(endpoints(), 'a newer one that waits, with endpoints of another Service').toEqual([1, 3, 4]);
+    await next.keeper.put(bundle({ ...moved, 'shop/web': [5], 'shop/cart': [3, 4] }), false);
+    expect(endpoints(), 'others').toEqual([3, 4, 5]);
+    expect(node.declined.size).toBeGreaterThan(0);
+    expect((await next.keeper.put(bundle({ ...moved, 'shop/web': [5] }), true)).kind).toBe('confirmed');
+    expect(node.declined.size).toBe(0);
+  });
+
+  test('says with which failing probes a release was confirmed', async () => {
+    const { keeper, journal } = await start();
+    node.health = () => false;
+    const outcome = await keeper.put(bundle({ ...old, 'shop/new': [6] }), false);
+    expect(outcome).toMatchObject({ kind: 'confirmed', failing: ['web'] });
+    expect(journal.record.history.at(-1)).toMatchObject({ what: 'confirmed', because: 'with failing probes: web' });
+  });
+
+  test('asks the probes once before a release with early endpoints, and before these', async () => {
+    const { keeper } = await start();
+    const seen: (readonly number[])[] = [];
+    node.health = () => (seen.push(endpoints()), true);
+    await keeper.put(bundle(moved), false);
+    expect(seen).toEqual([
+      [1, 3],
+      [3, 6, 9],
+    ]);
+  });
+});
+
+test('mode ipvs: restores the old endpoints when the newest ones break a probe', async () => {
+  node = scene();
+  const { keeper } = await node.start();
+  await keeper.put(ipvsBundle, false);
+  const web = 'profiles/default/services/shop/web.ipvs';
+  const text = (ipvsBundle.get(web) ?? '').replaceAll('10.244.2.6', '10.244.2.66');
+  const changed = new Map([...ipvsBundle, [web, text.replaceAll(' -s rr', ' -s wrr')]]);
+  const real = async (): Promise<readonly string[]> =>
+    [...((await node.kernel.ipvs.observe()).servers.get('10.96.0.10:80/TCP')?.real.values() ?? [])]
+      .filter(({ weight }) => weight > 0)
+      .map(({ address }) => address);
+  const before = await real();
+  let asked = 0;
+  node.health = () => asked++ === 0 || asked > 3;
+  expect(await keeper.put(changed, false)).toMatchObject({
+    kind: 'rolled-back',
+    because: expect.stringContaining('old endpoints restored, for the newest ones fail web, too: 10.96.0.10:80/TCP'),
+  });
+  expect(await real()).toEqual(before);
+});

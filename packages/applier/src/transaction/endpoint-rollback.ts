@@ -1,0 +1,81 @@
+import { messageOf } from '../rollout/message.ts';
+import type { Outcome } from '../rollout/outcome.ts';
+import type { Generation, Ports, ProbeResult } from '../rollout/ports.ts';
+import { type EndpointChange, endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
+import { endpointsText } from './endpoints-text.ts';
+import type { Target } from './transaction.ts';
+
+/** What the probes said before anything of a release was in the kernel, early endpoints included. */
+export interface Baseline {
+  readonly answers: readonly ProbeResult[];
+  /** The active generation at that time. */
+  readonly generation: Generation;
+}
+
+/** What a keeper does for an endpoint rollback. */
+export interface Restoring {
+  readonly ports: Ports;
+  /** Carries out a change of endpoints alone; undefined: it cannot be made. */
+  update(target: Target): Promise<Outcome | undefined>;
+}
+
+/**
+ * Follows the rollback of a release that failed its probes. The node then serves the old release with the newest endpoints, and these
+ * may be what broke the probe: they went in early, before probation. So the probes are asked again, and where they still fail the
+ * Services of which endpoints changed get their old ones. What is healthy is kept; where nothing is, the newest endpoints are: of the
+ * old ones more are likely to be gone.
+ * @param because why the release was rolled back
+ * @returns the same, with what became of the endpoints; or that the node is halted
+ */
+export async function rollBackEndpoints(
+  because: string,
+  { generation, answers }: Baseline,
+  { ports, update }: Restoring,
+): Promise<Outcome> {
+  const { journal, probes, declined, report } = ports;
+  const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
+  const active = journal.standing;
+  const changes = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
+  if (!active || changes.length === 0) return { kind: 'rolled-back', because };
+  const failed = regressed(answers, await probes.patiently());
+  if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
+  report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(changes) });
+  const restored = await update({ version: active.version, state: generation.state });
+  if (restored?.kind === 'held') return restored;
+  const names = failed.join(', ');
+  if (restored?.kind !== 'confirmed') return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
+  const still = regressed(answers, await probes.patiently());
+  if (still.length === 0) {
+    decline(new Map([...declined.read(), ...changes.map(keyed)]), { declined, report });
+    const what = printEndpointChanges(changes.map(reversed));
+    return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
+  }
+  const newest = await update({ version: active.version, state: active.state });
+  return newest?.kind === 'held' ? newest : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);
+}
+
+/** The probes that were good and are not. */
+function regressed(before: readonly ProbeResult[], now: readonly ProbeResult[]): readonly string[] {
+  const good = new Set(before.filter(({ healthy }) => healthy).map(({ name }) => name));
+  return now.filter(({ name, healthy }) => !healthy && good.has(name)).map(({ name }) => name);
+}
+
+const reversed = (change: EndpointChange): EndpointChange => ({
+  ...change,
+  before: change.after,
+  after: change.before,
+});
+
+const keyed = ({ key, after }: EndpointChange): readonly [string, string] => [key, endpointsText(after)];
+
+/** A disk that does not take it costs no more than a failing probe after the next start. */
+export function decline(
+  all: ReadonlyMap<string, string>,
+  { declined, report }: Pick<Ports, 'declined' | 'report'>,
+): void {
+  try {
+    declined.write(all);
+  } catch (error) {
+    report('declined-not-written', { because: messageOf(error) });
+  }
+}

@@ -1,0 +1,72 @@
+// @module-tag test
+import { writeFileSync } from 'node:fs';
+import { atTier } from '@sluice/testing';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { kinds, SluicedNode, until } from './sluiced-node.ts';
+import { reached } from './sluiced-probation.ts';
+
+/** Endpoints that break a probe, on the real kernel: with a release, and alone. Endpoint 1 answers, endpoint 9 is dead. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+type Services = Readonly<Record<string, readonly number[]>>;
+const publish = (services: Services): void => writeBundle(`${node.directory}/rendered`, sampleBundle({ services }));
+const old: Services = { 'shop/web': [1] };
+
+describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
+  'on $backend, layout $layout',
+  ({ backend, layout }) => {
+    const start = async (): Promise<void> => {
+      await node.tool(['sh', '-c', 'ip addr add 10.244.0.2/32 dev lo && ip route add 10.96.0.0/12 dev lo']);
+      const server = `require('node:http').createServer((_, to) => to.end('1')).listen(8080, '10.244.0.2')`;
+      writeFileSync(`${node.directory}/server.cjs`, server);
+      node.startProgram([process.execPath, `${node.directory}/server.cjs`]);
+      const probe =
+        'probes: [{name: web, http: "http://10.96.0.11/", attempts: 2, intervalSeconds: 1, timeoutSeconds: 1}]';
+      publish(old);
+      node.writeConfig(backend, `layout: ${layout}\n`);
+      expect(await node.apply()).toMatchObject({ exitCode: 0 });
+      expect(await reached(node)).toBe('1');
+      node.writeConfig(backend, `layout: ${layout}\nprobation: {seconds: 2}\n${probe}\n`);
+    };
+
+    test('a release whose new endpoint breaks a probe is rolled back, and so are its endpoints', async (context) => {
+      needBackend(context, backend);
+      await start();
+      publish({ 'shop/web': [9], 'shop/new': [1] });
+      const said = await node.apply();
+      expect(said).toMatchObject({
+        exitCode: 4,
+        stdout: expect.stringMatching(
+          /old endpoints restored, for the newest ones fail web, too: shop\/web \(10\.244\.0\.10:8080 removed/,
+        ),
+      });
+      expect(await reached(node)).toBe('1');
+      expect(await node.sluiced('history')).toMatchObject({ stdout: expect.stringContaining('rolled-back') });
+    });
+
+    test('an update of endpoints that breaks a probe is an alarm until the probe passes again', async (context) => {
+      needBackend(context, backend);
+      await start();
+      node.start();
+      const status = async (): Promise<string> => (await node.sluiced('status')).stdout;
+      await until('the daemon is there', async () => (await status()).includes('daemon      healthy'));
+      publish({ 'shop/web': [9] });
+      await until('an alarm names the Service and its endpoints', async () =>
+        /PROBE_FAILED_AFTER_UPDATE: web .*shop\/web \(10\.244\.0\.2:8080 removed, 10\.244\.0\.10:8080 added\)/.test(
+          await status(),
+        ),
+      );
+      publish(old);
+      await until('it is over', async () => !(await status()).includes('PROBE_FAILED_AFTER_UPDATE'));
+      expect(await reached(node)).toBe('1');
+    });
+  },
+);
