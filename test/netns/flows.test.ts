@@ -1,5 +1,5 @@
 // @module-tag test
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
@@ -80,3 +80,98 @@ describe.each(['nft', 'legacy'] as const)('connections of UDP on %s', (backend) 
     expect(await entry(4001)).toBe(kept);
   });
 });
+
+/** Endpoints that count who asks them, and clients that ask from one port each; what they count is written down every 100 ms. */
+const crowd = (directory: string, clients: number, services: number): string => `
+  const { createSocket } = require('node:dgram');
+  const { writeFileSync, renameSync } = require('node:fs');
+  const asked = { 1: new Set(), 2: new Set() };
+  for (const n of [1, 2]) {
+    const socket = createSocket({ type: 'udp4', recvBufferSize: 1 << 22 });
+    socket.bind(8080, '10.244.0.' + (n + 1));
+    socket.on('message', (_, from) => asked[n].add(from.address + from.port));
+  }
+  const sockets = Array.from({ length: ${clients} }, (_, n) => {
+    const socket = createSocket('udp4');
+    socket.on('error', () => {});
+    socket.bind(10000 + n, '192.0.2.11');
+    return socket;
+  });
+  let at = 0;
+  setInterval(() => {
+    for (let n = 0; n < 500; n++, at = (at + 1) % sockets.length)
+      sockets[at].send('who', 80, '10.96.0.' + (11 + (at % ${services})), () => {});
+  }, 20);
+  setInterval(() => {
+    writeFileSync('${directory}/asked.tmp', asked[1].size + ' ' + asked[2].size);
+    renameSync('${directory}/asked.tmp', '${directory}/asked');
+    asked[1].clear();
+    asked[2].clear();
+  }, 1000);
+`;
+
+test.each([1, 17, 600, 5000])(
+  '%i clients of UDP all leave an endpoint that is gone, also over none',
+  { timeout: 90_000 },
+  async (clients) => {
+    const { directory } = node;
+    const services = Math.min(clients, 20);
+    node.writeConfig('nft');
+    const setUp = ['192.0.2.11', '10.244.0.2', '10.244.0.3'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+    await node.tool(['sh', '-c', `${setUp} && ip route add 10.96.0.0/12 dev lo`]);
+    const names = Array.from({ length: services }, (_, n) => `shop/s${n}`);
+    const put = async (endpoints: readonly number[]): Promise<void> => {
+      writeBundle(`${directory}/rendered`, bundle(Object.fromEntries(names.map((name) => [name, endpoints]))));
+      expect(await node.apply()).toMatchObject({ exitCode: 0, stderr: '' });
+    };
+    const asked = (): string => readFileSync(`${directory}/asked`, 'utf8');
+    await put([1]);
+    writeFileSync(`${directory}/crowd.cjs`, crowd(directory, clients, services));
+    node.startProgram([process.execPath, `${directory}/crowd.cjs`]);
+    await until('all are served', async () => existsSync(`${directory}/asked`) && asked() === `${clients} 0`);
+    await put([2]);
+    await until('all have moved', async () => asked() === `0 ${clients}`);
+    await put([]);
+    await until('nobody is served', async () => asked() === '0 0');
+    await put([1]);
+    await until('all are back', async () => asked() === `${clients} 0`);
+  },
+);
+
+test.each([1, 17, 600, 5000])(
+  '%i connections of TCP that nobody has answered leave a release that is taken back',
+  { timeout: 60_000 },
+  async (clients) => {
+    const { directory } = node;
+    const setUp = ['192.0.2.11', '10.244.0.2'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+    await node.tool([
+      'sh',
+      '-c',
+      `${setUp} && ip route add 10.96.0.0/12 dev lo && ip link add null type veth peer name null0 && ip link set null arp off up && ip link set null0 up && ip route add 10.244.0.0/24 dev null`,
+    ]);
+    const of = (endpoints: readonly number[]): ReadonlyMap<string, string> =>
+      sampleBundle({ services: { 'shop/web': endpoints } });
+    node.writeConfig('nft');
+    writeBundle(`${directory}/rendered`, of([1, 2, 3]));
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    // Two of three replaced are a release; none of the new ones answers.
+    writeBundle(`${directory}/rendered`, of([7, 8, 9]));
+    node.writeConfig('nft', 'probation: {seconds: 300, confirm: manual}\n');
+    node.start();
+    await until('it is on trial', async () => (await node.rules('nft')).includes('10.244.0.8'));
+    const program = `
+    const { connect } = require('node:net');
+    for (let n = 0; n < ${clients}; n++) connect({ host: '10.96.0.11', port: 80, localAddress: '192.0.2.11' }).on('error', () => {});
+  `;
+    writeFileSync(`${directory}/clients.cjs`, program);
+    node.startProgram([process.execPath, `${directory}/clients.cjs`]);
+    const pending = async (): Promise<number> =>
+      (await node.tool(['conntrack', '-L', '-p', 'tcp', '--state', 'SYN_SENT']))
+        .split('\n')
+        .filter((line) => /src=10\.244\.0\.(8|9|10) /.test(line)).length;
+    await until('all wait', async () => (await pending()) === clients);
+    expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
+    await until('it is taken back', async () => node.journal()?.open === null);
+    await until('no entry leads there', async () => (await pending()) === 0);
+  },
+);

@@ -98,10 +98,13 @@ export const limits = {
   /** How often the steps after the commit token are tried before the node is held for a person. */
   finishAttemptsMax: 5,
 
-  /** Commands that forget connections after a change; more connections are left to time out. Each takes a walk over the kernel's table. */
-  connectionsForgottenMax: 512,
-  /** The same where each needs a process. */
-  connectionsForgottenSinglyMax: 16,
+  /** A change waits so long at most for the kernel to forget connections; what is left is forgotten behind it. */
+  forgettingMsMax: 2_000,
+  /** The pause before that is tried again; each further one is twice as long, up to the second number. */
+  forgettingPauseMs: 2_000,
+  forgettingPauseMsMax: 60_000,
+  /** Flows that are still to be forgotten; of more the oldest are left to time out. */
+  flowsLeftMax: 200_000,
 
   /** The last endpoint of a Service goes when it was the last so long, unless the config says otherwise. */
   lastEndpointAfterMs: 10_000,

@@ -44,6 +44,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'NO_SWITCH',
   'NO_BPF',
   'PROBE_FAILED_AFTER_UPDATE',
+  'FLOWS_STALE',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
 ]);
@@ -54,6 +55,7 @@ type AlarmCode =
   | 'FIGHT'
   | 'ROLLED_BACK'
   | 'PROBE_FAILED_AFTER_UPDATE'
+  | 'FLOWS_STALE'
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
   | 'HEALTH_PORT'
@@ -78,6 +80,7 @@ export class Status {
   readonly #serial: Gauge;
   readonly #expires: Gauge;
   readonly #waitingWave: Gauge;
+  readonly #staleFlows: Gauge;
   #signatures: 'required' | 'none' | null = null;
   #rehearse: StatusReport['rehearse'] = null;
   #release: Accepted | null = null;
@@ -135,6 +138,10 @@ export class Status {
     );
     this.#expires = gauge('sluice_release_expires_timestamp_seconds', 'When that release expires; 0 for never');
     this.#waitingWave = gauge('sluice_waiting_wave', 'The wave that this node waits for with a release; 0 for none');
+    this.#staleFlows = gauge(
+      'sluice_stale_flows',
+      'Connections to removed endpoints that the kernel still holds; 0 for none',
+    );
     this.#duration = new Histogram({
       name: 'sluice_apply_duration_seconds',
       help: 'From a complete bundle to its outcome',
@@ -151,6 +158,15 @@ export class Status {
   /** Takes what a transaction says on its way. */
   heard(event: string, details: Readonly<Record<string, unknown>>): void {
     this.#transactions?.heard(event, details);
+    if (event === 'flows-healed') {
+      this.clear('FLOWS_STALE');
+      this.#staleFlows.set(0);
+    }
+    if (event !== 'flows-stale') return;
+    const { connections, because } = details as { readonly connections: number; readonly because: string };
+    this.#staleFlows.set(connections);
+    const what = `Cannot forget ${connections} connections that lead to removed endpoints yet: ${because}`;
+    this.raise('FLOWS_STALE', `${what}; their clients of UDP stay there as long as they send`);
   }
 
   /** The loop is alive. */

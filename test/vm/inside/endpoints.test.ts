@@ -153,7 +153,8 @@ test('connections of UDP with an endpoint that goes are forgotten, the last one 
   // Nothing may go because its time is over.
   await shop.node.sysctl({ 'net/netfilter/nf_conntrack_udp_timeout': '3600' });
   const kept = async (): Promise<object> => {
-    const all = readTracked(await shop.node.run(['/usr/sbin/conntrack', '-L', '-p', 'udp']), 'ipv4');
+    const lines = (await shop.node.run(['/usr/sbin/conntrack', '-L', '-p', 'udp'])).split('\n');
+    const all = lines.flatMap((line) => readTracked(line, 'ipv4') ?? []);
     const answering = ({ address }: ShopService): readonly string[] =>
       all.filter((one) => one.address === address).map(({ answers }) => answers.split(':')[0] ?? '');
     return { search: tally(answering(search({}))), cart: tally(answering(cart)) };

@@ -31,6 +31,8 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   const witness = witnessOf(config, () => journal, failedReceipt(terminal));
   const report: Report = (event, details) => {
     witness.hear(event, details);
+    if (event === 'flows-stale')
+      terminal.err(`warning: connections to removed endpoints are not forgotten yet: ${String(details['because'])}\n`);
     if (options.verbose) terminal.err(`${event} ${JSON.stringify(details)}\n`);
   };
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);

@@ -27,36 +27,41 @@ const flow = (address: string | undefined, port: number, endpoint: string | unde
 interface Seen {
   readonly count: number;
   readonly commands: readonly Command[];
+  /** What was forgotten, command by command. */
+  readonly forgotten: readonly string[];
 }
-async function forget(table: string, flows: readonly Flow[], knowsBatches = true): Promise<Seen> {
+/** @param partBytes how much of the table comes at a time */
+async function forget(table: string, flows: readonly Flow[], partBytes = 1000): Promise<Seen> {
   const commands: Command[] = [];
   const run = async (command: Command): Promise<Ran> => {
     commands.push(command);
-    const exitCode = command.args[0] === '-R' && !knowsBatches ? 2 : 0;
-    return { exitCode, stdout: command.args[0] === '-L' ? table : '', stderr: '', why: 'unknown option' };
+    if (command.args[0] === '-L')
+      for (let at = 0; at < table.length; at += partBytes) command.onOutput?.(table.slice(at, at + partBytes));
+    return { exitCode: 0, stdout: '', stderr: '', why: '' };
   };
   const local = { ipv4: ['192.0.2.11'], ipv6: [] };
-  return { count: await forgetFlows(flows, '/usr/sbin/conntrack', local, run), commands };
+  const count = await forgetFlows(flows, '/usr/sbin/conntrack', local, run);
+  const forgotten = commands.filter(({ args }) => args[0] === '-D').map(({ args }) => args.join(' '));
+  return { count, commands, forgotten };
 }
-const batchOf = ({ commands }: Seen): string | undefined => {
-  const input = commands.find(({ args }) => args[0] === '-R')?.input;
-  return typeof input === 'string' ? input : undefined;
-};
 
 const gone = flow('10.96.0.10', 53, '10.244.1.5:5353');
-const line = '-D -f ipv4 -p udp --orig-src 10.1.1.1 --orig-dst 10.96.0.10 --orig-port-src 4000 --orig-port-dst 53\n';
+const line = '-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.1.5 --reply-port-src 5353';
 
-test('only the connection of the endpoint that went, to the Service that it served, is forgotten', async () => {
-  const seen = await forget(stale + others, [gone]);
-  expect(batchOf(seen)).toBe(line);
-  expect(seen.commands).toHaveLength(2);
-});
+test.each([1, 7, 1000])(
+  'only connections of the endpoint that went, to the Service that it served, are forgotten (in parts of %i)',
+  async (part) => {
+    const seen = await forget(stale + others, [gone], part);
+    expect(seen).toMatchObject({ count: 1, forgotten: [line] });
+    expect(seen.commands).toHaveLength(2);
+  },
+);
 
 test('of TCP, only a connection that nobody has answered is looked for, and forgotten as long as that is so', async () => {
   const pending = stale.replace('udp      17 29', 'tcp      6 119 SYN_SENT');
   const seen = await forget(pending + others, [{ ...gone, protocol: 'tcp' }]);
   expect(seen.commands[0]?.args.join(' ')).toBe('-L -f ipv4 -p tcp --state SYN_SENT');
-  expect(batchOf(seen)).toBe(line.replace('-p udp', '-p tcp --state SYN_SENT'));
+  expect(seen.forgotten).toEqual([line.replace('-p udp', '-p tcp --state SYN_SENT')]);
 });
 
 test('nothing to forget costs one look, and no flow none at all', async () => {
@@ -67,20 +72,14 @@ test('nothing to forget costs one look, and no flow none at all', async () => {
 test('a node port belongs to the addresses of the machine, and to nobody else on the way through it', async () => {
   const mine = entry('10.1.1.1/4004', '192.0.2.11/30053', '192.0.2.11/30053');
   const seen = await forget(mine + others, [flow(undefined, 30053, undefined)]);
-  expect(batchOf(seen)).toContain('--orig-dst 192.0.2.11');
+  expect(seen.forgotten).toEqual([expect.stringContaining('--orig-dst 192.0.2.11')]);
   expect(seen.count).toBe(1);
 });
 
 test('connections that no rule translated are told from those that one did', async () => {
   const waiting = entry('10.1.1.1/4005', '10.96.0.10/53', '10.96.0.10/53');
   const seen = await forget(stale + waiting, [flow('10.96.0.10', 53, undefined)]);
-  expect(batchOf(seen)).toBe(line.replace('4000', '4005'));
-});
-
-test('a tool that takes no batch is started for a few connections, and for many not at all', async () => {
-  expect((await forget(stale + others, [gone], false)).commands.at(-1)?.args.join(' ')).toBe(line.trimEnd());
-  const { table, flows } = apart(17);
-  await expect(forget(table, flows, false)).rejects.toThrow('unknown option');
+  expect(seen.forgotten).toEqual([line.replace('10.244.1.5 --reply-port-src 5353', '10.96.0.10 --reply-port-src 53')]);
 });
 
 /** Connections to as many Services. */
@@ -90,18 +89,53 @@ function apart(length: number): { readonly table: string; readonly flows: readon
   return { table, flows: addresses.map((address) => flow(address, 53, '10.244.1.5:5353')) };
 }
 
-test('many connections of UDP to one endpoint are forgotten with one walk over the table', async () => {
-  const many = Array.from({ length: 600 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
-  const seen = await forget(many.join('') + others, [gone]);
-  expect(seen.count).toBe(600);
-  expect(batchOf(seen)).toBe(
-    '-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.1.5 --reply-port-src 5353\n',
-  );
+test('many connections of one way to an endpoint are forgotten with one walk over the table', async () => {
+  const many = Array.from({ length: 5000 }, (_, n) => entry(`10.1.1.2/${n + 1}`, '10.96.0.10/53', '10.244.1.5/5353'));
+  expect(await forget(many.join('') + others, [gone])).toMatchObject({ count: 5000, forgotten: [line] });
 });
 
-test('more connections than the bound are left to time out', async () => {
+test('so are those of all Services to one endpoint, unless some of its connections stay', async () => {
   const { table, flows } = apart(600);
-  const seen = await forget(table, flows);
-  expect(seen.count).toBe(600);
-  expect(batchOf(seen)?.split('\n')).toHaveLength(513);
+  expect(await forget(table, flows)).toMatchObject({
+    count: 600,
+    forgotten: ['-D -f ipv4 -p udp --reply-src 10.244.1.5 --reply-port-src 5353'],
+  });
+  const seen = await forget(table + others, flows);
+  expect(seen.forgotten).toHaveLength(600);
+});
+
+test('the ways with the most connections go first', async () => {
+  const busy = [1, 2, 3].map((n) => entry(`10.1.1.2/${n}`, '10.96.0.12/53', '10.244.1.7/5353')).join('');
+  const seen = await forget(stale + busy, [gone, flow('10.96.0.12', 53, '10.244.1.7:5353')]);
+  expect(seen.forgotten.map((one) => / --reply-src (\S+)/.exec(one)?.[1])).toEqual(['10.244.1.7', '10.244.1.5']);
+});
+
+test('addresses of IPv6 are compared in one form, and brackets go', async () => {
+  const v6 = entry('fd00::1/4000', 'fd00:96::10/53', 'fd00:10:0:0::5/5353');
+  const wanted: Flow = {
+    family: 'ipv6',
+    protocol: 'udp',
+    address: 'fd00:96::10',
+    port: 53,
+    endpoint: '[fd00:10::5]:5353',
+  };
+  expect((await forget(v6, [wanted])).forgotten).toEqual([
+    '-D -f ipv6 -p udp --orig-dst fd00:96::10 --orig-port-dst 53 --reply-src fd00:10::5 --reply-port-src 5353',
+  ]);
+});
+
+test.each([
+  [
+    'has timed out meanwhile is no failure',
+    'conntrack v1.4.7 (conntrack-tools): 0 flow entries have been deleted.',
+    true,
+  ],
+  ['cannot be forgotten is one', 'conntrack v1.4.7 (conntrack-tools): Operation failed: sorry', false],
+] as const)('what %s', async (_title, stderr, isFine) => {
+  const run = async ({ args, onOutput }: Command): Promise<Ran> => {
+    if (args[0] === '-L') onOutput?.(stale);
+    return { exitCode: args[0] === '-L' ? 0 : 1, stdout: '', stderr, why: 'exit code 1' };
+  };
+  const ended = forgetFlows([gone], '/usr/sbin/conntrack', { ipv4: [], ipv6: [] }, run);
+  await (isFine ? expect(ended).resolves.toBe(1) : expect(ended).rejects.toThrow('exit code 1'));
 });

@@ -146,11 +146,12 @@ export class FakeKernel implements Kernel {
     return { ipvs: (await this.ipvs.observe()).bound !== undefined, nftables: this.hasProxyTable };
   }
 
-  async forgetFlows(flows: readonly Flow[]): Promise<number> {
+  async forgetFlows(flows: readonly Flow[], found?: (connections: number) => void): Promise<number> {
     this.forgotten.push(...flows);
     const gone = new Set(flows.map((flow) => JSON.stringify(flow)));
     const left = this.tracked.filter((flow) => !gone.has(JSON.stringify(flow)));
     const count = this.tracked.length - left.length;
+    found?.(count);
     this.tracked.splice(0, Infinity, ...left);
     return count;
   }

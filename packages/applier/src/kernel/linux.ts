@@ -137,10 +137,10 @@ export class LinuxKernel implements Kernel {
     };
   }
 
-  async forgetFlows(flows: readonly Flow[]): Promise<number> {
+  async forgetFlows(flows: readonly Flow[], found?: (connections: number) => void): Promise<number> {
     const conntrack = findTool('conntrack');
     if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
-    return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run);
+    return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run, found);
   }
 
   #toolsOf(family: Family): FamilyTools {

@@ -1,6 +1,5 @@
 import { differing, type Family, type TableProgram } from '@sluice/bundle';
-import type { Flow, FlowChange, Ports } from './ports.ts';
-import { messageOf } from './message.ts';
+import type { Flow, FlowChange } from './ports.ts';
 import { familyNames, type NodeState, tableOf } from './state.ts';
 
 /**
@@ -31,20 +30,6 @@ export function pendingFlows(old: NodeState, fresh: NodeState): readonly Flow[] 
   if (sameState(old, fresh)) return [];
   const [before, after] = doorsOfBoth(old, fresh, 'tcp');
   return onlyIn(after, before);
-}
-
-/**
- * Forgets flows once the kernel holds the rules that no longer have them. What cannot be forgotten times out by itself, so a failure
- * is reported and nothing else.
- */
-export async function forgetAfter(flows: readonly Flow[], ports: Pick<Ports, 'kernel' | 'report'>): Promise<void> {
-  if (flows.length === 0) return;
-  try {
-    const connections = await ports.kernel.forgetFlows(flows);
-    if (connections > 0) ports.report('flows-forgotten', { connections });
-  } catch (error) {
-    ports.report('flows-not-forgotten', { because: messageOf(error) });
-  }
 }
 
 function sameState(a: NodeState, b: NodeState): boolean {

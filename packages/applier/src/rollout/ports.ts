@@ -65,7 +65,7 @@ export interface Kernel {
    * Forgets connections that would go on as before whatever the rules say. Best effort, after the change and never before.
    * @returns how many there were
    */
-  forgetFlows(flows: readonly Flow[]): Promise<number>;
+  forgetFlows(flows: readonly Flow[], found?: (connections: number) => void): Promise<number>;
 }
 
 /** What a set of the switch holds: nothing, everything for a time, everything for good. */

@@ -45,7 +45,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     readSysctl: (key) => kernel.readSysctl(key),
     readHashSize: () => kernel.readHashSize(),
     proxyTraces: () => kernel.proxyTraces(),
-    forgetFlows: (flows) => countdown.through(() => kernel.forgetFlows(flows)),
+    forgetFlows: (flows, found) => countdown.through(() => kernel.forgetFlows(flows, found)),
     ...(kernel.ipvs ? { ipvs: kernel.ipvs } : {}),
     switch: lamps && {
       look: () => lamps.look(),

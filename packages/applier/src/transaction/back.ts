@@ -1,5 +1,6 @@
 import { limits } from '../limits.ts';
-import { forgetAfter, pendingFlows } from '../rollout/flows.ts';
+import { pendingFlows } from '../rollout/flows.ts';
+import { forgetAfter } from '../rollout/forgetting.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';

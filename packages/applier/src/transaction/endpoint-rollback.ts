@@ -43,7 +43,8 @@ export async function rollBackEndpoints(
   const restored = await update({ version: active.version, state: generation.state });
   if (restored?.kind === 'held') return restored;
   const names = failed.join(', ');
-  if (restored?.kind !== 'confirmed') return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
+  if (restored?.kind !== 'confirmed')
+    return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
   const still = regressed(answers, await probes.patiently());
   if (still.length === 0) {
     decline(new Map([...declined.read(), ...changes.map(keyed)]), { declined, report });
@@ -51,7 +52,9 @@ export async function rollBackEndpoints(
     return rolledBack(`old endpoints restored, for the newest ones fail ${names}, too: ${what}`);
   }
   const newest = await update({ version: active.version, state: active.state });
-  return newest?.kind === 'held' ? newest : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);
+  return newest?.kind === 'held'
+    ? newest
+    : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);
 }
 
 /** The probes that were good and are not. */

@@ -1,6 +1,6 @@
 import { limits } from '../limits.ts';
 import { carryOut } from '../rollout/carry-out.ts';
-import { forgetAfter } from '../rollout/flows.ts';
+import { forgetAfter } from '../rollout/forgetting.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';

@@ -1,4 +1,5 @@
-import { flowChange, forgetAfter, pendingFlows } from '../rollout/flows.ts';
+import { flowChange, pendingFlows } from '../rollout/flows.ts';
+import { forgetAfter } from '../rollout/forgetting.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';

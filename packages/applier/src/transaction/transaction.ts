@@ -3,7 +3,7 @@ import type { AdmittedBundle } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { IpvsSeen } from '../ipvs/values.ts';
-import { forgetAfter } from '../rollout/flows.ts';
+import { forgetAfter } from '../rollout/forgetting.ts';
 import {
   type Fault,
   type Flip,

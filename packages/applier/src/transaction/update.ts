@@ -1,6 +1,7 @@
 import { tableNames } from '@sluice/bundle';
 import { carryOut } from '../rollout/carry-out.ts';
-import { flowChange, forgetAfter } from '../rollout/flows.ts';
+import { flowChange } from '../rollout/flows.ts';
+import { forgetAfter } from '../rollout/forgetting.ts';
 import { messageOf } from '../rollout/message.ts';
 import { type Plan, plan, tablePlan } from '../rollout/plan.ts';
 import type { Ports } from '../rollout/ports.ts';

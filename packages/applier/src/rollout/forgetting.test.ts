@@ -1,0 +1,74 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { limits } from '../limits.ts';
+import { Forgetting } from './forgetting.ts';
+import type { Flow } from './ports.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const flow = (port: number): Flow => ({
+  family: 'ipv4',
+  protocol: 'udp',
+  address: '10.96.0.10',
+  port,
+  endpoint: '10.244.1.5:53',
+});
+
+/** A kernel that forgets when a test says so. */
+function scene() {
+  const events: string[] = [];
+  const asked: { readonly ports: readonly number[]; readonly end: (failure?: string) => void }[] = [];
+  const forgetting = new Forgetting({
+    kernel: {
+      forgetFlows: async (flows, found) => {
+        const { promise, resolve, reject } = Promise.withResolvers<number>();
+        found?.(5000);
+        asked.push({
+          ports: flows.map(({ port }) => port),
+          end: (failure) => (failure === undefined ? resolve(5000) : reject(new Error(failure))),
+        });
+        return promise;
+      },
+    },
+    report: (event, { connections, because }) =>
+      void events.push([event, connections, because].filter((one) => one !== undefined).join(' ')),
+  });
+  return { events, asked, forgetting };
+}
+
+test('waits until connections are forgotten, where that is soon', async () => {
+  const { events, asked, forgetting } = scene();
+  const done = forgetting.forget([flow(53)]);
+  asked[0]?.end();
+  await done;
+  expect(events).toEqual(['flows-forgotten 5000']);
+});
+
+test('lets a change go on after a moment, says what remains, and that none does any more', async () => {
+  const { events, asked, forgetting } = scene();
+  const done = forgetting.forget([flow(53)]);
+  await vi.advanceTimersByTimeAsync(limits.forgettingMsMax);
+  await done;
+  expect(events).toEqual(['flows-stale 5000 it takes longer than 2 s and goes on']);
+  asked[0]?.end();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(events.slice(1)).toEqual(['flows-forgotten 5000', 'flows-healed']);
+});
+
+test('tries again what failed, together with what came since, and no change waits for that', async () => {
+  const { events, asked, forgetting } = scene();
+  const done = forgetting.forget([flow(53)]);
+  asked[0]?.end('exit code 1');
+  await done;
+  expect(events).toEqual(['flows-not-forgotten exit code 1', 'flows-stale 5000 exit code 1']);
+  await vi.advanceTimersByTimeAsync(limits.forgettingPauseMs);
+  asked[1]?.end('exit code 1');
+  await vi.advanceTimersByTimeAsync(0);
+  const next = forgetting.forget([flow(54)]);
+  expect(asked[2]?.ports).toEqual([53, 54]);
+  asked[2]?.end();
+  await next;
+  expect(events.at(-1)).toBe('flows-healed');
+  await vi.advanceTimersByTimeAsync(limits.forgettingPauseMsMax);
+  expect(asked).toHaveLength(3);
+});

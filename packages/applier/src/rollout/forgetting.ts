@@ -1,0 +1,88 @@
+import { limits } from '../limits.ts';
+import { messageOf } from './message.ts';
+import type { Flow, Kernel, Ports } from './ports.ts';
+
+/**
+ * Has the kernel forget connections that would go on as before whatever the rules say. A change waits for it for a moment: in a large
+ * table it takes long, and rules are more urgent. What is left goes on behind the change, and is tried again where it fails.
+ *
+ * Reports: `flows-forgotten` with how many; `flows-stale` as soon as some remain longer than that, `flows-healed` when none do any more.
+ */
+export class Forgetting {
+  readonly #kernel: Pick<Kernel, 'forgetFlows'>;
+  readonly #report: Ports['report'];
+  #left: readonly Flow[] = [];
+  /** Resolves when all is forgotten, or a try has failed. */
+  #round: Promise<void> | undefined;
+  #failures = 0;
+  #connections = 0;
+  #isStale = false;
+
+  constructor({ kernel, report }: { readonly kernel: Pick<Kernel, 'forgetFlows'>; readonly report: Ports['report'] }) {
+    this.#kernel = kernel;
+    this.#report = report;
+  }
+
+  /** Never fails. Resolves when they are forgotten, when that failed, or after `limits.forgettingMsMax`. */
+  async forget(flows: readonly Flow[]): Promise<void> {
+    this.#left = [...this.#left, ...flows].slice(-limits.flowsLeftMax);
+    this.#round ??= this.#start();
+    const { promise: late, resolve } = Promise.withResolvers<true>();
+    const timer = setTimeout(() => resolve(true), limits.forgettingMsMax);
+    const isLate = await Promise.race([this.#round, late]);
+    clearTimeout(timer);
+    if (isLate) this.#stale(`it takes longer than ${limits.forgettingMsMax / 1000} s and goes on`);
+  }
+
+  async #start(): Promise<void> {
+    try {
+      while (this.#left.length > 0) await this.#all();
+      if (this.#isStale) this.#report('flows-healed', {});
+      this.#isStale = false;
+      this.#failures = 0;
+    } catch (error) {
+      this.#failures += 1;
+      this.#report('flows-not-forgotten', { because: messageOf(error) });
+      this.#stale(messageOf(error));
+      this.#againLater();
+    } finally {
+      this.#round = undefined;
+    }
+  }
+
+  async #all(): Promise<void> {
+    const flows = this.#left;
+    this.#left = [];
+    try {
+      const found = (connections: number): void => void (this.#connections = connections);
+      const connections = await this.#kernel.forgetFlows(flows, found);
+      if (connections > 0) this.#report('flows-forgotten', { connections });
+    } catch (error) {
+      this.#left = [...flows, ...this.#left];
+      throw error;
+    }
+  }
+
+  #stale(because: string): void {
+    this.#isStale = true;
+    this.#report('flows-stale', { connections: this.#connections, because });
+  }
+
+  /** A process that ends does not wait for that. */
+  #againLater(): void {
+    const ms = Math.min(limits.forgettingPauseMs * 2 ** (this.#failures - 1), limits.forgettingPauseMsMax);
+    setTimeout(() => {
+      this.#round ??= this.#start();
+    }, ms).unref();
+  }
+}
+
+const ofKernel = new WeakMap<Kernel, Forgetting>();
+
+/** Forgets flows once the kernel holds the rules that no longer have them. @see Forgetting.forget */
+export async function forgetAfter(flows: readonly Flow[], ports: Pick<Ports, 'kernel' | 'report'>): Promise<void> {
+  if (flows.length === 0) return;
+  const forgetting = ofKernel.get(ports.kernel) ?? new Forgetting(ports);
+  ofKernel.set(ports.kernel, forgetting);
+  await forgetting.forget(flows);
+}
