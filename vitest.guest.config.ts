@@ -16,6 +16,7 @@ export default defineConfig({
     // For what hangs: an emulated machine is slow, and slower beside other tests.
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    teardownTimeout: 120_000,
     // The guest hands on the message of a failed test and nothing else of it: nothing may be cut.
     chaiConfig: { truncateThreshold: 0 },
   },

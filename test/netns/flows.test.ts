@@ -159,11 +159,11 @@ test.each([1, 17, 600, 5000])(
     node.writeConfig('nft', 'probation: {seconds: 300, confirm: manual}\n');
     node.start();
     await until('it is on trial', async () => (await node.rules('nft')).includes('10.244.0.8'));
-    const program = `
+    const connecting = `
     const { connect } = require('node:net');
     for (let n = 0; n < ${clients}; n++) connect({ host: '10.96.0.11', port: 80, localAddress: '192.0.2.11' }).on('error', () => {});
   `;
-    writeFileSync(`${directory}/clients.cjs`, program);
+    writeFileSync(`${directory}/clients.cjs`, connecting);
     node.startProgram([process.execPath, `${directory}/clients.cjs`]);
     const pending = async (): Promise<number> =>
       (await node.tool(['conntrack', '-L', '-p', 'tcp', '--state', 'SYN_SENT']))

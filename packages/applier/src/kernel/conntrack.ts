@@ -1,5 +1,4 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/bundle';
-import { limits } from '../limits.ts';
 import { type Flow, KernelError } from '../rollout/ports.ts';
 import type { Command, Ran, Run } from './run.ts';
 
