@@ -35,7 +35,7 @@ const inside = selected(testFiles(root, 'vm').filter(isInside), named.includes(g
 const booters = filesOf('vm').filter((file) => !isInside(file) && file.path !== guestBooter);
 // The kernel contract runs in the guest, too: that is a second kernel.
 process.env['SLUICE_GUEST_FILES'] ??= [
-  ...(named.length === 0 ? ['test/netns/kernel.test.ts'] : []),
+  ...(named.length === 0 || named.includes(guestBooter) ? ['test/netns/kernel.test.ts'] : []),
   ...paths(inside),
 ].join(' ');
 

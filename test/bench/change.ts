@@ -61,7 +61,7 @@ const session = await openSession(
     if (event === 'step') steps++;
   },
 );
-const inbox = new Inbox(bundle, nodeName, Date.now);
+const inbox = new Inbox(bundle, Date.now);
 
 /** Milliseconds until packets meet the new rules, and until they are verified and confirmed on disk. */
 async function put(): Promise<{ switched: number; confirmed: number }> {
@@ -107,7 +107,7 @@ for (let round = 0; round < rounds * 2; round++) {
 async function equal(): Promise<{ ms: number; steps: number }> {
   const before = steps;
   const started = performance.now();
-  const arrival = await new Inbox(bundle, nodeName, Date.now).look();
+  const arrival = await new Inbox(bundle, Date.now).look();
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
   const outcome = await session.keeper.put(arrival.tree.files, false);
   if (outcome.kind !== 'same') throw new Error(JSON.stringify(outcome));

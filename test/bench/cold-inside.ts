@@ -26,7 +26,7 @@ const bundle = join(scratch, 'rendered');
 publish(bundle, services);
 
 async function files(): Promise<BundleFiles> {
-  const arrival = await new Inbox(bundle, nodeName, Date.now).look();
+  const arrival = await new Inbox(bundle, Date.now).look();
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
   return arrival.tree.files;
 }

@@ -30,7 +30,7 @@ export async function inboxBench(services: number, rounds = 7): Promise<void> {
     const plain: number[] = [];
     // Files count as old, so that they are remembered although they were written a moment ago.
     for (let round = 0; round < rounds; round++) {
-      const inbox = new Inbox(bundle, 'node-0000', () => Date.now() + 60_000, trustOf(undefined));
+      const inbox = new Inbox(bundle, () => Date.now() + 60_000, trustOf(undefined));
       copied.push(await timed(() => inbox.look()));
       unchanged.push(await timed(() => inbox.look()));
       utimesSync(join(bundle, 'cluster.yaml'), 1, round);

@@ -102,12 +102,21 @@ test('what is refused for want of the lock is not accepted: the daemon that has 
   expect(await accepted()).toBe(6);
 });
 
-test('a key for endpoints changes endpoints and nothing else', { timeout: 120_000 }, async () => {
+/** Pods of this node have addresses up to 10.244.0.15. */
+const onNode = (files: ReadonlyMap<string, string>): ReadonlyMap<string, string> =>
+  new Map(
+    [...files].map(([path, text]) => [
+      path,
+      path.endsWith('/node.yaml') ? text.replace('values: {}', 'values: {ipv4: {podCIDR: 10.244.0.0/28}}') : text,
+    ]),
+  );
+
+test('a key for endpoints changes endpoints within their networks and nothing else', { timeout: 120_000 }, async () => {
   const { bundle, release } = places();
   trust(keyOf('alice', 'sluice-release'), keyOf('ends', 'sluice-endpoints'));
   const publish = (services: Readonly<Record<string, readonly number[]>>, by: 'alice' | 'ends'): void => {
     rmSync(bundle, { recursive: true, force: true });
-    writeBundle(bundle, sampleBundle({ services }));
+    writeBundle(bundle, onNode(sampleBundle({ services })));
     const [order, role] = by === 'ends' ? [['--endpoints'], ['--endpoints']] : [['--serial', 'auto'], []];
     run('release', bundle, ...order, '--source', 'c'.repeat(40), '-o', release);
     run('sign', release, '--key', join(node.directory, by), ...role);
@@ -119,10 +128,15 @@ test('a key for endpoints changes endpoints and nothing else', { timeout: 120_00
   expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('generation 1') });
   const good = await node.rules('nft');
   expect(good).toContain('10.244.0.4:8080');
+  publish({ 'shop/web': [1, 99] }, 'ends');
+  expect(await node.apply()).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('10.244.0.100:8080 of shop/web'),
+  });
   publish({ 'shop/web': [1, 3], 'shop/more': [5] }, 'ends');
   expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('RELEASE_ENDPOINTS_ONLY') });
   expect(await node.rules('nft')).toBe(good);
-  expect((await node.sluiced('status')).stdout).toContain('serial 1, revision 2, signed by ends for endpoints only');
+  expect((await node.sluiced('status')).stdout).toContain('serial 1, revision 3, signed by ends for endpoints only');
   publish({ 'shop/web': [1, 3], 'shop/more': [5] }, 'alice');
   expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('generation 2') });
 });

@@ -122,6 +122,7 @@ const schema = v.strictObject({
     v.strictObject({
       ranges: v.optional(v.array(network), []),
       lastAfterSeconds: v.optional(secondsUpTo(300), limits.lastEndpointAfterMs / 1000),
+      alarmShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
     }),
     {},
   ),

@@ -260,7 +260,7 @@ test('what arrives during a trial is offered to it once, and is looked at again 
           const arrival = offers?.arrival();
           daemon.poke();
           await arrival;
-          asked.push((await offers?.look()) === b.files ? 'offered b' : 'nothing new');
+          asked.push((await offers?.look())?.files === b.files ? 'offered b' : 'nothing new');
         }
         return confirmed;
       },

@@ -369,7 +369,7 @@ export class Daemon {
     this.#ahead.begin(first.files);
     this.#news = Promise.withResolvers();
     const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
-    const look = async (): Promise<Tree['files'] | undefined> => {
+    const look: Offers['look'] = async () => {
       this.#news = Promise.withResolvers();
       status.beat();
       const arrival = await inbox.look('changed');
@@ -377,7 +377,7 @@ export class Daemon {
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;
       this.#ahead.offer(last.files);
-      return last.files;
+      return { files: last.files, onlyEndpoints: arrival.release?.onlyEndpoints === true };
     };
     try {
       return await work({ arrival: () => this.#news.promise, look, isEnding: () => this.#stopping });

@@ -45,6 +45,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'NO_BPF',
   'PROBE_FAILED_AFTER_UPDATE',
   'FLOWS_STALE',
+  'ENDPOINT_CHANGES_MANY',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
 ]);
@@ -56,6 +57,7 @@ type AlarmCode =
   | 'ROLLED_BACK'
   | 'PROBE_FAILED_AFTER_UPDATE'
   | 'FLOWS_STALE'
+  | 'ENDPOINT_CHANGES_MANY'
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
   | 'HEALTH_PORT'

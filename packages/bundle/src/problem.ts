@@ -55,7 +55,8 @@ export const problemCodes = {
   // addresses and ports
   ADDRESS_INVALID: 'a text is no IP address or CIDR in canonical form',
   ADDRESS_WRONG_FAMILY: 'an address is of a family that its field does not allow',
-  ADDRESS_FORBIDDEN: 'an address lies in a range that must not be routed to (CVE-2021-25737)',
+  ADDRESS_FORBIDDEN:
+    'an address must not be routed to (CVE-2021-25737), or an endpoint is at the ClusterIP of a Service',
   PORT_INVALID: 'a port is outside 1 to 65535',
   VIP_CONFLICT: 'two Services claim one address, port and protocol',
   NODE_PORT_CONFLICT: 'two Services claim one node port',

@@ -69,7 +69,7 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
 /** @param remember whether what is accepted from now on is remembered */
 function inboxOf(directory: string, config: Config, { ignoreWaves }: ApplyOptions, remember: () => boolean): Inbox {
   const waves = ignoreWaves ? undefined : wavesOf(config, remember);
-  return new Inbox(directory, config.node, Date.now, undefined, gateOf(config, remember), waves);
+  return new Inbox(directory, Date.now, undefined, gateOf(config, remember), waves);
 }
 
 /**

@@ -97,7 +97,6 @@ async function seen(): Promise<string> {
   const config = loadConfig({ config: at('sluiced.yaml') });
   const arrival = await new Inbox(
     bundle,
-    sampleNode,
     Date.now,
     trustOf(undefined),
     gateOf(config, () => true),

@@ -35,7 +35,6 @@ export function lookAt(config: Config, vouched: boolean): Promise<Arrival> {
   const trust = vouched ? undefined : trustOf(config.bundleOwner);
   return new Inbox(
     config.bundle,
-    config.node,
     Date.now,
     trust,
     gateOf(config, () => false),

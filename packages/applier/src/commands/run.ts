@@ -113,7 +113,6 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     journal: session.journal,
     inbox: new Inbox(
       config.bundle,
-      config.node,
       Date.now,
       trustOf(config.bundleOwner),
       gateOf(config, () => true),
@@ -131,6 +130,9 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
     waits: () => witness.tellWaits(),
     round: async () => {
+      const share = session.keeper.endpointShare;
+      if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
+      else status.clear('ENDPOINT_CHANGES_MANY');
       await port.refresh();
       await ports.refresh();
       // It need not be waited for: what happens before it is done is found by the next scan.
@@ -204,6 +206,9 @@ function probeAlarm(status: Status, log: Log): (why: string | undefined) => void
     isRaised = why !== undefined;
   };
 }
+
+const manyChanges = (share: number): string =>
+  `keys for endpoints changed those of ${Math.round(share * 100)} % of all Services within an hour: more than endpoints.alarmShare`;
 
 const withoutBpf =
   'the kernel has lost -m bpf: pods do not reach themselves by Services. Load xt_bpf and restart sluiced; without it `sluiced cleanup` and `sluiced apply` make rules that do without';

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import { removeLeftScratch } from '../inbox/release-signatures.ts';
 import { DeclinedFile } from '../journal/declined.ts';
 import { DiskJournal } from '../journal/journal.ts';
+import { NetworksFile } from '../journal/networks.ts';
 import { type Lock, takeLock } from '../journal/lock.ts';
 import { type Change, type ChangeWatch, watchChanges } from '../kernel/changes.ts';
 import { readFacts } from '../kernel/facts.ts';
@@ -85,6 +86,7 @@ export async function openSession(
       journal,
       probes,
       declined: new DeclinedFile(config.state),
+      ...(config.signatures.policy === 'required' ? { networks: new NetworksFile(config.state) } : {}),
       ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
       clock,
       person: wordsOf(config.state, () => journal.open?.version),

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { readIfThere, writeDurably } from '../store/files.ts';
+import { StateFile } from '../store/state-file.ts';
 import type { DeclaredHealth } from './declared.ts';
 
 const port = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(65_535));
@@ -20,28 +20,19 @@ const schema = v.strictObject({
  * tell which Services a load balancer asks for. A file in the state directory.
  */
 export class HealthMemory {
-  readonly #path: string;
-  #last: string | undefined;
+  readonly #file: StateFile<v.InferOutput<typeof schema>>;
 
   constructor(state: string) {
-    this.#path = `${state}/health.json`;
+    this.#file = new StateFile(`${state}/health.json`, schema);
   }
 
   /** @returns undefined where nothing is known: before the first bundle, or of a file that cannot be read */
   read(): DeclaredHealth | undefined {
-    try {
-      const text = readIfThere(this.#path);
-      return text === undefined ? undefined : v.parse(schema, JSON.parse(text));
-    } catch {
-      return undefined;
-    }
+    return this.#file.read();
   }
 
   /** @throws StateError when the disk does not take it */
-  write(declared: DeclaredHealth): void {
-    const text = `${JSON.stringify(declared)}\n`;
-    if (text === this.#last) return;
-    writeDurably(this.#path, text);
-    this.#last = text;
+  write({ services, nodePortAddresses }: DeclaredHealth): void {
+    this.#file.write({ services: [...services], nodePortAddresses: [...nodePortAddresses] });
   }
 }

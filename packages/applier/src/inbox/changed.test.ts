@@ -6,7 +6,7 @@ import { runs } from '@sluice/testing';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { sampleBundle, writeBundle } from '../testing/bundle.fixture.ts';
 import { type Arrival, Inbox } from './inbox.ts';
 import { trustOf } from './trust.ts';
 
@@ -32,7 +32,7 @@ beforeEach(async () => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-const inboxOf = (): Inbox => new Inbox(bundle, sampleNode, () => nowMs, trustOf(undefined));
+const inboxOf = (): Inbox => new Inbox(bundle, () => nowMs, trustOf(undefined));
 
 function replace(path: string, text: string): void {
   mkdirSync(dirname(`${bundle}/${path}`), { recursive: true });

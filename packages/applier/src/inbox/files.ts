@@ -90,13 +90,11 @@ export class PlainFiles {
   #last: Last | undefined;
   /** What a whole look refused, such as a file that others may write, only a whole look can find mended. */
   #passedWhole = false;
-  readonly #node: string;
   readonly #nowMs: () => number;
   readonly #trust: Trust | undefined;
 
   /** @param nowMs the time of day, to tell files that may change again within the same tick of the file system's clock */
-  constructor(node: string, nowMs: () => number, trust: Trust | undefined) {
-    this.#node = node;
+  constructor(nowMs: () => number, trust: Trust | undefined) {
     this.#nowMs = nowMs;
     this.#trust = trust;
   }
@@ -151,8 +149,8 @@ export class PlainFiles {
     const digest = fileDigest(bytes);
     const stamp = settledStamp(stats, nowMs);
     if (before?.copy.digest === digest) return { stamp, copy: before.copy };
-    const wanted = seal || (kind && (kind.kind !== 'node' || kind.node === this.#node));
-    const source = wanted ? new PackedText(bytes, digest) : undefined;
+    // Those of other nodes, too: they say where endpoints may be.
+    const source = seal || kind ? new PackedText(bytes, digest) : undefined;
     return { stamp, copy: { path, digest, source, isRule: kind !== undefined } };
   }
 }

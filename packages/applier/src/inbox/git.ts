@@ -37,7 +37,6 @@ const gitOptions = ['core.fsmonitor=false', 'core.hooksPath=/dev/null', 'safe.ba
 );
 
 export class GitTree {
-  readonly #node: string;
   readonly #repository: Repository | undefined;
   /** Texts by object id: an object never changes. */
   #texts = new Map<string, PackedText>();
@@ -49,8 +48,7 @@ export class GitTree {
    * @param nowMs the time of day
    * @param trust who may write the repository; left out: nothing is asked
    */
-  constructor(node: string, nowMs: () => number, trust: Trust | undefined) {
-    this.#node = node;
+  constructor(nowMs: () => number, trust: Trust | undefined) {
     this.#repository = trust && new Repository(trust, nowMs);
   }
 
@@ -137,9 +135,8 @@ export class GitTree {
   }
 
   #needs(path: string): boolean {
-    const kind = readPath(path);
-    if (isReleaseFile(path)) return true;
-    return kind !== undefined && (kind.kind !== 'node' || kind.node === this.#node);
+    // Those of other nodes, too: they say where endpoints may be.
+    return isReleaseFile(path) || readPath(path) !== undefined;
   }
 }
 

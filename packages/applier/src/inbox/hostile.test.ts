@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { fileDigest, sumsText } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { sampleBundle, writeBundle } from '../testing/bundle.fixture.ts';
 import { type Arrival, Inbox } from './inbox.ts';
 
 /** Directories that somebody else may write to: each is refused with words, and none makes the process wait, run or read elsewhere. */
@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-const look = (): Promise<Arrival> => new Inbox(bundle, sampleNode, Date.now).look();
+const look = (): Promise<Arrival> => new Inbox(bundle, Date.now).look();
 
 const place = 'profiles/default/services/shop';
 /** SHA256SUMS as an attacker would like to have it read. */

@@ -15,7 +15,7 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 /** An inbox for which every file is old enough to be remembered. */
-const inboxOf = (path = bundle): Inbox => new Inbox(path, sampleNode, () => Date.now() + 60_000);
+const inboxOf = (path = bundle): Inbox => new Inbox(path, () => Date.now() + 60_000);
 const files = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3] } });
 const why = (arrival: Arrival): string =>
   arrival.kind === 'refused' ? (arrival.problems[0]?.message ?? '') : arrival.kind;
@@ -27,12 +27,12 @@ function git(...args: readonly string[]): void {
 }
 
 describe('what sluice render wrote', () => {
-  test('a complete directory is a bundle, with the files that the node needs', async () => {
+  test('a complete directory is a bundle, with all that its format knows', async () => {
     writeBundle(bundle, new Map([...files, ['nodes/other/node.yaml', 'anything']]));
     const arrival = await inboxOf().look();
     expect(arrival.kind).toBe('bundle');
     if (arrival.kind !== 'bundle') return;
-    expect([...arrival.tree.files.keys()].toSorted()).toEqual([...files.keys()].toSorted());
+    expect([...arrival.tree.files.keys()].toSorted()).toEqual([...files.keys(), 'nodes/other/node.yaml'].toSorted());
     expect(arrival.tree.files.get('cluster.yaml')).toBe(files.get('cluster.yaml'));
   });
 
@@ -48,7 +48,7 @@ describe('what sluice render wrote', () => {
 
   test('a second change within the same tick of the clock is seen though the stamp is the same', async () => {
     writeBundle(bundle, files);
-    const inbox = new Inbox(bundle, sampleNode, Date.now);
+    const inbox = new Inbox(bundle, Date.now);
     await inbox.look();
     const path = `${bundle}/cluster.yaml`;
     writeFileSync(path, readFileSync(path, 'utf8').replace('name: test', 'name: best'));

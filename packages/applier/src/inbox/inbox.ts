@@ -45,20 +45,13 @@ export class Inbox {
    * @param gate which releases are taken; left out where signatures are not required
    * @param waves when releases are applied; left out where nothing is
    */
-  constructor(
-    directory: string,
-    node: string,
-    nowMs: () => number,
-    trust?: Trust,
-    gate?: ReleaseGate,
-    waves?: WaveGate,
-  ) {
+  constructor(directory: string, nowMs: () => number, trust?: Trust, gate?: ReleaseGate, waves?: WaveGate) {
     this.#directory = directory;
     this.#trust = trust;
     this.#gate = gate;
     this.#waves = waves;
-    this.#plain = new PlainFiles(node, nowMs, trust);
-    this.#git = new GitTree(node, nowMs, trust);
+    this.#plain = new PlainFiles(nowMs, trust);
+    this.#git = new GitTree(nowMs, trust);
   }
 
   /**

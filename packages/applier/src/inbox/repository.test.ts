@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { sampleBundle, writeBundle } from '../testing/bundle.fixture.ts';
 import { type Arrival, Inbox } from './inbox.ts';
 import { Repository } from './repository.ts';
 import { trustOf } from './trust.ts';
@@ -39,7 +39,7 @@ function git(...args: readonly string[]): void {
   execFileSync('git', ['-C', bundle, ...who, ...args], { env, stdio: 'ignore' });
 }
 
-const inboxOf = (path = bundle): Inbox => new Inbox(path, sampleNode, () => Date.now() + 60_000, trustOf(undefined));
+const inboxOf = (path = bundle): Inbox => new Inbox(path, () => Date.now() + 60_000, trustOf(undefined));
 const spell = (arrival: Arrival): string =>
   arrival.kind === 'refused' ? `${arrival.problems[0]?.code}: ${arrival.problems[0]?.message}` : arrival.kind;
 const lookAt = async (path = bundle): Promise<string> => spell(await inboxOf(path).look());
@@ -222,5 +222,5 @@ test('a folder that goes while it is looked at, as by git gc, is as good as empt
 
 test('without trust, as on a command line, nothing is asked', async () => {
   execFileSync('chmod', ['-R', 'go+w', gitPath('')]);
-  expect((await new Inbox(bundle, sampleNode, Date.now).look()).kind).toBe('bundle');
+  expect((await new Inbox(bundle, Date.now).look()).kind).toBe('bundle');
 });

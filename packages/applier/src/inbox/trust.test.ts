@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { sampleBundle, sampleNode, writeBundle } from '../testing/bundle.fixture.ts';
+import { sampleBundle, writeBundle } from '../testing/bundle.fixture.ts';
 import { descend } from './descend.ts';
 import { Inbox } from './inbox.ts';
 import { walk } from './walk.ts';
@@ -33,7 +33,7 @@ const shop = 'profiles/default/services/shop';
 
 /** What a look says: `bundle`, or the message of the refusal. */
 async function lookAt(path = bundle, owner?: number): Promise<string> {
-  const arrival = await new Inbox(path, sampleNode, Date.now, trustOf(owner)).look();
+  const arrival = await new Inbox(path, Date.now, trustOf(owner)).look();
   return arrival.kind === 'refused' ? `${arrival.problems[0]?.code}: ${arrival.problems[0]?.message}` : arrival.kind;
 }
 

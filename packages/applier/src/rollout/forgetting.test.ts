@@ -30,8 +30,7 @@ function scene() {
         return promise;
       },
     },
-    report: (event, { connections, because }) =>
-      void events.push([event, connections, because].filter((one) => one !== undefined).join(' ')),
+    report: (event, details) => void events.push([event, ...Object.values(details).map(String)].join(' ')),
   });
   return { events, asked, forgetting };
 }

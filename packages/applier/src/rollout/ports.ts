@@ -332,6 +332,13 @@ export interface DeclinedEndpoints {
   write(declined: ReadonlyMap<string, string>): void;
 }
 
+/** The networks of pods and the addresses of the Nodes of the release that was confirmed last. They outlive the process. */
+export interface ReleasedNetworks {
+  read(): readonly string[];
+  /** @throws StateError when the disk does not take it; this process remembers them all the same */
+  write(networks: readonly string[]): void;
+}
+
 /** Watches what updates of endpoints do to probes. Nothing waits for its verdict. */
 export interface UpdateWatch {
   /** The probes that pass before an update; soon, so that a slow one is not among them. */
@@ -349,6 +356,8 @@ export interface Ports {
   readonly journal: Journal;
   readonly probes: Probes;
   readonly declined: DeclinedEndpoints;
+  /** Where signatures are required: keys for endpoints are bound to these. */
+  readonly networks?: ReleasedNetworks;
   /** Left out: nobody watches. */
   readonly updates?: UpdateWatch;
   readonly clock: Clock;

@@ -84,7 +84,7 @@ export class GateScene {
       trust: trustOf(undefined),
       remember: () => remember,
     });
-    return new Inbox(this.directory, all.node, () => nowMs, undefined, gate).look();
+    return new Inbox(this.directory, () => nowMs, undefined, gate).look();
   };
   /** What the node says, in one line. */
   readonly said = async (...how: Parameters<GateScene['look']>): Promise<string> => {

@@ -5,7 +5,7 @@ import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Keeper, type KeeperOptions } from '../transaction/keeper.ts';
-import type { Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
+import type { Clock, Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
 import type { Layout } from '../rollout/linking.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 
@@ -23,6 +23,8 @@ export interface Scene {
   nowMs: number;
   /** The file of declined endpoints. */
   declined: ReadonlyMap<string, string>;
+  /** The networks of the Nodes of the release: pods of sample bundles have addresses in these. */
+  networks: readonly string[];
   /** A process that starts: it knows only what is on disk and in the kernel. */
   start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; journal: DiskJournal }>;
   end(): void;
@@ -41,6 +43,7 @@ export function scene(start: FakeStart = {}): Scene {
     events: [],
     nowMs: 0,
     declined: new Map(),
+    networks: ['10.244.0.0/16', 'fd00:10::/32'],
     start: (options, ports) => startKeeper(self, options ?? {}, ports ?? {}),
     end: () => rmSync(directory, { recursive: true, force: true }),
   };
@@ -68,6 +71,7 @@ async function startKeeper(
     report: (event) => void self.events.push(event),
     drainMs: 60_000,
     declined: { read: () => self.declined, write: (all) => void (self.declined = all) },
+    networks: { read: () => self.networks, write: () => undefined },
     ...others,
   };
   const facts: NodeFacts = {
@@ -98,3 +102,13 @@ const probation: KeeperOptions['probation'] = {
   decisionSeconds: 600,
   sources: [],
 };
+
+/** For tests only: a clock that goes on with every sleep, so that a trial lasts some rounds. */
+export function steppingClock(): Clock {
+  let now = 0;
+  const sleep = async (ms: number): Promise<void> => {
+    now += ms;
+    for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+  };
+  return { now: () => now, bootMs: () => now, sleep };
+}

@@ -1,5 +1,6 @@
 import type { BundleFiles } from '@sluice/bundle';
 import { admit, type AdmittedBundle, AdmitMemory, type AdmitOptions, isRefusal } from '../rollout/admit.ts';
+import { EndpointAddresses } from '../rollout/endpoint-addresses.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { noTimeouts } from '../rollout/virtual.ts';
@@ -20,6 +21,7 @@ export class Admission {
   readonly #facts: () => NodeFacts;
   readonly #options: AdmissionOptions;
   readonly #memory = new AdmitMemory();
+  readonly #addresses = new EndpointAddresses();
   #looked: Looked = {};
 
   constructor(ports: Ports, facts: () => NodeFacts, options: AdmissionOptions) {
@@ -45,13 +47,18 @@ export class Admission {
     const comesToIpvs = isRefusal(admitted)
       ? admitted.problems.some(lacksModule)
       : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
-    if (!comesToIpvs || !kernel.ipvs) return admitted;
+    if (!comesToIpvs || !kernel.ipvs) return this.#checked(admitted);
     try {
       this.#looked = { ...this.#looked, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
     } catch (error) {
       return { problems: [withoutIpvs(messageOf(error))] };
     }
-    return isRefusal(admitted) ? read() : admitted;
+    return this.#checked(isRefusal(admitted) ? read() : admitted);
+  }
+
+  #checked(admitted: AdmittedBundle | Refusal): AdmittedBundle | Refusal {
+    const problems = isRefusal(admitted) ? [] : this.#addresses.check(admitted.state);
+    return problems.length === 0 ? admitted : { problems };
   }
 
   /** What was read of the kernel to admit the last bundle; given once. */

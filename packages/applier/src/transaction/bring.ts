@@ -53,7 +53,7 @@ export class Bring {
   async endpoints(bundle: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     if (!standing || this.#declined === bundle.version) return undefined;
-    const state = graft(standing.state, bundle.state, this.#keeper.declined.read());
+    const state = graft(standing.state, bundle.state, { declined: this.#keeper.declined.read() });
     if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
     const change = await this.#keeper.decide({ version: standing.version, state });
     if ('problems' in change || change.lane !== 'endpoints') return undefined;

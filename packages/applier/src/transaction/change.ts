@@ -12,15 +12,23 @@ import { type Kind, kindOf } from './lane.ts';
 import type { Change, Target } from './transaction.ts';
 import { wayTo } from './way.ts';
 
+/** What is known of a change besides its rules. */
+export interface Known {
+  /** Old endpoints come back as an update, however many they are. */
+  readonly lane?: Lane;
+  /** Keys for endpoints may replace all endpoints of a Service: other bounds hold for them (`refuseOutside`). */
+  readonly replacesAll?: boolean;
+}
+
 /**
  * Everything that putting a bundle in will do, decided before the first step; or why it must not be done.
- * @param known what the change is, where that is not to be told from its rules: old endpoints come back as an update, however many
+ * @param known what of the change is not to be told from its rules
  */
 export async function decideChange(
   bundle: Target,
   ground: Ground,
   ports: Ports,
-  known?: Lane,
+  { lane, replacesAll = false }: Known = {},
 ): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = ground;
@@ -34,16 +42,15 @@ export async function decideChange(
   const now = await withSysctls(ground.now, goal, ports);
   const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
-  const told = mayUpdate ? known : 'release';
-  const kind: Kind = told ? { lane: told } : kindOf(from.state, bundle.state);
-  const { lane } = kind;
+  const told = mayUpdate ? lane : 'release';
+  const kind: Kind = told ? { lane: told } : kindOf(from.state, bundle.state, replacesAll);
   return {
     ...kind,
     bundle,
     from,
     owned,
     now,
-    way: wayTo(now, goal, { lane, flip }, kernel, virtual?.plan),
+    way: wayTo(now, goal, { lane: kind.lane, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
     sysctls: foreignSysctls(from.state, goal, now),
     ...(virtual?.seen.timeouts && setsTimeouts(goal.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),

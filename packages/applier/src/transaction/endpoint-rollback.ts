@@ -16,7 +16,7 @@ export interface Baseline {
 export interface Restoring {
   readonly ports: Ports;
   /** Carries out a change of endpoints alone; undefined: it cannot be made. */
-  update(target: Target): Promise<Outcome | undefined>;
+  readonly update: (target: Target) => Promise<Outcome | undefined>;
 }
 
 /**

@@ -20,31 +20,39 @@ import { changedEndpoints, comparedEndpoints } from './strays.ts';
  * within bounds (`onlyEndpointsDiffer`). Everything else stays: Services that come, go or change are a matter of releases.
  *
  * Both must be in one layout and one mode; otherwise nothing is taken.
- * @param declined sets of endpoints that are not taken, by Service (`EndpointChange.key`)
  * @returns `base` itself when it takes nothing. A table that differs from that of `offered` by such endpoints alone is that table
  */
-export function graft(base: NodeState, offered: NodeState, declined: Declined = new Map()): NodeState {
+export function graft(
+  base: NodeState,
+  offered: NodeState,
+  { declined = new Map(), replacesAll = false }: GraftOptions = {},
+): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
   const isApproved = approvedBy(base);
   if (base.ipvs && offered.ipvs) {
-    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved, declined });
+    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved, declined, replacesAll });
     return ipvs === base.ipvs ? base : { ...base, ipvs };
   }
   const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familiesOf(base)) {
     const [own, other] = [base.families[family] as FamilyProgram, offered.families[family]];
-    const nat = other ? graftTable(own.nat, other.nat, { isApproved, declined, family }) : own.nat;
+    const nat = other ? graftTable(own.nat, other.nat, { isApproved, declined, replacesAll, family }) : own.nat;
     if (nat !== own.nat) families[family] = { filter: own.filter, nat };
   }
   const isSame = familiesOf(base).every((family) => families[family] === base.families[family]);
   return isSame ? base : { ...base, families };
 }
 
-type Declined = ReadonlyMap<string, string>;
+/** What is taken besides, and what is not. */
+export interface GraftOptions {
+  /** Sets of endpoints that are not taken, by Service (`EndpointChange.key`). */
+  readonly declined?: ReadonlyMap<string, string>;
+  /** A Service may lose all endpoints that it had, if it gets about as many others (`keepsMost`). */
+  readonly replacesAll?: boolean;
+}
 
-interface TableBounds {
+interface TableBounds extends Required<GraftOptions> {
   readonly isApproved: (address: string) => boolean;
-  readonly declined: Declined;
   readonly family: Family;
 }
 
@@ -81,10 +89,10 @@ function takesService(
   { before, after }: Pair,
   base: TableProgram,
   offered: TableProgram,
-  { isApproved, declined, family, changed }: TableBounds & { readonly changed: ReadonlySet<string> },
+  { isApproved, declined, replacesAll, family, changed }: TableBounds & { readonly changed: ReadonlySet<string> },
 ): boolean {
   const [had, has] = [readService(before, base), readService(after, offered)];
-  if (!had || !has || !onlyEndpointsDiffer(had, has, isApproved)) return false;
+  if (!had || !has || !onlyEndpointsDiffer(had, has, isApproved, replacesAll)) return false;
   const offers = declined.get(`${family} ${withoutTag(after)}`);
   if (offers !== undefined && offers === endpointsText(has.endpoints.keys())) return false;
   const compared = new Set(comparedEndpoints(had, has));

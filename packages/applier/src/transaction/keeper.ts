@@ -7,20 +7,22 @@ import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { type Plan, plan } from '../rollout/plan.ts';
-import type { Generation, Lane, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
+import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, type NodeState } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
 import { Admission, type AdmissionOptions } from './admission.ts';
 import { Bring } from './bring.ts';
-import { decideChange } from './change.ts';
+import { decideChange, type Known } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
 import { load } from './frozen.ts';
 import { goBackTo } from './go-back-to.ts';
 import { familiesWithTools, type Ground, knowsGround, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
+import { networksOf, refuseOutside } from './endpoint-networks.ts';
+import { EndpointRate } from './endpoint-rate.ts';
 import { type Baseline, decline, rollBackEndpoints } from './endpoint-rollback.ts';
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
@@ -62,6 +64,7 @@ export class Keeper {
   readonly #admission: Admission;
   readonly #lastOnes: LastOnes;
   readonly #bring: Bring;
+  readonly #rate = new EndpointRate();
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
   /** The same for mode ipvs. */
@@ -204,16 +207,47 @@ export class Keeper {
     const bad = byHand || isRefusal(bundle) ? undefined : journal.quarantined(bundle.version);
     if (isRefusal(bundle) || bad !== undefined) this.#lastOnes.forget();
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
+    const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
+    if (outside) return { kind: 'refused', refusal: outside };
     const how = { files, byHand, offers, onlyEndpoints };
     if (bad !== undefined) {
       const brought = await this.#bringOf(bundle, how, true);
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
+    const { standing: before } = journal;
     const ending = await this.#change(bundle, how);
+    this.#learn(how, before, ending.outcome);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
     // What the kernel was thought to hold was out of date; now it is what the journal says.
     this.#remember({ outcome: ending.outcome });
     return (await this.#change(bundle, how)).outcome;
+  }
+
+  /** Whether a bundle by keys for endpoints leads anywhere that signers of releases have not named. */
+  #outside({ state }: Target): Refusal | undefined {
+    const { journal, networks } = this.#ports;
+    return journal.standing && refuseOutside(journal.standing.state, state, networks?.read() ?? []);
+  }
+
+  /** What follows from how a bundle ended for those that keys for endpoints sign. */
+  #learn({ files, onlyEndpoints }: How, before: Generation | undefined, outcome: Outcome): void {
+    const { networks, clock, report } = this.#ports;
+    if (!networks || (outcome.kind !== 'confirmed' && outcome.kind !== 'same')) return;
+    if (onlyEndpoints) {
+      if (before) this.#rate.changed(before.state, outcome.generation.state, clock.bootMs());
+      return;
+    }
+    try {
+      networks.write(networksOf(files));
+    } catch (error) {
+      report('networks-not-written', { because: messageOf(error) });
+    }
+  }
+
+  /** The share of all Services, 0 to 1, of which keys for endpoints have changed endpoints within the last hour. */
+  get endpointShare(): number {
+    const { journal, clock } = this.#ports;
+    return journal.standing ? this.#rate.share(journal.standing.state, clock.bootMs()) : 0;
   }
 
   /** What arrives during a trial, checked like every bundle. */
@@ -223,9 +257,10 @@ export class Keeper {
       isEnding: () => offers.isEnding?.() === true,
       take: async () => {
         try {
-          const files = await offers.look();
-          const bundle = files && (await this.#admission.of(files));
-          return bundle && !isRefusal(bundle) ? bundle : undefined;
+          const offered = await offers.look();
+          const bundle = offered && (await this.#admission.of(offered.files));
+          if (!bundle || isRefusal(bundle)) return undefined;
+          return offered.onlyEndpoints && this.#outside(bundle) ? undefined : bundle;
         } catch (error) {
           // What cannot be read must not end the trial of another bundle; it is looked at again behind it.
           this.#ports.report('endpoints-not-taken', { because: messageOf(error) });
@@ -237,7 +272,8 @@ export class Keeper {
 
   async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
     const { byHand, offers, onlyEndpoints, before } = how;
-    let change = await this.#decide(bundle, false);
+    const known = { replacesAll: onlyEndpoints };
+    let change = await this.#decide(bundle, false, known);
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
@@ -252,7 +288,7 @@ export class Keeper {
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
     if (brought?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, brought);
-    if (brought) change = await this.#decide(bundle, false);
+    if (brought) change = await this.#decide(bundle, false, known);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
@@ -282,7 +318,7 @@ export class Keeper {
     if (outcome.kind === 'confirmed') decline(new Map(), this.#ports);
     if (outcome.kind !== 'rolled-back' || failed !== 'health') return ending;
     const update = async (target: Target): Promise<Outcome | undefined> => {
-      const change = await this.#decide(target, false, 'endpoints');
+      const change = await this.#decide(target, false, { lane: 'endpoints' });
       return 'problems' in change ? undefined : (await this.#carryOut(change)).outcome;
     };
     return { ...ending, outcome: await rollBackEndpoints(outcome.because, baseline, { ports: this.#ports, update }) };
@@ -293,7 +329,7 @@ export class Keeper {
     const ending = await transaction(change, this.#options.probation, this.#ports);
     const isStale = ending.stale === true && ending.outcome.kind === 'rolled-back';
     this.#remember(isStale ? { outcome: ending.outcome } : ending);
-    const again = isStale ? await this.#decide(change.bundle, false, change.lane) : undefined;
+    const again = isStale ? await this.#decide(change.bundle, false, { lane: change.lane }) : undefined;
     return again && !('problems' in again) ? this.#carryOut(again) : ending;
   }
 
@@ -316,9 +352,9 @@ export class Keeper {
     return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
   }
 
-  async #decide(bundle: Target, dryRun: boolean, lane?: Lane): Promise<Change | Refusal> {
+  async #decide(bundle: Target, dryRun: boolean, known: Known = {}): Promise<Change | Refusal> {
     const ground = await this.#ground(bundle, dryRun);
-    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, lane);
+    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, known);
   }
 
   /**
@@ -342,7 +378,9 @@ export class Keeper {
   async preview(files: BundleFiles, onlyEndpoints = false): Promise<Change | Refusal> {
     const bundle = await this.#admission.of(files);
     if (isRefusal(bundle)) return bundle;
-    const change = await this.#decide(bundle, true);
+    const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
+    if (outside) return outside;
+    const change = await this.#decide(bundle, true, { replacesAll: onlyEndpoints });
     return onlyEndpoints && !('problems' in change) && isMore(change) ? beyondEndpoints(bundle.version) : change;
   }
 

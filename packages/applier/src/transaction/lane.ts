@@ -11,9 +11,10 @@ import { serverEndsOf } from './server-ends.ts';
  * Whether a change only brings and takes endpoints of Services that are served already, within bounds: then it is no release that has to
  * be tried. Anything that is not understood as that is a release: Services, ports, addresses and policies, sysctls, fixtures, jumps.
  * @param from what stands
+ * @param replacesAll `GraftOptions.replacesAll`
  */
-export function laneOf(from: NodeState, goal: NodeState): Lane {
-  const isUpdate = sameSettings(from, goal) && sameState(graft(from, goal), goal);
+export function laneOf(from: NodeState, goal: NodeState, replacesAll = false): Lane {
+  const isUpdate = sameSettings(from, goal) && sameState(graft(from, goal, { replacesAll }), goal);
   return isUpdate ? 'endpoints' : 'release';
 }
 
@@ -23,8 +24,8 @@ export interface Kind extends Partial<Ends> {
 }
 
 /** The same for a change as a whole: there a first and a last endpoint are no release either. */
-export function kindOf(from: NodeState, goal: NodeState): Kind {
-  if (laneOf(from, goal) === 'endpoints') return { lane: 'endpoints' };
+export function kindOf(from: NodeState, goal: NodeState, replacesAll = false): Kind {
+  if (laneOf(from, goal, replacesAll) === 'endpoints') return { lane: 'endpoints' };
   const isSameMode = isTree(from) === isTree(goal) && Boolean(from.ipvs) === Boolean(goal.ipvs);
   if (!isSameMode || !sameSettings(from, goal)) return { lane: 'release' };
   const ends = goal.ipvs ? serverEndsOf(from, goal, sameState) : endsOf(from, goal);

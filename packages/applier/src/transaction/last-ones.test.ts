@@ -146,7 +146,10 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     const left = [three([1], [5], [])];
     const offers = {
       arrival: () => (left.length > 0 ? Promise.resolve() : new Promise<never>(() => undefined)),
-      look: async () => left.shift(),
+      look: async () => {
+        const files = left.shift();
+        return files && { files, onlyEndpoints: false };
+      },
     };
     // The release brings shop/new; what arrives does not have all of it.
     const release = sampleBundle({

@@ -6,9 +6,16 @@ export interface Offers {
   /** Resolves when there may be something new; the same promise until `look`. */
   arrival(): Promise<void>;
   /** The files of a bundle that was not looked at before; undefined: nothing new is complete. */
-  look(): Promise<BundleFiles | undefined>;
+  look(): Promise<Offered | undefined>;
   /** Whether this process was asked to end: then nobody would watch a trial to its end. Left out: it was not. */
   readonly isEnding?: () => boolean;
+}
+
+/** A bundle that arrives. */
+export interface Offered {
+  readonly files: BundleFiles;
+  /** Its signers may say nothing but endpoints. */
+  readonly onlyEndpoints: boolean;
 }
 
 /** The same for a trial: what arrives is checked for this node. */

@@ -2,7 +2,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
-import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 
 /** What keys for endpoints have signed: `Keeper.put` with `onlyEndpoints`. */
 
@@ -53,7 +53,7 @@ test.each([
     old,
   ],
   ['a sysctl', bundle(before, { sysctls: ['net.ipv4.conf.all.route_localnet = 1'] }), old],
-  ['more endpoints at once than go without a trial', bundle({ ...before, 'shop/web': [1, 6, 7, 8] }), old],
+  ['most endpoints of a Service taken, with none in their place', bundle({ ...before, 'shop/web': [1] }), old],
 ] as const)('%s is refused; endpoints of what stands that come with it are taken', async (_title, after, wanted) => {
   const { keeper, journal } = await node.start();
   await keeper.put(bundle(before), false);
@@ -214,6 +214,97 @@ describe('mode ipvs', () => {
     await keeper.put(virtual([one, two]), false);
     const none = [one, two].map((text) => text.replace('-w 1', '-w 0'));
     expect(await keeper.put(virtual(none), false)).toMatchObject({ waitsMs: 10_000 });
+  });
+});
+
+test('all endpoints of a Service may be replaced at once', async () => {
+  const { keeper } = await node.start();
+  await keeper.put(bundle(before), false);
+  const outcome = await keeper.put(bundle({ ...before, 'shop/web': [5, 6, 7, 8] }), false, undefined, true);
+  expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 1 } });
+});
+
+describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %s', (layout) => {
+  /** The first endpoint of shop/web at another address. */
+  const moved = (address: string): BundleFiles =>
+    new Map(
+      [...bundle(before)].map(([path, text]) => [
+        path,
+        path.includes('shop/web.iptables')
+          ? text.replaceAll('10.244.0.2:', `${address}:`).replaceAll('-s 10.244.0.2 ', `-s ${address} `)
+          : text,
+      ]),
+    );
+
+  test.each([
+    ['another pod', '10.244.0.77', 'confirmed'],
+    ['a Node of the release', '192.0.2.12', 'confirmed'],
+    ['the metadata service of a cloud', '169.254.169.254', 'refused'],
+    ['a host elsewhere', '8.8.8.8', 'refused'],
+    ['a host beside the Nodes', '192.0.2.99', 'refused'],
+    ['another Service', '10.96.0.12', 'refused'],
+    ['the API server', '10.96.0.1', 'refused'],
+    ['no address', '0.0.0.0', 'refused'],
+    ['all hosts', '224.0.0.1', 'refused'],
+    ['the node itself, by loopback', '127.0.0.1', 'refused'],
+  ] as const)('a key for endpoints sends a Service to %s: %s is %s', async (_title, address, kind) => {
+    node.layout = layout;
+    node.networks = ['10.244.0.0/16', '192.0.2.11', '192.0.2.12'];
+    const { keeper } = await node.start();
+    await keeper.put(bundle(before), false);
+    const outcome = await keeper.put(moved(address), false, undefined, true);
+    expect(outcome.kind).toBe(kind);
+    expect(endpoints().includes(`${address}:8080`)).toBe(kind === 'confirmed');
+    expect(node.events.includes('in-kernel') || kind === 'refused').toBe(true);
+  });
+
+  test.each([
+    ['a Service', '10.96.0.12', 'it is the ClusterIP of a Service'],
+    ['loopback', '127.0.0.1', 'it is a loopback address'],
+    ['link-local', '169.254.169.254', 'it is a link-local address'],
+    ['multicast', '224.0.0.1', 'it is a multicast address'],
+    ['no address', '0.0.0.0', 'it is the unspecified address'],
+  ])('nobody sends a Service to %s: %s', async (_title, address, why) => {
+    node.layout = layout;
+    const { keeper } = await node.start();
+    for (const standing of [[], [bundle(before)]]) {
+      for (const files of standing) await keeper.put(files, true);
+      const outcome = await keeper.put(moved(address), true);
+      const [problem] = outcome.kind === 'refused' ? outcome.refusal.problems : [];
+      expect(problem).toMatchObject({
+        code: 'ADDRESS_FORBIDDEN',
+        message: expect.stringContaining(`${address} (${why})`),
+      });
+    }
+  });
+
+  test('a ClusterIP that comes where an endpoint was is refused with the Service that brings it', async () => {
+    node.layout = layout;
+    const { keeper } = await node.start();
+    const pod = (files: BundleFiles): BundleFiles =>
+      new Map([...files].map(([path, text]) => [path, text.replaceAll('10.244.0.2', '10.96.0.13')]));
+    expect((await keeper.put(pod(bundle(before)), true)).kind).toBe('confirmed');
+    const more = pod(bundle({ ...before, 'shop/new': [7] }));
+    expect(await keeper.put(more, true)).toMatchObject({ refusal: { problems: [{ code: 'ADDRESS_FORBIDDEN' }] } });
+  });
+
+  test('an update that is offered while a release is on probation is held to them, too', async () => {
+    node.layout = layout;
+    node.networks = ['10.244.0.0/16'];
+    const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
+    const { keeper } = await node.start({ probation }, { clock: steppingClock() });
+    await keeper.put(bundle(before), false);
+    const left = [moved('8.8.8.8')];
+    const offers = {
+      arrival: () => (left.length > 0 ? Promise.resolve() : new Promise<never>(() => undefined)),
+      look: async () => {
+        const files = left.shift();
+        return files && { files, onlyEndpoints: true };
+      },
+    };
+    expect((await keeper.put(bundle({ ...before, 'shop/new': [7] }), false, offers)).kind).toBe('confirmed');
+    expect(left).toEqual([]);
+    expect(endpoints()).not.toContain('8.8.8.8:8080');
   });
 });
 

@@ -36,16 +36,19 @@ export function readService(chain: string, table: TableProgram): ServiceRules | 
  * one or at most `limits.endpointsLostShareMax` of them at once, and all its rules are what they were, in their order, but for the
  * addresses and the number of endpoints.
  * @param isApproved whether an endpoint may come at this address (`approvedBy`)
+ * @param replacesAll it may lose all that it had, if it gets about as many others
  */
 export function onlyEndpointsDiffer(
   before: ServiceRules | undefined,
   after: ServiceRules | undefined,
   isApproved: (address: string) => boolean,
+  replacesAll = false,
 ): boolean {
   if (!before || !after || before.frame.join('\n') !== after.frame.join('\n')) return false;
   if (!sameWays(before, after)) return false;
   const fresh = [...after.endpoints.keys()].filter((one) => !before.endpoints.has(one));
-  return fresh.every((one) => isApproved(addressOf(one))) && losesFew(before.endpoints, after.endpoints);
+  const isWithin = replacesAll ? keepsMost : losesFew;
+  return isWithin(before.endpoints, after.endpoints) && fresh.every((one) => isApproved(addressOf(one)));
 }
 
 /** Whether what leads to endpoints is what led to them: to those that were there, exactly so; to others, as to one of these. */
@@ -68,6 +71,11 @@ function sameOrder(before: Choices, after: Choices): boolean {
 export function losesFew(before: Keys, after: Keys): boolean {
   const lost = [...before.keys()].filter((one) => !after.has(one)).length;
   return after.size > 0 && lost <= Math.max(1, before.size * limits.endpointsLostShareMax);
+}
+
+/** Whether a Service has about as many endpoints as before, or more, whichever they are. */
+export function keepsMost(before: Keys, after: Keys): boolean {
+  return after.size > 0 && before.size - after.size <= Math.max(1, before.size * limits.endpointsLostShareMax);
 }
 
 type Keys = Pick<ReadonlyMap<string, unknown>, 'has' | 'keys' | 'size'>;

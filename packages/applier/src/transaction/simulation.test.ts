@@ -167,7 +167,7 @@ class History {
         left--;
         const pods = this.#somePods();
         offered.push(pods);
-        return bundleOf(pods);
+        return { files: bundleOf(pods), onlyEndpoints: false };
       },
     };
   }

@@ -4,7 +4,7 @@ import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { limits } from '../limits.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
-import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 import type { Decision } from '../rollout/ports.ts';
 import type { Offers } from './offers.ts';
 
@@ -22,7 +22,10 @@ function arriving(...bundles: readonly BundleFiles[]): Offers {
   const left = [...bundles];
   return {
     arrival: () => (left.length > 0 ? Promise.resolve() : new Promise(() => undefined)),
-    look: async () => left.shift(),
+    look: async () => {
+      const files = left.shift();
+      return files && { files, onlyEndpoints: false };
+    },
   };
 }
 
@@ -37,15 +40,6 @@ const endpoints = (): readonly number[] =>
     ),
   ].toSorted((a, b) => a - b);
 
-/** A clock that goes on with every sleep, so that a trial lasts some rounds. */
-function clock() {
-  let now = 0;
-  const sleep = async (ms: number): Promise<void> => {
-    now += ms;
-    for (let turn = 0; turn < 100; turn++) await Promise.resolve();
-  };
-  return { now: () => now, bootMs: () => now, sleep };
-}
 const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
 
 test('a node tries so many releases in an hour, then waits with the newest; endpoints and people do not wait', async () => {
@@ -110,7 +104,7 @@ test.each([
       new Map([...ipvsBundle, [web, edit(ipvsBundle.get(web) ?? '')]]);
     const rescheduled = (text: string): string => text.replaceAll(' -s rr', ' -s wrr');
     const newest = edited((text) => rescheduled(text).replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', ''));
-    const { keeper, journal } = await node.start({ probation }, { clock: clock() });
+    const { keeper, journal } = await node.start({ probation }, { clock: steppingClock() });
     await keeper.put(ipvsBundle, true);
     let asked = 0;
     node.health = () => healthy(asked++);
@@ -131,9 +125,9 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   const start = async () => {
     node = scene();
     node.layout = layout;
-    const first = await node.start({}, { clock: clock() });
+    const first = await node.start({}, { clock: steppingClock() });
     await first.keeper.put(bundle(old), false);
-    return node.start({ probation }, { clock: clock() });
+    return node.start({ probation }, { clock: steppingClock() });
   };
 
   test('an update during a trial is in the kernel before the trial ends, and confirmed with it', async () => {
@@ -155,7 +149,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node.layout = layout;
     const few: Services = { 'shop/web': [1], 'shop/cart': [3] };
     await (await node.start()).keeper.put(bundle(few), false);
-    const at = clock();
+    const at = steppingClock();
     const { keeper, journal } = await node.start({ probation }, { clock: at });
     const load = node.kernel.rehearse.bind(node.kernel);
     node.kernel.rehearse = async (state) => {
@@ -178,7 +172,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node.layout = layout;
     const few: Services = { 'shop/web': [1], 'shop/gone': [3] };
     await (await node.start()).keeper.put(bundle(few), false);
-    const { keeper } = await node.start({ probation }, { clock: clock() });
+    const { keeper } = await node.start({ probation }, { clock: steppingClock() });
     const without = bundle({ 'shop/web': [1] });
     const newer = bundle({ 'shop/web': [1], 'shop/gone': [3, 7, 8] });
     expect((await keeper.put(without, false, arriving(newer))).kind).toBe('confirmed');
@@ -190,14 +184,14 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     let rounds = 0;
     node.health = () => (rounds++, true);
     for (let stops = 0; stops <= limits.interruptedMax; stops++) {
-      const { keeper, journal } = await node.start({ probation }, { clock: clock() });
+      const { keeper, journal } = await node.start({ probation }, { clock: steppingClock() });
       rounds = 0;
       const outcome = await keeper.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
       expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end during the trial' });
       expect(endpoints()).toEqual([1, 2, 3]);
       expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
     }
-    const next = await node.start({ probation }, { clock: clock() });
+    const next = await node.start({ probation }, { clock: steppingClock() });
     expect((await next.keeper.put(bundle(release), false)).kind).toBe('confirmed');
   });
 
@@ -249,7 +243,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         const ports = {
           kernel: mortalKernel(node.kernel, countdown),
           journal: mortalJournal(plain.journal, countdown),
-          clock: clock(),
+          clock: steppingClock(),
         };
         const mortal = await node.start({ probation }, ports);
         await mortal.keeper.put(bundle(release), true, arriving(newer)).catch(() => undefined);
@@ -271,7 +265,7 @@ describe('a person who confirms by hand', () => {
   const manual = { ...probation, seconds: 0, mode: 'manual', decisionSeconds: 60 } as const;
 
   /** Says each word at the first question from its moment on. */
-  function saying(at: ReturnType<typeof clock>, ...words: readonly (readonly [number, Decision])[]) {
+  function saying(at: ReturnType<typeof steppingClock>, ...words: readonly (readonly [number, Decision])[]) {
     const left = [...words];
     const ask = async (): Promise<Decision | undefined> =>
       left[0] && at.now() >= left[0][0] ? left.shift()?.[1] : undefined;
@@ -279,7 +273,7 @@ describe('a person who confirms by hand', () => {
   }
 
   test('has the time that was asked for, also behind the first', async () => {
-    const at = clock();
+    const at = steppingClock();
     node = scene();
     const person = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
     const { keeper } = await node.start({ probation: manual }, { clock: at, person });
@@ -288,7 +282,7 @@ describe('a person who confirms by hand', () => {
   });
 
   test('is not taken at a word that came too late for the trial before', async () => {
-    const at = clock();
+    const at = steppingClock();
     node = scene();
     const words: Decision[] = [{ kind: 'confirm' }];
     const { keeper } = await node.start(
@@ -310,7 +304,7 @@ test('a trial goes on behind its time until a probe cannot fail within its windo
   const probes = { policies: [{ name: 'web', failures: 3, window: 5 }], intervalMs: 1_000, patiently: answer(true) };
   const { keeper } = await node.start(
     { probation: { ...probation, seconds: 0 } },
-    { clock: clock(), probes: { ...probes, once: answer(true) } },
+    { clock: steppingClock(), probes: { ...probes, once: answer(true) } },
   );
   expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
   expect(answers.length).toBe(1 + 3);

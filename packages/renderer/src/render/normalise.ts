@@ -13,6 +13,7 @@ import { makeNodes, type NodeSources } from './normalise/nodes.ts';
 import { giveNumbers, hasRules } from './normalise/numbers.ts';
 import { orphans } from './normalise/orphans.ts';
 import { passedOver } from './normalise/passed-over.ts';
+import { findServiceEndpoints } from './normalise/service-endpoints.ts';
 import { makeService } from './normalise/service.ts';
 import { leftOut, waits } from './normalise/waits.ts';
 import { readObjects } from './read/read.ts';
@@ -81,6 +82,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   };
   const clashes = findClashes(made);
   problems.push(...clashes.problems, ...checkBacking(made, backing, completeness, memo));
+  problems.push(...findServiceEndpoints(made));
   problems.push(...findDifferences(made, nodes, input.config, memo));
   const model = { nodes, services: made.map(([, service]) => service) };
   return {

@@ -27,6 +27,16 @@ const leaving = {
 
 test.each<[string, readonly KubeObject[], readonly string[]]>([
   ['nothing is wrong', [service('web'), slice('web')], []],
+  [
+    'an endpoint at the ClusterIP of another Service',
+    [
+      service('web'),
+      slice('web', { endpoints: [endpoint('10.96.0.2')] }),
+      service('b', { clusterIP: '10.96.0.2' }),
+      slice('b'),
+    ],
+    ['error ADDRESS_FORBIDDEN Service web#'],
+  ],
   ['a slice of nobody', [slice('web')], ['warning SLICE_ORPHANED EndpointSlice web-1#']],
   ['Endpoints of nobody', [endpoints('web')], ['warning SLICE_ORPHANED Endpoints web#']],
   ['empty Endpoints of nobody elect a leader', [endpoints('web', { addresses: [] })], []],
