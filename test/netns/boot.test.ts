@@ -165,40 +165,52 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(await node.rules(backend)).toBe(bare);
   });
 
-  test('with both slots of the journal damaged, what the kernel holds goes on, after a boot what was confirmed; else a person is called', async () => {
-    node.writeConfig(backend);
-    await put(1);
-    const second = await put(2);
-    const damage = (): void => writeFileSync(`${node.directory}/state/journal`, 'x'.repeat(2 * slotBytes));
-    damage();
-    expect(await node.apply()).toMatchObject({
-      exitCode: 0,
-      stdout: expect.stringContaining('generation 2, which the kernel holds, stands'),
-    });
-    expect(await node.rules(backend)).toBe(second);
-    damage();
-    await forget();
-    expect(await node.sluiced('boot')).toMatchObject({
-      exitCode: 4,
-      stderr: expect.stringContaining('generation 2, which was confirmed, stands'),
-    });
-    expect(await node.rules(backend)).toBe(second);
-    damage();
-    await forget();
-    const state = `${node.directory}/state`;
-    const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
-    expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
-      exitCode: 5,
-      stdout: expect.stringMatching(/^generation 2 .* is in place\nheld, a person must look: both slots/),
-      stderr: expect.stringContaining('Mount its file system writable'),
-    });
-    expect(await node.rules(backend)).toBe(second);
-    expect(await node.sluicedAfter(readOnly, 'boot'), 'and the kernel holds rules').toMatchObject({ exitCode: 3 });
-    expect(await node.rules(backend)).toBe(second);
-    await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
-    const strange = await node.rules(backend);
-    expect(await node.sluiced('boot')).toMatchObject({ exitCode: 5 });
-    expect(await node.apply()).toMatchObject({ exitCode: 5 });
-    expect(await node.rules(backend)).toBe(strange);
-  });
+  test.each([
+    [
+      'both slots of the journal damaged',
+      /both slots/,
+      (file: string) => writeFileSync(file, 'x'.repeat(2 * slotBytes)),
+    ],
+    ['the journal deleted', /is missing beside stored programs/, (file: string) => rmSync(file, { force: true })],
+  ] as const)(
+    'with %s, what the kernel holds goes on, after a boot what was confirmed; else a person is called',
+    async (_title, why, lose) => {
+      node.writeConfig(backend);
+      await put(1);
+      const second = await put(2);
+      const damage = (): void => lose(`${node.directory}/state/journal`);
+      damage();
+      expect(await node.apply()).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining('generation 2, which the kernel holds, stands'),
+      });
+      expect(await node.rules(backend)).toBe(second);
+      damage();
+      await forget();
+      expect(await node.sluiced('boot')).toMatchObject({
+        exitCode: 4,
+        stderr: expect.stringContaining('generation 2, which was confirmed, stands'),
+      });
+      expect(await node.rules(backend)).toBe(second);
+      damage();
+      await forget();
+      const state = `${node.directory}/state`;
+      const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
+      expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
+        exitCode: 5,
+        stdout: expect.stringMatching(
+          new RegExp(`^generation 2 .* is in place\nheld, a person must look: .*${why.source}`),
+        ),
+        stderr: expect.stringContaining('Mount its file system writable'),
+      });
+      expect(await node.rules(backend)).toBe(second);
+      expect(await node.sluicedAfter(readOnly, 'boot'), 'and the kernel holds rules').toMatchObject({ exitCode: 3 });
+      expect(await node.rules(backend)).toBe(second);
+      await node.tool([`iptables-${backend}`, '-t', 'nat', '-F', 'SLUICE-SERVICES']);
+      const strange = await node.rules(backend);
+      expect(await node.sluiced('boot')).toMatchObject({ exitCode: 5 });
+      expect(await node.apply()).toMatchObject({ exitCode: 5 });
+      expect(await node.rules(backend)).toBe(strange);
+    },
+  );
 });

@@ -33,7 +33,7 @@ import {
 } from './update.ts';
 import { type GenerationRecord, type HistoryEntry, type NodeRecord, openFrom, sysctlMap } from './record.ts';
 import { CurrentText } from './text.ts';
-import { slotBytes, writeSlot } from './slots.ts';
+import { allocateSlots, slotBytes, writeSlot } from './slots.ts';
 
 /**
  * The journal on disk. Every method that changes something returns when it is durable; one write of one slot is the moment at which
@@ -121,6 +121,7 @@ export class DiskJournal implements Journal {
     const current = this.#stored(target);
     const { number, version } = target;
     keepDamaged(this.#path);
+    writing(this.#path, () => allocateSlots(this.#path));
     const [lost, record] = [this.#lost, this.#record];
     [this.#lost, this.#record] = [undefined, recordFrom(record.node, current)];
     try {

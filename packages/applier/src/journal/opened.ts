@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { writing } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
-import { bothDamaged, peek } from './peek.ts';
+import { lostBecause, peek } from './peek.ts';
 import { freshRecord, type NodeRecord } from './record.ts';
 import { allocateSlots, readSlots } from './slots.ts';
 
@@ -16,14 +16,15 @@ export interface Opened {
 
 /**
  * Opens, or makes, the journal of a state directory.
- * @param whole false: both slots may be damaged
+ * @param whole false: both slots may be damaged, or the file may be missing
  * @throws StateError when it cannot be read, or belongs to another node
  */
 export function openRecord(directory: string, node: string, whole: boolean): Opened {
   writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
   const path = `${directory}/journal`;
   const fresh = freshRecord(node);
-  if (!whole && readSlots(path).kind === 'damaged') return { record: fresh, sequence: 0, lost: bothDamaged(path) };
+  const lost = whole ? undefined : lostBecause(directory);
+  if (lost !== undefined) return { record: fresh, sequence: 0, lost };
   const known = peek(directory);
   if (known && known.node !== node) {
     const hint = 'Use another state directory, or the node name that this one was made for';

@@ -1,6 +1,8 @@
-import { accessSync, constants, existsSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync } from 'node:fs';
+import { isThere, readPatiently } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 import { type NodeRecord, readRecord } from './record.ts';
+import { stoodLast } from './remains.ts';
 import { readSlots } from './slots.ts';
 
 /**
@@ -9,16 +11,35 @@ import { readSlots } from './slots.ts';
  */
 export function peek(directory: string): NodeRecord | undefined {
   checkReadable(directory);
+  const lost = lostBecause(directory);
+  if (lost !== undefined) throw damaged(lost);
   const path = `${directory}/journal`;
   const read = readSlots(path);
   if (read.kind === 'record') return readRecord(read.text, path);
-  if (read.kind === 'damaged') throw damaged(path);
   if (existsSync(`${directory}/state.json`)) throw oldForm(directory);
   return undefined;
 }
 
-/** In words. */
-export const bothDamaged = (path: string): string => `both slots of ${path} are damaged`;
+/**
+ * Why the journal of a node that has run Sluice cannot be read, in words: both slots are damaged, or somebody deleted the file. It is
+ * made, in its full size, before the first program is stored, so a store with programs beside no journal has lost it.
+ * @returns undefined when it is whole, or the node has never run Sluice
+ * @throws StateError when that cannot be read now
+ */
+export function lostBecause(directory: string): string | undefined {
+  const path = `${directory}/journal`;
+  if (readSlots(path).kind === 'damaged') return `both slots of ${path} are damaged`;
+  const isMissing = readPatiently(path, () => isThere(path)) === false;
+  const isOld = existsSync(`${directory}/state.json`);
+  return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing beside stored programs` : undefined;
+}
+
+function hasPrograms(directory: string): boolean {
+  if (stoodLast(`${directory}/current`)) return true;
+  const store = `${directory}/store`;
+  const names = readPatiently(store, () => (isThere(store) ? readdirSync(store) : [])) ?? [];
+  return names.some((name) => !name.endsWith('.tmp'));
+}
 
 /** To somebody who may not look into it, a directory seems to be empty. */
 function checkReadable(directory: string): void {
@@ -31,10 +52,10 @@ function checkReadable(directory: string): void {
   }
 }
 
-function damaged(path: string): StateError {
+function damaged(lost: string): StateError {
   const hint =
     'The kernel was not touched and keeps its rules. `sluiced run`, `boot` and `apply` go on from what the kernel holds, where the store has it; else restore the file from a backup';
-  return new StateError('NODE_STATE_INVALID', bothDamaged(path), hint);
+  return new StateError('NODE_STATE_INVALID', lost, hint);
 }
 
 function oldForm(directory: string): StateError {
