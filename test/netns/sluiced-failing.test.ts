@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { needBackend, needKernel } from './privileges.ts';
+import { programPath } from '@sluice/testing';
 import { SluicedNode, until } from './sluiced-node.ts';
 
 /** The real program on the real kernel, when a tool, the way back or the disk fails, and when nobody tells it of a new bundle. */
@@ -130,4 +131,70 @@ describe('sluiced', () => {
     daemon.kill('SIGHUP');
     await until('the second bundle is in', async () => node.journal()?.current?.number === 2);
   });
+});
+
+const main = programPath('sluiced');
+
+/** Every way back on a disk that is full, has no inode left or takes no write. */
+describe.each([
+  ['full', 'size=4m', 'dd if=/dev/zero of=$state/filler bs=4096 2> /dev/null || true'],
+  ['without inodes', 'size=64m,nr_inodes=96', 'n=0; while touch $state/filler$n 2> /dev/null; do n=$((n + 1)); done'],
+  ['read-only', 'size=64m', 'mount -o remount,ro $state'],
+] as const)('with a state directory that is %s', (kind, options, spoil) => {
+  beforeEach((context) => needBackend(context, 'nft'));
+
+  /** Runs commands one after the other on one small disk. */
+  const on = async (commands: readonly string[]): Promise<string> => {
+    const state = `${directory}/state`;
+    mkdirSync(state);
+    const sluiced = `sluiced() { ${process.execPath} ${main} "$@" -c ${directory}/sluiced.yaml 2>&1; }`;
+    const lines = [`mount -t tmpfs -o ${options} tmpfs ${state}`, `state=${state}`, sluiced, 'set -e', ...commands];
+    return node.tool(['sh', '-c', lines.join('\n')]);
+  };
+  const publish = (name: string, ...endpoints: readonly number[]): void =>
+    writeBundle(`${directory}/${name}`, dual(...endpoints));
+
+  test('`sluiced rollback` brings the generation before back', { timeout: 60_000 }, async () => {
+    node.writeConfig('nft');
+    publish('one', 1, 2);
+    publish('two', 7, 8, 9);
+    const said = await on([
+      `sluiced apply ${directory}/one`,
+      `sluiced apply ${directory}/two`,
+      spoil,
+      'sluiced rollback',
+      'iptables-nft-save -t nat',
+    ]);
+    expect(said).toContain('generation 1 (version');
+    expect(said.includes('warning: this is not written down')).toBe(kind === 'read-only');
+    expect(said.slice(said.indexOf('generation 1 (version'))).toContain('10.244.0.2:8080');
+    expect(said.slice(said.indexOf('generation 1 (version'))).not.toContain('10.244.0.8:8080');
+  });
+
+  // Nobody can make a file system read-only on which a file is open for writing, as the kernel does after an error.
+  test.each(kind === 'read-only' ? [] : [kind])(
+    '`sluiced cancel` takes a release on probation back',
+    {
+      timeout: 60_000,
+    },
+    async () => {
+      node.writeConfig('nft', 'probation: {seconds: 300, confirm: manual}\n');
+      publish('rendered', 1, 2);
+      publish('two', 7, 8, 9);
+      const released = 'until sluiced history | grep -q "confirmed.*1"; do sleep 0.1; done';
+      const said = await on([
+        `${process.execPath} ${main} run -c ${directory}/sluiced.yaml > ${directory}/log 2>&1 & pid=$!`,
+        'until sluiced confirm > /dev/null; do sleep 0.1; done',
+        released,
+        `rm -rf ${directory}/rendered && cp -r ${directory}/two ${directory}/rendered`,
+        'until iptables-nft-save -t nat | grep -q 10.244.0.8:8080; do sleep 0.1; done; sleep 1',
+        spoil,
+        'sluiced cancel',
+        'until ! iptables-nft-save -t nat | grep -q 10.244.0.8:8080; do sleep 0.1; done',
+        'kill $pid || true; wait $pid || true; iptables-nft-save -t nat',
+      ]);
+      expect(said).toContain('10.244.0.2:8080');
+      expect(said).not.toContain('10.244.0.8:8080');
+    },
+  );
 });

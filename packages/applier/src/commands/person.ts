@@ -1,12 +1,15 @@
-import { rmSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import * as v from 'valibot';
-import { readIfThere, writeDurably } from '../store/files.ts';
+import { readIfThere, writeDurably, writing } from '../store/files.ts';
 import { peek } from '../journal/peek.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Decision, Person } from '../rollout/ports.ts';
 import { type CommonOptions, CommandError, loadConfig, type Terminal } from './terminal.ts';
 
-/** What a person says is a file in the state directory, which only root writes: it needs no port, and says which version it means. */
+/**
+ * What a person says is a file in the state directory, which only root writes: it needs no port, and says which version it means. It is
+ * there before anybody says anything, in its full size, and is written in place: to cancel a release takes no room on the disk.
+ */
 const word = v.strictObject({
   version: v.string(),
   decision: v.variant('kind', [
@@ -28,13 +31,41 @@ const pathOf = (state: string): string => `${state}/decision.json`;
 export function wordsOf(state: string, trial: () => string | undefined): Person {
   return {
     async ask(): Promise<Decision | undefined> {
-      const text = readIfThere(pathOf(state));
-      if (text === undefined) return undefined;
-      rmSync(pathOf(state), { force: true });
+      const text = readIfThere(pathOf(state))?.trim() ?? '';
+      if (text === '') return undefined;
+      blank(state);
       return readWord(text, trial());
     },
-    forget: () => rmSync(pathOf(state), { force: true }),
+    forget: () => blank(state),
   };
+}
+
+/** More than any decision takes. */
+const sizeBytes = 512;
+
+/** Nothing is said. Where the file cannot be made there is no room: then a decision is heard as soon as there is some. */
+function blank(state: string): void {
+  try {
+    write(state, '');
+  } catch {
+    // Of a word that is heard again only the first counts: it names the version.
+  }
+}
+
+/** @throws StateError when the file is not there and the disk has no room for it, or takes no write at all */
+function write(state: string, text: string): void {
+  const path = pathOf(state);
+  const body = `${text.padEnd(sizeBytes - 1)}\n`;
+  if (readIfThere(path)?.length !== sizeBytes) return writeDurably(path, body);
+  writing(path, () => {
+    const fd = openSync(path, 'r+');
+    try {
+      writeSync(fd, body);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+  });
 }
 
 /** The decision in a file; undefined where it is not about this version, or is no decision. */
@@ -63,7 +94,7 @@ export async function say(decision: Decision, options: CommonOptions, terminal: 
       },
     ]);
   }
-  writeDurably(pathOf(config.state), JSON.stringify({ version: open.version, decision }));
+  write(config.state, JSON.stringify({ version: open.version, decision }));
   terminal.out(`told: ${decision.kind} version ${open.version}\n`);
   return exitCodes.done;
 }

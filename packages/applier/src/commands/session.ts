@@ -23,6 +23,7 @@ import { Rehearsal } from '../rollout/rehearsal.ts';
 import { Keeper } from '../transaction/keeper.ts';
 import { hasLostBpf } from '../transaction/linked.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
+import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
 import { wordsOf } from './person.ts';
 
@@ -43,9 +44,10 @@ export interface Session {
 
 /**
  * What a session may do. 'look' changes nothing and needs no lock; 'frozen' writes nothing either, and puts rules into the kernel from
- * what is left on the disk, also without a journal that can be read; 'change' holds the lock until `close`.
+ * what is left on the disk, also without a journal that can be read; 'change' holds the lock until `close`, and so does 'back', also on a
+ * disk that takes no write.
  */
-export type SessionMode = 'look' | 'frozen' | 'change';
+export type SessionMode = 'look' | 'frozen' | 'change' | 'back';
 
 /**
  * Opens the node for one command or for the daemon.
@@ -58,7 +60,8 @@ export async function openSession(
   report: Report,
   onProbe?: AfterUpdateParts['alarm'],
 ): Promise<Session> {
-  const lock: Lock | undefined = mode === 'change' ? takeLock(config.state) : undefined;
+  const changes = mode === 'change' || mode === 'back';
+  const lock: Lock | undefined = changes ? takeLock(config.state, limits.lockWaitSeconds, mode === 'back') : undefined;
   try {
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
@@ -66,7 +69,7 @@ export async function openSession(
     const journal = DiskJournal.open(config.state, config.node, () => new Date(), mode === 'look');
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
-    if (mode === 'change') {
+    if (changes) {
       removeLeftScratch(config.state, Date.now());
       await journal.pin(tools.backend);
     }

@@ -18,7 +18,7 @@ export async function rollback(
   terminal: Terminal,
 ): Promise<number> {
   const config = loadConfig(options);
-  const session = await openSession(config, 'change', silent);
+  const session = await openSession(config, 'back', silent);
   const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
   try {
     await found(session);
@@ -27,11 +27,16 @@ export async function rollback(
     await witness.tell(outcome.kind === 'held' ? accountOf(outcome) : byHand, undefined);
     if (outcome.kind === 'held') return tell(outcome, terminal);
     terminal.out(`generation ${target.number} (version ${target.version}) is in place\n`);
+    if (outcome.kind === 'confirmed' && outcome.unwritten !== undefined)
+      terminal.err(unwritten(target, outcome.unwritten));
     return exitCodes.done;
   } finally {
     session.close();
   }
 }
+
+const unwritten = ({ number }: Generation, why: string): string =>
+  `warning: this is not written down: ${why}. The next start of sluiced, and the next boot, go by what the journal says. Keep sluiced stopped until the disk takes writes, then run \`sluiced rollback ${number}\` again\n`;
 
 /**
  * Of a journal that is lost, finds out what stands, as the daemon does.
@@ -83,7 +88,7 @@ function defaultTarget(journal: Session['journal']): number | undefined {
 /** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */
 export async function cleanup(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const session = await openSession(config, 'change', silent);
+  const session = await openSession(config, 'back', silent);
   try {
     await found(session);
     mustBeReadable(session);

@@ -45,6 +45,8 @@ export class DiskJournal implements Journal {
   readonly #store: Store;
   readonly #text: CurrentText;
   readonly #memory = new ManifestMemory();
+  /** The manifests of states that were read from the store: to go back to one takes no room on the disk. */
+  readonly #manifests = new WeakMap<NodeState, string>();
   readonly #directory: string;
   #lost: string | undefined;
   #record: NodeRecord;
@@ -175,6 +177,7 @@ export class DiskJournal implements Journal {
     if (known) return known;
     const state = getState(record.manifest, this.#store);
     const { number, revision, version } = record;
+    if (state) this.#manifests.set(state, record.manifest);
     return state && { number, revision, version, state };
   }
 
@@ -206,12 +209,24 @@ export class DiskJournal implements Journal {
     const number = isUpdate ? current.number : next;
     const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
     const to = this.#stored(generation, isUpdate ? current : undefined);
-    const [digest] = this.#store.put([JSON.stringify(flows)]);
     const at = this.#time();
-    const open = { lane, flip, version, to, from: current, sysctls: Object.fromEntries(sysctls), flows: digest!, at };
+    const kept = this.#keptFlows(flows);
+    const open = { lane, flip, version, to, from: current, sysctls: Object.fromEntries(sysctls), flows: kept, at };
     this.#save(opened(this.#record, { phase: 'open', ...open, recoveries: 0 }, timeouts));
     this.#next = generation;
     this.#flows = flows;
+  }
+
+  /**
+   * Flows are for connections alone, and the process that began has them: a disk without room for them keeps nobody from going back.
+   * @returns their digest, empty where they could not be stored
+   */
+  #keptFlows(flows: FlowChange): string {
+    try {
+      return this.#store.put([JSON.stringify(flows)])[0] ?? '';
+    } catch {
+      return '';
+    }
   }
 
   async offer({ from, to, version, flows }: EndpointUpdate): Promise<void> {
@@ -220,9 +235,8 @@ export class DiskJournal implements Journal {
     if (!open || !standing || !next) throw new Error('no transaction is open');
     const old = from === standing.state ? standing : { ...standing, revision: standing.revision + 1, state: from };
     const fresh = { ...next, revision: next.revision + 1, version, state: to };
-    const [digest] = this.#store.put([JSON.stringify(flows)]);
     const stored = old === standing ? open.from : this.#stored(old, open.from);
-    const update = { from: stored, to: this.#stored(fresh, open.to), version, flows: digest as string };
+    const update = { from: stored, to: this.#stored(fresh, open.to), version, flows: this.#keptFlows(flows) };
     this.#save({ ...this.#record, open: { ...open, update } });
     this.#offered = { from: old, to: fresh, flows };
   }
@@ -370,6 +384,8 @@ export class DiskJournal implements Journal {
 
   /** @param base the record of a generation that differs little */
   #stored({ number, revision, version, state }: Generation, base?: GenerationRecord): GenerationRecord {
+    const manifest = this.#manifests.get(state);
+    if (manifest !== undefined && this.#store.has(manifest)) return { number, revision, version, manifest };
     const known = base && this.#read(base);
     const stored = base && known && { digest: base.manifest, state: known.state };
     return { number, revision, version, manifest: putState(state, this.#store, this.#memory, stored) };

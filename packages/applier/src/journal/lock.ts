@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { findTool } from '../kernel/tools.ts';
 import { limits } from '../limits.ts';
-import { writing } from '../store/files.ts';
+import { isThere, writing } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 
 /** The right to change the kernel and the state directory, held by one process and its tools. */
@@ -13,18 +13,41 @@ export interface Lock {
 }
 
 /**
- * Takes the lock of a state directory. flock(1) locks the open file that it inherits; the lock lives as long as this process, or a
- * child that shares the file, does. No file has to be cleaned up after a crash.
- * @throws StateError (`NODE_LOCKED`) when another process has it
+ * For ways back, which a disk that takes no write must not stop. The file is there from before; where it is not, nobody can have its lock,
+ * so that of the directory stands in for it.
  */
-export function takeLock(stateDirectory: string, waitSeconds: number = limits.lockWaitSeconds): Lock {
-  const path = `${stateDirectory}/lock`;
-  const flock = findTool('flock');
-  if (flock === undefined) throw new StateError('NODE_TOOL_MISSING', 'the node has no flock', 'Install util-linux');
-  const fd = writing(path, () => {
+function openAnyway(stateDirectory: string, path: string): number {
+  try {
+    return openLock(stateDirectory, path);
+  } catch (error) {
+    const { code = '' } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+    if (!['ENOSPC', 'EDQUOT', 'EROFS'].includes(code) || !isThere(stateDirectory)) throw error;
+    return openSync(isThere(path) ? path : stateDirectory, 'r');
+  }
+}
+
+function openLock(stateDirectory: string, path: string): number {
+  return writing(path, () => {
     mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
     return openSync(path, 'a', 0o600);
   });
+}
+
+/**
+ * Takes the lock of a state directory. flock(1) locks the open file that it inherits; the lock lives as long as this process, or a
+ * child that shares the file, does. No file has to be cleaned up after a crash.
+ * @param isWayBack whether a disk that takes no write is good enough
+ * @throws StateError (`NODE_LOCKED`) when another process has it
+ */
+export function takeLock(
+  stateDirectory: string,
+  waitSeconds: number = limits.lockWaitSeconds,
+  isWayBack = false,
+): Lock {
+  const path = `${stateDirectory}/lock`;
+  const flock = findTool('flock');
+  if (flock === undefined) throw new StateError('NODE_TOOL_MISSING', 'the node has no flock', 'Install util-linux');
+  const fd = isWayBack ? openAnyway(stateDirectory, path) : openLock(stateDirectory, path);
   const { status } = spawnSync(flock, ['-x', '-w', String(waitSeconds), '3'], {
     stdio: ['ignore', 'ignore', 'ignore', fd],
     env: {},

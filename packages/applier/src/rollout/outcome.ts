@@ -14,6 +14,8 @@ export type Outcome =
       readonly waitsMs?: number;
       /** The probes that failed before it and fail still. */
       readonly failing?: readonly string[];
+      /** Why the journal does not say so: the next process goes back to what it says. */
+      readonly unwritten?: string;
     }
   /** The rules from before are back. */
   | { readonly kind: 'rolled-back'; readonly because: string }

@@ -39,7 +39,7 @@ export function writing<T>(path: string, write: () => T): T {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
     const hint = hints[code] ?? 'See that root can write there and that the disk is well';
-    throw new StateError('NODE_STATE_INVALID', `${path} cannot be written: ${message}`, hint);
+    throw new StateError('NODE_STATE_INVALID', `${path} cannot be written: ${message}`, hint, error);
   }
 }
 

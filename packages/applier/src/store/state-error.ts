@@ -6,8 +6,9 @@ export class StateError extends Error {
   readonly code: ProblemCode;
   readonly hint: string;
 
-  constructor(code: ProblemCode, why: string, hint: string) {
-    super(`Cannot use the state directory: ${why}`);
+  /** @param cause what the system said */
+  constructor(code: ProblemCode, why: string, hint: string, cause?: unknown) {
+    super(`Cannot use the state directory: ${why}`, { cause });
     this.code = code;
     this.hint = hint;
   }

@@ -13,14 +13,14 @@ import type { Ending } from './transaction.ts';
  * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
  * bring it back by itself; a node that was held is free again.
  * @param isLastResort the generation that stands cannot be loaded: a process that ends here must not lead back to it
- * @throws StateError when the journal cannot be written; the kernel is as it was then
+ * @throws StateError when the journal cannot be written and it is the last resort; the kernel holds the target then
  */
 export async function goBackTo(target: Generation, isLastResort: boolean, ports: Ports): Promise<Ending> {
   const { journal, kernel } = ports;
   const { standing } = journal;
   const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
   const old = wayBack(before, ports);
-  if (standing && !isLastResort) await announce(target, standing, old, ports);
+  if (standing && !isLastResort) await announced(target, standing, old, ports);
   let settled: Ending['settled'];
   try {
     await switchOff(ports);
@@ -32,12 +32,27 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
   }
   if (standing)
     await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
-  return { outcome: { kind: 'confirmed', generation: await journal.choose(target), steps: 0 }, settled };
+  const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
+  try {
+    await journal.choose(target);
+    return { outcome, settled };
+  } catch (error) {
+    if (isLastResort) throw error;
+    return { outcome: { ...outcome, unwritten: messageOf(error) }, settled };
+  }
+}
+
+/** A disk that takes no write keeps nobody from going back: that nothing is announced is said when it is done. */
+async function announced(...args: Parameters<typeof announce>): Promise<void> {
+  try {
+    await announce(...args);
+  } catch (error) {
+    args[3].report('not-announced', { because: messageOf(error) });
+  }
 }
 
 /**
- * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns, and so that a disk
- * that takes no write is known before the kernel is touched: the next process would undo what no journal says.
+ * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns.
  */
 async function announce(
   { version, state }: Generation,
