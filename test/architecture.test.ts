@@ -14,6 +14,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'renderer/main': ['renderer/cli', 'renderer/commands', 'renderer/exit'],
   'renderer/cli': ['cli', 'renderer/commands', 'renderer/load', 'renderer/exit', 'renderer/version'],
   'renderer/commands': [
+    'cli',
     'renderer/cluster',
     'renderer/fleet',
     'renderer/load',
@@ -27,7 +28,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'renderer/cluster': ['renderer/render', 'bundle'],
   'renderer/registry': ['renderer/cluster', 'bundle'],
-  'renderer/load': ['renderer/render', 'bundle'],
+  'renderer/load': ['cli', 'renderer/render', 'bundle'],
   'renderer/render': ['bundle'],
   'renderer/review': ['bundle'],
   'renderer/fleet': ['bundle'],
@@ -79,7 +80,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
   'applier/journal': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'applier/store', 'bundle'],
   'applier/store': ['applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
-  'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle'],
+  'applier/inbox': ['applier/kernel', 'applier/limits', 'applier/store', 'bundle', 'cli'],
   'applier/kernel': ['applier/config', 'applier/ipvs', 'applier/limits', 'applier/rollout', 'bundle'],
   'applier/archive': ['applier/inbox', 'applier/kernel', 'applier/store', 'bundle'],
   'applier/health': ['applier/limits', 'applier/store', 'bundle'],
@@ -195,4 +196,23 @@ test('the number of runs of a property, and the tier and seed of a run, come fro
   expect(files.filter((path) => !own.includes(path) && deciding.test(readFileSync(join(root, path), 'utf8')))).toEqual(
     [],
   );
+});
+
+/** They take what git is started with from `packages/cli/src/git.ts`. */
+const startsGit = [
+  'packages/applier/src/inbox/git.ts',
+  'packages/renderer/src/commands/watch/repository.ts',
+  'packages/renderer/src/load/run-git.ts',
+];
+
+test('git is started in one hardened way', () => {
+  const files = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !isForTests(path))
+    .map((path) => `packages/${path}`);
+  const starters = files.filter((file) =>
+    /\/usr\/bin\/git|findTool\('git'\)|join\(dir, 'git'\)/.test(readFileSync(join(root, file), 'utf8')),
+  );
+  expect(starters.toSorted()).toEqual(startsGit);
+  for (const file of starters)
+    expect(`${file}: ${readFileSync(join(root, file), 'utf8')}`).toMatch(/(?:reading|writing)Git\(/);
 });

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import { fileDigest, isReleaseFile, quoted, readPath, SourceFiles, sumsFile } from '@sluice/bundle';
+import { readingGit } from '@sluice/cli';
 import { limits } from '../limits.ts';
 import { findTool } from '../kernel/tools.ts';
 import { execa } from 'execa';
-import { toolEnvironment } from '../kernel/run.ts';
 import { checkSeal, type Extent, sealOf, stranger, type Tree } from './files.ts';
 import { PackedText } from './packed.ts';
 import { Repository } from './repository.ts';
@@ -12,30 +12,9 @@ import { InboxError, type Trust } from './trust.ts';
 /**
  * The tree of HEAD of a Git work tree, never the work files: a checkout is not atomic, a commit is.
  *
- * git runs as root on a directory whose config others may have written, so it must start nothing that this config names. The three
- * commands used here (rev-parse, ls-tree, cat-file) read objects: they run no hook, no filter, no fsmonitor and no pager. One way is
- * left: an object that a partial clone lacks is fetched, with the remote's `uploadpack` or `core.sshCommand`. git 2.44 knows
- * GIT_NO_LAZY_FETCH; before it, forbidding every protocol stops the fetch before anything is started. No config of the machine or a
- * user is read, so no `safe.directory` opens a repository that belongs to somebody else: git refuses it, and so do we. git asks whose the
- * top of it is; who can write what lies in it, `Repository` asks.
+ * git runs as root on a directory whose config others may have written: `readingGit` says why it starts nothing. It asks whose the top of
+ * the work tree is, and refuses that of somebody else, as we do; who can write what lies in it, `Repository` asks.
  */
-const gitEnvironment = {
-  ...toolEnvironment,
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_NO_REPLACE_OBJECTS: '1',
-  GIT_NO_LAZY_FETCH: '1',
-  GIT_ALLOW_PROTOCOL: 'none',
-  GIT_OPTIONAL_LOCKS: '0',
-  GIT_TERMINAL_PROMPT: '0',
-  HOME: '/nonexistent',
-};
-
-/** Wins over what the repository's config says. */
-const gitOptions = ['core.fsmonitor=false', 'core.hooksPath=/dev/null', 'safe.bareRepository=explicit'].flatMap(
-  (setting) => ['-c', setting],
-);
-
 export class GitTree {
   readonly #repository: Repository | undefined;
   /** Texts by object id: an object never changes. */
@@ -219,9 +198,9 @@ async function git(
 ): Promise<Said> {
   const file = findTool('git');
   if (file === undefined) return { exitCode: 127, stdout: Buffer.alloc(0), stderr: 'git is not installed' };
-  const result = await execa(file, ['--no-pager', ...gitOptions, '-C', directory, ...args], {
-    env: gitEnvironment,
-    extendEnv: false,
+  const { args: all, ...how } = readingGit(directory, args);
+  const result = await execa(file, all, {
+    ...how,
     reject: false,
     encoding: 'buffer',
     timeout: limits.commandTimeoutMs,

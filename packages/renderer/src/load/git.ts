@@ -1,12 +1,10 @@
-import { execFileSync } from 'node:child_process';
 import { basename, dirname } from 'node:path';
 import { compareText, type Problem } from '@sluice/bundle';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { readAllocation, type ReadAllocations } from './allocations.ts';
+import { runGit, whyGit } from './run-git.ts';
 
-/** Where Debian and every other distribution has it; PATH is not asked. */
-const git = '/usr/bin/git';
-const gitLimits = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
+const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
 
 /**
  * The allocation files that a revision has, read through git; no work tree is touched.
@@ -20,7 +18,7 @@ export function readAllocationsAt(directory: string, revision: string): ReadAllo
   const problems: Problem[] = [];
   try {
     // Relative to the directory's parent, so that it works from anywhere inside the checkout.
-    const listed = runGit(dirname(directory), [
+    const listed = readGit(dirname(directory), [
       'ls-tree',
       '-r',
       '-z',
@@ -35,28 +33,19 @@ export function readAllocationsAt(directory: string, revision: string): ReadAllo
       .toSorted(compareText)) {
       const read = readAllocation(
         `${revision}:${path}`,
-        runGit(dirname(directory), ['cat-file', 'blob', `${revision}:./${path}`]),
+        readGit(dirname(directory), ['cat-file', 'blob', `${revision}:./${path}`]),
       );
       if ('problems' in read) problems.push(...read.problems);
       else allocations.push(read);
     }
   } catch (error) {
-    return unreadable(
-      revision,
-      error instanceof Error ? (error.message.split('\n').at(1) ?? error.message) : String(error),
-    );
+    return unreadable(revision, whyGit(error));
   }
   return { allocations, problems };
 }
 
-function runGit(directory: string, args: readonly string[]): string {
-  return execFileSync(git, ['-C', directory, ...args], {
-    encoding: 'utf8',
-    maxBuffer: gitLimits.outputBytesMax,
-    timeout: gitLimits.timeoutMs,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-}
+const readGit = (directory: string, args: readonly string[]): string =>
+  runGit(directory, args, bounds).toString('utf8');
 
 function unreadable(revision: string, why: string): ReadAllocations {
   const problem: Problem = {

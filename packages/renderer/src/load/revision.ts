@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import {
   type BundleFiles,
@@ -9,11 +8,10 @@ import {
   type Problem,
   readPath,
 } from '@sluice/bundle';
+import { runGit, whyGit } from './run-git.ts';
 import { type openTree, readTree } from './tree.ts';
 
-/** Where Debian and every other distribution has it; PATH is not asked. */
-const git = '/usr/bin/git';
-const timeoutMs = 60_000;
+const bounds = { outputBytesMax: bundleLimits.treeBytesMax, timeoutMs: 60_000 } as const;
 
 /**
  * A bundle from a directory (`rendered`) or from a Git revision of one (`main:rendered`, read from the object store: no work
@@ -32,7 +30,7 @@ export function readBundle(spec: string, readDirectory: typeof openTree = readTr
   try {
     return readRevision(revision, spec.slice(colon + 1).replace(/\/+$/, ''));
   } catch (error) {
-    return unreadable(spec, whyOf(error));
+    return unreadable(spec, whyGit(error));
   }
 }
 
@@ -85,19 +83,7 @@ function readBlobs(ids: readonly string[]): ReadonlyMap<string, string> {
   return texts;
 }
 
-function run(args: readonly string[], input = ''): Buffer {
-  return execFileSync(git, args, {
-    input,
-    maxBuffer: bundleLimits.treeBytesMax,
-    timeout: timeoutMs,
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
-}
-
-function whyOf(error: unknown): string {
-  const stderr = (error as { readonly stderr?: Buffer }).stderr?.toString('utf8').trim().split('\n')[0];
-  return stderr || (error instanceof Error ? error.message : String(error));
-}
+const run = (args: readonly string[], input = ''): Buffer => runGit('.', args, bounds, input);
 
 function unreadable(spec: string, why: string): Problem {
   return {

@@ -1,6 +1,7 @@
 import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Problem } from '@sluice/bundle';
+import { writingGit } from '@sluice/cli';
 import { execa } from 'execa';
 import { mendLeftovers } from './leftovers.ts';
 import { messageOf } from './message.ts';
@@ -101,8 +102,9 @@ export class Repository {
   }
 
   async #git(args: readonly string[]): Promise<Said> {
-    const { exitCode, stdout, stderr, message } = await execa(gitPath(), ['-C', existing(this.#dir), ...args], {
-      env: { GIT_TERMINAL_PROMPT: '0', GIT_EDITOR: 'true', LC_ALL: 'C' },
+    const { args: all, ...how } = writingGit(existing(this.#dir), args, process.env);
+    const { exitCode, stdout, stderr, message } = await execa(gitPath(), all, {
+      ...how,
       stdin: 'ignore',
       reject: false,
       timeout: commandTimeoutMs,
