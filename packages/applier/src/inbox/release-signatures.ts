@@ -80,7 +80,7 @@ export interface Asking {
 /**
  * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes. What
  * keeps a question from being asked, such as a full disk, is why that signature does not count.
- * @returns who signed, or problems: a signature file of another form, no `ssh-keygen`
+ * @returns who signed, or problems: no `ssh-keygen`
  */
 export async function whoSigned(
   sums: string,
@@ -90,7 +90,6 @@ export async function whoSigned(
   namespace: SignatureNamespace = releaseNamespace,
 ): Promise<Signed | { readonly problems: readonly Problem[] }> {
   const plan = planSignatures(signatures, signers, namespace);
-  if ('problems' in plan) return plan;
   const tool = findTool('ssh-keygen');
   if (tool === undefined) return { problems: [noTool] };
   const runs: (readonly [SignatureCheck, SignatureRun])[] = [];

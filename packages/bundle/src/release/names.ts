@@ -51,8 +51,10 @@ export const releaseLimits = {
   /** A node takes no serial that is further ahead: one slip, or one stolen key, must not use up all serials. */
   serialStepMax: 1_000_000,
   signatureBytesMax: 16 * 1024,
-  /** By keys that `allowed_signers` names, each of which `ssh-keygen` is asked about; so no threshold is above it. */
+  /** No threshold is above it. */
   signaturesMax: 16,
+  /** So many signatures by keys that `allowed_signers` names `ssh-keygen` is asked about, one process for each. */
+  signatureChecksMax: 64,
   /** Of signature files: where a release is fetched from, strangers may add theirs, which count for nothing and must not be in its way. */
   signatureFilesMax: 1024,
   /** Of `allowed_signers`. */

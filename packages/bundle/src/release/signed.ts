@@ -1,6 +1,12 @@
 import { compareText, type Problem } from '../problem.ts';
 import { readSignature } from './armour.ts';
-import { endpointsNamespace, releaseLimits, releaseNamespace, type SignatureNamespace } from './names.ts';
+import {
+  endpointsNamespace,
+  releaseLimits,
+  releaseNamespace,
+  signatureFile,
+  type SignatureNamespace,
+} from './names.ts';
 import { quoted } from './receipt.ts';
 import type { Signer } from './signers.ts';
 
@@ -24,7 +30,7 @@ export interface SignatureRun {
 export interface Signed {
   /** Sorted, each once. */
   readonly principals: readonly string[];
-  /** In words: `SHA256SUMS.sig: …`; first those that claim to be of a signer. */
+  /** In words: `SHA256SUMS.sig: …`; first those that `ssh-keygen` refused. */
   readonly passedOver: readonly string[];
 }
 
@@ -34,43 +40,71 @@ const besides: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>>
   [endpointsNamespace]: releaseNamespace,
 };
 
+/** Which questions are to be asked, and which signatures need none. */
+export interface SignaturePlan {
+  readonly checks: readonly SignatureCheck[];
+  /** In words: `SHA256SUMS.x.sig: it is empty`. */
+  readonly passedOver: readonly string[];
+}
+
 /**
  * Which questions are to be asked about a release's signatures. Whose key a signature claims is read from it and looked up here, so
  * each is asked about one line of `allowed_signers`. (`find-principals` named signers whom the namespace excludes, in OpenSSH 9.2.)
- * Signatures by other keys cost nothing, so there may be many: strangers must not use up what the signers may have.
+ *
+ * What counts for nothing is passed over, as in registries: a file that is malformed, is by another key or is one too many must not refuse
+ * a release that is signed well. The work is bounded: so many files are read, those with the names of signers first, and so many questions
+ * asked, each signer's first before anybody's second.
  * @param signatures signature file → text
- * @returns the questions and who needs none, or problems (`RELEASE_INVALID`)
  */
 export function planSignatures(
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
   namespace: SignatureNamespace = releaseNamespace,
-):
-  | { readonly checks: readonly SignatureCheck[]; readonly passedOver: readonly string[] }
-  | { problems: readonly Problem[] } {
-  const checks: SignatureCheck[] = [];
+): SignaturePlan {
+  const { signatureChecksMax, signatureFilesMax } = releaseLimits;
+  const files = inOrder(signatures, signers);
   const passedOver: string[] = [];
-  const problems: Problem[] = [];
-  const { signaturesMax, signatureFilesMax } = releaseLimits;
-  if (signatures.size > signatureFilesMax) return { problems: [tooMany(`there are more than ${signatureFilesMax}`)] };
-  for (const [file, signature] of [...signatures].toSorted(([a], [b]) => compareText(a, b))) {
-    const claim = readSignature(signature, namespace);
-    if (typeof claim === 'string') {
-      const other = besides[namespace];
-      if (other !== undefined && typeof readSignature(signature, other) !== 'string')
-        passedOver.push(`${file}: it is for namespace ${other}`);
-      else problems.push(malformed(file, claim));
-      continue;
-    }
-    const signer = signers.find(({ key }) => key === claim.key);
-    if (signer === undefined) passedOver.push(`${file}: its key is not in allowed_signers`);
-    else if (!signer.namespaces.includes(namespace))
-      passedOver.push(`${file}: the key of ${signer.principal} is not allowed for namespace ${namespace}`);
-    else checks.push({ file, signature, signer, namespace });
+  const bySigner = new Map<Signer, SignatureCheck[]>();
+  for (const [file, signature] of files.slice(0, signatureFilesMax)) {
+    const signer = claimedBy(signature, signers, namespace);
+    if (typeof signer === 'string') passedOver.push(`${file}: ${signer}`);
+    else bySigner.set(signer, [...(bySigner.get(signer) ?? []), { file, signature, signer, namespace }]);
   }
-  if (checks.length > signaturesMax)
-    problems.push(tooMany(`more than ${signaturesMax} are by keys in allowed_signers`));
-  return problems.length > 0 ? { problems } : { checks, passedOver };
+  if (files.length > signatureFilesMax)
+    passedOver.push(`${files.length - signatureFilesMax} more signature files: only ${signatureFilesMax} are read`);
+  const checks = inTurn([...bySigner.values()]);
+  const late = checks.slice(signatureChecksMax).map(({ file }) => `${file}: only ${signatureChecksMax} are checked`);
+  return { checks: checks.slice(0, signatureChecksMax), passedOver: [...passedOver, ...late] };
+}
+
+/** Those with the name of a signer come first: as many files as anybody likes must not push them out. */
+function inOrder(
+  signatures: ReadonlyMap<string, string>,
+  signers: readonly Signer[],
+): readonly (readonly [string, string])[] {
+  const named = new Set([signatureFile(), ...signers.map(({ principal }) => signatureFile(principal))]);
+  return [...signatures].toSorted(([a], [b]) => Number(named.has(b)) - Number(named.has(a)) || compareText(a, b));
+}
+
+/** @returns the signer whose key a signature claims; or why it counts for nothing */
+function claimedBy(signature: string, signers: readonly Signer[], namespace: SignatureNamespace): Signer | string {
+  const claim = readSignature(signature, namespace);
+  if (typeof claim === 'string') {
+    const other = besides[namespace];
+    const isOther = other !== undefined && typeof readSignature(signature, other) !== 'string';
+    return isOther ? `it is for namespace ${other}` : claim;
+  }
+  const signer = signers.find(({ key }) => key === claim.key);
+  if (signer === undefined) return 'its key is not in allowed_signers';
+  return signer.namespaces.includes(namespace)
+    ? signer
+    : `the key of ${signer.principal} is not allowed for namespace ${namespace}`;
+}
+
+/** The first of each list, then the second of each, and so on. */
+function inTurn<T>(lists: readonly (readonly T[])[]): readonly T[] {
+  const longest = Math.max(0, ...lists.map(({ length }) => length));
+  return Array.from({ length: longest }, (_, turn) => lists.flatMap((list) => list.slice(turn, turn + 1))).flat();
 }
 
 /** The arguments of `ssh-keygen` for one question; the signed bytes are its standard input. */
@@ -135,23 +169,5 @@ export function unreachable(file: string, signers: readonly Signer[], threshold:
     level: 'error',
     message: `Cannot use ${file}: principals for namespace ${releaseNamespace}: ${able.size}, needed: ${threshold}`,
     hint: 'Add lines with namespaces="sluice-release", each with another principal, or lower the threshold',
-  };
-}
-
-function tooMany(why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot read the signatures: ${why}`,
-    hint: 'Remove those that nobody needs: one for each signer is enough',
-  };
-}
-
-function malformed(what: string, why: string): Problem {
-  return {
-    code: 'RELEASE_INVALID',
-    level: 'error',
-    message: `Cannot read ${what}: ${why}`,
-    hint: 'A signature file is what `sluice sign` or `ssh-keygen -Y sign` wrote, unchanged, one for each signer',
   };
 }

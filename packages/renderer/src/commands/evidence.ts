@@ -50,7 +50,6 @@ function believe(path: ReceiptPath, keys: readonly Signer[]): ReturnType<typeof 
   if (text === undefined) return 'it cannot be read';
   if (signature === undefined) return 'it has no signature';
   const signed = whoSigned(text, new Map([['its signature', signature]]), keys, receiptNamespace);
-  if ('problems' in signed) return 'its signature is not well-formed';
   if (signed.principals.length === 0) return 'its signature is none of this node';
   const receipt = readReceipt(text);
   if (typeof receipt === 'string') return receipt;

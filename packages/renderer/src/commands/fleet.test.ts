@@ -153,7 +153,7 @@ describe('sluice fleet', async () => {
     [
       'was signed for something else',
       () => say('node-1', 'confirmed', { namespace: 'sluice-release' }),
-      'its signature is not well-formed',
+      'its signature is none of this node',
     ],
     ['nobody signed', () => rmSync(`${say('node-1', 'confirmed')}.sig`), 'it has no signature'],
     ['was changed', () => appendFileSync(say('node-1', 'rolled-back'), ' '), 'its signature is none of this node'],

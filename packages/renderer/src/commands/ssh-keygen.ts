@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import {
   judgeSignatures,
   planSignatures,
-  type Problem,
   releaseNamespace,
   type SignatureCheck,
   type SignatureNamespace,
@@ -22,7 +21,6 @@ const timeoutMs = 10_000;
 
 /**
  * Who has signed. Each question goes to a process of its own with one line of `allowed_signers`, so no other line can say yes.
- * @returns who signed, or `RELEASE_INVALID` for a signature file of another form
  * @throws Stopped when the folder for temporary files takes none
  */
 export function whoSigned(
@@ -30,9 +28,8 @@ export function whoSigned(
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
   namespace: SignatureNamespace = releaseNamespace,
-): Signed | { readonly problems: readonly Problem[] } {
+): Signed {
   const plan = planSignatures(signatures, signers, namespace);
-  if ('problems' in plan) return plan;
   const runs = plan.checks.map((check) => [check, verifyOne(check, sums)] as const);
   return judgeSignatures(runs, plan.passedOver);
 }

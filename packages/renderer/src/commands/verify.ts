@@ -81,11 +81,9 @@ function verifySignatures(
   const never = unreachable(allowedSigners, signers, threshold);
   if (never) return { problems: [never] };
   const signed = whoSigned(directory.sums, directory.signatures, signers);
-  if ('problems' in signed) return signed;
   const tooFew = unsigned(signed, threshold);
   if (!tooFew) return signed;
   const updaters = whoSigned(directory.sums, directory.signatures, signers, endpointsNamespace);
-  if ('problems' in updaters) return updaters;
   return updaters.principals.length === 0 ? { problems: [tooFew] } : { ...updaters, onlyEndpoints: true };
 }
 
