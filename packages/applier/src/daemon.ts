@@ -269,7 +269,7 @@ export class Daemon {
     if (paused) return this.#say(paused);
     if (arrival.waits && (await this.#waits(arrival.tree, machine, arrival.waits))) return;
     const startMs = this.#parts.monotonicMs();
-    const outcome = await this.#put(arrival.tree, onlyEndpoints);
+    const outcome = await this.#put(arrival.tree, onlyEndpoints, arrival.isUrgent);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
     this.#unrehearsed.ended(arrival.tree, machine, outcome, startMs);
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
@@ -342,11 +342,13 @@ export class Daemon {
     return true;
   }
 
-  async #put(tree: Tree, onlyEndpoints: boolean): Promise<Outcome | undefined> {
+  async #put(tree: Tree, onlyEndpoints: boolean, isUrgent = false): Promise<Outcome | undefined> {
     const { keeper, journal, status, log, monotonicMs } = this.#parts;
     const startMs = monotonicMs();
     try {
-      const outcome = await this.#withOffers(tree, (offers) => keeper.put(tree.files, false, offers, onlyEndpoints));
+      const outcome = await this.#withOffers(tree, (offers) =>
+        keeper.put(tree.files, false, offers, onlyEndpoints, isUrgent),
+      );
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.stands(journal.standing);
       this.#say(outcome);

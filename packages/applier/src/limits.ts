@@ -200,7 +200,9 @@ export const limits = {
   /** A file changed so shortly before it was read may change again within the same tick of the file system's clock. */
   racyMs: 2_000,
 
-  /** After a release that failed, no other is tried by itself for so long; twice as long after each that fails next. */
+  /** So many releases in a row may fail, each another version, before the next one waits. */
+  failuresAtOnce: 2,
+  /** After one more, no other is tried by itself for so long; twice as long after each that fails next. */
   holdDownMs: 5 * 60_000,
   holdDownMsMax: 4 * 3_600_000,
   hourMs: 3_600_000,

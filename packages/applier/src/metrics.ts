@@ -93,6 +93,8 @@ function rulesMore(before: TableProgram['chains'], now: TableProgram['chains']):
 export interface NodeMemory {
   /** Versions that are not applied again by themselves. */
   quarantined(): number;
+  /** Until when a newer release waits after some that failed, in milliseconds since 1970; 0 when none does. */
+  notBeforeMs(): number;
   /** Since when what stands stands, in milliseconds since 1970; undefined: nothing does. */
   standsSinceMs(): number | undefined;
 }
@@ -135,6 +137,11 @@ export class TransactionMetrics {
       });
     scraped('sluice_quarantined_versions', 'Versions that are not applied again by themselves', () =>
       memory.quarantined(),
+    );
+    scraped(
+      'sluice_release_waits_until_timestamp_seconds',
+      'Until when a newer release waits after some that failed; 0 when none does',
+      () => (memory.notBeforeMs() > nowMs() ? memory.notBeforeMs() / 1000 : 0),
     );
     scraped('sluice_bundle_age_seconds', 'Since what stands came into the kernel; -1 before the first', () => {
       const sinceMs = memory.standsSinceMs();

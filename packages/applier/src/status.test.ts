@@ -134,7 +134,7 @@ test('what is known of signatures is in /status and in metrics, and alarms about
 test('what a transaction says on its way is measured, and a kernel that takes nothing for long is not healthy', async () => {
   let nowMs = 0;
   const status = new Status('node-a', () => nowMs, 1e9);
-  status.remembers({ quarantined: () => 3, standsSinceMs: () => 40_000 }, () => 100_000);
+  status.remembers({ quarantined: () => 3, notBeforeMs: () => 130_000, standsSinceMs: () => 40_000 }, () => 100_000);
   status.stands(generation);
   status.heard('phase', { phase: 'write' });
   nowMs = 400;
@@ -154,6 +154,7 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   expect(samples.get('sluice_rollbacks_total')).toBe('1');
   expect(samples.get('sluice_trial_updates_total')).toBe('1');
   expect(samples.get('sluice_quarantined_versions')).toBe('3');
+  expect(samples.get('sluice_release_waits_until_timestamp_seconds')).toBe('130');
   expect(samples.get('sluice_bundle_age_seconds')).toBe('60');
   nowMs += limits.unwrittenMsMax - 1;
   expect((await ask(port, '/healthz')).status).toBe(200);

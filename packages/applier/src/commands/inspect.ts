@@ -4,6 +4,7 @@ import type { Config } from '../config.ts';
 import { ReleaseFloor } from '../inbox/release-floor.ts';
 import { peek } from '../journal/peek.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
+import { heldDownUntil } from '../journal/update.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { AwaitedWave } from '../status.ts';
@@ -39,6 +40,8 @@ interface Summary {
   readonly open: string | null;
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
+  /** Until when a newer release waits after some that failed in a row; null when none does. */
+  readonly waitsUntil: string | null;
   readonly daemon: unknown;
 }
 
@@ -56,8 +59,14 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
     open: record?.open?.version ?? null,
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
+    waitsUntil: record ? waitsUntil(record, Date.now()) : null,
     daemon,
   };
+}
+
+function waitsUntil(record: NodeRecord, nowMs: number): string | null {
+  const untilMs = heldDownUntil(record, nowMs);
+  return untilMs > nowMs ? new Date(untilMs).toISOString() : null;
 }
 
 function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted): string {
@@ -88,6 +97,7 @@ function printStatus(summary: Summary): string {
   if (summary.rehearse === 'off') lines.push('rehearsals  OFF: the kernel is not asked before it gets new rules');
   if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
   if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
+  if (summary.waitsUntil !== null) lines.push(`back-off    a newer release waits until ${summary.waitsUntil}`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
   if (summary.open !== null)
     lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);

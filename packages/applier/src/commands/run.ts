@@ -219,6 +219,7 @@ const withoutSwitch =
 function memoryOf(journal: Session['journal']): NodeMemory {
   return {
     quarantined: () => Object.keys(journal.record.quarantined).length,
+    notBeforeMs: () => journal.notBeforeMs,
     standsSinceMs: () => {
       const { standing, record } = journal;
       const came = record.history.findLast(

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { type Accepted, completeFile, type Problem } from '@sluice/bundle';
+import { type Accepted, completeFile, isProblem, type Problem, readRelease } from '@sluice/bundle';
 import { descend, type OpenDirectory } from './descend.ts';
 import { type Extent, PlainFiles, type Tree } from './files.ts';
 import { GitTree } from './git.ts';
@@ -15,6 +15,8 @@ export type Arrival =
       readonly tree: Tree;
       /** Where signatures are required: which release it is. */
       readonly release?: Accepted;
+      /** Its signers say that it must not wait for what became of others. */
+      readonly isUrgent?: boolean;
       /** What a person should know of a release that is taken all the same. */
       readonly alarms?: readonly Problem[];
       /** The wave of this node is not open yet: the bundle is to be rehearsed and not applied. */
@@ -92,6 +94,7 @@ export class Inbox {
       kind: 'bundle',
       tree,
       ...(verdict ? { release: verdict.release, alarms: verdict.alarms } : {}),
+      ...(verdict && !verdict.release.onlyEndpoints && isUrgent(tree.seal) ? { isUrgent: true } : {}),
       ...(waits ? { waits } : {}),
     };
   }
@@ -106,6 +109,12 @@ export class Inbox {
     if (this.#wasRendered || PlainFiles.claims(top)) return this.#plain.read(top, extent);
     return (await this.#git.read(top.path, extent)) ?? this.#plain.read(top, extent);
   }
+}
+
+/** @param seal of a tree that was let in: who signed it has been seen to */
+function isUrgent(seal: Tree['seal']): boolean {
+  const release = readRelease(seal?.release ?? '');
+  return !isProblem(release) && release.requires.includes('urgent');
 }
 
 function isThere(path: string): boolean {

@@ -269,6 +269,13 @@ describe('attacks', () => {
     expect(await said()).toBe('serial 6 by alice');
   });
 
+  test('a release that its signers call urgent is told from others', async () => {
+    publish({ serial: 6, change: (one) => ({ ...one, requires: ['mode-iptables', 'urgent'] }) });
+    expect(await look()).toMatchObject({ kind: 'bundle', isUrgent: true });
+    publish({ serial: 7 });
+    expect(await look()).not.toHaveProperty('isUrgent');
+  });
+
   test('freeze: an expired release is an alarm, and is taken and kept all the same', async () => {
     publish({ expires: '2026-12-01T12:00:00Z' });
     expect(await said({}, noon - 1000)).toBe('serial 5 by alice');

@@ -317,38 +317,44 @@ test('an update of endpoints is a revision of its generation and no entry for ea
   expect(journal.record.history.map(({ what }) => what)).toEqual(['first-run', 'confirmed', 'updated']);
 });
 
+/** Three releases, the first two of which hold nobody down. */
+async function failThrice(journal: DiskJournal): Promise<void> {
+  for (const version of ['bbbb', 'cccc', 'dddd']) {
+    expect(journal.notBeforeMs).toBe(0);
+    await journal.begin(opening(version, two));
+    await journal.abandon('health failed', 'bundle');
+  }
+}
+
 test('endpoints that were taken back are no release that was tried, and no release waits for them', async () => {
   let nowMs = 0;
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
-  await journal.begin(opening('bbbb', two));
-  await journal.abandon('health failed', 'bundle');
+  await failThrice(journal);
   for (nowMs = 1_000; nowMs < 100_000; nowMs += 1_000) {
     await journal.begin({ ...opening('aaaa', two), lane: 'endpoints' });
     await journal.abandon('the kernel refused', 'bundle');
   }
-  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([2, limits.holdDownMs]);
+  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([4, limits.holdDownMs]);
 });
 
 test('a release that ended without blame is one that was tried, and the next one does not wait longer for it', async () => {
   let nowMs = 0;
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
-  await journal.begin(opening('bbbb', two));
-  await journal.abandon('health failed', 'bundle');
+  await failThrice(journal);
   nowMs = limits.holdDownMs;
-  await journal.begin(opening('cccc', two));
+  await journal.begin(opening('eeee', two));
   await journal.abandon('the process ended', 'process');
-  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([3, limits.holdDownMs]);
+  expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([5, limits.holdDownMs]);
 });
 
 test('a clock that was ahead when a release failed, and was set right, holds no release down', async () => {
   let nowMs = Date.parse('2099-01-01T00:00:00Z');
   const journal = DiskJournal.open(directory, 'node-a', () => new Date(nowMs));
   await confirm(journal, 'aaaa', one);
-  await journal.begin(opening('bbbb', two));
-  await journal.abandon('health failed', 'bundle');
+  await failThrice(journal);
   expect(journal.notBeforeMs).toBe(nowMs + limits.holdDownMs);
   nowMs = Date.parse('2026-12-01T12:00:00Z');
-  expect([journal.failures, journal.notBeforeMs]).toEqual([1, 0]);
+  expect([journal.failures, journal.notBeforeMs]).toEqual([3, 0]);
 });

@@ -111,14 +111,16 @@ export function releasesBetween(history: readonly HistoryEntry[], fromMs: number
 const isReleaseTakenBack = ({ what, lane }: HistoryEntry): boolean => what === 'rolled-back' && lane !== 'endpoints';
 
 /**
- * When a release may be tried again, in milliseconds since 1970: each failure in a row doubles the wait. 0 when none failed. Nobody waits
+ * When a release may be tried again, in milliseconds since 1970: from the third failure in a row on, each doubles the wait. 0 before: the
+ * next version is likely to be the mend of a bad one, which is not tried again by itself anyway. Nobody waits
  * for one that a clock calls later which was set back since: that may be years.
  */
 export function heldDownUntil({ failures, history }: NodeRecord, nowMs: number): number {
   const last = history.findLast((entry) => isReleaseTakenBack(entry) && entry.blameless !== true);
   const lastMs = last ? Date.parse(last.at) : 0;
-  if (failures === 0 || !last || lastMs > nowMs) return 0;
-  return lastMs + Math.min(limits.holdDownMs * 2 ** (failures - 1), limits.holdDownMsMax);
+  const beyond = failures - limits.failuresAtOnce;
+  if (beyond <= 0 || !last || lastMs > nowMs) return 0;
+  return lastMs + Math.min(limits.holdDownMs * 2 ** (beyond - 1), limits.holdDownMsMax);
 }
 
 /** The record of a node whose kernel holds nothing of Sluice any more; its history and what it knows of versions stay. */

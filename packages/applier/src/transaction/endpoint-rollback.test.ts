@@ -85,7 +85,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     await keeper.put(bundle(moved), false);
     await keeper.put(bundle(moved), false);
     expect(endpoints(), 'the same version').toEqual([1, 3]);
-    const next = await node.start();
+    const next = await node.start({ releasesPerHour: 2 });
     await next.keeper.put(bundle({ ...moved, 'shop/cart': [3, 4] }), false);
     expect(endpoints(), 'a newer one that waits, with endpoints of another Service').toEqual([1, 3, 4]);
     await next.keeper.put(bundle({ ...moved, 'shop/web': [5], 'shop/cart': [3, 4] }), false);

@@ -163,27 +163,38 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect((await keeper.put(two, true)).kind).toBe('confirmed');
     });
 
-    test('after a release that failed the next one waits, twice as long after each; endpoints and people do not', async () => {
+    test('from the third release in a row that fails on the next one waits, twice as long after each; endpoints, people and urgent ones do not', async () => {
       let now = 0;
       const clock = { now: () => now, bootMs: () => now, sleep: async () => undefined };
       const { keeper, journal } = await node.start({}, { clock });
-      const three = sampleBundle({ services: { 'shop/web': [1, 2, 3], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] });
+      const families = ['ipv4', 'ipv6'];
+      const release = (n: number) => sampleBundle({ services: { 'shop/web': [n] }, families });
+      const three = sampleBundle({ services: { 'shop/web': [1, 2, 3], 'shop/cart': [3] }, families });
       await keeper.put(one, false);
-      let asked = 0;
-      node.health = () => asked++ === 0;
-      expect((await keeper.put(two, false)).kind).toBe('rolled-back');
+      /** The probe passes before a release and fails after it. */
+      const fails = async (n: number): Promise<string> => {
+        let asked = 0;
+        node.health = () => asked++ === 0;
+        const { kind } = await keeper.put(release(n), false);
+        node.health = () => true;
+        return kind;
+      };
+      expect([await fails(70), await fails(71), await fails(72)]).toEqual([
+        'rolled-back',
+        'rolled-back',
+        'rolled-back',
+      ]);
       expect(journal.notBeforeMs).toBe(limits.holdDownMs);
-      node.health = () => true;
-      const other = sampleBundle({ services: { 'shop/web': [7] }, families: ['ipv4', 'ipv6'] });
-      expect((await keeper.put(other, false)).kind).toBe('refused');
+      const refused = await keeper.put(release(73), false);
+      expect(refused.kind === 'refused' && refused.refusal.problems[0]?.message).toContain(
+        'it waits until 1970-01-01T00:05:00Z',
+      );
       expect((await keeper.put(three, false)).kind).toBe('confirmed');
       now = limits.holdDownMs;
-      asked = 0;
-      node.health = () => asked++ === 0;
-      expect((await keeper.put(other, false)).kind).toBe('rolled-back');
+      expect(await fails(73)).toBe('rolled-back');
       expect(journal.notBeforeMs).toBe(2 * limits.holdDownMs);
-      node.health = () => true;
-      expect((await keeper.put(other, true)).kind).toBe('confirmed');
+      expect((await keeper.put(release(74), false)).kind).toBe('refused');
+      expect((await keeper.put(release(74), false, undefined, false, true)).kind).toBe('confirmed');
       expect(journal.notBeforeMs).toBe(0);
     });
 

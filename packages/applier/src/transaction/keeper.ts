@@ -48,6 +48,7 @@ interface How {
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
+  readonly isUrgent: boolean;
   /** How that ended which was brought of it before. */
   readonly before?: Outcome;
   readonly baseline?: Baseline | undefined;
@@ -198,8 +199,15 @@ export class Keeper {
    * @param byHand a person asked for it: a version that failed before is tried again
    * @param offers what comes while it is on trial
    * @param onlyEndpoints whoever signed it may say nothing but endpoints
+   * @param isUrgent whoever signed it says that it must not wait for what became of others
    */
-  async put(files: BundleFiles, byHand: boolean, offers = noOffers, onlyEndpoints = false): Promise<Outcome> {
+  async put(
+    files: BundleFiles,
+    byHand: boolean,
+    offers = noOffers,
+    onlyEndpoints = false,
+    isUrgent = false,
+  ): Promise<Outcome> {
     const { journal } = this.#ports;
     const left = await this.recover();
     if (left?.kind === 'held') return left;
@@ -209,7 +217,7 @@ export class Keeper {
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
     if (outside) return { kind: 'refused', refusal: outside };
-    const how = { files, byHand, offers, onlyEndpoints };
+    const how = { files, byHand, offers, onlyEndpoints, isUrgent };
     if (bad !== undefined) {
       const brought = await this.#bringOf(bundle, how, true);
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
@@ -277,7 +285,7 @@ export class Keeper {
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
-    const baseline = how.baseline ?? (isBeyond ? undefined : await this.#baseline(change, byHand));
+    const baseline = how.baseline ?? (isBeyond ? undefined : await this.#baseline(change, how));
     const around = isBeyond ? undefined : await this.#bring.around(how.files, bundle.version, waits.pending);
     if (around?.kind === 'held') return { outcome: around };
     if (around?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, around);
@@ -296,7 +304,7 @@ export class Keeper {
       this.#bring.stands(how.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }
-    const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports);
+    const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports, how.isUrgent);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
     const given = { offers: this.#forTrial(offers), baseline: baseline?.answers };
     const ending = await transaction(change, this.#options.probation, this.#ports, given);
@@ -306,9 +314,9 @@ export class Keeper {
   }
 
   /** Before anything of a release is in the kernel, early endpoints included: what they break must count against it. */
-  async #baseline(change: Change, byHand: boolean): Promise<Baseline | undefined> {
+  async #baseline(change: Change, { byHand, isUrgent }: How): Promise<Baseline | undefined> {
     const isTried =
-      change.lane === 'release' && (byHand || !mustWait(change, this.#options.releasesPerHour, this.#ports));
+      change.lane === 'release' && (byHand || !mustWait(change, this.#options.releasesPerHour, this.#ports, isUrgent));
     if (!isTried || change.from.number === 0) return undefined;
     return { answers: await this.#ports.probes.patiently(), generation: change.from };
   }

@@ -37,17 +37,20 @@ export function isMore({ lane, first = [], last = [] }: Pick<Change, 'lane' | 'f
 }
 
 /**
- * Releases that fail one after the other are tried less and less often, and no more than some in an hour: each puts the node at risk.
+ * Releases that fail one after the other are tried less and less often from the third on, and no more than some in an hour: each puts the node at risk.
  * Endpoints do not wait for that. Of the releases that wait only the newest is ever tried: the directory holds no other.
  * @param most releases in an hour
+ * @param isUrgent its signers say that it must not wait for what became of others
  */
 export function mustWait(
   { lane, bundle }: Pick<Change, 'lane' | 'bundle'>,
   most: number,
   { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
+  isUrgent = false,
 ): Refusal | undefined {
   if (lane !== 'release') return undefined;
-  if (clock.now() < journal.notBeforeMs) return tooEarly(bundle.version);
+  const { notBeforeMs } = journal;
+  if (!isUrgent && clock.now() < notBeforeMs) return tooEarly(bundle.version, notBeforeMs);
   return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
 }
 
@@ -57,13 +60,13 @@ export function beyondEndpoints(version: string): Refusal {
   return { problems: [onlyEndpoints(why)] };
 }
 
-function tooEarly(version: string): Refusal {
-  const minutes = (ms: number): number => ms / 60_000;
+function tooEarly(version: string, untilMs: number): Refusal {
+  const until = new Date(untilMs).toISOString().replace(/\.\d+Z$/, 'Z');
   const problem: Problem = {
     code: 'BUNDLE_QUARANTINED',
     level: 'error',
-    message: `Cannot apply version ${version} yet: the release before it failed, and the node waits at least ${minutes(limits.holdDownMs)} minutes, at most ${minutes(limits.holdDownMsMax)}`,
-    hint: 'Updates of endpoints do not wait. To try it now, run `sluiced apply DIR --node NAME` by hand',
+    message: `Cannot apply version ${version} yet: more than ${limits.failuresAtOnce} releases in a row failed; it waits until ${until}`,
+    hint: 'Updates of endpoints do not wait, nor does a release that is signed as urgent (`sluice release --urgent`). To try it now, run `sluiced apply DIR --node NAME` by hand',
   };
   return { problems: [problem] };
 }

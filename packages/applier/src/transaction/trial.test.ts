@@ -214,7 +214,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
 
   test('the endpoints that a release brings stay when it is taken back, and go in while it is not tried', async () => {
-    const { keeper, journal } = await start();
+    await start();
+    const { keeper, journal } = await node.start({ probation, releasesPerHour: 2 }, { clock: steppingClock() });
     let asked = 0;
     node.health = () => asked++ < 1 || !endpoints().includes(6);
     expect((await keeper.put(bundle({ ...release, 'shop/web': [1, 7] }), false)).kind).toBe('rolled-back');

@@ -17,6 +17,8 @@ export interface ReleaseTerms {
   readonly revision?: number;
   readonly source: string;
   readonly expires?: string;
+  /** Whether nodes try it at once, however many releases before it failed. */
+  readonly isUrgent?: boolean;
   /** Whether it goes out in waves: it has `waves.yaml`. */
   readonly hasWaves?: boolean;
 }
@@ -35,6 +37,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
   if (terms.hasWaves) features.add('waves');
   if (terms.revision !== undefined) features.add('revisions');
+  if (terms.isUrgent) features.add('urgent');
   return {
     format: 1,
     requires: [...features].toSorted(compareText),

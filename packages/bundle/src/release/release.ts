@@ -5,7 +5,7 @@ import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
 
 /** What a reader of a release must know. README.md has the table. */
-export const releaseFeatures = ['mode-iptables', 'mode-ipvs', 'revisions', 'waves'] as const;
+export const releaseFeatures = ['mode-iptables', 'mode-ipvs', 'revisions', 'urgent', 'waves'] as const;
 export type ReleaseFeature = (typeof releaseFeatures)[number];
 
 export interface ReleaseProfile {

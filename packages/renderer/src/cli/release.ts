@@ -17,11 +17,12 @@ export function releaseCommands(program: Command): void {
     .option('--serial <N|auto>', 'greater than that of every release before; auto: one more than in DIR of -o', serial)
     .addOption(
       new Option('--endpoints', 'an update of endpoints of the release in DIR of -o, with the next revision').conflicts(
-        ['serial', 'wave'],
+        ['serial', 'wave', 'urgent'],
       ),
     )
     .requiredOption('--source <COMMIT>', 'the commit that the bundle is from', commit)
     .option('--expires <TIME>', 'after this time nodes raise an alarm, such as 2027-01-31T00:00:00Z', instant)
+    .option('--urgent', 'nodes try it at once, also those that wait after three releases that failed in a row')
     .option('--wave <FILE>', 'waves of nodes that `sluice promote` opens one by one', notEmpty)
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
     .hook('preAction', (command) => {

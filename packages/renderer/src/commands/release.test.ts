@@ -99,6 +99,15 @@ describe('sluice release', async () => {
     expect(await verify()).toMatchObject({ status: 2, stderr: expect.stringContaining('RELEASE_UNSIGNED') });
   });
 
+  test('says that it is urgent only when asked to, and another release then', async () => {
+    const required = (): string =>
+      /^requires: .*$/m.exec(readFileSync(join(release, 'release.yaml'), 'utf8'))?.[0] ?? '';
+    await make();
+    expect(required()).toBe('requires: [mode-ipvs]');
+    expect(await make('--urgent')).toMatchObject({ status: 0, stdout: '2\n' });
+    expect(required()).toBe('requires: [mode-ipvs, urgent]');
+  });
+
   test('that breaks off keeps the serial that was given', async () => {
     await make();
     appendFileSync(join(bundle, 'cluster.yaml'), '# a note\n');

@@ -38,6 +38,7 @@ export interface ReleaseOptions {
   readonly endpoints?: boolean;
   readonly source: string;
   readonly expires?: string;
+  readonly urgent?: boolean;
   /** A file with the waves. */
   readonly wave?: string;
   readonly output: string;
@@ -158,8 +159,8 @@ function decideSerial(
   });
 }
 
-function termsOf({ source, expires }: ReleaseOptions, at: Ordinal, hasWaves: boolean): ReleaseTerms {
-  return { ...at, source, hasWaves, ...(expires === undefined ? {} : { expires }) };
+function termsOf({ source, expires, urgent = false }: ReleaseOptions, at: Ordinal, hasWaves: boolean): ReleaseTerms {
+  return { ...at, source, hasWaves, isUrgent: urgent, ...(expires === undefined ? {} : { expires }) };
 }
 
 function wishesOf(file: string): readonly WaveWish[] {
