@@ -168,7 +168,8 @@ test.each(unique(imports.filter(({ from, to }) => from in pure && !isOurs(to))))
 );
 
 test.each(Object.keys(pure))('nothing in %s reads the clock, chance, the environment or the locale', (place) => {
-  const forbidden = /\bDate\b|Math\.random|process\.|localeCompare|Intl\.|toLocale/;
+  // A date that is made of a number reads no clock.
+  const forbidden = /\bDate\b(?!\([A-Za-z])|Math\.random|process\.|localeCompare|Intl\.|toLocale/;
   const files = imports.filter(({ from }) => from === place).map(({ file }) => file);
   const found = [...new Set(files)].filter((file) =>
     forbidden.test(withoutComments(readFileSync(join(root, 'packages', file), 'utf8'))),
@@ -215,4 +216,19 @@ test('git is started in one hardened way', () => {
   expect(starters.toSorted()).toEqual(startsGit);
   for (const file of starters)
     expect(`${file}: ${readFileSync(join(root, file), 'utf8')}`).toMatch(/(?:reading|writing)Git\(/);
+});
+
+/** Of a page of bounded size. */
+const spreadsFew = ['renderer/src/emit/report/markdown.ts'];
+
+test('no list of any length is put on the stack', () => {
+  const files = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' }).filter(
+    (path) =>
+      path.endsWith('.ts') && !isForTests(path) && !path.endsWith('.generated.ts') && !path.includes('/testing/'),
+  );
+  const spreading = files.filter((path) =>
+    /\.(?:push|unshift)\(\.\.\./.test(readFileSync(join(root, 'packages', path), 'utf8')),
+  );
+  // `addAll` of packages/bundle/src/add-all.ts says why.
+  expect(spreading).toEqual(spreadsFew);
 });

@@ -1,6 +1,7 @@
 export * from './link/program.ts';
 export * from './link/layered.ts';
 export { letGoChains, PackedChains } from './link/packed.ts';
+export { addAll } from './add-all.ts';
 export * from './problem.ts';
 export * from './rulefile.ts';
 export * from './read-rulefile.ts';

@@ -1,3 +1,4 @@
+import { addAll } from './add-all.ts';
 import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal.ts';
 import type { ResolvedRules } from './link/program.ts';
@@ -87,7 +88,7 @@ export function resolveSections(
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
     const resolved = cache.rules(files, profileName, tool, { scope: scopeOf(head, node, family), mode: profile.mode });
-    problems.push(...resolved.problems);
+    addAll(problems, resolved.problems);
     sections.set(family, resolved.sections);
     lines.push(resolved.lines);
   }
@@ -125,7 +126,7 @@ function resolveVirtualFiles(
     cache.paths(files, profileName, tool).flatMap((path) => {
       const done = cache.virtual.resolve(path, sourceOf(files, path) as TextSource, scope);
       if (!('file' in done)) {
-        problems.push(...done);
+        addAll(problems, done);
         return [];
       }
       lines.push(done.digestLine);
@@ -185,7 +186,7 @@ function sysctlLines(
     if (stray !== undefined) problems.push(strayVariable(at, `${stray} is no variable`));
     else if (line.startsWith('@') && readKernelLine(line) === undefined)
       problems.push(strayVariable(at, `${line.split(' ', 1)[0]} is no guard of sysctls`));
-    else lines.push(...fillVariables(line, scope));
+    else addAll(lines, fillVariables(line, scope));
   }
   return lines;
 }

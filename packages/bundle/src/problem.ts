@@ -1,3 +1,4 @@
+import { bundleLimits } from './limits.ts';
 /**
  * How bad a problem is. `--strict` turns warnings into errors; `differs` (mode ipvs does something otherwise than mode
  * iptables), `guess` and `note` never stop anything.
@@ -163,4 +164,38 @@ export function compareProblems(a: Problem, b: Problem): number {
 /** Byte order, whatever the locale. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Keeps the first problems of a file and counts the rest: a file of 8 MiB may have a problem in each of 230,000 lines, and a problem is
+ * larger than a line.
+ */
+export class FileProblems {
+  readonly #kept: Problem[] = [];
+  readonly #most: number;
+  #left = 0;
+
+  /** @param most how many are kept */
+  constructor(most: number = bundleLimits.problemsPerFileMax) {
+    this.#most = most;
+  }
+
+  add(problem: Problem): void {
+    if (this.#kept.length < this.#most) this.#kept.push(problem);
+    else this.#left += 1;
+  }
+
+  get isEmpty(): boolean {
+    return this.#kept.length === 0;
+  }
+
+  /** In the order in which they came. Of more than are kept the last one says how many more there are. */
+  get all(): readonly Problem[] {
+    const last = this.#kept.at(-1);
+    if (!last || this.#left === 0) return this.#kept;
+    return [
+      ...this.#kept.slice(0, -1),
+      { ...last, message: `${last.message} (and ${this.#left} more problems in this file)` },
+    ];
+  }
 }

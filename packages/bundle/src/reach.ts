@@ -1,6 +1,6 @@
 import type { Mode } from './documents.ts';
 import { chainsOfMode, isServiceChain } from './link/chains.ts';
-import type { Problem } from './problem.ts';
+import { FileProblems, type Problem } from './problem.ts';
 import type { RuleFile, TableName } from './rulefile.ts';
 import { chainOf, leadsTo, type ResolvedSection } from './resolve.ts';
 
@@ -18,16 +18,16 @@ export function reachProblems(
   resolved: readonly ResolvedSection[],
   mode: Mode = 'iptables',
 ): readonly Problem[] {
-  const declared = file.sections.flatMap(({ table, chains }) =>
-    chains.flatMap((chain) => refuse(path, `chain ${chain}`, refuseChain(mode, kind, table, chain))),
-  );
-  const rules = resolved.flatMap((section) => {
-    const own = new Set(section.chains);
-    return section.rules.flatMap((rule) =>
-      refuse(path, `rule "${rule}"`, refuseRule({ mode, kind, table: section.table, own }, rule)),
-    );
-  });
-  return [...declared, ...rules];
+  const problems = new FileProblems();
+  const refuse = (what: string, why: string | undefined): void =>
+    why === undefined ? undefined : problems.add(refusal(path, what, why));
+  for (const { table, chains } of file.sections)
+    for (const chain of chains) refuse(`chain ${chain}`, refuseChain(mode, kind, table, chain));
+  for (const { table, chains, rules } of resolved) {
+    const own = new Set(chains);
+    for (const rule of rules) refuse(`rule "${rule}"`, refuseRule({ mode, kind, table, own }, rule));
+  }
+  return problems.all;
 }
 
 type Kind = 'base' | 'service';
@@ -58,14 +58,11 @@ function refuseRule({ mode, kind, table, own }: Whose, rule: string): string | u
 /** Whatever is not plainly a target like ACCEPT counts as a chain, so that nothing gets by through a strange spelling. */
 const plainTarget = /^[A-Z]+$/;
 
-function refuse(path: string, what: string, why: string | undefined): readonly Problem[] {
-  if (why === undefined) return [];
-  return [
-    {
-      code: 'RULE_REFUSED',
-      level: 'error',
-      message: `Cannot take ${what} of ${path}: ${why}`,
-      hint: 'Rule files are written by `sluice render`; render again with the same version rather than edit them',
-    },
-  ];
+function refusal(path: string, what: string, why: string): Problem {
+  return {
+    code: 'RULE_REFUSED',
+    level: 'error',
+    message: `Cannot take ${what} of ${path}: ${why}`,
+    hint: 'Rule files are written by `sluice render`; render again with the same version rather than edit them',
+  };
 }

@@ -1,5 +1,5 @@
 import { bundleLimits } from './limits.ts';
-import type { Problem } from './problem.ts';
+import { FileProblems, type Problem } from './problem.ts';
 import { readGuard } from './read-guard.ts';
 import type { GuardedRule, RuleFile, TableName } from './rulefile.ts';
 import { unknownVariable } from './variables.ts';
@@ -28,10 +28,10 @@ interface Reading {
  * @returns the file, or every problem in it (`BUNDLE_INVALID`). The rules' own grammar is checked by `readRule`, not here.
  */
 export function readRuleFile(path: string, text: string): RuleFile | readonly Problem[] {
-  const problems: Problem[] = [];
+  const problems = new FileProblems();
   const reading: Reading = { header: [], sections: [], open: undefined, asked: new Map() };
   const lines = text.split('\n');
-  const complain = (index: number, message: string): void => void problems.push(problem(path, index, message));
+  const complain = (index: number, message: string): void => problems.add(problem(path, index, message));
   const last = lines.pop();
   if (last !== '') complain(lines.push(last ?? '') - 1, 'the last line has no end');
   for (const [index, line] of lines.entries()) {
@@ -44,7 +44,7 @@ export function readRuleFile(path: string, text: string): RuleFile | readonly Pr
     if (!declared?.has(chain))
       complain(index, `a guard asks about chain ${chain}, which the nat section does not declare`);
   }
-  if (problems.length > 0) return problems;
+  if (!problems.isEmpty) return problems.all;
   const sections = reading.sections.map(({ table, chains, rules }) => ({ table, chains: [...chains], rules }));
   return { header: reading.header, sections };
 }

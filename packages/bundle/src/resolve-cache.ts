@@ -1,3 +1,4 @@
+import { addAll } from './add-all.ts';
 import {
   type ClusterFile,
   isProblem,
@@ -141,7 +142,7 @@ export class ResolveCache {
     for (const path of paths) {
       const resolved = this.#resolve(path, sourceOf(files, path) as TextSource, of);
       if ('sections' in resolved) found.push(resolved);
-      else problems.push(...resolved);
+      else addAll(problems, resolved);
     }
     const lines = found.map(({ digestLine: line }) => line);
     const places = new Map(paths.map((path, at) => [path, at]));

@@ -1,4 +1,5 @@
 import {
+  addAll,
   cidrContains,
   type IpvsState,
   printAttributes,
@@ -48,7 +49,7 @@ export function serverChanges(
     if (untouched(server)) continue;
     const has = seen.servers.get(key);
     if (has) changeServer(key, has, server, before, options, changes);
-    else changes.adds.push(...printServer(server));
+    else addAll(changes.adds, printServer(server));
   }
   const gone = [...seen.servers].filter(([key]) => owned.servers.has(key) && !wanted.virtualServers.has(key));
   for (const [, server] of gone) if (!untouched(server)) changes.removes.push(`-D ${printVirtual(server)}`);

@@ -1,14 +1,15 @@
 import {
+  addAll,
   canonicalRule,
   compareText,
-  isRuleError,
-  printRule,
-  readRule,
   type Family,
   type FamilyProgram,
+  isRuleError,
   printProgram,
-  type SysctlKey,
+  printRule,
+  readRule,
   switches,
+  type SysctlKey,
   type TableName,
   targetOf,
 } from '@sluice/bundle';
@@ -147,7 +148,7 @@ export class FakeKernel implements Kernel {
   }
 
   async forgetFlows(flows: readonly Flow[], found?: (connections: number) => void): Promise<number> {
-    this.forgotten.push(...flows);
+    addAll(this.forgotten, flows);
     const gone = new Set(flows.map((flow) => JSON.stringify(flow)));
     const left = this.tracked.filter((flow) => !gone.has(JSON.stringify(flow)));
     const count = this.tracked.length - left.length;

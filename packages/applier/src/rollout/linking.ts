@@ -1,4 +1,5 @@
 import {
+  addAll,
   asksHost,
   cidrContains,
   collectRules,
@@ -57,7 +58,7 @@ export function linkFamilies(
     if (!resolved.sections.has(family)) continue;
     const host = { nodePortAddresses: hostAddresses(resolved, facts, family) };
     const linked = link(resolved, family, host, options, memory);
-    problems.push(...linked.problems);
+    addAll(problems, linked.problems);
     if (linked.program) families[family] = linked.program;
   }
   memory.rules.sweep();

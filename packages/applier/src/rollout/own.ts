@@ -1,4 +1,5 @@
 import {
+  addAll,
   canonicalRule,
   type Family,
   isKubeProxyChain,
@@ -7,8 +8,8 @@ import {
   Layered,
   sharedChains,
   type TableName,
-  type TableProgram,
   tableNames,
+  type TableProgram,
   targetOf,
   withoutLateMarks,
 } from '@sluice/bundle';
@@ -74,7 +75,11 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, g
   const chains = new Map<string, readonly string[]>();
   const jumps: string[] = [];
   for (const [name, chain] of seen?.chains ?? []) {
-    if (chain.builtIn) jumps.push(...chain.rules.filter((rule) => isOwnJump(rule, isOwn)));
+    if (chain.builtIn)
+      addAll(
+        jumps,
+        chain.rules.filter((rule) => isOwnJump(rule, isOwn)),
+      );
     else if (isOwn(name)) chains.set(name, chain.rules);
   }
   return { chains, jumps };

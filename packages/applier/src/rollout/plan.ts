@@ -1,4 +1,5 @@
 import {
+  addAll,
   changeTable,
   type Family,
   isEmptyChange,
@@ -152,7 +153,7 @@ export function tablePlan(goal: NodeState, { from, tables, because }: TableWay, 
       const change = changeTable(a, b);
       if (isEmptyChange(change)) continue;
       touched.push({ family, table, change });
-      steps.push(...tableSteps(family, table, a, b, options, because));
+      addAll(steps, tableSteps(family, table, a, b, options, because));
     }
   }
   return { steps, touched };

@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import { pendingFlows } from '../rollout/flows.ts';
 import { forgetAfter } from '../rollout/forgetting.ts';
@@ -51,7 +52,7 @@ async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>)
   const pending: Flow[] = [];
   for (const id of open ? [open.to, ...(open.update ? [open.update.to] : [])] : []) {
     const tried = await journal.generation(id.number, id.revision);
-    if (tried) pending.push(...pendingFlows(from.state, tried.state));
+    if (tried) addAll(pending, pendingFlows(from.state, tried.state));
   }
   return [...(await journal.openFlows()).fresh, ...pending];
 }

@@ -1,4 +1,4 @@
-import { compareText, type Family, type TableName, type TableProgram, tableNames } from '@sluice/bundle';
+import { addAll, compareText, type Family, type TableName, tableNames, type TableProgram } from '@sluice/bundle';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { addressOf, approvedBy } from './approved.ts';
 import { changedChains, leftOver } from './left-over.ts';
@@ -34,8 +34,8 @@ export function endsOf(from: NodeState, goal: NodeState): Ends | undefined {
   for (const family of familiesOf(goal)) {
     const own = ofFamily(family, from, goal, isApproved);
     if (!own) return undefined;
-    ends.first.push(...own.first);
-    ends.last.push(...own.last);
+    addAll(ends.first, own.first);
+    addAll(ends.last, own.last);
   }
   return ends.first.length + ends.last.length === 0 ? undefined : ends;
 }

@@ -1,4 +1,4 @@
-import { type Family, type TableName, tableNames } from '@sluice/bundle';
+import { addAll, type Family, type TableName, tableNames } from '@sluice/bundle';
 import type { Kernel, Lamp, OpenTransaction } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, rootsOf } from './entries.ts';
@@ -60,7 +60,7 @@ export async function look(
   if (!open || !fresh) return { open, defaults: [], lamps };
   const defaults: Default[] = [];
   for (const family of familyNames) {
-    for (const table of tableNames) defaults.push(...(await defaultsOf(family, table, old, fresh, kernel)));
+    for (const table of tableNames) addAll(defaults, await defaultsOf(family, table, old, fresh, kernel));
   }
   return { open, defaults, lamps };
 }

@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import type { TableProgram } from '@sluice/bundle';
 import type { Rule } from './left-over.ts';
 import { withoutTag } from './service.ts';
@@ -37,7 +38,7 @@ export function waysIn(
     // Anywhere else it would take packets from the rules behind it.
     if (!isLast || !toLocal.test(body) || !isSameService(chain, target)) return undefined;
     doors ??= doorsOf(table);
-    ways.push(...(doors.get(chain) ?? []), ...(doors.get(chain.replace('-EXT-', '-FW-')) ?? []));
+    for (const door of [chain, chain.replace('-EXT-', '-FW-')]) addAll(ways, doors.get(door) ?? []);
   }
   return ways;
 }

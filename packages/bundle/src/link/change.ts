@@ -1,3 +1,4 @@
+import { addAll } from '../add-all.ts';
 import type { TableName } from '../rulefile.ts';
 import { canonicalRule } from '../rules/print.ts';
 import { targetOf } from '../rules/words.ts';
@@ -42,8 +43,8 @@ export function changeTable(from: TableProgram, to: TableProgram): TableChange {
   const wanted = byBuiltIn(to.jumps);
   for (const chain of new Set([...old.keys(), ...wanted.keys()])) {
     const change = changeJumps(old.get(chain) ?? [], wanted.get(chain) ?? []);
-    remove.push(...change.remove);
-    insert.push(...change.insert);
+    addAll(remove, change.remove);
+    addAll(insert, change.insert);
   }
   return { write, drop, remove, insert };
 }
@@ -91,7 +92,7 @@ export function printChange(table: TableName, change: TableChange): string {
   for (const chain of changedChains(change)) lines.push(`:${chain} - [0:0]`);
   for (const jump of change.remove) lines.push(jump.replace(/^-A/, '-D'));
   for (const rules of change.write.values()) for (const rule of rules) lines.push(rule);
-  lines.push(...insertions(change.insert));
+  addAll(lines, insertions(change.insert));
   for (const chain of change.drop) lines.push(`-X ${chain}`);
   return `${lines.join('\n')}\nCOMMIT\n`;
 }

@@ -1,5 +1,5 @@
 import type { Mode } from '../documents.ts';
-import type { Problem } from '../problem.ts';
+import { FileProblems, type Problem } from '../problem.ts';
 import type { Family, TableName } from '../rulefile.ts';
 import { printRule } from '../rules/print.ts';
 import { readRule } from '../rules/read.ts';
@@ -43,11 +43,11 @@ export function linkFlat(
   read: ReadLine = readLine,
   mode: Mode = 'iptables',
 ): Linked {
-  const problems: Problem[] = [];
+  const problems = new FileProblems();
   const bare = rules.nat.chains.filter((chain) => chain.startsWith('KUBE-SEP-')).length > largeCluster;
   const link = (table: TableName): TableProgram =>
     linkTable(table, rules[table], { family, bare, problems, read, mode });
-  return { program: { filter: link('filter'), nat: link('nat') }, problems };
+  return { program: { filter: link('filter'), nat: link('nat') }, problems: problems.all };
 }
 
 /** One rule, as far as linking needs it. */
@@ -76,7 +76,7 @@ interface Linking {
   readonly family: Family;
   /** Leave the optional comments out. */
   readonly bare: boolean;
-  readonly problems: Problem[];
+  readonly problems: FileProblems;
 }
 
 /** A chain that is being filled. */
@@ -92,12 +92,12 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
   for (const chain of resolved.chains) {
     const error = filling.has(chain) ? 'it is declared twice' : refuseChain(table, chain, mode);
     if (error === undefined) filling.set(chain, { rules: [], targets: [] });
-    else problems.push(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
+    else problems.add(refusal(`Cannot link chain ${chain} of ${family} ${table}: ${error}`));
   }
   for (const text of resolved.rules) {
     const rule = read(text, family);
     const error = 'error' in rule ? rule.error : append(rule, bare ? rule.bare : rule.text, table, filling);
-    if (error !== undefined) problems.push(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
+    if (error !== undefined) problems.add(refusal(`Cannot link rule "${text}" of ${family} ${table}: ${error}`));
   }
   const chains = new Map<string, readonly string[]>();
   const targets = new Map<string, readonly string[]>();
@@ -106,7 +106,7 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
     targets.set(chain, filled.targets);
   }
   const circle = chainsInCircle(targets).slice(0, 3).join(', ');
-  if (circle !== '') problems.push(refusal(`Cannot link ${family} ${table}: chains lead in a circle (${circle})`));
+  if (circle !== '') problems.add(refusal(`Cannot link ${family} ${table}: chains lead in a circle (${circle})`));
   return { chains, jumps: jumpsOf[mode][table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
 }
 

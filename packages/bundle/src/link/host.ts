@@ -1,3 +1,4 @@
+import { addAll } from '../add-all.ts';
 import { bundleLimits } from '../limits.ts';
 import type { Problem } from '../problem.ts';
 import { fillHost, type HostValues } from '../resolve.ts';
@@ -17,7 +18,7 @@ export function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules
       const own = fillHost(line, host);
       if (own.length > 1) left -= own.length;
       if (left < 0) return [];
-      filled.push(...own);
+      addAll(filled, own);
     }
     return filled;
   };

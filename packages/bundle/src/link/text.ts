@@ -1,3 +1,4 @@
+import { addAll } from '../add-all.ts';
 import type { TableName } from '../rulefile.ts';
 import { insertions } from './change.ts';
 import { type FamilyProgram, type TableProgram, tableNames } from './program.ts';
@@ -17,6 +18,6 @@ function printTable(table: TableName, { chains, jumps }: TableProgram): string {
   const lines = [`*${table}`];
   for (const chain of chains.keys()) lines.push(`:${chain} - [0:0]`);
   for (const rules of chains.values()) for (const rule of rules) lines.push(rule);
-  lines.push(...insertions(jumps), 'COMMIT');
+  addAll(lines, [...insertions(jumps), 'COMMIT']);
   return `${lines.join('\n')}\n`;
 }

@@ -1,3 +1,4 @@
+import { addAll } from '../add-all.ts';
 import { isProblem, readProfile } from '../documents.ts';
 import { nodesOf, summariseNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
@@ -32,7 +33,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   if (isProblem(cluster)) return [cluster];
   const profiles = profilesOf(files);
   const { nodes, problems } = versionsOf(files);
-  problems.push(...profiles.problems);
+  addAll(problems, profiles.problems);
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
   if (terms.hasWaves) features.add('waves');

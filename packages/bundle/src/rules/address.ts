@@ -1,3 +1,4 @@
+import { addAll } from '../add-all.ts';
 import type { Family } from '../rulefile.ts';
 
 /** An IP address as a value. `parseAddress` makes it. */
@@ -74,7 +75,7 @@ function readGroups(text: string, atEnd: boolean): readonly number[] | undefined
     }
     const embedded = atEnd && index === groups.length - 1 ? readIPv4(group) : undefined;
     if (!embedded) return undefined;
-    words.push(...embedded);
+    addAll(words, embedded);
   }
   return words;
 }

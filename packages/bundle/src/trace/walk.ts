@@ -1,3 +1,4 @@
+import { addAll } from '../add-all.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { Rule } from '../rules/rule.ts';
 import type { Flow, Hook, HookName } from './flow.ts';
@@ -73,19 +74,19 @@ function obey(at: Walk, ready: ReadyRule, flows: readonly Flow[], ways: Ways): v
   const { target } = ready.rule;
   switch (target?.kind) {
     case undefined:
-      ways.next.push(...flows);
+      addAll(ways.next, flows);
       break;
     case 'jump':
     case 'goto': {
       // All of them at once: a chain is walked through once for the many ways that led to it.
       const inner = walk({ ...at, depth: at.depth + 1 }, linesOf(at, target.chain, ready), flows);
       // What comes back from -g goes on where this chain was called from.
-      (target.kind === 'jump' ? ways.next : ways.returned).push(...inner.falling);
-      ways.ended.push(...inner.ended);
+      addAll(target.kind === 'jump' ? ways.next : ways.returned, inner.falling);
+      addAll(ways.ended, inner.ended);
       break;
     }
     case 'return':
-      ways.returned.push(...flows);
+      addAll(ways.returned, flows);
       break;
     case 'mark':
       for (const flow of flows) {

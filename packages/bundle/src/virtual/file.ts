@@ -1,5 +1,5 @@
 import { bundleLimits } from '../limits.ts';
-import type { Problem } from '../problem.ts';
+import { FileProblems, type Problem } from '../problem.ts';
 import { readGuard } from '../read-guard.ts';
 import { type Family, type Guard, type VirtualTool } from '../rulefile.ts';
 import { unknownVariable } from '../variables.ts';
@@ -41,16 +41,16 @@ export function readVirtualFile(
   text: string,
 ): VirtualFile | readonly Problem[] {
   const reading: Reading = { tool, kind, lines: [], declared: new Set() };
-  const problems: Problem[] = [];
+  const problems = new FileProblems();
   const lines = text.split('\n');
   const last = lines.pop();
   if (last !== '') lines.push(last ?? '');
   for (const [index, line] of lines.entries()) {
     const wrong = readLine(reading, line, index + 1);
-    if (wrong !== undefined) problems.push(refusedLine(path, index + 1, wrong));
+    if (wrong !== undefined) problems.add(refusedLine(path, index + 1, wrong));
   }
-  if (last !== '') problems.push(refusedLine(path, lines.length, 'the last line has no end'));
-  return problems.length > 0 ? problems : { path, tool, lines: reading.lines };
+  if (last !== '') problems.add(refusedLine(path, lines.length, 'the last line has no end'));
+  return !problems.isEmpty ? problems.all : { path, tool, lines: reading.lines };
 }
 
 interface Reading {

@@ -1,5 +1,6 @@
+import { addAll } from '../add-all.ts';
 import type { ProfileFile } from '../documents.ts';
-import { compareText, type Problem } from '../problem.ts';
+import { compareText, FileProblems, type Problem } from '../problem.ts';
 import { fillHost } from '../resolve.ts';
 import type { Family } from '../rulefile.ts';
 import { parseAddress } from '../rules/address.ts';
@@ -106,17 +107,17 @@ function readLines(
   const key = JSON.stringify([host.ipv4.nodePortAddresses, host.ipv6.nodePortAddresses]);
   const before = known.get(file.lines);
   if (before?.host === key) return before.read;
-  const found: Problem[] = [];
+  const found = new FileProblems();
   const read: ReadLine[] = [];
   for (const { text, line } of file.lines) {
     for (const filled of fillHost(text, { nodePortAddresses: host[lineFamily(tool, text)].nodePortAddresses })) {
       const value: SetLine | ServerLine | RuleError = tool === 'ipset' ? readSetLine(filled) : readServerLine(filled);
-      if ('error' in value) found.push(refusedLine(file.path, line, value.error));
+      if ('error' in value) found.add(refusedLine(file.path, line, value.error));
       else read.push({ line, value });
     }
   }
-  problems.push(...found);
-  if (found.length === 0) known.set(file.lines, { host: key, read });
+  addAll(problems, found.all);
+  if (found.isEmpty) known.set(file.lines, { host: key, read });
   return read;
 }
 

@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
 import { ClusterFailure } from './failure.ts';
@@ -51,7 +52,7 @@ async function listOnce(access: Access, kind: ListedKind, options: ListOptions):
     if (answer.status === 404 && next === '') return undefined;
     if (answer.status !== 200) throw refusedList(access, kind, answer.status, options.namespace);
     const page = readPage(access, kind, answer.body);
-    items.push(...page.items);
+    addAll(items, page.items);
     if (items.length > clusterLimits.objectsMax) throw tooMany(access, kind);
     options.onPage?.(items.length);
     if (page.next === '' || pages === options.pagesMax) return { items, resourceVersion: page.resourceVersion };

@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/bundle';
 import { stringify } from 'yaml';
 import type { Json, JsonObject } from '../render/kube.ts';
 import type { Access } from './access.ts';
@@ -68,7 +68,10 @@ class Reader {
         if (mayLack) return false;
         throw noSuchKind(this.access, kind);
       }
-      found.push(...listed.items.map((item) => keep(kind, item)));
+      addAll(
+        found,
+        listed.items.map((item) => keep(kind, item)),
+      );
       this.versions[namespace === undefined ? kind.resource : `${kind.resource}/${namespace}`] = listed.resourceVersion;
     }
     this.parts.set(kind.resource, found.toSorted(byName));

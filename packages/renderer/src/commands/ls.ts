@@ -1,4 +1,4 @@
-import { compareText, nodesOf, type Problem, ResolveCache, summariseNode } from '@sluice/bundle';
+import { addAll, compareText, nodesOf, type Problem, ResolveCache, summariseNode } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
@@ -38,7 +38,7 @@ function list(dir: string): { cluster: string; rows: readonly Row[] } | { proble
   for (const name of names) {
     const node = summariseNode(files, name, cache);
     if (!('version' in node)) {
-      problems.push(...node);
+      addAll(problems, node);
       break; // what is wrong with one node's profile is wrong with all of them
     }
     cluster = node.cluster.name;

@@ -1,5 +1,5 @@
 import { type Dirent, readdirSync } from 'node:fs';
-import { compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/bundle';
+import { addAll, compareText, familyOfAddress, parseAddress, type Problem } from '@sluice/bundle';
 import { stringify } from 'yaml';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { findingProblem } from './config/problems.ts';
@@ -32,7 +32,7 @@ export function readAllocations(directory: string): ReadAllocations {
         const file = `${directory}/${folder.name}/${entry.name}`;
         const content = readRegularText(file);
         const read = content === undefined ? { problems: [irregular(file)] } : readAllocation(file, content);
-        if ('problems' in read) problems.push(...read.problems);
+        if ('problems' in read) addAll(problems, read.problems);
         else allocations.push(read);
       }
     }

@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import { compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/bundle';
 import type { Allocation } from '../render/allocate/allocation.ts';
 import { readAllocation, type ReadAllocations } from './allocations.ts';
 import { runGit, whyGit } from './run-git.ts';
@@ -35,7 +35,7 @@ export function readAllocationsAt(directory: string, revision: string): ReadAllo
         `${revision}:${path}`,
         readGit(dirname(directory), ['cat-file', 'blob', `${revision}:./${path}`]),
       );
-      if ('problems' in read) problems.push(...read.problems);
+      if ('problems' in read) addAll(problems, read.problems);
       else allocations.push(read);
     }
   } catch (error) {

@@ -1,4 +1,4 @@
-import { compareProblems, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareProblems, compareText, type Problem } from '@sluice/bundle';
 import type { JsonObject, KubeObject, Origin, Path } from '../render/kube.ts';
 import { findControlCharacters } from './control-characters.ts';
 import { splitDocuments } from './parse/documents.ts';
@@ -60,7 +60,7 @@ class Loader {
 
   add(parsed: ParsedDocument, source: Source): void {
     const { document } = parsed;
-    if (parsed.errors.length > 0) this.problems.push(...problemsAt(document, parsed.errors));
+    if (parsed.errors.length > 0) addAll(this.problems, problemsAt(document, parsed.errors));
     if (parsed.value === undefined) return;
     for (const found of findObjects(parsed.value)) this.sort(found, parsed, source);
   }

@@ -1,5 +1,6 @@
 import type { Family, Problem, Tool } from '@sluice/bundle';
 import {
+  addAll,
   baseFile,
   clusterFile,
   compareText,
@@ -48,8 +49,8 @@ export function assemble(model: Model, config: Config, complete: boolean, memo =
   const ipvsFiles = ipvsCompiler(model, fleet, memo);
   const profiles = profilesInUse(model, config);
   for (const profile of profiles) {
-    files.push(...documentFiles(profile));
-    files.push(...(profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts)));
+    addAll(files, documentFiles(profile));
+    addAll(files, profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts));
   }
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
   for (const node of model.nodes) {

@@ -1,4 +1,4 @@
-import { compareProblems, compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareProblems, compareText, type Problem } from '@sluice/bundle';
 import type { Allocation } from './allocate/allocation.ts';
 import type { Config } from './config.ts';
 import type { KubeObject } from './kube.ts';
@@ -62,8 +62,8 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   const asked = labelsAsked(layered);
   const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), input.config, asked, problems));
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
-  problems.push(...orphans(layered.slices, readable));
-  problems.push(...leftOut(layered.services));
+  addAll(problems, orphans(layered.slices, readable));
+  addAll(problems, leftOut(layered.services));
 
   const made: (readonly [ReadService, Service])[] = [];
   const numbered: NumberedService[] = [];
@@ -71,7 +71,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
     const given = numbers.given.get(read.key);
     if (!given) continue;
     numbered.push({ object: read.object, numbers: given });
-    if (!input.allocate) problems.push(...waits(read, given, isNew(read, input, layered)));
+    if (!input.allocate) addAll(problems, waits(read, given, isNew(read, input, layered)));
     if (given.clusterIPs.length > 0 && read.ports.length > 0)
       made.push([read, serviceOf(read, given, backing.get(read.key) ?? [], memo)]);
   }
@@ -81,9 +81,10 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
     isLayered: input.base.length > 0,
   };
   const clashes = findClashes(made);
-  problems.push(...clashes.problems, ...checkBacking(made, backing, completeness, memo));
-  problems.push(...findServiceEndpoints(made));
-  problems.push(...findDifferences(made, nodes, input.config, memo));
+  addAll(problems, clashes.problems);
+  addAll(problems, checkBacking(made, backing, completeness, memo));
+  addAll(problems, findServiceEndpoints(made));
+  addAll(problems, findDifferences(made, nodes, input.config, memo));
   const model = { nodes, services: made.map(([, service]) => service) };
   return {
     model,

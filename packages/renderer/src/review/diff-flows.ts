@@ -1,4 +1,4 @@
-import { baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
+import { addAll, baseFile, compareText, type Family, nodeFile, profileFile } from '@sluice/bundle';
 import { commonDestinations, destinationsOf, keyOf } from './destinations.ts';
 import type { Destination, FlowChange, FlowOutcome, Source } from './flow.ts';
 import { compareRows, flowRows, type FlowRow } from './flows.ts';
@@ -31,7 +31,7 @@ export function changedFlows(before: View, after: View, changed: ReadonlySet<str
         [moved, moved.length > 0 ? allDestinations(pair) : []],
         [rest, rest.length > 0 ? affectedDestinations(pair) : []],
       ] as const) {
-        if (destinations.length > 0) found.push(...changesAmong(pair, nodes, destinations));
+        if (destinations.length > 0) addAll(found, changesAmong(pair, nodes, destinations));
       }
     }
   }

@@ -1,4 +1,5 @@
 import {
+  addAll,
   type BundleFiles,
   type Family,
   ipvsHost,
@@ -71,8 +72,8 @@ export function proveBundle(files: BundleFiles): Proof | readonly Problem[] {
         if (!hasFamily(view, profile, family)) continue;
         const done = proveProfile(view, profile, family);
         profiles.push({ profile, family, services: done.services, flows: done.flows });
-        counterExamples.push(...done.counterExamples);
-        faults.push(...faultsOf(view, profile, family));
+        addAll(counterExamples, done.counterExamples);
+        addAll(faults, faultsOf(view, profile, family));
       }
     }
   } catch (error) {

@@ -1,3 +1,4 @@
+import { addAll } from '../../add-all.ts';
 import { carve } from './carve.ts';
 import { chainsOf, grow, type Grown, regrow, type Stop, type Swap, swapped } from './grow.ts';
 import { isAskable, serviceOf } from './keys.ts';
@@ -136,7 +137,7 @@ function earlier(
 function push(map: Map<string, BaseRule[]>, key: string, before: readonly BaseRule[], rule: BaseRule): void {
   const known = map.get(key);
   if (!known) map.set(key, [...before, rule]);
-  else known.push(...before.filter((one) => !known.includes(one)), rule);
+  else addAll(known, [...before.filter((one) => !known.includes(one)), rule]);
 }
 
 function toStop([key, rules]: readonly [string, readonly BaseRule[]]): Stop {

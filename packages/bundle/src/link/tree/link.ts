@@ -1,3 +1,4 @@
+import { addAll } from '../../add-all.ts';
 import type { Problem } from '../../problem.ts';
 import type { HostValues, ResolvedSection } from '../../resolve.ts';
 import type { Family, TableName } from '../../rulefile.ts';
@@ -103,7 +104,7 @@ function linkAll(
   const problems = units.flatMap((one) => tableNames.flatMap((table) => one[table].problems));
   const link = (table: TableName): TableParts => {
     const ofTable = units.map((one) => one[table]);
-    problems.push(...declarationProblems(table, options.family, ofTable));
+    addAll(problems, declarationProblems(table, options.family, ofTable));
     return linkTable(table, ofTable, shelves[table], { ...options, inPlace }, problems);
   };
   const tables = { filter: link('filter'), nat: link('nat') };
@@ -157,7 +158,7 @@ function linkTable(
   try {
     dispatched = dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], shelf, roots));
     for (const base of entryChains[table]) entries.set(fixtureName(base), dispatched.get(base)?.root.name ?? '');
-    problems.push(...limitProblems(table, family, dispatched));
+    addAll(problems, limitProblems(table, family, dispatched));
   } catch (error) {
     if (!(error instanceof NamesExhausted)) throw error;
     problems.push(refusal(`Cannot link ${family} ${table}: ${error.message}`));

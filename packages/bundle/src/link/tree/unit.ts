@@ -1,4 +1,4 @@
-import type { Problem } from '../../problem.ts';
+import { FileProblems, type Problem } from '../../problem.ts';
 import { fillHost, type HostValues, type ResolvedSection } from '../../resolve.ts';
 import type { Family, TableName } from '../../rulefile.ts';
 import { printRule } from '../../rules/print.ts';
@@ -98,7 +98,7 @@ class Linking {
   readonly #sections: readonly ResolvedSection[];
   readonly #scope: UnitScope;
   readonly #shelf: Shelf;
-  readonly #problems: Problem[] = [];
+  readonly #problems = new FileProblems();
   readonly #own = new Map<string, Read[]>();
   readonly #linked = new Map<string, TreeChain>();
   readonly #chains: TreeChain[] = [];
@@ -126,7 +126,13 @@ class Linking {
     const ready = base.map((read) => this.#baseRule(read));
     const bases = declared.filter((chain) => !isServiceChain(chain));
     const [chains, named] = [orNone(this.#chains), this.#named.size === 0 ? [] : [...this.#named]];
-    return { bases: orNone(bases), chains, base: orNone(ready), named: known(named), problems: orNone(this.#problems) };
+    return {
+      bases: orNone(bases),
+      chains,
+      base: orNone(ready),
+      named: known(named),
+      problems: orNone(this.#problems.all),
+    };
   }
 
   #declare(chain: string): void {
@@ -230,7 +236,7 @@ class Linking {
     const message = what.startsWith(this.#table)
       ? `Cannot link ${what}: ${why}`
       : `Cannot link ${what} of ${this.#scope.family} ${this.#table}: ${why}`;
-    this.#problems.push(refusal(message));
+    this.#problems.add(refusal(message));
   }
 }
 

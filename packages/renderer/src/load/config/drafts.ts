@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import type { Problem } from '@sluice/bundle';
 import type { LabelSelector } from '../../render/config.ts';
 import type { Path } from '../../render/kube.ts';
@@ -32,7 +33,7 @@ export function draftProfiles(sluice: SluiceText): { drafts: readonly ProfileDra
         `no node gets here: profile ${earlier.name} before it matches every node`,
         `Put ${earlier.name} last`,
       );
-    problems.push(...checkExpressions(sluice, [...path, 'nodeSelector', 'matchExpressions'], nodeSelector));
+    addAll(problems, checkExpressions(sluice, [...path, 'nodeSelector', 'matchExpressions'], nodeSelector));
     drafts.push({ name, nodeSelector, settings: settingsOf(value, sluice.origin, path, wrong), place, path });
   }
   return { drafts: close(sluice, drafts, problems), problems };

@@ -1,4 +1,4 @@
-import { compareText, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Problem } from '@sluice/bundle';
 import type { Json, JsonObject, Origin, Path } from '../../render/kube.ts';
 import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';
@@ -34,7 +34,7 @@ export function readKubeProxy(inputs: readonly KubeProxyInput[]): ReadKubeProxy 
   const found: Unpacked[] = [];
   for (const input of inputs) {
     const unpacked = unpack(input);
-    problems.push(...unpacked.problems);
+    addAll(problems, unpacked.problems);
     if (unpacked.value) found.push({ value: unpacked.value, origin: unpacked.origin });
   }
   const [first, ...others] = found;
@@ -97,7 +97,7 @@ function check({ value, origin }: Unpacked): ReadKubeProxy {
   const problems = findings.map((finding) =>
     findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
   );
-  for (const section of ['iptables', 'ipvs', 'nftables']) problems.push(...checkPeriods(value, origin, section));
+  for (const section of ['iptables', 'ipvs', 'nftables']) addAll(problems, checkPeriods(value, origin, section));
   const wrong = findings.filter((finding) => finding.kind !== 'missing').map((finding) => finding.path);
   return { settings: settingsOf(value, origin, [], wrong, isUnset), problems };
 }

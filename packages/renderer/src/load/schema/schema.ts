@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import type { Json, Path, JsonObject } from '../../render/kube.ts';
 import { checkFormat, type Format } from './formats.ts';
 import { nearest } from './nearest.ts';
@@ -139,7 +140,7 @@ function checkList(schema: Schema, value: readonly Json[], options: CheckOptions
     findings.push({ path, about: 'value', kind: 'value', why, hint });
   }
   for (const [index, item] of value.entries()) {
-    if (items) findings.push(...checkSchema(items, item, { nullIsUnset: false }, [...path, index]));
+    if (items) addAll(findings, checkSchema(items, item, { nullIsUnset: false }, [...path, index]));
   }
   return findings;
 }
@@ -156,7 +157,7 @@ function checkObject(schema: Schema, value: JsonObject, options: CheckOptions, p
       findings.push({ ...wrong, about: 'key' });
     }
     const known = Object.hasOwn(properties, key) ? properties[key] : schema.additionalProperties;
-    if (known) findings.push(...checkSchema(known, item, options, [...path, key]));
+    if (known) addAll(findings, checkSchema(known, item, options, [...path, key]));
     else if (known === false) findings.push(unknownKey([...path, key], key, Object.keys(properties)));
   }
   return findings;

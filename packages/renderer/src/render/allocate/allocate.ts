@@ -1,4 +1,4 @@
-import { compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
 import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, outvoted } from './ledger.ts';
 import { choose, type Range, type Ranges, rangesOf } from './range.ts';
 import {
@@ -39,7 +39,7 @@ export function allocate(
   for (const request of sorted) {
     const key = serviceName(request);
     const file = files.get(key);
-    if (file) problems.push(...outvoted(request, file));
+    if (file) addAll(problems, outvoted(request, file));
     const grant = grantAll(office, request, file);
     given.set(key, grant.all);
     if (grant.file) created.push(grant.file);

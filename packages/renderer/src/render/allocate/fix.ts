@@ -1,4 +1,4 @@
-import { compareText, familyOfAddress, type Problem } from '@sluice/bundle';
+import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/bundle';
 import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './ledger.ts';
 import { choose, type Range, type Ranges, rangesOf } from './range.ts';
 import { seedOf, serviceName, type Taken } from './request.ts';
@@ -78,7 +78,10 @@ function movesNeeded(current: readonly Allocation[], base: readonly Allocation[]
     const old = holders.filter(({ allocation }) => before.get(serviceName(allocation))?.has(number));
     if (old.length > 1) problems.push(bothInUse(number, old));
     const staying = new Set(old.length > 0 ? old : holders.slice(0, 1));
-    leaving.push(...holders.filter((holder) => !staying.has(holder)));
+    addAll(
+      leaving,
+      holders.filter((holder) => !staying.has(holder)),
+    );
   }
   return leaving;
 }

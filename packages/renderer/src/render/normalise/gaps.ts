@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import type { Problem } from '@sluice/bundle';
 import type { Service, ServicePort } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
@@ -27,7 +28,7 @@ export function findGaps(
   if (!input.isWhole) return [];
   const hasAddresses = slices.some((slice) => slice.parts.some((part) => part.endpoints.length > 0));
   const problems = hasAddresses ? unmatchedPorts(read, slices) : [];
-  if (!input.isLayered) problems.push(...strayPorts(read, slices));
+  if (!input.isLayered) addAll(problems, strayPorts(read, slices));
   if (read.selector !== '' && problems.length === 0 && !service.ports.some(isUsable))
     problems.push(withoutEndpoints(read, input));
   return problems;

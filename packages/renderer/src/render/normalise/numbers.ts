@@ -1,4 +1,4 @@
-import { compareText, type Family, type Problem } from '@sluice/bundle';
+import { addAll, compareText, type Family, type Problem } from '@sluice/bundle';
 import { allocate } from '../allocate/allocate.ts';
 import type { Allocation } from '../allocate/allocation.ts';
 import { wantedFamilies } from '../allocate/families.ts';
@@ -47,7 +47,7 @@ export function giveNumbers(
     requestOf(service, familiesOf(service, config, files.get(service.key), problems)),
   );
   const allocated = allocate(requests, takenByOthers(layered), config, allocations);
-  problems.push(...allocated.problems);
+  addAll(problems, allocated.problems);
   return { given: allocated.given, created: allocated.created };
 }
 

@@ -1,4 +1,5 @@
 import {
+  addAll,
   compareText,
   nodeFile,
   type Problem,
@@ -39,14 +40,14 @@ export function renderAround(input: RenderInput, lastText: LastText, memo = new 
     const errors = ranked(normalised.problems, input.strict).filter(isError);
     if (errors.length > 0) {
       if (!takeBad(errors, normalised, ward, owners)) return { ...refused([...found, ...errors]), quarantine: [] };
-      found.push(...errors);
+      addAll(found, errors);
       continue;
     }
     const assembled = assembleModel(normalised.model, input, memo);
     const tooLarge = assembled.problems.filter(isError);
     if (tooLarge.length > 0) {
       if (!takeAll(tooLarge, ward, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
-      found.push(...tooLarge);
+      addAll(found, tooLarge);
       continue;
     }
     const kept = keptFiles(ward, assembled.files, lastText);

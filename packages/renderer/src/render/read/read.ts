@@ -1,3 +1,4 @@
+import { addAll } from '@sluice/bundle';
 import type { Problem } from '@sluice/bundle';
 import type { KubeKind, KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
@@ -21,7 +22,7 @@ export interface ReadObjects {
 export function readObjects(objects: readonly KubeObject[], problems: Problem[], memo = new Memo()): ReadObjects {
   const remembered = <T>(object: KubeObject, read: Read<T>): T => {
     const { value, found } = memo.of('read', object, [], () => readOne(object, read));
-    problems.push(...found);
+    addAll(problems, found);
     return value;
   };
   const services: ReadService[] = [];

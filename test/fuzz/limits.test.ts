@@ -1,0 +1,75 @@
+import { addAll, bundleLimits, readRuleFile, readVirtualFile, resolveSections } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { scene } from '../../packages/applier/src/testing/scene.fixture.ts';
+
+/** Files as large as they may be, with as much wrong in them as fits; and each limit at its edge. */
+
+const web = 'profiles/default/services/shop/web.iptables';
+const { fileBytesMax, lineBytesMax, ruleBytesMax, problemsPerFileMax } = bundleLimits;
+
+/** As many of a line as a file may hold. */
+const full = (line: string): string => line.repeat(Math.floor(fileBytesMax / line.length));
+const misplaced = '-A KUBE-SVC-A -j X\n';
+
+test.each([
+  ['a rule file', () => readRuleFile('x.iptables', full(misplaced))],
+  ['an .ipset file', () => readVirtualFile('x.ipset', 'ipset', 'service', full('destroy x\n'))],
+  ['an .ipvs file', () => readVirtualFile('x.ipvs', 'ipvs', 'service', full('-E -t 10.0.0.1:80\n'))],
+])('%s with something wrong in each line: the first problems are told, and how many more there are', (_title, read) => {
+  const found = read();
+  if (!Array.isArray(found)) throw new Error('it was taken');
+  expect(found).toHaveLength(problemsPerFileMax);
+  expect(found.at(-1)).toMatchObject({ message: expect.stringMatching(/ \(and \d{6} more problems in this file\)$/) });
+});
+
+test.each(['flat', 'tree'] as const)(
+  'a bundle with a full file of bad rules is refused in short, in layout %s',
+  async (layout) => {
+    const node = scene();
+    node.layout = layout;
+    try {
+      const files = sampleBundle({ services: { 'shop/web': [1] } });
+      const bad = full('-A KUBE-SERVICES -m nope -j ACCEPT\n').slice(0, -(files.get(web) ?? '').length);
+      files.set(web, (files.get(web) ?? '').replace('COMMIT', `${bad.slice(0, bad.lastIndexOf('\n') + 1)}COMMIT`));
+      const { keeper } = await node.start();
+      const outcome = await keeper.put(files, true);
+      const problems = outcome.kind === 'refused' ? outcome.refusal.problems : [];
+      expect(problems).toHaveLength(problemsPerFileMax);
+      expect(problems.at(-1)?.message).toMatch(/ more problems in this file\)$/);
+    } finally {
+      node.end();
+    }
+  },
+);
+
+/** What is made of a bundle whose one Service has this text. */
+const resolved = (change: (text: string) => string): ReturnType<typeof resolveSections> => {
+  const files = sampleBundle({ services: { 'shop/web': [1] } });
+  return resolveSections(new Map([...files, [web, change(files.get(web) ?? '')]]), sampleNode);
+};
+const withRule = (bytes: number): ReturnType<typeof resolveSections> => {
+  const [head, tail] = ['-A KUBE-SERVICES -m comment --comment "', '" -j ACCEPT'];
+  const rule = `${head}${'x'.repeat(bytes - head.length - tail.length)}${tail}`;
+  return resolved((text) => text.replace('COMMIT', `${rule}\nCOMMIT`));
+};
+const withComment = (bytes: number): ReturnType<typeof resolveSections> =>
+  resolved((text) => `# ${'x'.repeat(bytes - 2)}\n${text}`);
+
+test.each([
+  ['a rule as long as it may be is taken', () => withRule(ruleBytesMax), true],
+  ['a rule that is longer is refused', () => withRule(ruleBytesMax + 1), false],
+  ['a line as long as it may be is taken', () => withComment(lineBytesMax), true],
+  ['a line that is longer is refused', () => withComment(lineBytesMax + 1), false],
+])('%s', (_title, read, isTaken) => {
+  expect('version' in read()).toBe(isTaken);
+});
+
+test('a million items are added to a list', () => {
+  const list = [0];
+  addAll(
+    list,
+    Array.from({ length: 1_000_000 }, (_, n) => n),
+  );
+  expect(list).toHaveLength(1_000_001);
+});
