@@ -61,6 +61,7 @@ export const problemCodes = {
   PORT_INVALID: 'a port is outside 1 to 65535',
   VIP_CONFLICT: 'two Services claim one address, port and protocol',
   NODE_PORT_CONFLICT: 'two Services claim one node port',
+  SERVICE_SHADOWS: 'a Service has an address or a port that something else on the nodes has',
   CHAIN_COLLISION: 'two names have one chain hash',
   SERVICE_WITHOUT_ENDPOINTS: 'a Service with a selector has no endpoint: its traffic is rejected',
   SERVICE_WAITS: 'a new Service waits for the API server to give it an address',

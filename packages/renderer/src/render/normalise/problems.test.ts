@@ -1,5 +1,15 @@
 import { expect, test } from 'vitest';
-import { type Changes, config, endpoint, endpoints, lines, normalised, service, slice } from '../builders.fixture.ts';
+import {
+  type Changes,
+  config,
+  endpoint,
+  endpoints,
+  lines,
+  node,
+  normalised,
+  service,
+  slice,
+} from '../builders.fixture.ts';
 import type { KubeObject } from '../kube.ts';
 
 const balancer = (more: Changes, ...ips: string[]): KubeObject =>
@@ -36,6 +46,37 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
       slice('b'),
     ],
     ['error ADDRESS_FORBIDDEN Service web#'],
+  ],
+  [
+    'a ClusterIP that is the address of a Node',
+    [service('web', { clusterIP: '192.0.2.11' }), slice('web'), node('a')],
+    ['warning SERVICE_SHADOWS Service web#spec.clusterIP'],
+  ],
+  [
+    'an external IP that is the ClusterIP of another Service, on another port',
+    [
+      service('web', { externalIPs: ['192.0.2.11', '10.96.0.2'] }),
+      slice('web'),
+      service('b', { clusterIP: '10.96.0.2', ports: [{ name: 'http', port: 81, targetPort: 8080 }] }),
+      slice('b'),
+      node('a'),
+    ],
+    ['warning SERVICE_SHADOWS Service web#spec.externalIPs.1'],
+  ],
+  [
+    'the node ports of SSH and the kubelet',
+    [
+      service('web', {
+        type: 'NodePort',
+        ports: [
+          { name: 'http', port: 80, nodePort: 22 },
+          { name: 'more', port: 81, nodePort: 10_250 },
+          { name: 'fine', port: 82, nodePort: 10_251 },
+        ],
+      }),
+      slice('web', { ports: ['http', 'more', 'fine'].map((name) => ({ name, port: 8080 })) }),
+    ],
+    ['warning SERVICE_SHADOWS Service web#spec.ports', 'warning SERVICE_SHADOWS Service web#spec.ports'],
   ],
   ['a slice of nobody', [slice('web')], ['warning SLICE_ORPHANED EndpointSlice web-1#']],
   ['Endpoints of nobody', [endpoints('web')], ['warning SLICE_ORPHANED Endpoints web#']],
