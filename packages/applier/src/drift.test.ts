@@ -94,15 +94,25 @@ test('without events a look sees that tables are other than before, whatever the
   let nowMs = 0;
   let rules = '-A SLUICE-SERVICES -g ROOT';
   let reads = 0;
+  let usedMs = 0;
   const run: Run = async ({ onOutput }) => {
     nowMs += 10;
+    usedMs += 50;
     const text = `# made at ${reads}\n*nat\n:OUTPUT ACCEPT [${reads}:7]\n${rules}\nCOMMIT\n`;
     const cut = reads++ % text.length;
     onOutput?.(text.slice(0, cut));
     onOutput?.(text.slice(cut));
     return { exitCode: 0, stdout: '', stderr: '', why: '' };
   };
-  const drift = new Drift(new SavePoll(['iptables-save', 'ip6tables-save'], run, () => nowMs), () => nowMs);
+  const drift = new Drift(
+    new SavePoll(
+      ['iptables-save', 'ip6tables-save'],
+      run,
+      () => nowMs,
+      () => usedMs,
+    ),
+    () => nowMs,
+  );
   const later = async (): Promise<Change | undefined> => {
     nowMs = drift.dueMs;
     return drift.look();
@@ -113,7 +123,7 @@ test('without events a look sees that tables are other than before, whatever the
   drift.take();
   drift.compared(0, 0);
   expect(await later(), 'the same').toBeUndefined();
-  expect(drift.dueMs - nowMs, 'a look of 20 ms').toBe(20 * limits.pollPauseFactor);
+  expect(drift.dueMs - nowMs, 'a look that took 100 ms of a processor').toBe(100 * limits.pollPauseFactor);
   rules = '';
   expect(await later()).toEqual(changed);
   drift.take();

@@ -1,24 +1,30 @@
 import { createHash } from 'node:crypto';
 import { limits } from '../limits.ts';
 import type { Change, ChangeWatch } from './changes.ts';
+import { processorMs } from './processor-time.ts';
 import type { Run } from './run.ts';
 
 /**
  * Looks at the tables every few seconds and only sees whether they are other than before: who changed what is not to be known. Cheaper
- * than a comparison with what they should be, and still a walk over all rules, so the pause grows with what a look takes. What it sees
+ * than a comparison with what they should be, and still a walk over all rules, so the pause grows with what of a processor a look takes. What it sees
  * first asks for a comparison, too: only what was there before a comparison that found nothing is known to be right.
  */
 export class SavePoll implements ChangeWatch {
   readonly #saves: readonly string[];
   readonly #run: Run;
   readonly #monotonicMs: () => number;
+  readonly #processorMs: () => number;
   #digest: string | undefined;
   /** The earliest time of a look after something of ours. */
   #againMs = -Infinity;
   dueMs: number;
 
-  /** @param saves the save tools of all families */
-  constructor(saves: readonly string[], run: Run, monotonicMs: () => number) {
+  /**
+   * @param saves the save tools of all families
+   * @param usedMs what of a processor this process and its children have used
+   */
+  constructor(saves: readonly string[], run: Run, monotonicMs: () => number, usedMs: () => number = processorMs) {
+    this.#processorMs = usedMs;
     this.#saves = saves;
     this.#run = run;
     this.#monotonicMs = monotonicMs;
@@ -36,12 +42,12 @@ export class SavePoll implements ChangeWatch {
   }
 
   async look(): Promise<Change | undefined> {
-    const beginMs = this.#monotonicMs();
+    const [beginMs, usedMs] = [this.#monotonicMs(), this.#processorMs()];
     const digest = await this.#read();
     const before = this.#digest;
     this.#digest = digest;
     const endMs = this.#monotonicMs();
-    this.dueMs = endMs + Math.max(limits.pollPauseMs, (endMs - beginMs) * limits.pollPauseFactor);
+    this.dueMs = endMs + Math.max(limits.pollPauseMs, (this.#processorMs() - usedMs) * limits.pollPauseFactor);
     this.#againMs = endMs + (endMs - beginMs) * limits.comparePauseFactor;
     if (before === digest && digest !== undefined) return undefined;
     const isDoubt = before === undefined && digest !== undefined;

@@ -1,0 +1,12 @@
+import { execaSync } from 'execa';
+import { expect, test } from 'vitest';
+import { processorMs } from './processor-time.ts';
+
+test('counts what children have used that have ended, and no time that is waited', () => {
+  const before = processorMs();
+  execaSync('sh', ['-c', 'i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done']);
+  const worked = processorMs() - before;
+  execaSync('sleep', ['0.5']);
+  expect(worked).toBeGreaterThan(20);
+  expect(processorMs() - before - worked).toBeLessThan(400);
+});
