@@ -74,8 +74,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/lane.ts`,
-    from: 'sameSettings(from, goal) && sameState(graft(from, goal), goal)',
-    to: 'sameState(graft(from, goal), goal)',
+    from: 'sameSettings(from, goal) && sameState(graft(from, goal, { replacesAll }), goal)',
+    to: 'sameState(graft(from, goal, { replacesAll }), goal)',
     harm: 'sysctls change without probation',
     tests: [`${applier}/transaction/lane`, 'test/lanes', 'test/endpoint-keys'],
   },

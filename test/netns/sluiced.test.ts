@@ -93,11 +93,11 @@ describe('sluiced run', () => {
     expect(await ask()).toContain('"localEndpoints": 1');
   });
 
-  test('a load balancer is told of endpoints that come while their release is on trial, and while it is held down', {
+  test('a load balancer is told of endpoints that come while their release is on trial, and while it waits', {
     timeout: 60_000,
   }, async () => {
     const fails = `exec: [/bin/sh, -c, "! iptables-nft-save -t nat | grep -q shop/bad"], attempts: 1`;
-    node.writeConfig('nft', `probes:\n  - {name: bad, ${fails}}\nprobation: {seconds: 3}\n`);
+    node.writeConfig('nft', `probes:\n  - {name: bad, ${fails}}\nprobation: {seconds: 3}\nreleases: {perHour: 3}\n`);
     const write = (endpoints: readonly number[], more: Readonly<Record<string, readonly number[]>>): void => {
       const files = sampleBundle({ services: { 'shop/web': endpoints, 'shop/cart': [50], ...more } });
       writeBundle(`${directory}/rendered`, withHealthPort(files, 31_999, endpoints));
@@ -120,7 +120,7 @@ describe('sluiced run', () => {
     await until('the bad one is taken back', async () => (await node.ask())?.includes('BUNDLE_QUARANTINED'));
     expect(await counts(2)).toBe(true);
     write([1], { 'shop/new': [60], 'shop/bad': [70] });
-    await until('the endpoint of what is held down counts', async () => counts(1));
+    await until('the endpoint of what waits counts', async () => counts(1));
     expect(await generations()).toBe(2);
   });
 

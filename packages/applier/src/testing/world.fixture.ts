@@ -36,6 +36,8 @@ const facts: NodeFacts = {
 /** For tests only: a machine with a clock that goes on with every call, in whose kernel and journal processes come and go. */
 export class World {
   nowMs = 0;
+  /** Sets of endpoints that broke a probe; as on a disk, they outlive a process. */
+  declined: ReadonlyMap<string, string> = new Map();
   /** What a transaction ever led to. */
   readonly programs: NodeState[] = [];
   readonly kernel: FakeKernel;
@@ -65,7 +67,6 @@ export class World {
       this.nowMs += troubles.takesMs();
       return [{ name: 'web', healthy: troubles.healthy(), seen: 'status' }];
     };
-    let declined: ReadonlyMap<string, string> = new Map();
     const ports: Ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, true),
@@ -80,7 +81,7 @@ export class World {
         },
       },
       person: { ask: async () => undefined, forget: () => undefined },
-      declined: { read: () => declined, write: (all) => void (declined = all) },
+      declined: { read: () => this.declined, write: (all) => void (this.declined = all) },
       report: () => undefined,
       drainMs: 0,
     };

@@ -139,6 +139,8 @@ class History {
   }
 
   #holdsNewest({ families }: NodeState): void {
+    // Those that broke a probe are not wanted.
+    if (this.#world.declined.size > 0) return;
     for (const [name, pods] of this.#pods) {
       for (const [chain] of families.ipv4?.nat.chains ?? []) {
         if (!isService(chain) || !chain.includes(hash16(name))) continue;

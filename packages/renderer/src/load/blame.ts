@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import { diffLines } from 'diff';
 import { runGit } from './run-git.ts';
 
 /** Who last changed a line. */
@@ -14,18 +15,31 @@ const bounds = { outputBytesMax: 64 * 1024 * 1024, timeoutMs: 30_000 } as const;
 /**
  * Asks Git for the commit of a line. Of HEAD, not of the work tree: to read a file there git runs the filters that the repository's
  * config names.
- * @returns nothing where the file is not in a repository, or is not what is committed
+ * @param line of the file as it is now, from 1
+ * @returns nothing where the file is not in a repository, or the line is not committed yet
  */
 export function blameLine(file: string, line: number): Blame | undefined {
   const [directory, name] = [dirname(file), basename(file)];
   try {
-    const committed = runGit(directory, ['cat-file', 'blob', `HEAD:./${name}`], bounds);
-    if (!committed.equals(readFileSync(file))) return undefined;
-    const args = ['blame', '--porcelain', '--no-textconv', '-L', `${line},${line}`, 'HEAD', '--', name];
+    const committed = runGit(directory, ['cat-file', 'blob', `HEAD:./${name}`], bounds).toString('utf8');
+    const own = committedLine(committed, readFileSync(file, 'utf8'), line);
+    if (own === undefined) return undefined;
+    const args = ['blame', '--porcelain', '--no-textconv', '-L', `${own},${own}`, 'HEAD', '--', name];
     const output = runGit(directory, args, bounds).toString('utf8');
     const field = (key: string): string => new RegExp(`^${key} (.*)$`, 'm').exec(output)?.[1] ?? '';
     return { commit: output.slice(0, 40), author: field('author'), summary: field('summary') };
   } catch {
     return undefined;
   }
+}
+
+/** Where a line of a text stands in the text before; undefined where it is new. */
+function committedLine(before: string, now: string, line: number): number | undefined {
+  let [old, own] = [0, 0];
+  for (const { added, removed, count = 0 } of diffLines(before, now)) {
+    if (!removed && line <= own + count) return added ? undefined : old + line - own;
+    if (!added) old += count;
+    if (!removed) own += count;
+  }
+  return undefined;
 }

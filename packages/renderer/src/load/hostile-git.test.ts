@@ -63,8 +63,9 @@ test('with programs for hooks, filters and files runs none of them', () => {
   expect(bundle).toBeInstanceOf(Map);
   expect(allocations).toMatchObject({ problems: [{ at: { file: 'main:allocations/a.yaml' } }] });
   expect(blame).toMatchObject({ author: 't', summary: 'state' });
-  writeFileSync(join(root, 'web.yaml'), 'kind: Other\n');
-  expect(blameLine(join(root, 'web.yaml'), 1), 'not what is committed').toBeUndefined();
+  writeFileSync(join(root, 'web.yaml'), 'apiVersion: v1\nkind: Service\n');
+  expect(blameLine(join(root, 'web.yaml'), 1), 'not committed yet').toBeUndefined();
+  expect(blameLine(join(root, 'web.yaml'), 2)).toMatchObject({ summary: 'state' });
   expect(existsSync(marker())).toBe(false);
 });
 
