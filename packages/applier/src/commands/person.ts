@@ -7,8 +7,8 @@ import type { Decision, Person } from '../rollout/ports.ts';
 import { type CommonOptions, CommandError, loadConfig, type Terminal } from './terminal.ts';
 
 /**
- * What a person says is a file in the state directory, which only root writes: it needs no port, and says which version it means. It is
- * there before anybody says anything, in its full size, and is written in place: to cancel a release takes no room on the disk.
+ * What an operator says is a file in the state directory, which only root writes: it needs no port, and says which version it means. It is
+ * there before anything is said, in its full size, and is written in place: to cancel a release takes no room on the disk.
  */
 const word = v.strictObject({
   version: v.string(),
@@ -46,7 +46,9 @@ const sizeBytes = 512;
 /** Nothing is said. Where the file cannot be made there is no room: then a decision is heard as soon as there is some. */
 function blank(state: string): void {
   try {
-    write(state, '');
+    // Every change begins with it, so it must cost no write where nothing was said.
+    const text = readIfThere(pathOf(state));
+    if (text?.length !== sizeBytes || text.trim() !== '') write(state, '');
   } catch {
     // Of a word that is heard again only the first counts: it names the version.
   }

@@ -11,10 +11,10 @@ import { readSlots } from './slots.ts';
  */
 export function peek(directory: string): NodeRecord | undefined {
   checkReadable(directory);
-  const lost = lostBecause(directory);
-  if (lost !== undefined) throw damaged(lost);
   const path = `${directory}/journal`;
   const read = readSlots(path);
+  const lost = lostBecause(directory, read);
+  if (lost !== undefined) throw damaged(lost);
   if (read.kind === 'record') return readRecord(read.text, path);
   if (existsSync(`${directory}/state.json`)) throw oldForm(directory);
   return undefined;
@@ -23,12 +23,13 @@ export function peek(directory: string): NodeRecord | undefined {
 /**
  * Why the journal of a node that has run Sluice cannot be read, in words: both slots are damaged, or somebody deleted the file. It is
  * made, in its full size, before the first program is stored, so a store with programs beside no journal has lost it.
+ * @param read what its slots hold
  * @returns undefined when it is whole, or the node has never run Sluice
  * @throws StateError when that cannot be read now
  */
-export function lostBecause(directory: string): string | undefined {
+export function lostBecause(directory: string, read = readSlots(`${directory}/journal`)): string | undefined {
   const path = `${directory}/journal`;
-  if (readSlots(path).kind === 'damaged') return `both slots of ${path} are damaged`;
+  if (read.kind === 'damaged') return `both slots of ${path} are damaged`;
   const isMissing = readPatiently(path, () => isThere(path)) === false;
   const isOld = existsSync(`${directory}/state.json`);
   return isMissing && !isOld && hasPrograms(directory) ? `${path} is missing beside stored programs` : undefined;

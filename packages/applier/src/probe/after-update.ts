@@ -69,10 +69,15 @@ export class AfterUpdate implements UpdateWatch {
     // One that an update came for meanwhile is asked again.
     for (const [name, changes] of asked)
       if (!bad.some((one) => one.name === name) && this.#suspects.get(name) === changes) this.#suspects.delete(name);
+    // A program that is gone must not stay in memory for as long as its probe fails.
+    for (const { name } of bad) {
+      const text = asked.get(name)?.() ?? '';
+      this.#suspects.set(name, () => text);
+    }
     const [first] = bad;
     if (first) {
       const names = bad.map(({ name, seen }) => `${name} (${seen})`).join(', ');
-      this.#raise(`${names} fails since endpoints changed: ${asked.get(first.name)?.()}`);
+      this.#raise(`${names} fails since endpoints changed: ${this.#suspects.get(first.name)?.()}`);
     } else if (this.#isAlarming) {
       this.#isAlarming = false;
       this.#parts.alarm(undefined);

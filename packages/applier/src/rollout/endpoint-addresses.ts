@@ -18,7 +18,7 @@ const namedMax = 10;
  * (`forbiddenEndpoint`), and ClusterIPs of this bundle, through which one Service would take what is meant for another. External IPs and
  * addresses of load balancers are not among them: they are often those of nodes, where pods with the address of their node are endpoints.
  *
- * It compares each table with the last one it saw, so that an endpoint costs what it changes.
+ * It compares each table with the last one that was good, so that an endpoint costs what it changes.
  */
 export class EndpointAddresses {
   readonly #tables = { ipv4: new SeenTable(), ipv6: new SeenTable() } as const satisfies Record<Family, SeenTable>;
@@ -61,7 +61,15 @@ class SeenTable {
     }
     // An address that is a ClusterIP only now may be that of an endpoint which was there before.
     const names = isFresh ? table.chains.keys() : changed;
-    return [...names].flatMap((name) => this.#badIn(table.chains.get(name)));
+    const bad = [...names].flatMap((name) => this.#badIn(table.chains.get(name)));
+    // What was refused is no ground to compare with: offered again it is refused again.
+    if (bad.length > 0) this.#forget();
+    return bad;
+  }
+
+  #forget(): void {
+    this.#table = emptyTable;
+    this.#clusterIPs.clear();
   }
 
   /** @returns whether it was none before */

@@ -43,11 +43,11 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
 }
 
 /** A disk that takes no write keeps nobody from going back: that nothing is announced is said when it is done. */
-async function announced(...args: Parameters<typeof announce>): Promise<void> {
+async function announced(target: Generation, standing: Generation, old: NodeState, ports: Ports): Promise<void> {
   try {
-    await announce(...args);
+    await announce(target, standing, old, ports);
   } catch (error) {
-    args[3].report('not-announced', { because: messageOf(error) });
+    ports.report('not-announced', { because: messageOf(error) });
   }
 }
 

@@ -223,10 +223,16 @@ export class Keeper {
       return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
     const { standing: before } = journal;
+    const outcome = await this.#changeFresh(bundle, how);
+    this.#learn(how, before, outcome);
+    return outcome;
+  }
+
+  /** `#change`, once more where what the kernel was thought to hold was out of date. */
+  async #changeFresh(bundle: AdmittedBundle, how: How): Promise<Outcome> {
     const ending = await this.#change(bundle, how);
-    this.#learn(how, before, ending.outcome);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
-    // What the kernel was thought to hold was out of date; now it is what the journal says.
+    // Now it is what the journal says.
     this.#remember({ outcome: ending.outcome });
     return (await this.#change(bundle, how)).outcome;
   }

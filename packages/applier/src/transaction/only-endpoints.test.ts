@@ -269,6 +269,8 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
     const { keeper } = await node.start();
     for (const standing of [[], [bundle(before)]]) {
       for (const files of standing) await keeper.put(files, true);
+      await keeper.put(moved(address), true);
+      // As a daemon does at every scan.
       const outcome = await keeper.put(moved(address), true);
       const [problem] = outcome.kind === 'refused' ? outcome.refusal.problems : [];
       expect(problem).toMatchObject({
