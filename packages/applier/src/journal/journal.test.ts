@@ -203,6 +203,13 @@ test('a directory of another node is refused', async () => {
   expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
 });
 
+test('what a process left that was killed while it wrote a file is gone', () => {
+  open();
+  writeFileSync(`${directory}/decision.json.tmp`, '');
+  open();
+  expect(readdirSync(directory)).not.toContain('decision.json.tmp');
+});
+
 test('a generation that was damaged on disk is not used, and another may take its place', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { writing } from '../store/files.ts';
+import { discardParts, writing } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 import { lostBecause, peek } from './peek.ts';
 import { freshRecord, type NodeRecord } from './record.ts';
@@ -30,6 +30,7 @@ export function openRecord(directory: string, node: string, whole: boolean): Ope
     const hint = 'Use another state directory, or the node name that this one was made for';
     throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
   }
+  discardParts(directory);
   writing(path, () => allocateSlots(path));
   const read = readSlots(path);
   return { record: known ?? fresh, sequence: read.kind === 'record' ? read.sequence : 0, lost: undefined };

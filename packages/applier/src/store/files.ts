@@ -3,6 +3,7 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -88,6 +89,18 @@ export function discard(path: string): void {
     // Why nothing can be written is said where something must be.
   }
 }
+
+/**
+ * Gives back what a process left that ended while it wrote a file of this directory. It does no harm on a disk that takes no write any more.
+ * @returns the names of everything else there
+ */
+export function discardParts(directory: string, pause?: Pause): readonly string[] {
+  const names = readPatiently(directory, () => readdirSync(directory), pause) ?? [];
+  for (const name of names) if (isPart(name)) discard(`${directory}/${name}`);
+  return names.filter((name) => !isPart(name));
+}
+
+const isPart = (name: string): boolean => name.endsWith('.tmp');
 
 export function syncDirectory(path: string): void {
   const fd = openSync(path, 'r');

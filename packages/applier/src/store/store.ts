@@ -1,7 +1,7 @@
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { compareText, fileDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { discard, type Pause, readIfThere, readPatiently, syncDirectory, writeSynced, writing } from './files.ts';
+import { discardParts, type Pause, readIfThere, readPatiently, syncDirectory, writeSynced, writing } from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -28,11 +28,7 @@ export class Store implements Texts {
     this.#directory = directory;
     this.#pause = pause;
     writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
-    // A process that ended while it wrote left its parts. They do no harm on a disk that takes no write any more.
-    for (const name of readPatiently(directory, () => readdirSync(directory), pause) ?? []) {
-      if (name.endsWith('.tmp')) discard(`${directory}/${name}`);
-      else this.#known.add(name);
-    }
+    for (const name of discardParts(directory, pause)) this.#known.add(name);
   }
 
   /** Stores texts. When it returns, all of them are on the disk. @returns their digests in the same order */
