@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
 import { limits } from '../../packages/applier/src/limits.ts';
+import type { RepairAt } from '../../packages/applier/src/repairs.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
 
@@ -18,8 +19,8 @@ beforeEach(async () => {
 afterEach(() => node.remove());
 
 /** The first bundle is in, and the watch of changes has compared everything once. */
-async function start(backend: 'nft' | 'legacy'): Promise<string> {
-  node.writeConfig(backend);
+async function start(backend: 'nft' | 'legacy', more = ''): Promise<string> {
+  node.writeConfig(backend, more);
   const config = `${node.directory}/sluiced.yaml`;
   writeFileSync(config, readFileSync(config, 'utf8').replace('scanIntervalSeconds: 1', 'scanIntervalSeconds: 3600'));
   writeBundle(`${node.directory}/rendered`, sampleBundle({ families: ['ipv4', 'ipv6'] }));
@@ -29,13 +30,13 @@ async function start(backend: 'nft' | 'legacy'): Promise<string> {
   return node.rules(backend);
 }
 
-const lastRepair = async (): Promise<{ readonly by: string | null; readonly what: readonly string[] } | null> =>
+const lastRepair = async (): Promise<RepairAt | null> =>
   (JSON.parse((await node.ask()) ?? '{}') as { lastRepair: never }).lastRepair;
 
 describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
-  test('a flush, an edit of one chain, a jump that is gone and a rule before it are put right', async () => {
+  test('a flush, an edit of one chain and a jump that is gone are put right, and told', async () => {
     const good = await start(backend);
     const jump = (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING']))
       .split('\n')
@@ -55,9 +56,72 @@ describe.each(['nft', 'legacy'] as const)('on %s', { timeout: 240_000 }, (backen
       await until(`${title}, and put right`, async () => (await node.rules(backend)) === good, 60_000);
       await until('the daemon says so', lastRepair);
     }
-    const by = (await lastRepair())?.by;
-    expect(String(by)).toMatch(backend === 'nft' ? /^iptables(-nft)? \(process \d+\)$/ : /^null$/);
+    const last = await lastRepair();
+    expect(String(last?.by)).toMatch(backend === 'nft' ? /^iptables(-nft)? \(process \d+\)$/ : /^null$/);
+    expect(Date.now() - Date.parse(last?.at ?? '')).toBeLessThan(60_000);
+    const history = (await node.sluiced('history')).stdout.split('\n').map((line) => line.split('  ')[1]?.trim());
+    expect(history).toEqual(['first-run', 'confirmed', 'repaired', 'repaired', 'repaired']);
+    expect((await node.sluiced('status')).stdout).toContain(
+      `last repair ${last?.at}: rules that ${last?.by ?? 'others'}`,
+    );
   });
+});
+
+describe.each(['nft', 'legacy'] as const)('a foreign rule before our jump on %s', { timeout: 120_000 }, (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+  const insert = [`iptables-${backend}`, '-t', 'nat', '-I', 'PREROUTING'];
+  const status = async (): Promise<{
+    readonly alarms: Record<string, string>;
+    readonly notes: Record<string, string>;
+  }> => JSON.parse((await node.ask()) ?? '{"alarms":{},"notes":{}}') as never;
+  const prerouting = async (): Promise<readonly string[]> =>
+    (await node.tool([`iptables-${backend}`, '-t', 'nat', '-S', 'PREROUTING'])).split('\n').slice(1);
+
+  test('is an alarm with its Services until it goes, or a note where it cannot be read', async () => {
+    await start(backend);
+    await node.tool([...insert, '-p', 'tcp', '-m', 'multiport', '--dports', '80,443', '-j', 'ACCEPT']);
+    await until('a note', async () => (await status()).notes['FOREIGN_RULE_UNREAD'], 30_000);
+    expect((await status()).alarms).toEqual({});
+    await node.tool([...insert, '-d', '10.96.0.11', '-j', 'ACCEPT']);
+    const alarm = await until('an alarm', async () => (await status()).alarms['FOREIGN_RULE_FIRST'], 30_000);
+    expect(alarm).toContain('iptables -t nat -A PREROUTING -d 10.96.0.11/32 -j ACCEPT (shop/web');
+    expect(await node.sluiced('status').then(({ stdout }) => stdout)).toMatch(
+      /alarm +FOREIGN_RULE_FIRST[^]*note +FOREIGN_RULE_UNREAD/,
+    );
+    expect(await prerouting(), 'nothing is moved').toHaveLength(3);
+    await node.tool([`iptables-${backend}`, '-t', 'nat', '-D', 'PREROUTING', '1']);
+    await until('it is over', async () => !('FOREIGN_RULE_FIRST' in (await status()).alarms), 30_000);
+  });
+
+  test('is put behind it where the config says so, and whoever insists meets the alarm of a fight', async () => {
+    await start(backend, 'takeOver: [order]\n');
+    for (let times = 0; times <= limits.repairsMax; times++) {
+      await node.tool([...insert, '-d', '10.96.0.11', '-j', 'ACCEPT']);
+      await until('ours is first', async () => (await prerouting())[0]?.endsWith('-j SLUICE-SERVICES'), 30_000);
+    }
+    expect(await prerouting()).toHaveLength(limits.repairsMax + 2);
+    await until('an alarm is raised', async () => 'FIGHT' in (await status()).alarms);
+  });
+});
+
+test('a flush right after a start is put right within seconds, though another store holds rules, too', {
+  timeout: 120_000,
+}, async (context) => {
+  needBackend(context, 'nft');
+  needBackend(context, 'legacy');
+  await node.tool(['iptables-legacy', '-t', 'nat', '-N', 'CNI-OLD']);
+  const good = await start('nft');
+  await node.killAll();
+  for (let starts = 0; starts < 2; starts++) {
+    node.start();
+    await until('it runs', async () => node.ask());
+    for (let times = 0; times < 3; times++) {
+      await node.tool(['iptables-nft', '-t', 'nat', '-F', 'SLUICE-SERVICES']);
+      expect(await node.rules('nft')).not.toBe(good);
+      await until('it is put right', async () => (await node.rules('nft')) === good, 5_000);
+    }
+    await node.killAll();
+  }
 });
 
 test('somebody who does it again and again meets an alarm, and slower repairs', {

@@ -11,6 +11,7 @@ import { StillDiffers } from './rollout/still-differs.ts';
 import { Ahead } from './ahead.ts';
 import type { Drift } from './drift.ts';
 import type { Change } from './kernel/changes.ts';
+import { type Repair, repairOf } from './repairs.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
 import { Unrehearsed } from './unrehearsed.ts';
@@ -34,6 +35,8 @@ export interface DaemonParts {
   /** What of the machine itself goes into the rules: its addresses. Another value asks for the bundle to be put in again. */
   readonly machine: () => string;
   readonly monotonicMs: () => number;
+  /** What of a processor this process and its children have used; left out: all of the time. */
+  readonly processorMs?: () => number;
   readonly scanIntervalMs: number;
   /** Says when the kernel may have been changed by others; without it, a scan finds that. */
   readonly drift?: Drift;
@@ -49,6 +52,8 @@ export interface DaemonParts {
   readonly waits?: () => Promise<void>;
   /** Called once a round, for what is tried again until it succeeds. */
   readonly round?: () => Promise<void>;
+  /** Called when rules that others changed were put right. */
+  readonly repaired?: (repair: Repair) => void;
   /** Called when there is nothing to do, for what is done then. */
   readonly idle?: () => void;
 }
@@ -79,6 +84,8 @@ export class Daemon {
   readonly #unrehearsed: Unrehearsed;
   /** Whether the last ending that was told is a directory that was not taken. */
   #toldRefusal = false;
+  /** A bundle is being put in. */
+  #isChanging = false;
   /** When the rules were repaired, within the window of `limits.repairsWindowMs`. */
   #repairsMs: readonly number[] = [];
 
@@ -167,6 +174,13 @@ export class Daemon {
     this.#stirred.resolve(false);
   }
 
+  /** Why the rules cannot be called right: nobody has looked for too long. Undefined while a change is made, which looks itself. */
+  get unseen(): string | undefined {
+    const unseenMs = this.#isChanging ? undefined : this.#parts.drift?.unseenMs;
+    if (unseenMs === undefined) return undefined;
+    return `the tables were last seen to hold the confirmed rules ${Math.round(unseenMs / 1000)} s ago; looking again`;
+  }
+
   /** A change says something on its way. */
   heard(): void {
     this.#ahead.look();
@@ -190,23 +204,23 @@ export class Daemon {
    * @param tables false: nobody told of a change in them, and the rest is cheap to look at
    */
   async #settle(tables: boolean): Promise<void> {
-    const { keeper, journal, status, log, drift, monotonicMs } = this.#parts;
-    const beginMs = monotonicMs();
+    const { keeper, journal, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
+    const beginMs = processorMs();
     const aside = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
-    const change = drift?.take();
+    const changes = drift?.take() ?? [];
     try {
       const steps = await keeper.settle(tables, aside);
       if (steps === 'aside') return drift?.steppedAside();
-      if (tables || steps > 0) drift?.compared(monotonicMs() - beginMs, steps);
+      if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {
-        status.repaired(change);
+        const repair = repairOf(steps, changes);
+        this.#parts.repaired?.(repair);
         this.#countRepair();
-        const known = change && { ...(change.by === undefined ? {} : { by: change.by }), what: change.what };
-        log.warn({ steps, ...known }, 'the kernel did not hold the confirmed rules; it does now');
+        log.warn(repair, 'the kernel did not hold the confirmed rules; it does now');
       }
       status.clear('KERNEL');
     } catch (error) {
-      drift?.failed(monotonicMs() - beginMs);
+      drift?.failed(processorMs() - beginMs);
       // Who undoes a repair before it is looked at fights, too.
       if (error instanceof StillDiffers) this.#countRepair();
       status.raise('KERNEL', messageOf(error));
@@ -345,10 +359,12 @@ export class Daemon {
   async #put(tree: Tree, onlyEndpoints: boolean, isUrgent = false): Promise<Outcome | undefined> {
     const { keeper, journal, status, log, monotonicMs } = this.#parts;
     const startMs = monotonicMs();
+    this.#isChanging = true;
     try {
       const outcome = await this.#withOffers(tree, (offers) =>
         keeper.put(tree.files, false, offers, onlyEndpoints, isUrgent),
       );
+      if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') this.#parts.drift?.saw();
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
       status.stands(journal.standing);
       this.#say(outcome);
@@ -360,6 +376,7 @@ export class Daemon {
       log.error({ because: messageOf(error) }, 'cannot put the bundle in; trying again');
       return undefined;
     } finally {
+      this.#isChanging = false;
       this.#parts.drift?.wrote();
     }
   }

@@ -4,6 +4,7 @@ import type { Change, ChangeWatch } from './kernel/changes.ts';
 import type { Run } from './kernel/run.ts';
 import { SavePoll } from './kernel/save-poll.ts';
 import { limits } from './limits.ts';
+import { repairOf } from './repairs.ts';
 
 const silent: ChangeWatch = {
   dueMs: Infinity,
@@ -13,38 +14,86 @@ const silent: ChangeWatch = {
 };
 const flush: Change = { by: 'nft (process 1)', what: ['delete table ip nat'] };
 
-test('a change asks for a comparison at once, and the next one after a pause that grows with what comparing takes', async () => {
+/** The next comparison is the last one without a pause behind it. */
+const spent = (drift: Drift): void => {
+  for (let times = 0; times < limits.comparisonsAtOnce - 1; times++) drift.compared(1_000, 0);
+};
+
+test('changes ask for a comparison at once, some in a row, then after a pause that grows with what comparing takes', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
-  expect([drift.dueMs, await drift.look()]).toEqual([Infinity, undefined]);
+  expect([drift.dueMs, await drift.look()]).toEqual([Infinity, false]);
+  for (let times = 0; times < limits.comparisonsAtOnce; times++) {
+    drift.heard(flush);
+    nowMs = Math.max(nowMs, drift.dueMs);
+    expect(nowMs, 'no long pause').toBe(times * limits.comparePauseMs);
+    expect(await drift.look()).toBe(true);
+    expect(drift.take()).toEqual([flush]);
+    drift.compared(1_000, 0);
+  }
   drift.heard(flush);
-  expect(drift.dueMs).toBeLessThanOrEqual(nowMs);
-  expect(await drift.look()).toEqual(flush);
-  expect(drift.take()).toEqual(flush);
+  nowMs += limits.comparePauseMs;
+  expect(await drift.look(), 'too early').toBe(false);
+  const paidMs = (limits.comparisonsAtOnce + 1) * 1_000 * limits.comparePauseFactor;
+  nowMs = paidMs;
+  drift.take();
   drift.compared(1_000, 0);
   drift.heard(flush);
-  expect(await drift.look(), 'too early').toBeUndefined();
-  nowMs = drift.dueMs;
-  expect(nowMs).toBe(1_000 * limits.comparePauseFactor);
-  expect(await drift.look()).toEqual(flush);
+  expect(drift.dueMs - nowMs, 'all are paid for').toBe(limits.comparePauseMs);
 });
 
 test('a comparison that failed is followed by the same pause, and by a scan that compares', async () => {
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
-  drift.compared(1_000, 0);
-  drift.take();
+  spent(drift);
   drift.heard(flush);
   drift.failed(1_000);
-  expect([drift.isDue, await drift.look()]).toEqual([true, undefined]);
+  expect([drift.isDue, await drift.look()]).toEqual([true, false]);
   nowMs = drift.dueMs;
   expect(nowMs).toBe(1_000 * limits.comparePauseFactor);
-  expect(await drift.look()).toEqual(flush);
+  expect(await drift.look()).toBe(true);
   drift.take();
   drift.failed(0);
   expect(drift.isDue).toBe(true);
+});
+
+test('rules are not called right when nobody has looked for long, however long a change takes to be compared', async () => {
+  let nowMs = 0;
+  const told = new Drift(silent, () => nowMs);
+  nowMs = 10 * limits.unseenMsMax;
+  expect(told.unseenMs, 'events tell').toBeUndefined();
+  told.heard(flush);
+  expect(told.unseenMs).toBeUndefined();
+  nowMs += limits.unseenMsMax + 1;
+  expect(told.unseenMs).toBe(limits.unseenMsMax + 1);
+  told.take();
+  told.compared(0, 1);
+  expect(told.unseenMs).toBeUndefined();
+
+  let looks: readonly (Change | undefined)[] = [undefined];
+  const polled = new Drift({ ...silent, dueMs: 0, look: async () => looks[0] }, () => nowMs);
+  nowMs += limits.unseenMsMax;
+  expect(polled.unseenMs).toBeUndefined();
+  nowMs += 1;
+  expect(polled.unseenMs).toBe(limits.unseenMsMax + 1);
+  await polled.look();
+  expect(polled.unseenMs, 'a good look').toBeUndefined();
+  looks = [flush];
+  nowMs += limits.unseenMsMax + 1;
+  await polled.look();
+  expect(polled.unseenMs, 'a look that saw something').toBe(limits.unseenMsMax + 1);
+});
+
+test('who changed what is told of each', () => {
+  const drift = new Drift(silent, () => 0);
+  drift.heard({ by: undefined, what: [], isDoubt: true });
+  drift.heard({ by: 'docker (process 2)', what: [] });
   drift.heard(flush);
-  expect(drift.dueMs - nowMs).toBe(limits.comparePauseMs);
+  drift.heard({ by: 'docker (process 2)', what: [] });
+  expect(repairOf(3, drift.take())).toEqual({ steps: 3, by: flush.by, what: flush.what });
+  drift.heard({ by: 'docker (process 2)', what: [] });
+  expect(repairOf(1, drift.take()), 'nobody else').toEqual({ steps: 1, by: 'docker (process 2)', what: [] });
+  expect(repairOf(1, drift.take())).toEqual({ steps: 1, by: null, what: [] });
 });
 
 test.each([
@@ -87,7 +136,8 @@ test('what is heard while a comparison runs asks for another one', async () => {
   drift.heard({ by: undefined, what: ['later'] });
   drift.compared(1, 1);
   nowMs = drift.dueMs;
-  expect((await drift.look())?.what).toEqual(['later']);
+  expect(await drift.look()).toBe(true);
+  expect(drift.take().map(({ what }) => what)).toEqual([['later']]);
 });
 
 test('without events a look sees that tables are other than before, whatever their counters and dates say', async () => {
@@ -113,25 +163,21 @@ test('without events a look sees that tables are other than before, whatever the
     ),
     () => nowMs,
   );
-  const later = async (): Promise<Change | undefined> => {
+  const later = async (): Promise<readonly Change[]> => {
     nowMs = drift.dueMs;
-    return drift.look();
+    return (await drift.look()) ? drift.take() : [];
   };
   const changed: Change = { by: undefined, what: [] };
   const unknown: Change = { ...changed, isDoubt: true };
-  expect(await later(), 'nothing is known yet').toEqual(unknown);
-  drift.take();
+  expect(await later(), 'nothing is known yet').toEqual([unknown]);
   drift.compared(0, 0);
-  expect(await later(), 'the same').toBeUndefined();
+  expect(await later(), 'the same').toEqual([]);
   expect(drift.dueMs - nowMs, 'a look that took 100 ms of a processor').toBe(100 * limits.pollPauseFactor);
   rules = '';
-  expect(await later()).toEqual(changed);
-  drift.take();
+  expect(await later()).toEqual([changed]);
   rules = 'ours';
   drift.compared(0, 1);
-  expect(await later(), 'too early').toBeUndefined();
-  expect(await later(), 'what was there before the repair is not known to be right').toEqual(unknown);
-  drift.take();
+  expect(await later(), 'what was there before the repair is not known to be right').toEqual([unknown]);
   drift.compared(0, 0);
-  expect(await later()).toBeUndefined();
+  expect(await later()).toEqual([]);
 });

@@ -8,51 +8,88 @@ import { limits } from './limits.ts';
 export class Drift {
   readonly #watch: ChangeWatch;
   readonly #monotonicMs: () => number;
-  #suspect: Change | undefined;
+  /** What others did since the last comparison, one entry for each of them; undefined: nobody was heard of. */
+  #heard: readonly Change[] | undefined;
   #restUntilMs = -Infinity;
+  /** When all comparisons of before have paid for themselves. */
+  #paidMs = -Infinity;
   #knownUntilMs = -Infinity;
+  /** When the tables were last known to hold what they should. */
+  #rightMs: number;
+  /** Between two looks, where there are some, and between two comparisons. */
+  #lookPauseMs = 0;
+  #comparePauseMs = 0;
   /** When a comparison first stepped aside, if none was made since. */
   #asideSinceMs: number | undefined;
 
   constructor(watch: ChangeWatch, monotonicMs: () => number) {
     this.#watch = watch;
     this.#monotonicMs = monotonicMs;
+    this.#rightMs = monotonicMs();
   }
 
-  /** Somebody else changed something. The first who did is told; what others did is added. */
+  /** Somebody else changed something. */
   heard({ by, what, isDoubt }: Change): void {
-    const known = this.#suspect;
+    if (this.#isSure) this.#rightMs = this.#monotonicMs();
+    const others = this.#heard ?? [];
+    const known = others.find((one) => one.by === by && one.isDoubt === isDoubt);
     const all = [...(known?.what ?? []), ...what].slice(0, limits.changesToldMax);
-    const isSeen = isDoubt === undefined || (known !== undefined && known.isDoubt === undefined);
-    this.#suspect = { by: known?.by ?? by, what: all, ...(isSeen ? {} : { isDoubt: true }) };
+    const change = { by, what: all, ...(isDoubt ? { isDoubt } : {}) };
+    if (known) this.#heard = others.map((one) => (one === known ? change : one));
+    else this.#heard = [...others, change].slice(0, limits.changesToldMax);
+  }
+
+  /** Whether somebody was seen to change something, and not only nobody knows. */
+  get #isSeen(): boolean {
+    return this.#heard?.some(({ isDoubt }) => isDoubt !== true) === true;
+  }
+
+  /** Events tell of everything, and told of nothing. */
+  get #isSure(): boolean {
+    return this.#watch.dueMs === Infinity && this.#heard === undefined;
+  }
+
+  /**
+   * For how long nobody has seen that the tables hold what they should, in milliseconds; undefined while that is not too long. Where
+   * events tell of every change, silence is as good as a look.
+   */
+  get unseenMs(): number | undefined {
+    if (this.#isSure) return undefined;
+    const pauseMs = Math.max(this.#lookPauseMs, this.#comparePauseMs);
+    const ageMs = this.#monotonicMs() - this.#rightMs;
+    return ageMs > Math.max(limits.unseenMsMax, pauseMs * limits.unseenPausesMax) ? ageMs : undefined;
+  }
+
+  /** The tables were seen to hold what they should, as after a change, which reads back what it wrote. */
+  saw(): void {
+    this.#rightMs = this.#monotonicMs();
   }
 
   /** When `look` is to be called next. */
   get dueMs(): number {
-    return this.#suspect ? this.#restUntilMs : this.#watch.dueMs;
+    return this.#heard ? this.#restUntilMs : this.#watch.dueMs;
   }
 
   /** Whether a scan has to compare the tables: something was heard, or they were compared too long ago. */
   get isDue(): boolean {
-    return this.#suspect !== undefined || this.#monotonicMs() >= this.#knownUntilMs;
+    return this.#heard !== undefined || this.#monotonicMs() >= this.#knownUntilMs;
   }
 
-  /** @returns what makes a comparison due now */
-  async look(): Promise<Change | undefined> {
-    if (!this.#suspect && this.#monotonicMs() >= this.#watch.dueMs) {
+  /** @returns whether a comparison is due now */
+  async look(): Promise<boolean> {
+    if (!this.#heard && this.#monotonicMs() >= this.#watch.dueMs) {
       const change = await this.#watch.look();
       if (change) this.heard(change);
+      else this.saw();
+      this.#lookPauseMs = this.#watch.dueMs === Infinity ? 0 : this.#watch.dueMs - this.#monotonicMs();
     }
-    return this.#monotonicMs() >= this.#restUntilMs ? this.#suspect : undefined;
+    return this.#heard !== undefined && this.#monotonicMs() >= this.#restUntilMs;
   }
 
   /** Whether a comparison may step aside for something more urgent: nobody was seen to change anything, and it has not done so for long. */
   get canWait(): boolean {
     const sinceMs = this.#asideSinceMs ?? this.#monotonicMs();
-    return (
-      (this.#suspect === undefined || this.#suspect.isDoubt === true) &&
-      this.#monotonicMs() - sinceMs < limits.compareLateMsMax
-    );
+    return !this.#isSeen && this.#monotonicMs() - sinceMs < limits.compareLateMsMax;
   }
 
   /** A comparison stepped aside: the next scan makes it. */
@@ -61,11 +98,11 @@ export class Drift {
     this.doubted();
   }
 
-  /** A comparison begins. @returns what was suspected until now; what is heard from now on asks for another one */
-  take(): Change | undefined {
-    const suspect = this.#suspect;
-    this.#suspect = undefined;
-    return suspect;
+  /** A comparison begins. @returns what others did until now; what is heard from now on asks for another one */
+  take(): readonly Change[] {
+    const heard = this.#heard ?? [];
+    this.#heard = undefined;
+    return heard;
   }
 
   /** Sluice has changed the tables itself. */
@@ -74,25 +111,26 @@ export class Drift {
   }
 
   /**
-   * Everything was compared.
-   * @param tookMs how long that took
+   * Everything was compared, and is right.
+   * @param usedMs what of a processor that took
    * @param steps how many it took to put the tables right
    */
-  compared(tookMs: number, steps: number): void {
+  compared(usedMs: number, steps: number): void {
     this.#asideSinceMs = undefined;
     if (steps > 0) this.wrote();
-    this.#pause(tookMs);
+    this.saw();
+    this.#pay(usedMs);
     // What a repair took says nothing of a comparison: the next scan makes one and finds out.
-    const againMs = steps > 0 ? 0 : Math.min(tookMs * limits.compareAgainFactor, limits.compareAgainMsMax);
+    const againMs = steps > 0 ? 0 : Math.min(usedMs * limits.compareAgainFactor, limits.compareAgainMsMax);
     this.#knownUntilMs = this.#monotonicMs() + againMs;
   }
 
   /**
    * A comparison or a repair did not end well. It is made again like any other, after a pause: what fails is not cheaper.
-   * @param tookMs how long it took to fail
+   * @param usedMs what of a processor it took to fail
    */
-  failed(tookMs: number): void {
-    this.#pause(tookMs);
+  failed(usedMs: number): void {
+    this.#pay(usedMs);
     this.doubted();
   }
 
@@ -101,9 +139,12 @@ export class Drift {
     this.#knownUntilMs = -Infinity;
   }
 
-  /** What is heard asks for the next comparison only when this one has paid for itself. */
-  #pause(tookMs: number): void {
-    const pauseMs = Math.max(limits.comparePauseMs, tookMs * limits.comparePauseFactor);
-    this.#restUntilMs = this.#monotonicMs() + pauseMs;
+  /** A few comparisons may follow each other at once; over a longer time they pay for themselves. */
+  #pay(usedMs: number): void {
+    const nowMs = this.#monotonicMs();
+    const costMs = usedMs * limits.comparePauseFactor;
+    this.#comparePauseMs = costMs;
+    this.#paidMs = Math.max(this.#paidMs, nowMs) + costMs;
+    this.#restUntilMs = Math.max(nowMs + limits.comparePauseMs, this.#paidMs - costMs * (limits.comparisonsAtOnce - 1));
   }
 }

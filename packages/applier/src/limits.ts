@@ -158,15 +158,25 @@ export const limits = {
   /** More repairs than this within the window are a fight with another writer: an alarm, and repairs at a slower pace. */
   repairsMax: 5,
   repairsWindowMs: 600_000,
+  /** So many repairs are kept for `sluiced history`. */
+  repairsKept: 100,
   /** So many of these fit into the window that the alarm stays while the fight goes on. */
   fightPaceMs: 60_000,
 
   /** A kernel that takes no change for so long makes the node unhealthy: its endpoints grow old. */
   unwrittenMsMax: 5 * 60_000,
 
-  /** A comparison that an event asked for comes at the earliest so long after the last one, and so many times as long as that took. */
+  /**
+   * A comparison that an event asked for comes at the earliest so long after the last one. Over time comparisons take 2 % of a processor:
+   * each is paid for by a pause of so many times what it took. So many are ahead of their pauses: what others do is put right at once,
+   * also right after a start, and whoever does it more often meets the alarm of a fight (`repairsMax`) before a pause.
+   */
   comparePauseMs: 500,
-  comparePauseFactor: 20,
+  comparePauseFactor: 50,
+  comparisonsAtOnce: 8,
+  /** Rules that nobody has looked at for so long are not called healthy; where one look takes much, for so many pauses between two. */
+  unseenMsMax: 60_000,
+  unseenPausesMax: 3,
   /**
    * A scan compares the tables though nobody told of a change, so many times later as the last comparison took (0.13 %). Where one takes
    * longer than 0.75 s the maximum counts: what no event tells is found within it, whatever that costs.
@@ -196,6 +206,16 @@ export const limits = {
   ownProcessesKept: 512,
   /** Where the kernel's ids of processes are not ours: how long after one of ours began a change is taken for its own. */
   ownChangeToldMs: 60_000,
+
+  /**
+   * Of foreign rules before our jumps so many are followed, into chains so many and so long, with packets of so many clients by so many
+   * interfaces; so many Services are named that they take packets of.
+   */
+  orderRulesMax: 64,
+  orderChainsMax: 256,
+  orderChainRulesMax: 1_000,
+  orderClientsMax: 4,
+  orderServicesMax: 20,
 
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */

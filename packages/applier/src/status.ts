@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
-import type { Change } from './kernel/changes.ts';
+import type { RepairAt } from './repairs.ts';
 import type { Outcome } from './rollout/outcome.ts';
 import type { Generation } from './rollout/ports.ts';
 
@@ -20,8 +20,10 @@ export interface StatusReport {
   readonly release: Accepted | null;
   /** The wave that this node waits for with a release that is ready; null on most days. */
   readonly waits: AwaitedWave | null;
-  /** What others changed when rules were put right last: who, where the kernel says so, and some of it; null before the first time. */
-  readonly lastRepair: { readonly by: string | null; readonly what: readonly string[] } | null;
+  /** The last time that rules changed by others were put right; null before the first. */
+  readonly lastRepair: RepairAt | null;
+  /** What could not be found out, by code; nothing has to be wrong. */
+  readonly notes: Readonly<Record<string, string>>;
   /** What is not as it should be, by code; empty when all is well. */
   readonly alarms: Readonly<Record<string, string>>;
 }
@@ -45,6 +47,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'NO_BPF',
   'PROBE_FAILED_AFTER_UPDATE',
   'FLOWS_STALE',
+  'FOREIGN_RULE_FIRST',
   'ENDPOINT_CHANGES_MANY',
   'RELEASE_EXPIRED',
   'RELEASE_SIGNERS_CHANGED',
@@ -57,6 +60,7 @@ type AlarmCode =
   | 'ROLLED_BACK'
   | 'PROBE_FAILED_AFTER_UPDATE'
   | 'FLOWS_STALE'
+  | 'FOREIGN_RULE_FIRST'
   | 'ENDPOINT_CHANGES_MANY'
   | 'BUNDLE_ABSENT'
   | 'STRANGERS'
@@ -67,6 +71,9 @@ type AlarmCode =
   | 'NO_BPF'
   | 'RECEIPT';
 
+/** `FOREIGN_RULE_UNREAD`: whether a foreign rule before our jumps takes packets of Services. */
+type NoteCode = 'FOREIGN_RULE_UNREAD';
+
 /** Collects what the daemon knows and tells it. Read-only: no request changes anything. */
 export class Status {
   readonly #node: string;
@@ -74,6 +81,7 @@ export class Status {
   readonly #stallMs: number;
   readonly #registry = new Registry();
   readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', 'no bundle was confirmed yet']]);
+  readonly #notes = new Map<NoteCode, string>();
   readonly #outcomes: Counter<'outcome'>;
   readonly #repairs: Counter;
   readonly #generation: Gauge;
@@ -93,6 +101,7 @@ export class Status {
   #transactions: TransactionMetrics | undefined;
 
   readonly #proxy: ProxyMetrics;
+  #unseen: () => string | undefined = () => undefined;
 
   /**
    * @param stallMs how long the loop may be silent before `/livez` fails
@@ -157,6 +166,11 @@ export class Status {
     this.#transactions = new TransactionMetrics(this.#registry, this.#monotonicMs, nowMs, memory);
   }
 
+  /** From now on the rules are healthy only while somebody looks. @param unseen why they are not known to be right */
+  watches(unseen: () => string | undefined): void {
+    this.#unseen = unseen;
+  }
+
   /** Takes what a transaction says on its way. */
   heard(event: string, details: Readonly<Record<string, unknown>>): void {
     this.#transactions?.heard(event, details);
@@ -185,6 +199,7 @@ export class Status {
     return (
       this.alive &&
       this.#transactions?.refusal === undefined &&
+      this.#unseen() === undefined &&
       ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code))
     );
   }
@@ -223,6 +238,12 @@ export class Status {
     this.#waitingWave.set(this.#waits?.wave ?? 0);
   }
 
+  /** @param why undefined: it is known now */
+  note(code: NoteCode, why: string | undefined): void {
+    if (why === undefined) this.#notes.delete(code);
+    else this.#notes.set(code, why);
+  }
+
   raise(code: AlarmCode, why: string): void {
     this.#alarms.set(code, why);
   }
@@ -248,15 +269,18 @@ export class Status {
     this.#proxy.synced(outcome, seconds);
   }
 
-  /** Rules that others changed were put right. @param change what is known of it */
-  repaired(change?: Change): void {
+  /** Rules that others changed were put right. */
+  repaired(repair: RepairAt): void {
     this.#repairs.inc();
-    this.#lastRepair = { by: change?.by ?? null, what: change?.what ?? [] };
+    this.#lastRepair = repair;
   }
 
   report(): StatusReport {
-    const refusal = this.#transactions?.refusal;
-    const raised = [...this.#alarms, ...(refusal === undefined ? [] : [['KERNEL_REFUSES', refusal] as const])];
+    const asked = { KERNEL_REFUSES: this.#transactions?.refusal, RULES_UNSEEN: this.#unseen() };
+    const raised = [
+      ...this.#alarms,
+      ...Object.entries(asked).flatMap(([code, why]) => (why === undefined ? [] : [[code, why] as const])),
+    ];
     const alarms = Object.fromEntries(raised.toSorted(([a], [b]) => compareText(a, b)));
     return {
       node: this.#node,
@@ -268,6 +292,7 @@ export class Status {
       release: this.#release,
       waits: this.#waits,
       lastRepair: this.#lastRepair,
+      notes: Object.fromEntries(this.#notes),
       alarms,
     };
   }

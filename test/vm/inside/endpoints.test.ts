@@ -210,6 +210,30 @@ test('the last endpoint of a Service goes late, the first one comes at once, and
   shop.configure();
 });
 
+test('sets that others empty or destroy are put right, and the node says when', { timeout: 600_000 }, async () => {
+  const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
+  const entries = (): Promise<string> => sh('ipset save | grep -E "^add KUBE" | sort || true');
+  shop.put(shopBundle([web('-s rr', { a: 1 })]));
+  const daemon = shop.run();
+  await until('it serves', async () => (await weightOf(web('', {}), 'a').catch(() => undefined)) === 1);
+  await shop.ask(web('', {}), 1);
+  const good = await entries();
+  expect(good).toContain('KUBE-CLUSTER-IP');
+  for (const script of [
+    'for set in $(ipset list -n | grep KUBE); do ipset flush $set; done',
+    'iptables-nft -t nat -F; iptables-nft -F; for set in $(ipset list -n | grep KUBE); do ipset destroy $set; done',
+  ]) {
+    await sh(script);
+    expect(await entries()).toBe('');
+    await until('they are put right', async () => (await entries()) === good, 400);
+    expect(await shop.ask(web('', {}), 2)).toEqual(['a', 'a']);
+  }
+  const said = await shop.sluiced('history', '-o', 'json');
+  const { items } = JSON.parse(said.stdout) as { items: readonly { readonly what: string }[] };
+  expect(items.filter(({ what }) => what === 'repaired').length).toBeGreaterThanOrEqual(2);
+  await daemon.stop();
+});
+
 test('what others have stays, and cleaning up leaves nothing of ours', { timeout: 600_000 }, async () => {
   const sh = (script: string): Promise<string> => shop.node.run(['sh', '-c', script]);
   const keys = 'net.ipv4.vs.conntrack net.ipv4.vs.expire_nodest_conn net.ipv4.ip_forward';

@@ -3,6 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect, onTestFinished, test } from 'vitest';
+import { limits } from '../limits.ts';
+import { Repairs } from '../repairs.ts';
+import { history } from './inspect.ts';
 
 const sluiced = join(import.meta.dirname, '../../../../bin/sluiced');
 const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups'];
@@ -22,3 +25,33 @@ test.skipIf(process.getuid?.() !== 0).each(['status', 'history', 'confirm', 'rol
   },
   30_000,
 );
+
+test('the history tells of repairs, with when, what and by whom, and keeps the newest', async () => {
+  const state = mkdtempSync(join(tmpdir(), 'sluiced-state-'));
+  onTestFinished(() => rmSync(state, { recursive: true }));
+  const repairs = new Repairs(state);
+  const one = { steps: 2, by: 'iptables (process 7)', what: ['iptables -t nat -F', 'iptables -t nat -X'] };
+  for (let day = 0; day <= limits.repairsKept; day++)
+    repairs.add({ ...one, at: new Date(Date.UTC(2026, 0, 1 + day)).toISOString() });
+  repairs.add({ steps: 1, by: null, what: [], at: '2027-01-01T00:00:00.000Z' });
+  const told = async (output?: string): Promise<string> => {
+    let text = '';
+    const terminal = { out: (part: string) => void (text += part), err: () => undefined };
+    await history({ state, node: 'node-a', ...(output === undefined ? {} : { output }) }, terminal);
+    return text;
+  };
+  const lines = (await told()).trimEnd().split('\n');
+  expect(lines).toHaveLength(limits.repairsKept);
+  expect(lines[0]).toBe(
+    '2026-01-03T00:00:00.000Z  repaired     rules that iptables (process 7) changed: iptables -t nat -F; iptables -t nat -X',
+  );
+  expect(lines.at(-1)).toBe('2027-01-01T00:00:00.000Z  repaired     rules that others changed');
+  const { items } = JSON.parse(await told('json')) as { items: readonly unknown[] };
+  expect(items[0]).toEqual({
+    at: '2026-01-03T00:00:00.000Z',
+    what: 'repaired',
+    steps: 2,
+    by: one.by,
+    changes: one.what,
+  });
+});

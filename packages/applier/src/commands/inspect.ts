@@ -7,6 +7,7 @@ import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
 import { heldDownUntil } from '../journal/update.ts';
 import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
+import { type RepairAt, Repairs } from '../repairs.ts';
 import type { AwaitedWave } from '../status.ts';
 import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
@@ -85,6 +86,8 @@ function printStatus(summary: Summary): string {
   const daemon = summary.daemon as {
     healthy?: boolean;
     waits?: AwaitedWave | null;
+    lastRepair?: RepairAt | null;
+    notes?: Record<string, string>;
     alarms?: Record<string, string>;
   } | null;
   const lines = [
@@ -98,7 +101,10 @@ function printStatus(summary: Summary): string {
   if (summary.release) lines.push(`release     ${describeRelease(summary.release)}`);
   if (daemon?.waits) lines.push(`waits       for wave ${daemon.waits.wave} (${daemon.waits.name}) to open`);
   if (summary.waitsUntil !== null) lines.push(`back-off    a newer release waits until ${summary.waitsUntil}`);
+  if (daemon?.lastRepair)
+    lines.push(`last repair ${daemon.lastRepair.at}: rules that ${daemon.lastRepair.by ?? 'others'} changed`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
+  for (const [code, why] of Object.entries(daemon?.notes ?? {})) lines.push(`note        ${code}: ${why}`);
   if (summary.open !== null)
     lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);
   if (summary.held !== null)
@@ -126,7 +132,7 @@ function askDaemon(listen: string): Promise<unknown> {
   return promise;
 }
 
-/** What `history -o json` prints: entries as the state directory keeps them, with the version that stood before each. */
+/** What `history -o json` prints: entries as the state directory keeps them, with the version that stood before each, and repairs. */
 interface HistoryDocument {
   readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'NodeHistory';
@@ -134,17 +140,31 @@ interface HistoryDocument {
   readonly items: readonly HistoryItem[];
 }
 
-interface HistoryItem extends HistoryEntry {
+type HistoryItem = ChangeItem | RepairItem;
+
+interface ChangeItem extends HistoryEntry {
   /** The version that stood until then; null when nothing did. */
   readonly from: string | null;
   /** The version that stands since; null after a cleanup. */
   readonly to: string | null;
 }
 
+/** Rules that others changed were put right. */
+interface RepairItem {
+  readonly at: string;
+  readonly what: 'repaired';
+  readonly steps: number;
+  /** Who changed them, where the kernel says so. */
+  readonly by: string | null;
+  /** Some of what they changed, each as the command that does it. */
+  readonly changes: readonly string[];
+}
+
 /** `sluiced history`: what happened on this node, the newest last. */
 export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const items = withVersions(peek(config.state)?.history ?? []);
+  const changes = withVersions(peek(config.state)?.history ?? []);
+  const items = inTime(changes, new Repairs(config.state).read().map(itemOf));
   if (options.output === 'json') {
     const document: HistoryDocument = {
       apiVersion: 'sluice.dev/v1alpha1',
@@ -156,19 +176,38 @@ export async function history(options: InspectOptions, terminal: Terminal): Prom
     return exitCodes.done;
   }
   if (items.length === 0) terminal.err('nothing has happened on this node yet\n');
-  for (const { at, what, generation, from, to, version, because } of items) {
-    const way =
-      what === 'rolled-back' || what === 'held'
-        ? `${from ?? 'nothing'} ← ${version}`
-        : `${from ?? 'nothing'} → ${to ?? 'nothing'}`;
-    const why = because === undefined ? '' : `  ${because}`;
-    terminal.out(`${at}  ${what.padEnd(11)}  generation ${String(generation).padEnd(4)}  ${way}${why}\n`);
-  }
+  for (const item of items) terminal.out(`${item.at}  ${item.what.padEnd(11)}  ${printItem(item)}\n`);
   return exitCodes.done;
 }
 
+/** The order of the journal stays, whatever the clock said; a repair stands before the first change that is later. */
+function inTime(changes: readonly ChangeItem[], repairs: readonly RepairItem[]): readonly HistoryItem[] {
+  const left = [...repairs];
+  const merged = changes.flatMap((change): readonly HistoryItem[] => {
+    const later = left.findIndex(({ at }) => at > change.at);
+    return [...left.splice(0, later < 0 ? left.length : later), change];
+  });
+  return [...merged, ...left];
+}
+
+const itemOf = ({ at, steps, by, what }: RepairAt): RepairItem => ({ at, what: 'repaired', steps, by, changes: what });
+
+function printItem(item: HistoryItem): string {
+  if (item.what === 'repaired') {
+    const what = item.changes.length === 0 ? '' : `: ${item.changes.join('; ')}`;
+    return `rules that ${item.by ?? 'others'} changed${what}`;
+  }
+  const { what, generation, from, to, version, because } = item;
+  const way =
+    what === 'rolled-back' || what === 'held'
+      ? `${from ?? 'nothing'} ← ${version}`
+      : `${from ?? 'nothing'} → ${to ?? 'nothing'}`;
+  const why = because === undefined ? '' : `  ${because}`;
+  return `generation ${String(generation).padEnd(4)}  ${way}${why}`;
+}
+
 /** What an entry led from and to: a change that was taken back, or that nothing could take back, moved nothing. */
-function withVersions(entries: readonly HistoryEntry[]): readonly HistoryItem[] {
+function withVersions(entries: readonly HistoryEntry[]): readonly ChangeItem[] {
   let standing: string | null = null;
   return entries.map((entry) => {
     const from = standing;

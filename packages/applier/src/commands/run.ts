@@ -10,11 +10,15 @@ import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { watchBundle } from '../inbox/watch.ts';
 import { interfaceAddresses } from '../kernel/facts.ts';
+import { processorMs } from '../kernel/processor-time.ts';
 import { limits } from '../limits.ts';
 import { formedStream, logForm } from '../log.ts';
 import { type Heap, Tidier } from '../memory.ts';
 import type { NodeMemory } from '../metrics.ts';
+import type { Order } from '../order/order.ts';
+import { printTaking, printUnread } from '../order/print-order.ts';
 import { messageOf } from '../rollout/message.ts';
+import { Repairs } from '../repairs.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
 import { accountOf } from '../receipts/account.ts';
@@ -53,6 +57,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     log.warn({}, 'signatures: {policy: none}: bundles are taken from whoever can write them');
   status.rehearses(config.rehearse);
   if (config.rehearse === 'off') log.warn({}, 'rehearse: off: the kernel is not asked before it gets new rules');
+  const order = orderAlarm(status, log);
   let journal: Session['journal'] | undefined;
   let daemon: Daemon | undefined;
   const witness = witnessOf(
@@ -68,6 +73,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       status.heard(event, details);
       daemon?.heard();
       if (event === 'phase') return;
+      if (event === 'order') return order(details as unknown as Order);
       if (event !== 'strangers') return log.info(details, event);
       if (details['chains'] === 0) return status.clear('STRANGERS');
       status.raise(
@@ -106,6 +112,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     unwritten: (error) =>
       log.warn({ because: messageOf(error) }, 'a restart will not know the health-check node ports'),
   });
+  const repairs = new Repairs(config.state);
   const tidier = new Tidier(surroundings.heap, monotonicMs);
   const changes = session.watch(monotonicMs, (change) => daemon?.changed(change));
   daemon = new Daemon({
@@ -122,6 +129,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     log,
     machine: () => JSON.stringify(interfaceAddresses()),
     monotonicMs,
+    processorMs,
     scanIntervalMs,
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
@@ -138,12 +146,22 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       // It need not be waited for: what happens before it is done is found by the next scan.
       void watcher.refresh();
     },
+    repaired: (repair) => {
+      const one = { ...repair, at: new Date().toISOString() };
+      status.repaired(one);
+      try {
+        repairs.add(one);
+      } catch (error) {
+        log.warn({ because: messageOf(error) }, 'the history will not know of this repair');
+      }
+    },
     idle: () => {
       letGoChains();
       tidier.idle();
       session.idle();
     },
   });
+  status.watches(() => daemon.unseen);
   if (session.journal.standing) await health.recall();
   const watcher = await watchBundle(config.bundle, {
     onEvent: () => daemon.poke(),
@@ -172,8 +190,21 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   return 0;
 }
 
+/** What foreign rules before our jumps do stands in the status for as long as they stand; the log says it when it changes. */
+function orderAlarm(status: Status, log: Log): (order: Order) => void {
+  const alarm = lastingAlarm('FOREIGN_RULE_FIRST', status, log);
+  let noted: string | undefined;
+  return (order) => {
+    alarm(printTaking(order));
+    const note = printUnread(order);
+    status.note('FOREIGN_RULE_UNREAD', note);
+    if (note !== undefined && note !== noted) log.info({ note: 'FOREIGN_RULE_UNREAD' }, note);
+    noted = note;
+  };
+}
+
 /** What of the machine may be missing for a while. */
-type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED';
+type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED' | 'FOREIGN_RULE_FIRST';
 
 /** An alarm for as long as something is missing, which the log has, too: the status may be what is missing. */
 function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {
@@ -183,10 +214,10 @@ function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: strin
     last = why;
     if (why === undefined) {
       status.clear(code);
-      log.info({ alarm: code }, 'what was missing is there');
+      log.info({ alarm: code }, 'this alarm is over');
     } else {
       status.raise(code, why);
-      log.warn({ alarm: code }, `${why}; trying again`);
+      log.warn({ alarm: code }, why);
     }
   };
 }

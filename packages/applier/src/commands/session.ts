@@ -99,7 +99,8 @@ export async function openSession(
     const options = {
       node: config.node,
       allowPartial: config.allowPartial,
-      takeOver: config.takeOver === 'kube-proxy',
+      takeOver: config.takeOver.includes('kube-proxy'),
+      takeOrder: config.takeOver.includes('order'),
       layout: config.layout,
       probation: probationOf(config),
       releasesPerHour: config.releases.perHour,

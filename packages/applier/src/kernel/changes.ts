@@ -8,7 +8,7 @@ import { findTool, type Tools } from './tools.ts';
 export interface Change {
   /** Who, where the kernel says so: `iptables-nft (process 4711)`. */
   readonly by: string | undefined;
-  /** A few of the things that were changed, each as the command that does it. */
+  /** A few of the things that were changed in our chains and jumps, each as the command that does it; empty: none is known. */
   readonly what: readonly string[];
   /** Nobody was seen to change anything; it is only unknown what happened for a while. */
   readonly isDoubt?: true;

@@ -27,9 +27,19 @@ describe('xtables-monitor', () => {
       [],
     ],
     [
-      'a rule in a built-in chain may stand before our jump',
+      'a rule in a built-in chain may stand before our jump, though it is none of ours',
       ' EVENT: -6 -t filter -A FORWARD -j DROP\nNEWGEN: GENID=3 PID=12 NAME=ip6tables',
-      [{ by: 'ip6tables (process 12)', what: ['ip6tables -t filter -A FORWARD -j DROP'] }],
+      [{ by: 'ip6tables (process 12)', what: [] }],
+    ],
+    [
+      'of a flush our own rules are told, though those of others came first',
+      ` EVENT: -4 -t nat -D PREROUTING -j CNI-X${'\n EVENT: -4 -t nat -D PREROUTING -j CNI-X'.repeat(9)}\n EVENT: -4 -t nat -D PREROUTING -m comment --comment "kubernetes service portals" -j SLUICE-SERVICES\nNEWGEN: GENID=3 PID=12 NAME=iptables`,
+      [
+        {
+          by: 'iptables (process 12)',
+          what: ['iptables -t nat -D PREROUTING -m comment --comment "kubernetes service portals" -j SLUICE-SERVICES'],
+        },
+      ],
     ],
     [
       'a table that goes takes our chains with it',

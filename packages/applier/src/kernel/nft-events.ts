@@ -10,8 +10,10 @@ const command = /^ ?EVENT: -([46]) (-t (?:nat|filter) -[A-Z] (\S+).*)$/;
 /** A table of iptables goes as a whole. */
 const lost = /^ ?EVENT: nft: (DEL table: table (?:nat|filter) ip6?) /;
 
-/** Our own chains, and the built-in ones: our jumps stand there, and their order counts. */
-const concerning = /^(?:SLU-|SLUICE-|KUBE-|(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$)/;
+/** Our jumps stand there, and their order counts: a reason to compare, though most of what others do there is their own business. */
+const builtIn = /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
+/** Names one of our chains. */
+const ours = / (?:SLU|SLUICE|KUBE)-/;
 
 /**
  * Reads what `xtables-monitor --event` prints, line by line. What a process changed in one go is one change; changes of ourselves, and
@@ -20,6 +22,7 @@ const concerning = /^(?:SLU-|SLUICE-|KUBE-|(?:PREROUTING|INPUT|FORWARD|OUTPUT|PO
 export class NftEvents {
   readonly #isOwn: (pid: number, name: string) => boolean;
   #what: string[] = [];
+  #concerns = false;
   /** Whether anybody's change was told yet, our own ones too. */
   tells = false;
 
@@ -32,24 +35,26 @@ export class NftEvents {
   read(line: string): Change | undefined {
     const [, pid, name = ''] = generation.exec(line) ?? [];
     if (pid === undefined) {
-      const what = this.#what.length < limits.changesToldMax ? concern(line) : undefined;
-      if (what !== undefined) this.#what.push(shortened(what));
+      this.#take(line);
       return undefined;
     }
     this.tells = true;
-    const what = this.#what;
+    const [what, concerns] = [this.#what, this.#concerns];
     this.#what = [];
+    this.#concerns = false;
     const isOwn = this.#isOwn(Number(pid), name);
-    if (what.length === 0 || isOwn) return undefined;
+    if (!concerns || isOwn) return undefined;
     return { by: `${name} (process ${pid})`, what };
   }
-}
 
-/** What a line tells, if that concerns us. */
-function concern(line: string): string | undefined {
-  const [, version, rest, chain = ''] = command.exec(line) ?? [];
-  if (rest !== undefined && concerning.test(chain)) return `${version === '6' ? 'ip6tables' : 'iptables'} ${rest}`;
-  return lost.exec(line)?.[1];
+  #take(line: string): void {
+    const [, version, rest, chain = ''] = command.exec(line) ?? [];
+    const what = rest === undefined ? lost.exec(line)?.[1] : `${version === '6' ? 'ip6tables' : 'iptables'} ${rest}`;
+    if (what === undefined) return;
+    const isOurs = rest === undefined || ours.test(rest);
+    this.#concerns ||= isOurs || builtIn.test(chain);
+    if (isOurs && this.#what.length < limits.changesToldMax) this.#what.push(shortened(what));
+  }
 }
 
 const shortened = (line: string): string =>

@@ -15,8 +15,6 @@ export class SavePoll implements ChangeWatch {
   readonly #monotonicMs: () => number;
   readonly #processorMs: () => number;
   #digest: string | undefined;
-  /** The earliest time of a look after something of ours. */
-  #againMs = -Infinity;
   dueMs: number;
 
   /**
@@ -31,10 +29,8 @@ export class SavePoll implements ChangeWatch {
     this.dueMs = monotonicMs() + limits.pollPauseMs;
   }
 
-  /** The next look comes soon. */
   forget(): void {
     this.#digest = undefined;
-    this.dueMs = Math.max(this.#monotonicMs(), this.#againMs);
   }
 
   close(): void {
@@ -42,13 +38,12 @@ export class SavePoll implements ChangeWatch {
   }
 
   async look(): Promise<Change | undefined> {
-    const [beginMs, usedMs] = [this.#monotonicMs(), this.#processorMs()];
+    const usedMs = this.#processorMs();
     const digest = await this.#read();
     const before = this.#digest;
     this.#digest = digest;
-    const endMs = this.#monotonicMs();
-    this.dueMs = endMs + Math.max(limits.pollPauseMs, (this.#processorMs() - usedMs) * limits.pollPauseFactor);
-    this.#againMs = endMs + (endMs - beginMs) * limits.comparePauseFactor;
+    const pauseMs = Math.max(limits.pollPauseMs, (this.#processorMs() - usedMs) * limits.pollPauseFactor);
+    this.dueMs = this.#monotonicMs() + pauseMs;
     if (before === digest && digest !== undefined) return undefined;
     const isDoubt = before === undefined && digest !== undefined;
     return { by: undefined, what: [], ...(isDoubt ? { isDoubt } : {}) };

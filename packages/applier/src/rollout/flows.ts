@@ -1,4 +1,5 @@
 import { differing, type Family, type TableProgram } from '@sluice/bundle';
+import { frontendOf } from './frontend.ts';
 import type { Flow, FlowChange } from './ports.ts';
 import { familyNames, type NodeState, tableOf } from './state.ts';
 
@@ -133,15 +134,14 @@ function doorOf(
   family: Family,
   protocol: Tracked,
 ): { readonly flow: Flow; readonly chain: string } | undefined {
-  if (!rule.includes(` -p ${protocol} `) || rule.includes(' ! ')) return undefined;
+  if (!rule.includes(` -p ${protocol} `)) return undefined;
   const chain = / -j ((?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+)$/.exec(rule)?.[1];
-  const port = / --dport (\d+) /.exec(rule)?.[1];
-  if (chain === undefined || port === undefined) return undefined;
-  const destination = / -d (\S+) /.exec(rule)?.[1];
-  const address = destination?.replace(/\/(32|128)$/, '');
+  const frontend = chain === undefined ? undefined : frontendOf(rule);
+  if (chain === undefined || !frontend) return undefined;
+  const { port } = frontend;
   // The rule for node ports of one network of the machine is a door to any of its addresses.
-  const single = address?.includes('/') === true ? undefined : address;
-  return { flow: { family, protocol, address: single, port: Number(port), endpoint: undefined }, chain };
+  const address = frontend.address?.includes('/') === true ? undefined : frontend.address;
+  return { flow: { family, protocol, address, port, endpoint: undefined }, chain };
 }
 
 /** The endpoints that the chains of a Service lead to. */

@@ -1,5 +1,6 @@
 import { addAll } from '@sluice/bundle';
 import type { TableProgram } from '@sluice/bundle';
+import { frontendOf } from '../rollout/frontend.ts';
 import type { Rule } from './left-over.ts';
 import { withoutTag } from './service.ts';
 
@@ -69,9 +70,6 @@ export function rejected({ body }: Rule): string | undefined {
 
 /** `tcp 10.96.0.10 80`; of a node port `tcp * 30080`. */
 function wayOf(body: string): string | undefined {
-  const protocol = / -p (\S+) /.exec(body)?.[1];
-  const port = / --dport (\d+) /.exec(body)?.[1];
-  if (protocol === undefined || port === undefined || body.includes(' ! ')) return undefined;
-  const address = / -d (\S+) /.exec(body)?.[1]?.replace(/\/(32|128)$/, '');
-  return `${protocol} ${address ?? '*'} ${port}`;
+  const frontend = frontendOf(body);
+  return frontend && `${frontend.protocol} ${frontend.address ?? '*'} ${frontend.port}`;
 }
