@@ -14,6 +14,14 @@ test('docs/sluiced.yaml is accepted, and shows the defaults', () => {
 });
 
 test.each([
+  ['takeOver: kube-proxy', ['kube-proxy']],
+  ['takeOver: [order, kube-proxy]', ['order', 'kube-proxy']],
+  ['', []],
+])('%s is what may be taken over', (line, taken) => {
+  expect(readConfig('sluiced.yaml', `${head}node: a\n${line}\n`)).toMatchObject({ takeOver: taken });
+});
+
+test.each([
   [
     'an unknown field',
     'node: a\nallowpartial: true\n',
@@ -37,6 +45,7 @@ test.each([
   ],
   ['a missing node', 'listen: 127.0.0.1:1\n', '1:', 'node', 'docs/sluiced.yaml'],
   ['a relative path', 'node: a\nbundle: rendered\n', '4:9', 'bundle: it is no absolute path', 'docs/sluiced.yaml'],
+  ['something that nobody takes over', 'node: a\ntakeOver: calico\n', '4:11', 'takeOver', 'docs/sluiced.yaml'],
   ['an unknown backend', 'node: a\nbackend: ipvs\n', '4:10', 'backend', 'docs/sluiced.yaml'],
   ['a listen address with a name', 'node: a\nlisten: localhost:1\n', '4:9', 'address:port', 'docs/sluiced.yaml'],
   [

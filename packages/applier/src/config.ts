@@ -6,6 +6,8 @@ import { limits } from './limits.ts';
 
 const seconds = v.pipe(v.number(), v.minValue(0.05), v.maxValue(3600));
 const secondsUpTo = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(most));
+/** What a node's config may make ours: the chains of a kube-proxy that was stopped; the place before foreign rules. */
+const takenOver = v.picklist(['kube-proxy', 'order']);
 const network = v.pipe(
   v.string(),
   v.check((text) => (parseCidr(text)?.prefix ?? 0) > 0, 'it is no network'),
@@ -92,7 +94,16 @@ const schema = v.strictObject({
     {},
   ),
   backend: v.optional(v.picklist(['auto', 'legacy', 'nft']), 'auto'),
-  takeOver: v.optional(v.literal('kube-proxy')),
+  takeOver: v.optional(
+    v.union([
+      v.pipe(
+        takenOver,
+        v.transform((one) => [one]),
+      ),
+      v.array(takenOver),
+    ]),
+    [],
+  ),
   allowPartial: v.optional(v.boolean(), false),
   rehearse: v.optional(places, 'auto'),
   layout: v.optional(v.picklist(['tree', 'flat']), 'tree'),

@@ -233,13 +233,13 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
   const standing = peek(config.state)?.current ?? null;
   // In layout tree every name is our own: kube-proxy's rules may stay behind ours.
-  const beside = config.layout === 'tree' && !config.takeOver;
+  const beside = config.layout === 'tree' && !config.takeOver.includes('kube-proxy');
   const others = standing === null ? strangers(observed, {}) : {};
   const refused = beside && standing === null ? otherSluice(observed, {}) : others;
   const proxy = proxyFinding(running, beside);
   const left =
     standing === null && countNames(refused) === 0
-      ? await lookForProxy(kernel, config.takeOver !== undefined, [], [])
+      ? await lookForProxy(kernel, config.takeOver.includes('kube-proxy'), [], [])
       : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
   return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];
@@ -256,7 +256,8 @@ function proxyFinding(running: readonly number[], beside: boolean): Finding {
 function chainFindings(count: number, refused: number, config: Config): Finding[] {
   const what = 'chains of others';
   if (count === 0) return [good(what, 'none')];
-  if (config.takeOver) return [note(what, `${count}`, 'sluiced takes them over; generation 0 keeps them')];
+  if (config.takeOver.includes('kube-proxy'))
+    return [note(what, `${count}`, 'sluiced takes them over; generation 0 keeps them')];
   if (refused > 0) {
     return [bad(what, `${refused}`, 'set takeOver: kube-proxy in sluiced.yaml when kube-proxy is stopped')];
   }

@@ -1,5 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
+import { moveFirst } from '../order/move-first.ts';
+import { judgeOrder, type Order } from '../order/order.ts';
 import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
 import { isBare } from '../rollout/bare.ts';
 import { messageOf } from '../rollout/message.ts';
@@ -38,6 +40,8 @@ export interface KeeperOptions extends AdmissionOptions {
   readonly probation: ProbationRules;
   /** So many are tried by themselves. */
   readonly releasesPerHour: number;
+  /** Moves our jumps before foreign rules that take packets of Services. */
+  readonly takeOrder?: boolean;
   /** How long a Service must have been without an endpoint before its last one goes; left out: not at all. */
   readonly lastEndpointAfterMs?: number;
 }
@@ -129,7 +133,7 @@ export class Keeper {
       await this.#dropSwitch();
       await journal.tidy();
       if (change.virtual) await this.#drain(change.virtual);
-      return 0;
+      return change.order ? this.#keepOrder(change.order, change.now) : 0;
     }
     report('repairing', {
       steps: change.plan.steps.length,
@@ -140,6 +144,14 @@ export class Keeper {
     await this.#dropSwitch();
     await journal.tidy();
     return change.plan.steps.length;
+  }
+
+  /** Says which foreign rules take packets before our jumps do; where the config gives us their place, our jumps go first again. */
+  async #keepOrder(order: Order, now: NodeState): Promise<number> {
+    const steps = this.#options.takeOrder ? moveFirst(order.taking, now) : [];
+    for (const step of steps) await this.#ports.kernel.apply(step);
+    this.#ports.report('order', steps.length > 0 ? { ...order, taking: [] } : { ...order });
+    return steps.length;
   }
 
   /** Sets that a crash left behind, which no rule names any more. */
@@ -159,15 +171,15 @@ export class Keeper {
     state: NodeState,
     known: NodeState | undefined,
     aside?: AbortSignal,
-  ): Promise<{ plan: Plan; goal: NodeState; virtual: Virtual | undefined }> {
+  ): Promise<{ plan: Plan; goal: NodeState; now: NodeState; virtual: Virtual | undefined; order: Order | undefined }> {
     const owned = chainNames(state);
-    const { goal, families } = known
-      ? { goal: known, families: known.families }
+    const { goal, families, order } = known
+      ? { goal: known, families: known.families, order: undefined }
       : await this.#tables(state, owned, aside);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(goal, owned, this.#ports);
     const now = await withSysctls({ families, sysctls: new Map() }, goal, this.#ports);
-    return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, virtual };
+    return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, now, virtual, order };
   }
 
   /** Whether the kernel holds no rules for Services, as after a boot. */
@@ -186,12 +198,13 @@ export class Keeper {
     state: NodeState,
     owned: ChainNames,
     aside?: AbortSignal,
-  ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families'] }> {
+  ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families']; readonly order: Order }> {
     const observed = await this.#ports.kernel.observe(familiesOf(state), state, aside);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned, this.#ports.kernel);
-    return { goal, families: ownState(observed, owned, goal) };
+    const families = ownState(observed, owned, goal);
+    return { goal, families, order: judgeOrder(observed, { ...goal, families }, this.#facts().addresses) };
   }
 
   /**

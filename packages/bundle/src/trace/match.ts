@@ -53,12 +53,12 @@ export function chanceOf(ready: ReadyRule, flow: Flow, hook: Hook): number {
   }
   if (rule.source && ready.source && isInCidr(flow.source, ready.source) === rule.source.negated) return 0;
   if (rule.in && isInterface(rule.in, hook.in) === rule.in.negated) return 0;
-  if (rule.out) refuseOut(ready, hook);
   let chance = 1;
   for (const match of rule.matches) {
     if (match.kind === 'statistic') chance *= match.chance / certain;
     else if (!matches(match, flow, hook)) return 0;
   }
+  if (rule.out) refuseOut(ready, hook);
   return chance;
 }
 

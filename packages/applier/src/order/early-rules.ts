@@ -1,0 +1,39 @@
+import { type Family, type TableName, tableNames, targetOf } from '@sluice/bundle';
+import { familyNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
+
+/** A foreign rule that stands before one of our jumps. */
+export interface EarlyRule {
+  readonly family: Family;
+  readonly table: TableName;
+  /** The built-in chain. */
+  readonly hook: string;
+  /** As `iptables-save` prints it. */
+  readonly rule: string;
+}
+
+/**
+ * Chains of CNI plugins, of kube-proxy and of the kubelet. Plugins in insert mode keep theirs first on purpose (Calico's `ChainInsertMode`)
+ * and work so with kube-proxy, too; what a kube-proxy beside us means is an alarm of its own.
+ */
+const ofCluster = /^(?:cali-|CILIUM_|FLANNEL-|CNI-|WEAVE|ANTREA-|KUBE-)/;
+
+/**
+ * The foreign rules that packets of Services may meet before our jumps, other than those that lead into chains of a CNI plugin.
+ * @param observed the whole tables
+ * @param ours what of them is ours
+ */
+export function earlyRules(observed: Observed, ours: Pick<NodeState, 'families'>): readonly EarlyRule[] {
+  return familyNames.flatMap((family) =>
+    tableNames.flatMap((table) => {
+      const jumps = new Set(tableOf(ours, family, table).jumps);
+      if (jumps.size === 0) return [];
+      return [...(observed[family]?.[table].chains ?? [])].flatMap(([hook, { builtIn, rules }]) => {
+        const last = builtIn ? rules.findLastIndex((rule) => jumps.has(rule)) : -1;
+        const early = rules.slice(0, Math.max(last, 0)).filter((rule) => !jumps.has(rule) && !isOfCluster(rule));
+        return early.map((rule) => ({ family, table, hook, rule }));
+      });
+    }),
+  );
+}
+
+const isOfCluster = (rule: string): boolean => ofCluster.test(targetOf(rule) ?? '');

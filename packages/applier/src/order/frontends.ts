@@ -1,0 +1,35 @@
+import { compareText, type Family } from '@sluice/bundle';
+import { type Frontend, frontendOf } from '../rollout/frontend.ts';
+import { type NodeState, tableOf } from '../rollout/state.ts';
+
+/** A frontend with its Service. */
+export interface NamedFrontend extends Frontend {
+  /** `shop/web:http`; in mode ipvs, where rules do not name Services, the frontend itself. */
+  readonly service: string;
+}
+
+/** Rules by which a packet comes to the chains of a Service, or learns that it has no endpoint. */
+const leadsToService = / -j (?:(?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+|REJECT(?: --reject-with \S+)?)$/;
+
+/** Every frontend that a state has rules or virtual servers for, sorted by Service. */
+export function frontendsOf(state: NodeState, family: Family): readonly NamedFrontend[] {
+  const found = new Map<string, NamedFrontend>();
+  const add = (one: NamedFrontend): void => {
+    const key = `${one.protocol} ${one.address ?? '*'} ${one.port}`;
+    if (!found.has(key)) found.set(key, one);
+  };
+  for (const { family: its, protocol, address, port } of state.ipvs?.virtualServers.values() ?? [])
+    if (its === family) add({ protocol, address, port, service: `${address} port ${port}` });
+  for (const table of ['nat', 'filter'] as const)
+    for (const rules of tableOf(state, family, table).chains.values())
+      for (const rule of rules) {
+        const frontend = leadsToService.test(rule) ? frontendOf(rule) : undefined;
+        const service = frontend && / --comment "?([^" ]+\/[^" ]+)/.exec(rule)?.[1];
+        if (frontend && service !== undefined) add({ ...frontend, address: addressIn(frontend), service });
+      }
+  return [...found.values()].toSorted((a, b) => compareText(a.service, b.service));
+}
+
+/** A node port in a network of the machine's is asked for at any address of it. */
+const addressIn = ({ address }: Frontend): string | undefined =>
+  address?.includes('/') === true ? undefined : address;

@@ -1,0 +1,23 @@
+import { type Family, printChange, type TableName } from '@sluice/bundle';
+import type { Step } from '../rollout/ports.ts';
+import { type NodeState, tableOf } from '../rollout/state.ts';
+import type { TakingRule } from './order.ts';
+
+/**
+ * The steps that put our jumps before foreign rules: for each built-in chain all of ours in one commit, whatever stands there.
+ * @param ours what the kernel holds
+ */
+export function moveFirst(taking: readonly TakingRule[], ours: NodeState): readonly Step[] {
+  const tables = Map.groupBy(taking, ({ family, table }) => `${family} ${table}`);
+  return [...tables.values()].map(([first, ...rest]): Step => {
+    const { family, table } = first as TakingRule;
+    const hooks = new Set([first, ...rest].map((one) => one?.hook));
+    const jumps = tableOf(ours, family, table).jumps.filter((jump) => hooks.has(jump.split(' ', 2)[1]));
+    return stepOf(family, table, jumps);
+  });
+}
+
+function stepOf(family: Family, table: TableName, jumps: readonly string[]): Step {
+  const text = printChange(table, { write: new Map(), drop: [], remove: jumps, insert: jumps });
+  return { kind: 'restore-table', family, table, text, because: 'our jumps go before foreign rules' };
+}

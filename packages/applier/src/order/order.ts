@@ -1,0 +1,197 @@
+import {
+  type Family,
+  type FamilyProgram,
+  isRuleError,
+  Layered,
+  type Packet,
+  parseAddress,
+  readRule,
+  type Rule,
+  summarise,
+  type TableProgram,
+  targetOf,
+  trace,
+  TraceError,
+  type World,
+} from '@sluice/bundle';
+import { limits } from '../limits.ts';
+import type { NodeState, Observed } from '../rollout/state.ts';
+import { tableOf } from '../rollout/state.ts';
+import { type EarlyRule, earlyRules } from './early-rules.ts';
+import { frontendsOf, type NamedFrontend } from './frontends.ts';
+
+/** What foreign rules before our jumps do to packets of Services. */
+export interface Order {
+  /** Rules that decide about packets of Services, which our jumps would decide otherwise if they stood first. */
+  readonly taking: readonly TakingRule[];
+  /** Rules of which that is not known. */
+  readonly unread: readonly UnreadRule[];
+}
+
+export interface TakingRule extends EarlyRule {
+  /** Sorted; those beyond `limits.orderServicesMax` were not asked for. */
+  readonly services: readonly string[];
+}
+
+export interface UnreadRule extends EarlyRule {
+  readonly because: string;
+}
+
+export const inOrder: Order = { taking: [], unread: [] };
+
+/**
+ * Judges the foreign rules that stand before our jumps: each is led, by the tracer, packets that it may match, once before our jumps, as it
+ * stands, and once behind them. Where that makes no difference the order is as good as the right one: what drops a packet in either place
+ * is somebody's firewall, and none of our business.
+ * @param ours what of the tables is ours
+ * @param addresses of this machine
+ */
+export function judgeOrder(
+  observed: Observed,
+  ours: NodeState,
+  addresses: Readonly<Record<Family, readonly string[]>>,
+): Order {
+  const early = earlyRules(observed, ours);
+  const taking: TakingRule[] = [];
+  const unread: UnreadRule[] = [];
+  for (const rule of early.slice(0, limits.orderRulesMax)) {
+    try {
+      const services = servicesTaken(rule, observed, ours, addresses[rule.family]);
+      if (services.length > 0) taking.push({ ...rule, services });
+    } catch (error) {
+      if (!(error instanceof TraceError)) throw error;
+      unread.push({ ...rule, because: error.message });
+    }
+  }
+  const [next] = early.slice(limits.orderRulesMax);
+  if (next) unread.push({ ...next, because: `only the first ${limits.orderRulesMax} foreign rules are followed` });
+  return { taking, unread };
+}
+
+function servicesTaken(
+  early: EarlyRule,
+  observed: Observed,
+  ours: NodeState,
+  addresses: readonly string[],
+): readonly string[] {
+  const { family } = early;
+  const foreign = inGrammar(early.rule, reachedBy(early, observed, ours));
+  const before = programWith(early, foreign, ours, true);
+  const behind = programWith(early, foreign, ours, false);
+  const world: World = { localAddresses: addresses, ipvs: ours.ipvs };
+  const rules = [foreign.rule, ...[...foreign.chains.values()].flat()].map((text) => readOrThrow(text, family));
+  const services = new Set<string>();
+  for (const frontend of frontendsOf(ours, family).filter((one) => mayMatch(rules[0]!, one))) {
+    if (services.has(frontend.service)) continue;
+    const differs = packetsFor(frontend, rules, family, addresses).some(
+      (packet) => fateOf(before, packet, world) !== fateOf(behind, packet, world),
+    );
+    if (differs) services.add(frontend.service);
+    if (services.size >= limits.orderServicesMax) break;
+  }
+  return [...services];
+}
+
+/** A packet that is dropped instead of rejected gets nowhere either way. */
+const fateOf = (program: FamilyProgram, packet: Packet, world: World): string =>
+  summarise(trace(program, packet, world)).replaceAll('reject', 'drop');
+
+function readOrThrow(text: string, family: Family): Rule {
+  const rule = readRule(text, family, 'program');
+  if (isRuleError(rule)) throw new TraceError(rule.error);
+  return rule;
+}
+
+/** The foreign chains that a rule leads to, with theirs. @throws TraceError when there are too many */
+function reachedBy(
+  { family, table, rule }: EarlyRule,
+  observed: Observed,
+  ours: NodeState,
+): ReadonlyMap<string, readonly string[]> {
+  const own = tableOf(ours, family, table).chains;
+  const reached = new Map<string, readonly string[]>();
+  const follow = (text: string): void => {
+    const target = targetOf(text);
+    const chain = target === undefined ? undefined : observed[family]?.[table].chains.get(target);
+    if (target === undefined || !chain || own.has(target) || reached.has(target)) return;
+    reached.set(target, chain.rules);
+    if (reached.size > limits.orderChainsMax || chain.rules.length > limits.orderChainRulesMax)
+      throw new TraceError('it leads to more rules than are followed');
+    for (const one of chain.rules) follow(one);
+  };
+  follow(rule);
+  return reached;
+}
+
+/** A rule of a built-in chain, with the chains that it leads to. */
+interface ForeignRules {
+  readonly rule: string;
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Chains of others have any name (`DOCKER`, `ufw-before-input`); the grammar of our rules takes these for targets of iptables. */
+function inGrammar(rule: string, reached: ReadonlyMap<string, readonly string[]>): ForeignRules {
+  const names = new Map([...reached.keys()].map((name, index) => [name, `FOREIGN-${index}`]));
+  const renamed = (text: string): string =>
+    text
+      .replace(/^-A (\S+)/, (whole, name: string) => (names.has(name) ? `-A ${names.get(name)}` : whole))
+      .replace(/ -([jg]) (\S+)$/, (whole, kind: string, name: string) =>
+        names.has(name) ? ` -${kind} ${names.get(name)}` : whole,
+      );
+  const chains = [...reached].map(([name, rules]) => [names.get(name) ?? name, rules.map(renamed)] as const);
+  return { rule: renamed(rule), chains: new Map(chains) };
+}
+
+/** Our rules with foreign ones, before our jumps or behind them. */
+function programWith(
+  { family, table, hook }: EarlyRule,
+  { rule, chains }: ForeignRules,
+  ours: NodeState,
+  isFirst: boolean,
+): FamilyProgram {
+  const own = tableOf(ours, family, table);
+  const jumps = own.jumps.filter((jump) => jump.startsWith(`-A ${hook} `));
+  const others = own.jumps.filter((jump) => !jump.startsWith(`-A ${hook} `));
+  const changed: TableProgram = {
+    chains: Layered.of(own.chains).with(chains),
+    jumps: [...others, ...(isFirst ? [rule, ...jumps] : [...jumps, rule])],
+  };
+  const program = { filter: tableOf(ours, family, 'filter'), nat: tableOf(ours, family, 'nat') };
+  return { ...program, [table]: changed };
+}
+
+/** Whether what the rule itself asks of a destination leaves room for a frontend. */
+function mayMatch({ protocol, destination, matches }: Rule, frontend: NamedFrontend): boolean {
+  if (protocol !== undefined && protocol !== frontend.protocol) return false;
+  const asked = matches.flatMap((one) => ('destinationPort' in one ? (one.destinationPort ?? []) : []));
+  if (asked.length > 0 && !asked.includes(frontend.port)) return false;
+  const isExact = destination !== undefined && !destination.negated && /\/(32|128)$/.test(destination.value);
+  if (!isExact || frontend.address === undefined) return true;
+  return parseAddress(destination.value.replace(/\/\d+$/, ''))?.text === parseAddress(frontend.address)?.text;
+}
+
+/** Addresses of documentation: a client that no rule knows (RFC 5737, RFC 3849). */
+const stranger = { ipv4: '198.51.100.77', ipv6: '2001:db8:77::1' } as const;
+
+/** Packets of clients that the rules ask for, of any other client, and of the node itself. */
+function packetsFor(
+  { protocol, address, port }: NamedFrontend,
+  rules: readonly Rule[],
+  family: Family,
+  addresses: readonly string[],
+): readonly Packet[] {
+  const distinct = (texts: readonly string[]): readonly string[] =>
+    [...new Set(texts)].slice(0, limits.orderClientsMax);
+  const sources = rules.flatMap(({ source }) => (source ? [source.value.replace(/\/\d+$/, '')] : []));
+  const interfaces = rules.flatMap((rule) => (rule.in ? [rule.in.value.replace(/\+$/, '0')] : []));
+  const own = addresses.find((one) => one !== '127.0.0.1' && one !== '::1');
+  const destination = address ?? own;
+  if (destination === undefined || !isTransport(protocol)) return [];
+  const to = { family, destination, protocol, port };
+  const fromOutside = distinct([stranger[family], ...sources]).flatMap((source) =>
+    distinct(['eth0', ...interfaces]).map((name): Packet => ({ ...to, source, in: name })),
+  );
+  return own === undefined ? fromOutside : [...fromOutside, { ...to, source: own }];
+}
+
+const isTransport = (protocol: string): protocol is Packet['protocol'] => ['tcp', 'udp', 'sctp'].includes(protocol);

@@ -1,0 +1,33 @@
+import type { EarlyRule } from './early-rules.ts';
+import type { Order } from './order.ts';
+
+/** How many rules, and Services of each, a message names. */
+const namedMax = 5;
+
+/** What is wrong with an order, for the alarm `FOREIGN_RULE_FIRST`; undefined when nothing is. */
+export function printTaking({ taking }: Order): string | undefined {
+  if (taking.length === 0) return undefined;
+  const rules = some(
+    taking.map((rule) => `${printRule(rule)} (${some(rule.services, 'Services')})`),
+    'rules',
+  );
+  return `Foreign rules before our jumps take packets of Services: ${rules}. Remove them, put them behind our jumps, or give our jumps the place with \`takeOver: [order]\` in sluiced.yaml`;
+}
+
+/** What is not known of an order, for a note; undefined when all is known. */
+export function printUnread({ unread }: Order): string | undefined {
+  if (unread.length === 0) return undefined;
+  const rules = some(
+    unread.map((rule) => `${printRule(rule)} (${rule.because})`),
+    'rules',
+  );
+  return `Cannot tell whether foreign rules before our jumps take packets of Services: ${rules}`;
+}
+
+const printRule = ({ family, table, rule }: EarlyRule): string =>
+  `${family === 'ipv4' ? 'iptables' : 'ip6tables'} -t ${table} ${rule}`;
+
+function some(texts: readonly string[], what: string): string {
+  const more = texts.length - namedMax;
+  return [...texts.slice(0, namedMax), ...(more > 0 ? [`${more} more ${what}`] : [])].join(', ');
+}
