@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface, type Interface } from 'node:readline';
+
+/** What one connection met. */
+export interface Sample {
+  readonly address: string;
+  /** What answered, or the code of the error; `no answer` within the time. */
+  readonly met: string;
+  readonly ms: number;
+}
+
+const program = `
+  const { connect } = require('node:net');
+  const { createInterface } = require('node:readline');
+  const who = (address, port, timeout) => new Promise((done) => {
+    const begin = performance.now();
+    let socket;
+    const end = (met) => { clearTimeout(timer); socket.destroy(); done({ address, met, ms: Math.round(performance.now() - begin) }); };
+    const timer = setTimeout(end, timeout, 'no answer');
+    socket = connect({ host: address, port });
+    socket.on('data', (text) => end(String(text)));
+    socket.on('error', (error) => end(error.code));
+    socket.on('end', () => end('closed'));
+  });
+  createInterface({ input: process.stdin }).on('line', async (line) => {
+    const { id, addresses, port, timeout } = JSON.parse(line);
+    const samples = await Promise.all(addresses.map((address) => who(address, port, timeout)));
+    process.stdout.write(JSON.stringify({ id, samples }) + '\\n');
+  }).on('close', () => process.exit(0));
+`;
+
+/** A client in a network namespace that asks many addresses at once, each by a new connection of TCP. */
+export class Sampler {
+  readonly #child: ChildProcess;
+  readonly #lines: Interface;
+  readonly #waiting = new Map<number, (samples: readonly Sample[]) => void>();
+  #last = 0;
+
+  /** @param namespace that it asks from */
+  constructor(namespace: string) {
+    const stdio = ['pipe', 'pipe', 'inherit'] as const;
+    this.#child = spawn('ip', ['netns', 'exec', namespace, process.execPath, '-e', program], { stdio: [...stdio] });
+    this.#lines = createInterface({ input: this.#child.stdout! });
+    this.#lines.on('line', (line) => {
+      const { id, samples } = JSON.parse(line) as { readonly id: number; readonly samples: readonly Sample[] };
+      this.#waiting.get(id)?.(samples);
+      this.#waiting.delete(id);
+    });
+  }
+
+  /** @param timeoutMs after which nobody has answered */
+  ask(addresses: readonly string[], port: number, timeoutMs: number): Promise<readonly Sample[]> {
+    const id = ++this.#last;
+    const { promise, resolve } = Promise.withResolvers<readonly Sample[]>();
+    this.#waiting.set(id, resolve);
+    this.#child.stdin!.write(`${JSON.stringify({ id, addresses, port, timeout: timeoutMs })}\n`);
+    return promise;
+  }
+
+  /** Ends it, by its standard input. */
+  async close(): Promise<void> {
+    const ended = new Promise((resolve) => this.#child.once('exit', resolve));
+    this.#child.stdin!.end();
+    await ended;
+  }
+}
