@@ -61,7 +61,12 @@ const plans = {
     isFailing: true,
     ...release,
   },
-  rollback: { from: 'more', args: ['rollback', '1'], settled: ['one', 'more'], ...inPlace },
+  rollback: {
+    from: 'more',
+    args: ['rollback', '1', '--endpoints', 'old', '--yes'],
+    settled: ['one', 'more'],
+    ...inPlace,
+  },
   'recover-open': { from: 'open', args: ['boot'], settled: ['one', 'more'], ends: ['one'], ...release },
   'recover-committed': { from: 'committed', args: ['boot'], settled: ['one', 'more'], ends: ['more'], ...release },
   cleanup: { from: 'one', args: ['cleanup'], settled: ['none', 'one'], ...inPlace },

@@ -133,7 +133,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     });
     expect(await node.rules(backend)).toBe(first);
     expect(await node.apply()).toMatchObject({ exitCode: 5 });
-    expect(await node.sluiced('rollback', '2')).toMatchObject({ exitCode: 0 });
+    expect(await node.sluiced('rollback', '2', '--yes')).toMatchObject({ exitCode: 0 });
     expect(await node.rules(backend)).toBe(second);
   });
 

@@ -45,11 +45,51 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       ]);
       expect((await apply()).exitCode).toBe(0);
       expect(await node.rules(backend)).toBe(good);
-      expect((await node.sluiced('rollback', '0')).exitCode).toBe(0);
+      expect(await node.sluiced('rollback', '0', '--yes')).toMatchObject({
+        exitCode: 2,
+        stderr: expect.stringContaining('--remove-all-services'),
+      });
+      expect(await node.rules(backend)).toBe(good);
+      expect((await node.sluiced('rollback', '0', '--remove-all-services', '--yes')).exitCode).toBe(0);
       expect(await node.rules(backend)).toBe(before);
       expect((await apply()).exitCode).toBe(0);
       expect((await node.sluiced('cleanup')).exitCode).toBe(0);
       expect(await node.rules(backend)).toBe(before);
+    });
+
+    test('status compares the kernel, and ends with 1 when it differs', async () => {
+      writeConfig();
+      writeBundle(`${directory}/rendered`, web(1, 2));
+      expect(await node.sluiced('status')).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining('not compared'),
+      });
+      expect((await node.apply()).exitCode).toBe(0);
+      const good = await node.sluiced('status');
+      expect(good).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('kernel      holds the confirmed') });
+      const rules = await node.rules(backend);
+      await node.tool([`iptables-${backend}`, '-t', 'nat', '-F']);
+      const broken = await node.rules(backend);
+      expect(broken).not.toBe(rules);
+      const bad = await node.sluiced('status', '-o', 'json');
+      const { kernel } = JSON.parse(bad.stdout) as { readonly kernel: object };
+      expect([bad.exitCode, kernel]).toEqual([
+        1,
+        { holds: false, differences: [expect.stringMatching(/^ipv4 nat: /)] },
+      ]);
+      expect(await node.rules(backend), 'it only looked').toBe(broken);
+      expect((await node.apply()).exitCode).toBe(0);
+      expect((await node.sluiced('status')).exitCode).toBe(0);
+    });
+
+    test('a command that is refused claims nothing', async () => {
+      writeConfig();
+      writeBundle(`${directory}/rendered`, web(1, 2));
+      const nope = await node.apply('--node', 'nope');
+      expect(nope).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('It has node-a') });
+      expect(node.journal()).toBeUndefined();
+      expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
+      expect(node.journal()).toMatchObject({ node: 'node-a', backend });
     });
 
     test('when a probe fails after the change, the old rules are back and the exit code is 4', async () => {

@@ -103,7 +103,7 @@ describe('sluiced', () => {
     });
     expect(await node.rules('nft')).not.toBe(before);
     expect(await node.apply(), 'a held node takes nothing').toMatchObject({ exitCode: 5 });
-    expect(await node.sluiced('rollback', '1')).toMatchObject({ exitCode: 0 });
+    expect(await node.sluiced('rollback', '1', '--endpoints', 'old', '--yes')).toMatchObject({ exitCode: 0 });
     expect(await node.rules('nft')).toBe(before);
     expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
   });
@@ -162,7 +162,7 @@ describe.each([
       `sluiced apply ${directory}/one`,
       `sluiced apply ${directory}/two`,
       spoil,
-      'sluiced rollback',
+      'sluiced rollback --endpoints old --yes',
       'iptables-nft-save -t nat',
     ]);
     expect(said).toContain('generation 1 (version');

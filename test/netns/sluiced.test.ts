@@ -170,16 +170,19 @@ describe('sluiced run', () => {
   });
 });
 
-test('preflight looks at the directory that is named; each line ends in what to do', async () => {
+test('preflight looks at the directory that is named; problems come first, each line ends in what to do', async () => {
   node.writeConfig('nft');
   const other = `${directory}/other`;
   writeBundle(other, web(1));
-  const good = await node.sluiced('preflight', other);
+  const good = await node.sluiced('preflight', other, '--verbose');
   expect(good).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('bundle (this node can run it)') });
   for (const line of good.stdout.split('\n')) expect(line).toMatch(/^(ok {2}|note) {2}.+\): \S.+$/);
+  expect(good.stdout, 'no Service has it').not.toContain('address ::1');
   rmSync(`${other}/cluster.yaml`);
-  expect(await node.sluiced('preflight', other)).toMatchObject({
-    exitCode: 3,
-    stdout: expect.stringMatching(/^FAIL {2}bundle .*render it again/m),
-  });
+  const bad = await node.sluiced('preflight', other);
+  expect(bad).toMatchObject({ exitCode: 3, stdout: expect.stringMatching(/^FAIL {2}bundle .*render it again/) });
+  expect(bad.stdout).toMatch(/\nok {4}\d+ more: nothing to do \(--verbose lists them\)$/);
+  const said = JSON.parse((await node.sluiced('preflight', other, '-o', 'json')).stdout) as object;
+  expect(said).toMatchObject({ kind: 'Preflight', node: 'node-a', ready: false });
+  expect((said as { readonly findings: readonly object[] }).findings[0]).toMatchObject({ level: 'bad' });
 });

@@ -112,7 +112,7 @@ describe.each(['nft', 'legacy'] as const)('a node that kube-proxy served, on %s'
     const taken = await node.rules(backend);
     expect(taken).not.toContain('I5LIAMPLWKMBJ54B');
     expect(foreign(taken)).toBe(foreign(before));
-    expect(await node.sluiced('rollback', '0')).toMatchObject({ exitCode: 0 });
+    expect(await node.sluiced('rollback', '0', '--remove-all-services', '--yes')).toMatchObject({ exitCode: 0 });
     const back = await node.rules(backend);
     expect(foreign(back)).toBe(foreign(before));
     expect(sorted(back)).toEqual(sorted(before));

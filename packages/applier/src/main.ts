@@ -8,7 +8,18 @@ import { exitCodes } from './rollout/outcome.ts';
 const terminal: Terminal = {
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
+  ...(process.stdin.isTTY && process.stdout.isTTY ? { ask } : {}),
 };
+
+async function ask(question: string): Promise<boolean> {
+  const { createInterface } = await import('node:readline/promises');
+  const reader = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return (await reader.question(`${question} Only yes is a yes: `)).trim().toLowerCase() === 'yes';
+  } finally {
+    reader.close();
+  }
+}
 
 async function finish(work: () => Promise<number>): Promise<void> {
   try {

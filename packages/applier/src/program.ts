@@ -66,6 +66,8 @@ const signatures = (): Option =>
     'none',
   ]);
 
+const format = (): Option => new Option('-o, --output <FORMAT>', 'for programs').choices(['json']);
+
 function applying(program: Command, { terminal, finish, runDaemon }: Surroundings): void {
   examples(onNode(program.command('preflight').argument('[DIR]', 'a bundle directory; the one of the config')), [
     'sluiced preflight',
@@ -73,9 +75,11 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
   ])
     .summary('say whether this node can run a bundle')
     .description(
-      'Looks at tools, modules, sysctls, other owners of rules, address clashes and signatures. Each line ends in what to do.',
+      'Looks at tools, modules, sysctls, other owners of rules, address clashes and signatures. Problems come first; each line ends in what to do. Exit code 3 when the node cannot run the bundle.',
     )
     .addOption(signatures())
+    .option('-v, --verbose', 'also list what is good')
+    .addOption(format())
     .action((dir: string | undefined, options) =>
       finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
     );
@@ -129,11 +133,10 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
 }
 
 function inspecting(program: Command, { terminal, finish }: Surroundings): void {
-  const format = (): Option => new Option('-o, --output <FORMAT>', 'for programs').choices(['json']);
   examples(onNode(program.command('status')), ['sluiced status', "sluiced status -o json | jq -r '.version'"])
     .summary('say what stands, and how the daemon is')
     .description(
-      'Says which generation stands in the kernel, what is quarantined, and how the daemon is. Exit code 5 when held.',
+      'Says which generation is confirmed, whether the kernel holds it, what is quarantined, and how the daemon is. Exit code 5 when held, 1 when the kernel differs, the daemon is not healthy or an alarm is open.',
     )
     .addOption(format())
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).status(options, terminal)));
@@ -159,11 +162,27 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
 
 function undoing(program: Command, { terminal, finish }: Surroundings): void {
   examples(
-    onNode(program.command('rollback').argument('[GENERATION]', 'its number; the one before the standing one')),
-    ['sluiced rollback        # to the generation before', 'sluiced rollback 0      # to what was there before Sluice'],
+    onNode(
+      program
+        .command('rollback')
+        .argument('[GENERATION]', 'its number, or its version or how that begins; the one before the standing one'),
+    ),
+    [
+      'sluiced rollback                             # to the generation before; says what changes and asks',
+      'sluiced rollback 4f1c09ab --yes              # to a version, from a script',
+      'sluiced rollback 0 --remove-all-services     # to what was there before Sluice',
+    ],
+    'Exit codes: 0 done, 1 the answer was no, 2 problem in the input or usage, 5 held.',
   )
     .summary('put an earlier generation back')
-    .description('Puts an earlier generation back and quarantines the one that it leaves.')
+    .description(
+      'Says what an earlier generation changes, asks, puts it back with the newest endpoints, and quarantines the one that it leaves.',
+    )
+    .addOption(
+      new Option('--endpoints <WHICH>', 'newest: those that stand now; old: those of then').choices(['newest', 'old']),
+    )
+    .option('--remove-all-services', 'generation 0 may be the target: what was there before Sluice')
+    .option('--yes', 'ask nobody; needed where there is no terminal')
     .action((wanted: string | undefined, options) =>
       finish(async () => (await import('./commands/undo.ts')).rollback(wanted, options, terminal)),
     );

@@ -66,7 +66,11 @@ export async function openSession(
     const own = new OwnProcesses(readsProcessIds(), () => performance.now());
     const spares = new Spares(lock?.fd);
     const run = runChildren(lock?.fd, (pid, command) => own.add(pid, command), spares);
-    const journal = DiskJournal.open(config.state, config.node, () => new Date(), mode === 'look');
+    const now = (): Date => new Date();
+    const journal =
+      mode === 'look'
+        ? DiskJournal.look(config.state, config.node, now)
+        : DiskJournal.open(config.state, config.node, now, false);
     const pinned = journal.standing ? journal.record.backend : undefined;
     const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
     if (changes) {

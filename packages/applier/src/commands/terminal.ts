@@ -8,6 +8,8 @@ import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts
 export interface Terminal {
   out(text: string): void;
   err(text: string): void;
+  /** Asks somebody who sits there, and takes anything but yes for no; left out where nobody does. */
+  ask?(question: string): Promise<boolean>;
 }
 
 /** A problem that ends a command: what is wrong, with the exit code. */

@@ -1,4 +1,5 @@
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -208,6 +209,27 @@ test('what a process left that was killed while it wrote a file is gone', () => 
   writeFileSync(`${directory}/decision.json.tmp`, '');
   open();
   expect(readdirSync(directory)).not.toContain('decision.json.tmp');
+});
+
+test('a look makes, discards and writes nothing: another process may be at work', async () => {
+  rmSync(directory, { recursive: true });
+  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).standing).toBeUndefined();
+  expect(existsSync(directory)).toBe(false);
+  await confirm(open(), 'aaaa', one);
+  writeFileSync(`${directory}/decision.json.tmp`, '');
+  writeFileSync(`${directory}/store/0123.tmp`, '');
+  const before = readdirSync(directory, { recursive: true });
+  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).standing?.version).toBe('aaaa');
+  expect(readdirSync(directory, { recursive: true })).toEqual(before);
+});
+
+test('which store the rules go to is written down with the first change, and claims nothing before', async () => {
+  const journal = open();
+  await journal.pin('nft');
+  expect(DiskJournal.open(directory, 'node-b', () => new Date(0)).record.backend).toBeUndefined();
+  await journal.adopt(nothing);
+  expect(() => DiskJournal.open(directory, 'node-b', () => new Date(0))).toThrow('belongs to node node-a');
+  expect(open().record.backend).toBe('nft');
 });
 
 test('a generation that was damaged on disk is not used, and another may take its place', async () => {

@@ -61,14 +61,14 @@ export class DiskJournal implements Journal {
   #updates = 0;
   #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowChange } | undefined;
 
-  private constructor(directory: string, { record, sequence, lost }: Opened, now: () => Date) {
+  private constructor(directory: string, { record, sequence, lost }: Opened, now: () => Date, isShared: boolean) {
     this.#directory = directory;
     this.#lost = lost;
     this.#path = `${directory}/journal`;
     this.#record = record;
     this.#sequence = sequence;
     this.#now = now;
-    this.#store = new Store(`${directory}/store`);
+    this.#store = new Store(`${directory}/store`, undefined, isShared);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
     this.#standing = record.current ? this.#read(record.current) : undefined;
   }
@@ -80,7 +80,15 @@ export class DiskJournal implements Journal {
    * @throws StateError when it cannot be read, or belongs to another node
    */
   static open(directory: string, node: string, now: () => Date, whole = true): DiskJournal {
-    return new DiskJournal(directory, openRecord(directory, node, whole), now);
+    return new DiskJournal(directory, openRecord(directory, node, { whole, isShared: false }), now, false);
+  }
+
+  /**
+   * Opens a state directory for a look, beside a process that may have its lock. Methods that change something must not be called.
+   * @throws StateError when it cannot be read, is damaged, or belongs to another node
+   */
+  static look(directory: string, node: string, now: () => Date): DiskJournal {
+    return new DiskJournal(directory, openRecord(directory, node, { whole: true, isShared: true }), now, true);
   }
 
   get record(): NodeRecord {
@@ -181,7 +189,11 @@ export class DiskJournal implements Journal {
     return state && { number, revision, version, state };
   }
 
-  /** Remembers in which rule store the rules are; they are never written to another one by accident. */
+  /**
+   * Remembers in which rule store the rules are; they are never written to another one by accident. Before the first change it is written
+   * down with it: a command that is refused claims no state directory.
+   * @throws StateError when the rules are in the other one
+   */
   async pin(backend: 'legacy' | 'nft'): Promise<void> {
     const pinned = this.#record.backend;
     if (pinned === backend || this.#lost !== undefined) return;
@@ -190,7 +202,8 @@ export class DiskJournal implements Journal {
       const why = `the node's rules are in the ${pinned} store, not in ${backend}`;
       throw new StateError('NODE_STATE_INVALID', why, hint);
     }
-    this.#save({ ...this.#record, backend });
+    if (this.#record.current === null) this.#record = { ...this.#record, backend };
+    else this.#save({ ...this.#record, backend });
   }
 
   async adopt(state: NodeState): Promise<Generation> {

@@ -14,13 +14,20 @@ export interface Opened {
   readonly lost: string | undefined;
 }
 
+/** How a state directory is opened. */
+export interface OpenOptions {
+  /** false: both slots may be damaged, or the file may be missing. */
+  readonly whole: boolean;
+  /** Another process may be at work: nothing is made or discarded. */
+  readonly isShared: boolean;
+}
+
 /**
  * Opens, or makes, the journal of a state directory.
- * @param whole false: both slots may be damaged, or the file may be missing
  * @throws StateError when it cannot be read, or belongs to another node
  */
-export function openRecord(directory: string, node: string, whole: boolean): Opened {
-  writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+export function openRecord(directory: string, node: string, { whole, isShared }: OpenOptions): Opened {
+  if (!isShared) writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
   const path = `${directory}/journal`;
   const fresh = freshRecord(node);
   const lost = whole ? undefined : lostBecause(directory);
@@ -30,8 +37,10 @@ export function openRecord(directory: string, node: string, whole: boolean): Ope
     const hint = 'Use another state directory, or the node name that this one was made for';
     throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
   }
-  discardParts(directory);
-  writing(path, () => allocateSlots(path));
+  if (!isShared) {
+    discardParts(directory);
+    writing(path, () => allocateSlots(path));
+  }
   const read = readSlots(path);
   return { record: known ?? fresh, sequence: read.kind === 'record' ? read.sequence : 0, lost: undefined };
 }

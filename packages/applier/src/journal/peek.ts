@@ -1,5 +1,5 @@
-import { accessSync, constants, existsSync, readdirSync } from 'node:fs';
-import { isThere, readPatiently } from '../store/files.ts';
+import { accessSync, constants, existsSync } from 'node:fs';
+import { isThere, readPatiently, wholeNames } from '../store/files.ts';
 import { StateError } from '../store/state-error.ts';
 import { type NodeRecord, readRecord } from './record.ts';
 import { stoodLast } from './remains.ts';
@@ -37,9 +37,7 @@ export function lostBecause(directory: string, read = readSlots(`${directory}/jo
 
 function hasPrograms(directory: string): boolean {
   if (stoodLast(`${directory}/current`)) return true;
-  const store = `${directory}/store`;
-  const names = readPatiently(store, () => (isThere(store) ? readdirSync(store) : [])) ?? [];
-  return names.some((name) => !name.endsWith('.tmp'));
+  return wholeNames(`${directory}/store`).length > 0;
 }
 
 /** To somebody who may not look into it, a directory seems to be empty. */

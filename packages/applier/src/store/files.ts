@@ -90,14 +90,18 @@ export function discard(path: string): void {
   }
 }
 
-/**
- * Gives back what a process left that ended while it wrote a file of this directory. It does no harm on a disk that takes no write any more.
- * @returns the names of everything else there
- */
-export function discardParts(directory: string, pause?: Pause): readonly string[] {
-  const names = readPatiently(directory, () => readdirSync(directory), pause) ?? [];
-  for (const name of names) if (isPart(name)) discard(`${directory}/${name}`);
-  return names.filter((name) => !isPart(name));
+/** Gives back what a process left that ended while it wrote files of this directory. It does no harm on a disk that takes no write any more. */
+export function discardParts(directory: string, pause?: Pause): void {
+  for (const name of namesIn(directory, pause)) if (isPart(name)) discard(`${directory}/${name}`);
+}
+
+/** The names of everything in a directory but of what a process writes, or left, beside its place; none where it is not there. */
+export function wholeNames(directory: string, pause?: Pause): readonly string[] {
+  return namesIn(directory, pause).filter((name) => !isPart(name));
+}
+
+function namesIn(directory: string, pause?: Pause): readonly string[] {
+  return readPatiently(directory, () => (isThere(directory) ? readdirSync(directory) : []), pause) ?? [];
 }
 
 const isPart = (name: string): boolean => name.endsWith('.tmp');

@@ -1,7 +1,16 @@
 import { mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { compareText, fileDigest } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { discardParts, type Pause, readIfThere, readPatiently, syncDirectory, writeSynced, writing } from './files.ts';
+import {
+  discardParts,
+  type Pause,
+  readIfThere,
+  readPatiently,
+  syncDirectory,
+  wholeNames,
+  writeSynced,
+  writing,
+} from './files.ts';
 
 /** See `Store`. */
 export interface Texts {
@@ -23,12 +32,18 @@ export class Store implements Texts {
   /** The disk answered when it was asked last. Of one that does not, each of thousands of texts would be waited for. */
   #answers = true;
 
-  /** @param pause between two attempts to read */
-  constructor(directory: string, pause?: Pause) {
+  /**
+   * @param pause between two attempts to read
+   * @param isShared another process may be writing to it: nothing is made or discarded
+   */
+  constructor(directory: string, pause?: Pause, isShared = false) {
     this.#directory = directory;
     this.#pause = pause;
-    writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
-    for (const name of discardParts(directory, pause)) this.#known.add(name);
+    if (!isShared) {
+      writing(directory, () => mkdirSync(directory, { recursive: true, mode: 0o700 }));
+      discardParts(directory, pause);
+    }
+    for (const name of wholeNames(directory, pause)) this.#known.add(name);
   }
 
   /** Stores texts. When it returns, all of them are on the disk. @returns their digests in the same order */

@@ -12,15 +12,18 @@ import type { Ending } from './transaction.ts';
 /**
  * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
  * bring it back by itself; a node that was held is free again.
- * @param isLastResort the generation that stands cannot be loaded: a process that ends here must not lead back to it
  * @throws StateError when the journal cannot be written and it is the last resort; the kernel holds the target then
  */
-export async function goBackTo(target: Generation, isLastResort: boolean, ports: Ports): Promise<Ending> {
+export async function goBackTo(
+  target: Generation,
+  { isLastResort, stored }: GoBackOptions,
+  ports: Ports,
+): Promise<Ending> {
   const { journal, kernel } = ports;
   const { standing } = journal;
   const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
   const old = wayBack(before, ports);
-  if (standing && !isLastResort) await announced(target, standing, old, ports);
+  if (standing && !isLastResort) await announced([target, stored], standing, old, ports);
   let settled: Ending['settled'];
   try {
     await switchOff(ports);
@@ -34,7 +37,7 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
     await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
   try {
-    await journal.choose(target);
+    await firstTaken([target, stored], (one) => journal.choose(one));
     return { outcome, settled };
   } catch (error) {
     if (isLastResort) throw error;
@@ -42,12 +45,36 @@ export async function goBackTo(target: Generation, isLastResort: boolean, ports:
   }
 }
 
+/** How a person's way back is made. */
+export interface GoBackOptions {
+  /** The generation that stands cannot be loaded: a process that ends here must not lead back to it. */
+  readonly isLastResort: boolean;
+  /** The target as the store has it, perhaps with other endpoints: a disk without room takes no more than that. */
+  readonly stored: Generation;
+}
+
 /** A disk that takes no write keeps nobody from going back: that nothing is announced is said when it is done. */
-async function announced(target: Generation, standing: Generation, old: NodeState, ports: Ports): Promise<void> {
+async function announced(
+  targets: readonly Generation[],
+  standing: Generation,
+  old: NodeState,
+  ports: Ports,
+): Promise<void> {
   try {
-    await announce(target, standing, old, ports);
+    await firstTaken(targets, (target) => announce(target, standing, old, ports));
   } catch (error) {
     ports.report('not-announced', { because: messageOf(error) });
+  }
+}
+
+/** Writes the first that the disk takes. @throws what it said of the last one */
+async function firstTaken<T>(targets: readonly Generation[], write: (target: Generation) => Promise<T>): Promise<T> {
+  const [first, ...others] = targets;
+  try {
+    return await write(first as Generation);
+  } catch (error) {
+    if (others.length === 0 || others.every((other) => other === first)) throw error;
+    return firstTaken(others, write);
   }
 }
 

@@ -36,17 +36,15 @@ export interface Looked {
 export interface GroundOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
-  /** A dry run: nothing is written down. */
-  readonly dryRun: boolean;
   /** It is not read again. */
   readonly looked: Looked;
 }
 
-/** Reads what stands before a change; on the first run it becomes generation 0. Or says why this node's rules are not ours to change. */
+/** Reads what stands before a change; on the first run it is what becomes generation 0. Or says why this node's rules are not ours to change. */
 export async function readGround(
   goal: NodeState,
   facts: NodeFacts,
-  { takeOver, dryRun, looked }: GroundOptions,
+  { takeOver, looked }: GroundOptions,
   { kernel, journal, report }: Ports,
 ): Promise<Ground | Refusal> {
   const { standing } = journal;
@@ -65,8 +63,7 @@ export async function readGround(
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
-  const from = dryRun ? { number: 0, revision: 0, version: 'before', state } : await journal.adopt(state);
-  return { from, now, observed, ...seen };
+  return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...seen };
 }
 
 /** Those whose tables the node can read. */

@@ -8,7 +8,7 @@ import { messageOf } from '../rollout/message.ts';
 import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
-import { type Plan, plan } from '../rollout/plan.ts';
+import { describeStep, type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, type NodeState } from '../rollout/state.ts';
@@ -85,7 +85,7 @@ export class Keeper {
       journal: ports.journal,
       declined: ports.declined,
       admit: (files) => this.#admission.of(files),
-      decide: (bundle) => this.#decide(bundle, false),
+      decide: (bundle) => this.#decide(bundle),
       carryOut: (change) => this.#carryOut(change),
     });
   }
@@ -144,6 +144,12 @@ export class Keeper {
     await this.#dropSwitch();
     await journal.tidy();
     return change.plan.steps.length;
+  }
+
+  /** What of the confirmed generation the kernel does not hold, a line for each step that would put it right; nothing is changed. */
+  async differences(): Promise<readonly string[]> {
+    const { standing } = this.#ports.journal;
+    return standing ? (await this.#difference(standing.state, undefined)).plan.steps.map(describeStep) : [];
   }
 
   /** Says which foreign rules take packets before our jumps do; where the config gives us their place, our jumps go first again. */
@@ -300,7 +306,7 @@ export class Keeper {
   async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
     const { byHand, offers, onlyEndpoints, before } = how;
     const known = { replacesAll: onlyEndpoints };
-    let change = await this.#decide(bundle, false, known);
+    let change = await this.#decide(bundle, known);
     const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
@@ -315,7 +321,7 @@ export class Keeper {
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
     if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
     if (brought?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, brought);
-    if (brought) change = await this.#decide(bundle, false, known);
+    if (brought) change = await this.#decide(bundle, known);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
@@ -345,7 +351,7 @@ export class Keeper {
     if (outcome.kind === 'confirmed') decline(new Map(), this.#ports);
     if (outcome.kind !== 'rolled-back' || failed !== 'health') return ending;
     const update = async (target: Target): Promise<Outcome | undefined> => {
-      const change = await this.#decide(target, false, { lane: 'endpoints' });
+      const change = await this.#decide(target, { lane: 'endpoints' });
       return 'problems' in change ? undefined : (await this.#carryOut(change)).outcome;
     };
     return { ...ending, outcome: await rollBackEndpoints(outcome.because, baseline, { ports: this.#ports, update }) };
@@ -356,7 +362,7 @@ export class Keeper {
     const ending = await transaction(change, this.#options.probation, this.#ports);
     const isStale = ending.stale === true && ending.outcome.kind === 'rolled-back';
     this.#remember(isStale ? { outcome: ending.outcome } : ending);
-    const again = isStale ? await this.#decide(change.bundle, false, { lane: change.lane }) : undefined;
+    const again = isStale ? await this.#decide(change.bundle, { lane: change.lane }) : undefined;
     return again && !('problems' in again) ? this.#carryOut(again) : ending;
   }
 
@@ -379,8 +385,8 @@ export class Keeper {
     return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
   }
 
-  async #decide(bundle: Target, dryRun: boolean, known: Known = {}): Promise<Change | Refusal> {
-    const ground = await this.#ground(bundle, dryRun);
+  async #decide(bundle: Target, known: Known = {}): Promise<Change | Refusal> {
+    const ground = await this.#ground(bundle);
     return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, known);
   }
 
@@ -396,7 +402,7 @@ export class Keeper {
     if (bundle.version === journal.standing?.version) return 'same';
     const bad = journal.quarantined(bundle.version);
     if (bad !== undefined) return quarantined(bundle.version, bad);
-    const change = await this.#decide(bundle, true);
+    const change = await this.#decide(bundle);
     if ('problems' in change) return change;
     return (await rehearse(change, this.#ports)) ?? 'ready';
   }
@@ -407,18 +413,18 @@ export class Keeper {
     if (isRefusal(bundle)) return bundle;
     const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
     if (outside) return outside;
-    const change = await this.#decide(bundle, true, { replacesAll: onlyEndpoints });
+    const change = await this.#decide(bundle, { replacesAll: onlyEndpoints });
     return onlyEndpoints && !('problems' in change) && isMore(change) ? beyondEndpoints(bundle.version) : change;
   }
 
   /** What stands before the change: known from before, or read. */
-  async #ground({ state }: Target, dryRun: boolean): Promise<Ground | Refusal> {
+  async #ground({ state }: Target): Promise<Ground | Refusal> {
     const { standing } = this.#ports.journal;
     if (standing && this.#settled && knowsGround(state, standing)) {
       return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
     const looked = this.#admission.takeLooked();
-    return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, dryRun, looked }, this.#ports);
+    return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, looked }, this.#ports);
   }
 
   /** `cleanUp`. */
@@ -428,9 +434,9 @@ export class Keeper {
   }
 
   /** `goBackTo`. */
-  async backTo(target: Generation, isLastResort = false): Promise<Outcome> {
+  async backTo(target: Generation, isLastResort = false, stored = target): Promise<Outcome> {
     this.#settled = undefined;
-    const ending = await goBackTo(target, isLastResort, this.#ports);
+    const ending = await goBackTo(target, { isLastResort, stored }, this.#ports);
     this.#remember(ending);
     return ending.outcome;
   }

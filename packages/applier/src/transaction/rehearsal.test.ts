@@ -46,7 +46,7 @@ test.each([
     answer = no;
     expect(await keeper.put(first, false)).toMatchObject({ kind: 'refused', refusal: { problems: [{ code }] } });
     expect(await keeper.rehearse(first)).toMatchObject({ problems: [{ code }] });
-    expect([self.kernel.taken, journal.standing?.number, journal.record.quarantined]).toEqual([[], 0, {}]);
+    expect([self.kernel.taken, journal.standing?.number, journal.record.quarantined]).toEqual([[], undefined, {}]);
     answer = async () => undefined;
     expect(await keeper.put(first, false)).toMatchObject({ kind: 'confirmed' });
   },

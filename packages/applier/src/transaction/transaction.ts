@@ -123,6 +123,8 @@ async function inPhases(
   // What a person said of an earlier trial, too late for it, is not about this one.
   ports.person.forget();
   try {
+    // What stood before Sluice. A change that is refused before has claimed nothing.
+    if (!journal.standing) await journal.adopt(decided.from.state);
     await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {
     return { outcome: { kind: 'refused', refusal: notWritten(error) } };

@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { printWayBack } from '../commands/print-way-back.ts';
+import { StateError } from '../store/state-error.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { planWayBack, type WayBackPlan } from './way-back-plan.ts';
+
+let node: Scene;
+beforeEach(() => {
+  node = scene();
+});
+afterEach(() => node.end());
+
+const then = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], 'shop/was': [9] } });
+/** Of web both endpoints are others, cart's is the same, one Service went and one came. */
+const now = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/cart': [50], 'shop/new': [5] } });
+
+async function planned(keepsNewest: boolean): Promise<WayBackPlan> {
+  const { keeper, journal } = await node.start();
+  for (const files of [then, now]) expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
+  const old = await journal.generation(1);
+  return planWayBack(journal.standing, old!, keepsNewest);
+}
+
+const endpoints = (): readonly string[] =>
+  ['1', '2', '5', '7', '8', '9', '50'].filter((n) =>
+    node.kernel.save('ipv4').includes(`10.244.0.${Number(n) + 1}:8080`),
+  );
+
+describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
+  beforeEach(() => void (node.layout = layout));
+
+  test('a generation comes back with the newest endpoints, and a Service that was gone with those of then', async () => {
+    const plan = await planned(true);
+    const told = printWayBack(plan, '2026-01-01T00:00:00.000Z');
+    expect(told).toMatch(/^back to generation 1 \(version \w+, confirmed 2026-01-01T00:00:00.000Z\)\n/);
+    expect(told).toMatch(/1 Service removed: shop\/new/);
+    expect(told).toMatch(/1 Service back, with the endpoints of then, which may be stale: shop\/was/);
+    expect(told).not.toContain('endpoints change');
+    const { keeper, journal } = await node.start();
+    const stored = await journal.generation(1);
+    expect(await keeper.backTo(plan.target, false, stored)).toMatchObject({ kind: 'confirmed' });
+    expect(endpoints()).toEqual(['7', '8', '9', '50']);
+    const next = await node.start();
+    expect(next.journal.standing).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
+    expect(await next.keeper.settle(), 'what is written down is what stands').toBe(0);
+  });
+
+  test('with the old endpoints all of it is as it was', async () => {
+    const plan = await planned(false);
+    expect(printWayBack(plan, undefined)).toMatch(/endpoints change: shop\/web\S* \(10\.244\.0\.8:8080 removed,/);
+    const { keeper } = await node.start();
+    expect(await keeper.backTo(plan.target)).toMatchObject({ kind: 'confirmed' });
+    expect(endpoints()).toEqual(['1', '2', '9', '50']);
+  });
+
+  test('a disk without room for the newest endpoints keeps the generation as it was stored', async () => {
+    const { target } = await planned(true);
+    const { journal, keeper: _ } = await node.start();
+    const stored = await journal.generation(1);
+    const choose = journal.choose.bind(journal);
+    const full = new StateError('NODE_STATE_INVALID', 'no space left', 'make room');
+    journal.choose = async (one) => (one === target ? Promise.reject(full) : choose(one));
+    const { keeper } = await node.start({}, { journal });
+    const outcome = await keeper.backTo(target, false, stored);
+    expect(outcome).toMatchObject({ kind: 'confirmed' });
+    expect(outcome).not.toHaveProperty('unwritten');
+    expect(endpoints(), 'the kernel has the newest').toEqual(['7', '8', '9', '50']);
+    expect((await node.start()).journal.standing).toMatchObject({ number: 1, revision: 0 });
+  });
+});
+
+test('where nobody can read what stands, the target is what was stored', async () => {
+  const { keeper, journal } = await node.start();
+  await keeper.put(then, true);
+  const old = await journal.generation(1);
+  const plan = planWayBack(undefined, old!, true);
+  expect(plan.target).toBe(old);
+  expect(printWayBack(plan, undefined)).toContain('nobody knows what changes');
+});

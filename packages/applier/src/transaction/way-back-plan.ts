@@ -1,0 +1,49 @@
+import { frontendsOf } from '../order/frontends.ts';
+import { plan } from '../rollout/plan.ts';
+import type { Generation } from '../rollout/ports.ts';
+import { familyNames, type NodeState } from '../rollout/state.ts';
+import { type EndpointChange, endpointChanges } from './endpoint-changes.ts';
+import { graft } from './graft.ts';
+
+/** A way back that an operator asks for, decided before anything is touched. */
+export interface WayBackPlan {
+  /** The generation with the endpoints that it comes back with. */
+  readonly target: Generation;
+  /** Services that come back, and those that go. Undefined where nobody knows what stands. */
+  readonly services: { readonly come: readonly string[]; readonly go: readonly string[] } | undefined;
+  /** Services that both have, with other endpoints than now. */
+  readonly changes: readonly EndpointChange[];
+  /** How many lines of rules change. */
+  readonly lines: number;
+}
+
+/**
+ * What an earlier generation comes back with. Its endpoints may be long gone, so those that stand now stay, for every Service that both
+ * have; a Service that comes back has the endpoints of then.
+ * @param standing undefined where it cannot be read
+ * @param keepsNewest false: the endpoints of then come back, too
+ */
+export function planWayBack(standing: Generation | undefined, old: Generation, keepsNewest: boolean): WayBackPlan {
+  if (!standing) return { target: old, services: undefined, changes: [], lines: 0 };
+  const state = keepsNewest ? graft(old.state, standing.state, { replacesAll: true }) : old.state;
+  // With other endpoints it is another revision of its generation.
+  const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
+  const { steps } = plan(standing.state, state, { slowWithManyChains: false });
+  const services = servicesBetween(standing.state, state);
+  const named = new Set([...services.come, ...services.go]);
+  const texts = steps.flatMap((step) => ('text' in step ? [step.text] : []));
+  return {
+    target,
+    services,
+    changes: endpointChanges(standing.state, state).filter(({ service }) => !named.has(service)),
+    lines: texts.reduce((sum, text) => sum + text.trimEnd().split('\n').length, 0),
+  };
+}
+
+function servicesBetween(from: NodeState, to: NodeState): NonNullable<WayBackPlan['services']> {
+  const [had, has] = [servicesOf(from), servicesOf(to)];
+  return { come: [...has].filter((name) => !had.has(name)), go: [...had].filter((name) => !has.has(name)) };
+}
+
+const servicesOf = (state: NodeState): ReadonlySet<string> =>
+  new Set(familyNames.flatMap((family) => frontendsOf(state, family).map(({ service }) => service)));
