@@ -81,7 +81,9 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
     if (noNodeBecause) return context.skip(noNodeBecause);
     await machine.must('systemctl', 'stop', 'sluiced.service');
     expect(await machine.must('stat', '-c', '%F', '/run/sluice/rehearse.sock')).toBe('socket');
-    expect(await machine.must('sluiced', 'preflight')).toContain('rehearsals (in sluiced-rehearse@.service)');
+    expect(await machine.must('sluiced', 'preflight', '--verbose')).toContain(
+      'rehearsals (in sluiced-rehearse@.service)',
+    );
     await machine.must('systemctl', 'start', 'sluiced.service');
   });
 

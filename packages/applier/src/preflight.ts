@@ -47,6 +47,8 @@ export async function findings(
   problems: readonly Problem[],
 ): Promise<readonly Finding[]> {
   const run = runChildren();
+  // The kernel answers nobody else, which would look like tools that are missing.
+  if (process.getuid?.() !== 0) return [...helperFindings(), notRoot, ...(files ? [] : noBundle(config, problems))];
   const tools = await detectTools(config.backend, run);
   const facts = readFacts(tools, procTunables);
   return [
@@ -72,6 +74,12 @@ const note = (what: string, seen: string, todo: string): Finding => ({
   todo,
 });
 const bad = (what: string, seen: string, todo: string): Finding => ({ level: 'bad', what: `${what} (${seen})`, todo });
+
+const notRoot = bad(
+  'rights',
+  'this is not root',
+  'run it as root: `sudo sluiced preflight`; the kernel tells nobody else',
+);
 
 const helpers = { unshare: 'util-linux', mount: 'mount', sh: 'dash', flock: 'util-linux' } as const;
 
@@ -154,6 +162,8 @@ const extensions: readonly (readonly [name: string, table: string, rule: string]
 const addresses = { ipv4: '192.0.2.1:80', ipv6: '[2001:db8::1]:80' } as const satisfies Record<Family, string>;
 
 async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
+  const none = await withoutNamespace(run);
+  if (none) return [none];
   const all: Finding[] = [];
   for (const family of familyNames) {
     const restore = tools.families[family]?.restore;
@@ -180,6 +190,20 @@ async function extensionFindings(tools: Tools, run: Run): Promise<Finding[]> {
       );
   }
   return all;
+}
+
+/** Why no rule can be tried here, which is one cause for all of them. */
+async function withoutNamespace(run: Run): Promise<Finding | undefined> {
+  const shell = findTool('sh');
+  if (shell === undefined) return undefined;
+  try {
+    await inScratchNamespace('a scratch namespace', [shell, '-c', ':'], '', run);
+    return undefined;
+  } catch (error) {
+    const todo =
+      'run it where network namespaces may be made (root of the machine, no container without CAP_SYS_ADMIN); until then it is not known which extensions the kernel has';
+    return note('extensions', messageOf(error), todo);
+  }
 }
 
 /** Where rules are rehearsed, tried with next to none. */
@@ -324,6 +348,8 @@ function addressClashes(config: Config, files: BundleFiles, facts: NodeFacts): r
     for (const text of resolved.rules[family]?.nat.rules ?? []) {
       const rule = readRule(text, family);
       if (isRuleError(rule) || rule.chain !== 'KUBE-SERVICES') continue;
+      // A rule for all but an address, such as that of node ports for all but ::1, is for no Service of that address.
+      if (rule.destination?.negated === true) continue;
       const address = rule.destination?.value.replace(/\/(32|128)$/, '');
       if (address === undefined || !own.has(address)) continue;
       // kube-proxy's comments say of which kind an address is.

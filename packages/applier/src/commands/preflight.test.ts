@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -7,9 +7,10 @@ import { afterAll, expect, test } from 'vitest';
 import { opensshFinding } from '../preflight.ts';
 import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { keyFile } from '../receipts/key.ts';
-import { lookAt, printFinding, receiptFinding, releaseFindings } from './preflight.ts';
+import { lookAt, printFinding, printFindings, receiptFinding, releaseFindings } from './preflight.ts';
 import { loadConfig } from './terminal.ts';
 
+const sluiced = join(import.meta.dirname, '../../../../bin/sluiced');
 const scratch = mkdtempSync(join(tmpdir(), 'sluiced-preflight-'));
 const at = (name: string): string => join(scratch, name);
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -86,3 +87,43 @@ test.each([
   const finding = opensshFinding(said);
   expect(finding ? printFinding(finding) : '').toContain(expected);
 });
+
+test('problems come first, one cause is told once, and what is good is counted', () => {
+  const finding = (level: 'good' | 'note' | 'bad', what: string) => ({
+    level,
+    what: `${what} (seen)`,
+    todo: 'do this',
+  });
+  const all = [
+    finding('good', 'a'),
+    finding('note', 'b'),
+    finding('bad', 'c'),
+    finding('bad', 'c'),
+    finding('good', 'd'),
+  ];
+  expect(printFindings(all, false)).toEqual([
+    'FAIL  c (seen): do this',
+    'note  b (seen): do this',
+    'ok    2 more: nothing to do (--verbose lists them)',
+  ]);
+  expect(printFindings(all, true)).toEqual([
+    'FAIL  c (seen): do this',
+    'note  b (seen): do this',
+    'ok    a (seen): do this',
+    'ok    d (seen): do this',
+  ]);
+});
+
+test.skipIf(process.getuid?.() !== 0)(
+  'a user who is not root is told so, and not to install tools (needs root)',
+  () => {
+    const said = spawnSync(
+      'setpriv',
+      ['--reuid=65534', '--regid=65534', '--clear-groups', sluiced, 'preflight', '--node', 'node-a'],
+      { encoding: 'utf8' },
+    );
+    expect(said.status).toBe(3);
+    expect(said.stdout).toMatch(/^FAIL {2}rights \(this is not root\): run it as root/);
+    expect(said.stdout).not.toContain('install iptables');
+  },
+);

@@ -8,13 +8,19 @@ import { version } from '../version.ts';
 import { gateOf } from './gate.ts';
 import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
+export interface PreflightOptions extends CommonOptions {
+  readonly verbose?: boolean;
+  readonly output?: string;
+}
+
 /**
  * `sluiced preflight [DIR]`: looks at DIR, or at the config's bundle, and says of it what an apply would, signatures and serial
- * included; nothing is accepted by that. One line per finding, each with what to do. Exit code 3 when the node cannot run a bundle.
+ * included; nothing is accepted by that. What is wrong comes first, one line for each finding with what to do; what is good is counted,
+ * and listed with `--verbose`. Exit code 3 when the node cannot run a bundle.
  */
 export async function preflight(
   directory: string | undefined,
-  options: CommonOptions,
+  options: PreflightOptions,
   terminal: Terminal,
 ): Promise<number> {
   const loaded = loadConfig(options);
@@ -23,7 +29,8 @@ export async function preflight(
   const files = arrival.kind === 'bundle' ? arrival.tree.files : undefined;
   const problems = arrival.kind === 'refused' ? arrival.problems : [];
   const all = [...(await findings(config, files, problems)), ...releaseFindings(arrival), receiptFinding(config)];
-  for (const finding of all) terminal.out(`${printFinding(finding)}\n`);
+  if (options.output === 'json') terminal.out(`${JSON.stringify(documentOf(config, all), undefined, 2)}\n`);
+  else for (const line of printFindings(all, options.verbose === true)) terminal.out(`${line}\n`);
   return all.some(({ level }) => level === 'bad') ? exitCodes.refused : exitCodes.done;
 }
 
@@ -57,6 +64,33 @@ export function receiptFinding({ state }: Pick<Config, 'state'>): Finding {
   if (hasKey(state)) return { level: 'good', what: 'receipts (this node has a key)', todo: 'nothing to do' };
   const todo = 'run `sluiced keygen`; without one this node is silent, and no wave opens behind it';
   return { level: 'note', what: 'receipts (this node has no key)', todo };
+}
+
+/** What `preflight -o json` prints. */
+interface PreflightDocument {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'Preflight';
+  readonly node: string;
+  /** Whether the node can run the bundle. */
+  readonly ready: boolean;
+  readonly findings: readonly Finding[];
+}
+
+function documentOf({ node }: Config, all: readonly Finding[]): PreflightDocument {
+  const ready = all.every(({ level }) => level !== 'bad');
+  return { apiVersion: 'sluice.dev/v1alpha1', kind: 'Preflight', node, ready, findings: worstFirst(all) };
+}
+
+const levels = ['bad', 'note', 'good'] as const;
+const worstFirst = (all: readonly Finding[]): readonly Finding[] =>
+  levels.flatMap((wanted) => all.filter(({ level }) => level === wanted));
+
+/** Lines for people: one cause is told once, and what is good in one line unless all is asked for. */
+export function printFindings(all: readonly Finding[], verbose: boolean): readonly string[] {
+  const lines = worstFirst(all).flatMap((one) => (one.level === 'good' && !verbose ? [] : [printFinding(one)]));
+  const good = all.filter(({ level }) => level === 'good').length;
+  const rest = verbose || good === 0 ? [] : [`${marks.good}  ${good} more: nothing to do (--verbose lists them)`];
+  return [...new Set([...lines, ...rest])];
 }
 
 const marks = { good: 'ok  ', note: 'note', bad: 'FAIL' } as const;
