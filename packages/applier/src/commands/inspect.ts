@@ -9,21 +9,41 @@ import { limits } from '../limits.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { type RepairAt, Repairs } from '../repairs.ts';
 import type { AwaitedWave } from '../status.ts';
+import { compareKernel, type KernelView } from './compare.ts';
 import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface InspectOptions extends CommonOptions {
   readonly output?: string;
 }
 
-/** `sluiced status`: what the journal says, and what the daemon says when one answers. Exit code 5 when a person must look. */
+/**
+ * `sluiced status`: what the journal says, whether the kernel holds that, and what the daemon says when one answers. Exit code 5 when the
+ * node is held, 1 when the kernel differs, the daemon is not healthy or an alarm is open.
+ */
 export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const record = peek(config.state);
   const daemon = await askDaemon(config.listen);
-  const summary = summarise(config, record, daemon);
+  const summary = summarise(config, record, daemon, await compareKernel(config, record));
   if (options.output === 'json') terminal.out(`${JSON.stringify(summary, undefined, 2)}\n`);
   else terminal.out(printStatus(summary));
-  return summary.held === null ? exitCodes.done : exitCodes.held;
+  if (summary.held !== null) return exitCodes.held;
+  return isWell(summary) ? exitCodes.done : exitCodes.different;
+}
+
+function isWell({ kernel, daemon }: Summary): boolean {
+  const said = daemon as DaemonSays | null;
+  const isHealthy = said === null || (said.healthy !== false && Object.keys(said.alarms ?? {}).length === 0);
+  return kernel.holds !== false && isHealthy;
+}
+
+/** What is read of the daemon's answer. One of another version may say less. */
+interface DaemonSays {
+  readonly healthy?: boolean;
+  readonly waits?: AwaitedWave | null;
+  readonly lastRepair?: RepairAt | null;
+  readonly notes?: Readonly<Record<string, string>>;
+  readonly alarms?: Readonly<Record<string, string>>;
 }
 
 /** What `status -o json` prints. */
@@ -43,10 +63,11 @@ interface Summary {
   readonly quarantined: Readonly<Record<string, string>>;
   /** Until when a newer release waits after some that failed in a row; null when none does. */
   readonly waitsUntil: string | null;
+  readonly kernel: KernelView;
   readonly daemon: unknown;
 }
 
-function summarise(config: Config, record: NodeRecord | undefined, daemon: unknown): Summary {
+function summarise(config: Config, record: NodeRecord | undefined, daemon: unknown, kernel: KernelView): Summary {
   return {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'NodeStatus',
@@ -61,6 +82,7 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
     waitsUntil: record ? waitsUntil(record, Date.now()) : null,
+    kernel,
     daemon,
   };
 }
@@ -68,6 +90,11 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
 function waitsUntil(record: NodeRecord, nowMs: number): string | null {
   const untilMs = heldDownUntil(record, nowMs);
   return untilMs > nowMs ? new Date(untilMs).toISOString() : null;
+}
+
+function describeKernel({ holds, differences, because }: KernelView): string {
+  if (holds === null) return `not compared: ${because}`;
+  return holds ? 'holds the confirmed rules' : `DIFFERS from the confirmed rules: ${differences.join('; ')}`;
 }
 
 function describeRelease({ serial, revision, signers, onlyEndpoints }: Accepted): string {
@@ -83,18 +110,13 @@ function acceptedOf(state: string): Accepted | null {
 
 function printStatus(summary: Summary): string {
   const generation = summary.generation === null ? 'none yet' : `${summary.generation}, version ${summary.version}`;
-  const daemon = summary.daemon as {
-    healthy?: boolean;
-    waits?: AwaitedWave | null;
-    lastRepair?: RepairAt | null;
-    notes?: Record<string, string>;
-    alarms?: Record<string, string>;
-  } | null;
+  const daemon = summary.daemon as DaemonSays | null;
   const lines = [
     `node        ${summary.node}`,
     `generation  ${generation}`,
     `rule store  ${summary.backend ?? 'not chosen yet'}`,
   ];
+  lines.push(`kernel      ${describeKernel(summary.kernel)}`);
   lines.push(`daemon      ${daemon === null ? 'does not answer' : daemon.healthy ? 'healthy' : 'not healthy'}`);
   lines.push(`signatures  ${summary.signatures === 'none' ? 'NONE: any bundle is taken' : 'required'}`);
   if (summary.rehearse === 'off') lines.push('rehearsals  OFF: the kernel is not asked before it gets new rules');
