@@ -155,6 +155,11 @@ export const limits = {
   /** A bundle during whose change the process ended so often is treated as bad. */
   interruptedMax: 3,
 
+  /** So many rules in a store are no leftover (kubernetes-sigs/iptables-wrappers). */
+  storeRulesMin: 10,
+  /** How often it is looked whether others use another store. */
+  storeDoubtMs: 10 * 60_000,
+
   /** More repairs than this within the window are a fight with another writer: an alarm, and repairs at a slower pace. */
   repairsMax: 5,
   repairsWindowMs: 600_000,

@@ -18,7 +18,7 @@ import { inScratchNamespace } from './kernel/scratch/namespace.ts';
 import { placeOf, rehearser } from './kernel/scratch/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
-import { type Backend, countRules, detectTools, findTool, realTool, type Tools } from './kernel/tools.ts';
+import { detectTools, findTool, otherBackend, realTool, storeDoubt, type Tools, useOf } from './kernel/tools.ts';
 import { peek } from './journal/peek.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, otherSluice, strangers } from './rollout/own.ts';
@@ -49,7 +49,8 @@ export async function findings(
   const run = runChildren();
   // The kernel answers nobody else, which would look like tools that are missing.
   if (process.getuid?.() !== 0) return [...helperFindings(), notRoot, ...(files ? [] : noBundle(config, problems))];
-  const tools = await detectTools(config.backend, run);
+  const pinned = peek(config.state)?.backend ?? 'auto';
+  const tools = await detectTools(config.backend === 'auto' ? pinned : config.backend, run);
   const facts = readFacts(tools, procTunables);
   return [
     ...helperFindings(),
@@ -136,14 +137,15 @@ function familyFindings(tools: Tools): Finding[] {
   });
 }
 
-async function storeFindings(tools: Tools, run: Run): Promise<Finding[]> {
-  const other: Backend = tools.backend === 'nft' ? 'legacy' : 'nft';
-  const count = await countRules(other, run);
+async function storeFindings({ backend }: Tools, run: Run): Promise<Finding[]> {
+  const other = otherBackend(backend);
+  const doubt = await storeDoubt(backend, run);
+  if (doubt !== undefined)
+    return [bad('rule store', doubt, `move with \`sluiced backend ${other}\`, or remove the rules of others there`)];
+  const { rules } = await useOf(other, run);
   const what = `rules in the ${other} store`;
-  if (count === 0) return [good(what, 'none')];
-  return [
-    note(what, `${count}`, `they filter, too: move them to ${tools.backend}, or set backend: ${other} in sluiced.yaml`),
-  ];
+  if (rules === 0) return [good(what, 'none')];
+  return [note(what, `${rules}`, `packets meet these, too: remove what nobody needs (${other} tools list them)`)];
 }
 
 /** One rule per extension that kube-proxy's rules use (pkg/proxy/iptables/proxier.go). */

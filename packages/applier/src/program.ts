@@ -186,6 +186,18 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
     .action((wanted: string | undefined, options) =>
       finish(async () => (await import('./commands/undo.ts')).rollback(wanted, options, terminal)),
     );
+  examples(onNode(program.command('backend').argument('[STORE]', 'nft or legacy')), [
+    'sluiced backend               # which store the rules are in, and what others have in both',
+    'systemctl stop sluiced && sluiced backend nft && systemctl start sluiced',
+  ])
+    .summary('say which rule store is used, or move the rules')
+    .description(
+      'Says which rule store holds the rules, nf_tables or legacy, and what others have in both; or moves the rules, which serve all the time. Exit code 1 when something speaks against the store in use.',
+    )
+    .addOption(format())
+    .action((wanted: string | undefined, options) =>
+      finish(async () => (await import('./commands/backend.ts')).backend(wanted, options, terminal)),
+    );
   examples(onNode(program.command('cleanup')), ['sluiced cleanup'])
     .summary('take every rule of Sluice out of the kernel')
     .description(

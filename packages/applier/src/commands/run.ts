@@ -113,6 +113,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       log.warn({ because: messageOf(error) }, 'a restart will not know the health-check node ports'),
   });
   const repairs = new Repairs(config.state);
+  const backend = alarm('BACKEND_DOUBTFUL');
+  let storesDueMs = -Infinity;
   const tidier = new Tidier(surroundings.heap, monotonicMs);
   const changes = session.watch(monotonicMs, (change) => daemon?.changed(change));
   daemon = new Daemon({
@@ -141,6 +143,10 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       const share = session.keeper.endpointShare;
       if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
       else status.clear('ENDPOINT_CHANGES_MANY');
+      if (monotonicMs() >= storesDueMs) {
+        backend(doubtHint(await session.storeDoubt()));
+        storesDueMs = monotonicMs() + limits.storeDoubtMs;
+      }
       await port.refresh();
       await ports.refresh();
       // It need not be waited for: what happens before it is done is found by the next scan.
@@ -204,7 +210,10 @@ function orderAlarm(status: Status, log: Log): (order: Order) => void {
 }
 
 /** What of the machine may be missing for a while. */
-type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED' | 'FOREIGN_RULE_FIRST';
+type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED' | 'FOREIGN_RULE_FIRST' | 'BACKEND_DOUBTFUL';
+
+const doubtHint = (doubt: string | undefined): string | undefined =>
+  doubt === undefined ? undefined : `${doubt}. Packets meet both; \`sluiced backend\` moves the rules`;
 
 /** An alarm for as long as something is missing, which the log has, too: the status may be what is missing. */
 function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {

@@ -15,10 +15,10 @@ import { runChildren } from '../kernel/run.ts';
 import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
 import { Spares } from '../kernel/spares.ts';
 import { procTunables } from '../kernel/sysctl.ts';
-import { detectTools } from '../kernel/tools.ts';
+import { type Backend, detectTools, storeDoubt } from '../kernel/tools.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../probe/after-update.ts';
 import { configuredProbes } from '../probe/probes.ts';
-import type { Report } from '../rollout/ports.ts';
+import type { Ports, Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 import { Keeper } from '../transaction/keeper.ts';
 import { hasLostBpf } from '../transaction/linked.ts';
@@ -37,6 +37,12 @@ export interface Session {
   readonly hasLostBpf: boolean;
   /** Notices what others change in the tables, from now on. */
   watch(monotonicMs: () => number, onChange: (change: Change) => void): ChangeWatch;
+  /** The rule store that the rules are in. */
+  readonly backend: Backend;
+  /** What the tools of a rule store can do with this node. */
+  portsOf(backend: Backend): Promise<Ports>;
+  /** `storeDoubt` */
+  storeDoubt(): Promise<string | undefined>;
   /** To be called when there is nothing to do: gets ready what the next change takes. */
   idle(): void;
   close(): void;
@@ -87,7 +93,7 @@ export async function openSession(
     const probes = configuredProbes(config.probes, clock);
     // Nothing waits for what watches updates.
     const idly = { bootMs, sleep: (ms: number) => sleep(ms, undefined, { ref: false }) };
-    const ports = {
+    const ports: Ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse !== 'off'),
       journal,
@@ -118,6 +124,15 @@ export async function openSession(
       hasSwitch: lamps !== undefined,
       hasLostBpf: hasLostBpf({ journal, kernel }),
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
+      backend: tools.backend,
+      portsOf: async (backend) => {
+        const others = await detectTools(backend, run);
+        return {
+          ...ports,
+          kernel: new LinuxKernel(others, run, procTunables, lamps, rehearse, await knowsBpf(others, run)),
+        };
+      },
+      storeDoubt: () => storeDoubt(tools.backend, run),
       idle: () => spares.refill(),
       close: () => {
         spares.end();

@@ -198,12 +198,17 @@ export class DiskJournal implements Journal {
     const pinned = this.#record.backend;
     if (pinned === backend || this.#lost !== undefined) return;
     if (pinned !== undefined && this.#record.current !== null) {
-      const hint = `Set \`backend: ${pinned}\` in sluiced.yaml, or run \`sluiced cleanup\` with it before you change the backend`;
+      const hint = `Set \`backend: ${pinned}\` in sluiced.yaml, or move the rules with \`sluiced backend ${backend}\``;
       const why = `the node's rules are in the ${pinned} store, not in ${backend}`;
       throw new StateError('NODE_STATE_INVALID', why, hint);
     }
     if (this.#record.current === null) this.#record = { ...this.#record, backend };
     else this.#save({ ...this.#record, backend });
+  }
+
+  /** The rules are in another store from now on. */
+  async moved(backend: 'legacy' | 'nft'): Promise<void> {
+    this.#save({ ...this.#record, backend });
   }
 
   async adopt(state: NodeState): Promise<Generation> {

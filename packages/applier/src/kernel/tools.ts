@@ -42,8 +42,7 @@ export function findTool(name: string): string | undefined {
 /**
  * Chooses the rule store and finds its tools.
  *
- * `auto` takes the store that already holds rules, as the kubelet and CNI plugins do: rules in two stores filter twice and nobody
- * sees why. With rules in neither or both, what `iptables` itself is decides.
+ * `auto` takes the store that the machine uses (`backendFor`): rules in two stores filter twice and nobody sees why.
  * @returns the tools; a family whose tools are missing or do not run is absent
  */
 export async function detectTools(wanted: Config['backend'], run: Run): Promise<Tools> {
@@ -108,24 +107,73 @@ async function backendOf(iptables: string, run: Run): Promise<Backend> {
   return stdout.includes('nf_tables') ? 'nft' : 'legacy';
 }
 
-async function detectBackend(run: Run): Promise<Backend> {
-  const counts = { legacy: await countRules('legacy', run), nft: await countRules('nft', run) };
-  if (counts.legacy > 0 && counts.nft === 0) return 'legacy';
-  if (counts.nft > 0 && counts.legacy === 0) return 'nft';
-  const plain = findTool(prefixes.ipv4) ?? findTool(prefixes.ipv6);
-  return plain === undefined ? (findTool('iptables-nft') ? 'nft' : 'legacy') : backendOf(plain, run);
+/** What a store holds of others than Sluice. */
+export interface StoreUse {
+  /** Rules in both families. */
+  readonly rules: number;
+  /** Whether the kubelet has left its marks there (`KUBE-IPTABLES-HINT`, `KUBE-KUBELET-CANARY`): it uses what the machine uses. */
+  readonly isKubelets: boolean;
 }
 
-/** How many rules a store holds in both families. Saving needs no lock and creates no table. */
-export async function countRules(backend: Backend, run: Run): Promise<number> {
-  let count = 0;
+/** What `iptables` itself is; undefined where there is none. */
+async function plainBackend(run: Run): Promise<Backend | undefined> {
+  const plain = findTool(prefixes.ipv4) ?? findTool(prefixes.ipv6);
+  return plain === undefined ? undefined : backendOf(plain, run);
+}
+
+async function detectBackend(run: Run): Promise<Backend> {
+  const plain = (await plainBackend(run)) ?? (findTool('iptables-nft') ? 'nft' : 'legacy');
+  return backendFor({ legacy: await useOf('legacy', run), nft: await useOf('nft', run) }, plain);
+}
+
+/**
+ * The store that a node uses: where the kubelet is, else what `iptables` is. A few rules that somebody left in the other one say nothing;
+ * so many as only a machine at work has do, where the store of `iptables` is empty (kubernetes-sigs/iptables-wrappers decides so, too).
+ * @param plain what `iptables` is
+ */
+export function backendFor(uses: Readonly<Record<Backend, StoreUse>>, plain: Backend): Backend {
+  if (uses.nft.isKubelets !== uses.legacy.isKubelets) return uses.nft.isKubelets ? 'nft' : 'legacy';
+  const other = otherBackend(plain);
+  return uses[plain].rules === 0 && uses[other].rules >= limits.storeRulesMin ? other : plain;
+}
+
+export const otherBackend = (backend: Backend): Backend => (backend === 'nft' ? 'legacy' : 'nft');
+
+/**
+ * Saving needs no lock and creates no table.
+ * @param isOurs our rules are in this store: what has kube-proxy's names there is ours, too
+ */
+export async function useOf(backend: Backend, run: Run, isOurs = false): Promise<StoreUse> {
+  let rules = 0;
+  let isKubelets = false;
   for (const family of ['ipv4', 'ipv6'] as const) {
     const paths = toolPaths(family, backend);
     if (!paths) continue;
     const { stdout } = await run({ file: paths.save, args: [] });
-    count += stdout.match(/^-A /gm)?.length ?? 0;
+    rules += stdout.match(isOurs ? besideUs : ofOthers)?.length ?? 0;
+    isKubelets ||= kubelets.test(stdout);
   }
-  return count;
+  return { rules, isKubelets };
+}
+
+const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;
+const besideUs = /^-A (?!(?:SLU|SLUICE|KUBE)-)(?!.* -[jg] (?:SLU|SLUICE|KUBE)-).*$/gm;
+const kubelets = /^:(?:KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m;
+
+/**
+ * What speaks against the store that this node's rules are in; undefined when nothing does. Packets meet the rules of both.
+ * @param backend the one that is in use
+ */
+export async function storeDoubt(backend: Backend, run: Run): Promise<string | undefined> {
+  const other = otherBackend(backend);
+  const there = await useOf(other, run);
+  if (there.rules < limits.storeRulesMin && !there.isKubelets) return undefined;
+  const here = await useOf(backend, run, true);
+  if (backendFor({ [backend]: here, [other]: there } as Record<Backend, StoreUse>, backend) === backend)
+    return undefined;
+  const use = (name: Backend, { rules, isKubelets }: StoreUse): string =>
+    `${name} holds ${rules} rules of others${isKubelets ? ', the kubelet among them' : ''}`;
+  return `The rules are in the ${backend} store, and this machine seems to use ${other}: ${use(other, there)}, ${use(backend, here)}`;
 }
 
 /** The file behind a tool's links, for people: `/usr/sbin/xtables-nft-multi`. */

@@ -1,0 +1,123 @@
+import { runChildren } from '../kernel/run.ts';
+import { type Backend, detectTools, otherBackend, storeDoubt, type StoreUse, useOf } from '../kernel/tools.ts';
+import { peek } from '../journal/peek.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { familiesOf } from '../rollout/state.ts';
+import { moveStore } from '../transaction/move-store.ts';
+import { openSession, type Session } from './session.ts';
+import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+
+export interface BackendOptions extends CommonOptions {
+  readonly output?: string;
+}
+
+/**
+ * `sluiced backend [nft|legacy]`: says which rule store the rules are in and what others have in both, or moves them to the other one.
+ * The daemon must be stopped for that. Exit code 1 when something speaks against the store in use.
+ */
+export async function backend(
+  wanted: string | undefined,
+  options: BackendOptions,
+  terminal: Terminal,
+): Promise<number> {
+  if (wanted === undefined) return show(options, terminal);
+  if (wanted !== 'nft' && wanted !== 'legacy')
+    throw invalid(`Cannot move rules to ${JSON.stringify(wanted)}: there is no such rule store`, 'Name nft or legacy');
+  return move(wanted, options, terminal);
+}
+
+/** What `backend -o json` prints. */
+interface BackendDocument {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'RuleStore';
+  readonly node: string;
+  /** The store that the rules are in, or would go to. */
+  readonly backend: Backend;
+  readonly stores: Readonly<Record<Backend, StoreUse>>;
+  /** What speaks against it; null when nothing does. */
+  readonly doubt: string | null;
+}
+
+async function show(options: BackendOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const run = runChildren();
+  const pinned = peek(config.state)?.backend;
+  const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
+  const document: BackendDocument = {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'RuleStore',
+    node: config.node,
+    backend: tools.backend,
+    stores: {
+      nft: await useOf('nft', run, tools.backend === 'nft'),
+      legacy: await useOf('legacy', run, tools.backend === 'legacy'),
+    },
+    doubt: (await storeDoubt(tools.backend, run)) ?? null,
+  };
+  if (options.output === 'json') terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+  else for (const line of printStores(document)) terminal.out(`${line}\n`);
+  return document.doubt === null ? exitCodes.done : exitCodes.different;
+}
+
+function printStores({ backend: used, stores, doubt }: BackendDocument): readonly string[] {
+  const lines = [used, otherBackend(used)].map((name) => {
+    const { rules, isKubelets } = stores[name];
+    const kubelet = isKubelets ? ', the kubelet among them' : '';
+    return `${name.padEnd(8)}${name === used ? 'in use, ' : ''}${rules} rules of others${kubelet}`;
+  });
+  return doubt === null ? lines : [...lines, `${doubt}: \`sluiced backend ${otherBackend(used)}\` moves the rules`];
+}
+
+async function move(wanted: Backend, options: CommonOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  // Whatever the config says by now: the rules are where the journal says.
+  const session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
+  try {
+    const { journal } = session;
+    const { backend: from } = session;
+    if (from === wanted && (await isOnlyIn(wanted, session))) {
+      terminal.out(`same: the rules are in ${wanted}\n`);
+      return exitCodes.done;
+    }
+    mustBeSettled(session);
+    const old = otherBackend(wanted);
+    await moveStore(await session.portsOf(old), await session.portsOf(wanted), () => journal.moved(wanted));
+    terminal.out(`the rules are in ${wanted}, and ${old} has none of them any more\n`);
+    if (config.backend !== 'auto' && config.backend !== wanted)
+      terminal.err(
+        `warning: sluiced.yaml says backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,
+      );
+    return exitCodes.done;
+  } finally {
+    session.close();
+  }
+}
+
+/** Whether a move before this one came to its end. */
+async function isOnlyIn(wanted: Backend, { journal, portsOf }: Session): Promise<boolean> {
+  const { standing } = journal;
+  if (!standing) return true;
+  const { kernel } = await portsOf(otherBackend(wanted));
+  const observed = await kernel.observe(familiesOf(standing.state));
+  return familiesOf(standing.state).every((family) =>
+    (['nat', 'filter'] as const).every((table) =>
+      [...(observed[family]?.[table].chains.keys() ?? [])].every(
+        (name) => !standing.state.families[family]?.[table].chains.has(name),
+      ),
+    ),
+  );
+}
+
+function mustBeSettled({ journal }: Session): void {
+  if (journal.held === undefined && !journal.open && journal.standing) return;
+  const why =
+    journal.held !== undefined ? 'the node is held' : journal.open ? 'a change is open' : 'nothing was confirmed yet';
+  const hint = journal.standing
+    ? '`sluiced status` says more; `sluiced apply` or `sluiced rollback` end what is open'
+    : 'Set `backend` in sluiced.yaml: the first bundle goes there';
+  throw invalid(`Cannot move the rules: ${why}`, hint);
+}
+
+function invalid(message: string, hint: string): CommandError {
+  return new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }]);
+}

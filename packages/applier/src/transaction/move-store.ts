@@ -1,0 +1,25 @@
+import type { Ports } from '../rollout/ports.ts';
+import { restore } from '../rollout/restore.ts';
+import { chainNames } from '../rollout/state.ts';
+
+/** What a move needs of one store. */
+export type StorePorts = Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>;
+
+/**
+ * Puts the confirmed rules into another rule store and takes them out of the one that they are in. In between packets meet both: the
+ * kernel translates a connection once, so the second to be asked changes nothing. Mode ipvs and sysctls are of no store and stay.
+ *
+ * A process that ends before `moved` leaves the old store in use, one that ends behind it the new one; the same call again finishes.
+ * @param from the ports with the kernel by the tools of the old store
+ * @param to the same by those of the new one
+ * @param moved called when the new store holds everything; durable when it returns
+ * @throws KernelError, StillDiffers when one of them does not take it
+ */
+export async function moveStore(from: StorePorts, to: StorePorts, moved: () => Promise<void>): Promise<void> {
+  const { standing } = from.journal;
+  if (!standing) return;
+  await restore(standing.state, chainNames(standing.state), to);
+  await moved();
+  const names = chainNames({ families: standing.state.families });
+  await restore({ ...standing.state, families: {} }, names, from);
+}

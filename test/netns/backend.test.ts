@@ -1,0 +1,105 @@
+// @module-tag test
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { limits } from '../../packages/applier/src/limits.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
+import { publishRelease, reached } from './sluiced-probation.ts';
+
+/** In which of the two rule stores the rules are, and how they come to the other one. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach((context) => needBackend(context, 'nft'));
+beforeEach((context) => needBackend(context, 'legacy'));
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+const other = { nft: 'legacy', legacy: 'nft' } as const;
+
+/** What others use. */
+async function rulesOfOthers(backend: string, count: number): Promise<void> {
+  const lines = Array.from({ length: count }, (_, n) => `-A POSTROUTING -s 198.51.100.${n}/32 -j ACCEPT`);
+  await node.tool([`iptables-${backend}-restore`, '--noflush'], `*nat\n${lines.join('\n')}\nCOMMIT\n`);
+}
+
+/** A confirmed release that clients reach, in a store. */
+async function serve(backend: string): Promise<void> {
+  const addresses = ['10.244.0.2', '10.244.0.12'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+  await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
+  const servers = `for (const at of ['10.244.0.2', '10.244.0.12']) require('node:http').createServer((_, to) => to.end('1')).listen(8080, at);`;
+  writeFileSync(`${node.directory}/servers.cjs`, servers);
+  node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
+  node.writeConfig(backend);
+  publishRelease(node, 1);
+  expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  await until('clients are served', async () => (await reached(node)) === '1');
+}
+
+describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
+  const to = other[from];
+
+  test('move to the other store while clients are served', { timeout: 90_000 }, async () => {
+    await serve(from);
+    node.writeConfig('auto');
+    await rulesOfOthers(from, 2);
+    const ours = async (backend: string): Promise<string> => {
+      const lines = (await node.rules(backend)).split('\n');
+      return lines.filter((line) => !line.includes('198.51.100.') && line.startsWith('-A')).join('\n');
+    };
+    const before = await ours(from);
+    expect(await ours(to)).toBe('');
+    let failed = 0;
+    let isMoving = true;
+    const clients = (async () => {
+      while (isMoving) if ((await reached(node)) !== '1') failed += 1;
+    })();
+    expect(await node.sluiced('backend', to)).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining(`in ${to}`),
+    });
+    isMoving = false;
+    await clients;
+    expect([failed, await ours(to), await ours(from)]).toEqual([0, before, '']);
+    expect(await node.rules(from), 'rules of others stay').toContain('198.51.100.1/32');
+    expect(node.journal()?.backend).toBe(to);
+    expect(await node.sluiced('backend', to)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('same') });
+    expect(await node.sluiced('status')).toMatchObject({ exitCode: 0 });
+    expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('same') });
+    expect(await reached(node)).toBe('1');
+  });
+
+  test('stay there when others use the other store, which is an alarm with both counts', {
+    timeout: 60_000,
+  }, async () => {
+    await serve(from);
+    node.writeConfig('auto');
+    await rulesOfOthers(to, limits.storeRulesMin);
+    const config = `${node.directory}/sluiced.yaml`;
+    writeFileSync(config, readFileSync(config, 'utf8'));
+    node.start();
+    const status = async (): Promise<{ readonly alarms: Record<string, string> }> =>
+      JSON.parse((await node.ask()) ?? '{"alarms":{}}') as never;
+    const alarm = await until('an alarm', async () => (await status()).alarms['BACKEND_DOUBTFUL'], 20_000);
+    expect(alarm).toContain(`${to} holds ${limits.storeRulesMin} rules of others, ${from} holds 0 rules of others`);
+    expect(node.journal()?.backend).toBe(from);
+    const said = await node.sluiced('backend', '-o', 'json');
+    expect(said.exitCode).toBe(1);
+    expect(JSON.parse(said.stdout)).toMatchObject({ backend: from, stores: { [to]: { rules: limits.storeRulesMin } } });
+    expect((await node.sluiced('backend', to)).stderr, 'the daemon works here').toContain('held by another sluiced');
+  });
+});
+
+test('one leftover rule chooses no store', { timeout: 60_000 }, async () => {
+  node.writeConfig('auto');
+  const plain = JSON.parse((await node.sluiced('backend', '-o', 'json')).stdout) as {
+    readonly backend: 'nft' | 'legacy';
+  };
+  await rulesOfOthers(other[plain.backend], 1);
+  publishRelease(node, 1);
+  expect(await node.apply()).toMatchObject({ exitCode: 0 });
+  expect(node.journal()?.backend).toBe(plain.backend);
+  expect(await node.sluiced('backend', 'ipvs')).toMatchObject({ exitCode: 2 });
+});
