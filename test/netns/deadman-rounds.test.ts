@@ -162,7 +162,7 @@ describe.each(['nft', 'legacy'] as const)('killed on trial, on %s', (backend) =>
     const probation = (seconds: number): void =>
       node.writeConfig(
         backend,
-        `endpoints: {lastAfterSeconds: 0}\nprobation: {seconds: ${seconds}, deadmanSeconds: ${deadmanSeconds}}\nprobes: [{name: good, exec: [/bin/true]}]\n`,
+        `endpoints: {lastAfterSeconds: 0}\nreleases: {perHour: 360}\nprobation: {seconds: ${seconds}, deadmanSeconds: ${deadmanSeconds}}\nprobes: [{name: good, exec: [/bin/true]}]\n`,
       );
     probation(0);
     put();

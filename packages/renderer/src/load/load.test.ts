@@ -152,3 +152,21 @@ test('twenty thousand JSON values in a row are read one by one', () => {
   const text = '{"apiVersion": "v1", "kind": "Pod"}\n'.repeat(count);
   expect(load([source(text)]).passedOver.get('Pod')).toBe(count);
 });
+
+test.each([
+  ['Servcie', 'v1', 'Did you mean Service?'],
+  ['Services', 'v1', 'Did you mean Service?'],
+  ['EndpointSlices', 'discovery.k8s.io/v1', 'Did you mean EndpointSlice?'],
+  ['Endpoint', 'v1', 'Did you mean Endpoints?'],
+  ['Service', 'serving.knative.dev/v1', undefined],
+  ['Endpoint', 'example.com/v1', undefined],
+  ['ServiceAccount', 'v1', undefined],
+  ['Secret', 'v1', undefined],
+  ['Pod', 'v1', undefined],
+])('kind %s of %s', (kind, apiVersion, hint) => {
+  const { problems, passedOver } = load([source(`apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: {name: a}\n`)]);
+  expect(passedOver.size).toBe(1);
+  expect(problems.map((one) => [one.code, one.level, one.at?.line, one.hint])).toEqual(
+    hint === undefined ? [] : [['KIND_UNKNOWN', 'warning', 1, hint]],
+  );
+});

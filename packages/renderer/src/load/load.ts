@@ -7,7 +7,15 @@ import { loadLimits } from './limits.ts';
 import { type Found, findObjects } from './objects.ts';
 import { Places } from './origin.ts';
 import { type ParsedDocument, parseDocument } from './parse/parse.ts';
-import { controlCharacterProblem, nameOf, printable, problemsAt, refusal, tooManyDocuments } from './problems.ts';
+import {
+  controlCharacterProblem,
+  misspelled,
+  nameOf,
+  printable,
+  problemsAt,
+  refusal,
+  tooManyDocuments,
+} from './problems.ts';
 import { otherFormat } from './snapshot.ts';
 import type { Source } from './sources.ts';
 
@@ -80,6 +88,7 @@ class Loader {
         this.enterSnapshot(found.value, parsed, found.path);
         return;
       case 'passed-over':
+        if (found.near) this.problems.push(misspelled(found.kind, found.near, this.places.place(parsed, found.path)));
         this.passOver(printable(found.kind));
         return;
       case 'unknown-version':

@@ -1,4 +1,5 @@
 import type { Json, JsonObject, KubeKind, Path } from '../render/kube.ts';
+import { nearest } from '../render/nearest.ts';
 
 /** What one document holds, object by object; lists are unwrapped. Paths lead from the document's root. */
 export type Found =
@@ -14,7 +15,8 @@ export type Found =
   | { readonly is: 'sluice-config'; readonly path: Path }
   /** The header of a snapshot: what of a cluster the objects beside it are. */
   | { readonly is: 'snapshot'; readonly value: JsonObject; readonly path: Path }
-  | { readonly is: 'passed-over'; readonly kind: string; readonly path: Path }
+  /** `near`: the kind that was most likely meant. */
+  | { readonly is: 'passed-over'; readonly kind: string; readonly near?: KubeKind; readonly path: Path }
   | { readonly is: 'malformed'; readonly why: string; readonly path: Path }
   | {
       readonly is: 'unknown-version';
@@ -31,6 +33,9 @@ const versions = {
   EndpointSlice: 'discovery.k8s.io/v1',
   Node: 'v1',
 } as const satisfies Record<KubeKind, string>;
+
+/** Those of the kinds that are read; kinds of other groups may be called as they like. */
+const ownGroups: ReadonlySet<string> = new Set(Object.values(versions).map(groupOf));
 
 /** What a list says for all its items: those of a ServiceList from an API server have no kind of their own. */
 interface ListType {
@@ -97,7 +102,9 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
   const isKubeProxy =
     (kind === 'KubeProxyConfiguration' && group === 'kubeproxy.config.k8s.io') ||
     (kind === 'ConfigMap' && group === '' && holdsKubeProxyConfig(value));
-  return isKubeProxy ? { is: 'kube-proxy', value, path } : { is: 'passed-over', kind, path };
+  if (isKubeProxy) return { is: 'kube-proxy', value, path };
+  const near = ownGroups.has(group) ? nearest(kind, Object.keys(versions)) : undefined;
+  return { is: 'passed-over', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
 }
 
 /** kubeadm keeps kube-proxy's configuration in `config.conf` of the ConfigMap kube-system/kube-proxy. */

@@ -48,6 +48,17 @@ export function controlCharacterProblem(character: ControlCharacter, at: Place, 
   };
 }
 
+/** A kind that is passed over, though it is spelled almost like one that is read. */
+export function misspelled(kind: string, near: string, at: Place): Problem {
+  return {
+    code: 'KIND_UNKNOWN',
+    level: 'warning',
+    at,
+    message: `Cannot read kind ${printable(kind)}: Kubernetes knows none of this name, and the object is passed over`,
+    hint: `Did you mean ${near}?`,
+  };
+}
+
 type Refused = Exclude<Found, { is: 'object' | 'kube-proxy' | 'snapshot' | 'passed-over' }>;
 
 /** What a document is refused for. */

@@ -23,8 +23,8 @@ const http: JsonObject = { name: 'http', port: 80, targetPort: 8080 };
 /** Service `shop/<name>` with a ClusterIP, a selector and the port http; `spec` changes what it says, undefined removes. */
 export function service(name: string, spec: Changes = {}, more: Changes = {}, file?: string): KubeObject {
   const normal = { clusterIP: '10.96.0.1', selector: { app: name }, ports: [http] };
-  const { labels, ...fields } = more;
-  const metadata = changed({ name, namespace: 'shop' }, { labels });
+  const { labels, annotations, ...fields } = more;
+  const metadata = changed({ name, namespace: 'shop' }, { labels, annotations });
   return object('Service', metadata, changed({ spec: changed(normal, spec) }, fields), file);
 }
 
@@ -103,6 +103,7 @@ export function config(more: Partial<Config> = {}): Config {
     serviceCIDRs: { ipv4: '10.96.0.0/16', ipv6: 'fd00:96::/112' },
     primaryFamily: 'ipv4',
     nodePortRange: { from: 30_000, to: 32_767 },
+    named: { serviceCIDRs: false, nodePortRange: false },
     nodes: [],
     ...more,
   };

@@ -13,6 +13,8 @@ export interface Config {
   /** The family of the first service CIDR: what a Service gets that asks for no family. */
   readonly primaryFamily: Family;
   readonly nodePortRange: { readonly from: number; readonly to: number };
+  /** Which of these ranges sluice.yaml names; the others are defaults, and say nothing of the cluster. */
+  readonly named: { readonly serviceCIDRs: boolean; readonly nodePortRange: boolean };
   /** Nodes that no manifest names, by name. */
   readonly nodes: readonly ConfigNode[];
 }

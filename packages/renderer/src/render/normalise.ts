@@ -14,6 +14,7 @@ import { giveNumbers, hasRules } from './normalise/numbers.ts';
 import { orphans } from './normalise/orphans.ts';
 import { passedOver } from './normalise/passed-over.ts';
 import { findServiceEndpoints } from './normalise/service-endpoints.ts';
+import { findOutside } from './normalise/outside.ts';
 import { findShadows } from './normalise/shadows.ts';
 import { makeService } from './normalise/service.ts';
 import { leftOut, waits } from './normalise/waits.ts';
@@ -86,6 +87,7 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   addAll(problems, checkBacking(made, backing, completeness, memo));
   addAll(problems, findServiceEndpoints(made));
   addAll(problems, findShadows(made, nodes));
+  addAll(problems, findOutside(made, input.config));
   addAll(problems, findDifferences(made, nodes, input.config, memo));
   const model = { nodes, services: made.map(([, service]) => service) };
   return {

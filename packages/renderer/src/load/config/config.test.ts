@@ -37,6 +37,7 @@ test('without a config everything has its default', () => {
       serviceCIDRs: { ipv4: '10.96.0.0/12' },
       primaryFamily: 'ipv4',
       nodePortRange: { from: 30000, to: 32767 },
+      named: { serviceCIDRs: false, nodePortRange: false },
       nodes: [],
     },
     problems: [],
@@ -81,6 +82,7 @@ profiles:
     serviceCIDRs: { ipv4: '10.96.0.0/16', ipv6: 'fd00:96::/108' },
     primaryFamily: 'ipv6',
     nodePortRange: { from: 31000, to: 31999 },
+    named: { serviceCIDRs: true, nodePortRange: true },
     nodes: [
       { name: 'a', labels: { pool: 'edge', zone: 'x' }, addresses: ['fd00::1'], podCIDRs: ['10.244.1.0/24'], cores: 4 },
       { name: 'b', labels: {}, addresses: [], podCIDRs: [] },

@@ -35,6 +35,10 @@ export function readConfig(input: ConfigInput): { config: Config; problems: Prob
     serviceCIDRs: byFamily(serviceCIDRs.cidrs),
     primaryFamily: familyOf(serviceCIDRs.cidrs[0]),
     nodePortRange: readPortRange(sluice),
+    named: {
+      serviceCIDRs: fieldOf(sluice, 'serviceCIDRs') !== undefined,
+      nodePortRange: fieldOf(sluice, 'nodePortRange') !== undefined,
+    },
     nodes: nodes.nodes,
   };
   const ofProfiles = profiles.flatMap(({ problems }) => problems);

@@ -1,7 +1,7 @@
 import { schedulers, type Scheduler } from '@sluice/bundle';
 import type { IpvsProfile, Profile } from '../../render/config.ts';
 import type { Complain, Get } from './profiles.ts';
-import { nearest } from '../schema/nearest.ts';
+import { nearest } from '../../render/nearest.ts';
 import type { Setting, SettingName } from './settings.ts';
 
 /** The options of mode ipvs out of the merged settings; whole seconds, as the kernel counts. */

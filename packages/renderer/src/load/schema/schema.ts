@@ -1,7 +1,7 @@
 import { addAll } from '@sluice/bundle';
 import type { Json, Path, JsonObject } from '../../render/kube.ts';
 import { checkFormat, type Format } from './formats.ts';
-import { nearest } from './nearest.ts';
+import { nearest } from '../../render/nearest.ts';
 
 type TypeName = 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
 

@@ -3,6 +3,7 @@ import type { Problem } from '@sluice/bundle';
 import type { KubeKind, KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import { readEndpoints } from './endpoints.ts';
+import { checkFields } from './known-fields.ts';
 import { roughKey } from './names.ts';
 import { type ReadNode, readNode } from './node.ts';
 import { type ReadService, readService } from './service.ts';
@@ -54,5 +55,7 @@ type Read<T> = (object: KubeObject, problems: Problem[]) => T;
 
 function readOne<T>(object: KubeObject, read: Read<T>): { readonly value: T; readonly found: readonly Problem[] } {
   const found: Problem[] = [];
-  return { value: read(object, found), found };
+  const value = read(object, found);
+  checkFields(object, found);
+  return { value, found };
 }

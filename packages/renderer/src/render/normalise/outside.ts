@@ -1,0 +1,55 @@
+import { isInCidr, parseAddress, parseCidr, type Problem } from '@sluice/bundle';
+import type { Config } from '../config.ts';
+import type { Path } from '../kube.ts';
+import type { Service } from '../model.ts';
+import { clusterIPPath } from '../read/service-addresses.ts';
+import type { ReadService } from '../read/service.ts';
+
+/**
+ * ClusterIPs and node ports outside of the ranges that sluice.yaml names, which the API server would refuse. Where it names none, the
+ * cluster may have any.
+ * @returns a warning for each
+ */
+export function findOutside(
+  services: readonly (readonly [ReadService, Service])[],
+  { serviceCIDRs, nodePortRange, named }: Pick<Config, 'serviceCIDRs' | 'nodePortRange' | 'named'>,
+): readonly Problem[] {
+  const found: Problem[] = [];
+  for (const [read, { ports }] of services) {
+    const addresses = new Set<string>();
+    for (const { families, nodePort } of ports) {
+      const isOutside = nodePort !== 0 && (nodePort < nodePortRange.from || nodePort > nodePortRange.to);
+      if (named.nodePortRange && isOutside)
+        found.push(outside(read, portPath(read, nodePort), `node port ${nodePort}`, 'nodePortRange'));
+      for (const family of ['ipv4', 'ipv6'] as const) {
+        const [front, range] = [families[family], serviceCIDRs[family]];
+        if (!named.serviceCIDRs || !front || range === undefined || addresses.has(front.clusterIP)) continue;
+        addresses.add(front.clusterIP);
+        if (!isIn(front.clusterIP, range))
+          found.push(outside(read, clusterIPPath(read, family), `ClusterIP ${front.clusterIP}`, 'serviceCIDRs'));
+      }
+    }
+  }
+  return found;
+}
+
+function isIn(text: string, range: string): boolean {
+  const [address, cidr] = [parseAddress(text), parseCidr(range)];
+  return address !== undefined && cidr !== undefined && isInCidr(address, cidr);
+}
+
+function portPath(read: ReadService, nodePort: number): Path {
+  const index = read.ports.findIndex((port) => port.nodePort === nodePort);
+  return index < 0 ? ['spec', 'ports'] : ['spec', 'ports', index, 'nodePort'];
+}
+
+function outside({ key, object }: ReadService, path: Path, what: string, field: keyof Config['named']): Problem {
+  return {
+    code: 'RANGE_OUTSIDE',
+    level: 'warning',
+    at: object.origin.place(path),
+    object: `Service ${key}`,
+    message: `Cannot keep ${what} of Service ${key} apart from others: it is outside of ${field} in sluice.yaml`,
+    hint: `Choose one inside, or correct ${field}: the API server refuses what is outside of its ranges`,
+  };
+}

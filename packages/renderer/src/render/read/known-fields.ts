@@ -1,0 +1,103 @@
+import type { Json, JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
+import { nearest } from '../nearest.ts';
+import { complain, pathText, type Spot, type Subject, spotOf } from './fields.ts';
+import { titleOf } from './names.ts';
+import type { Problem } from '@sluice/bundle';
+import { quote } from './text.ts';
+
+/** The fields of a mapping; `any`: what stands below is Kubernetes' own business, such as the map of a selector. */
+interface Fields {
+  readonly [name: string]: Fields | typeof any;
+}
+const any = 'any';
+
+const fields = <N extends string>(...names: readonly N[]): Readonly<Record<N, typeof any>> =>
+  Object.fromEntries(names.map((name) => [name, any])) as Record<N, typeof any>;
+
+const metadata = fields(
+  'name',
+  'generateName',
+  'namespace',
+  'selfLink',
+  'uid',
+  'resourceVersion',
+  'generation',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'labels',
+  'annotations',
+  'ownerReferences',
+  'finalizers',
+  'managedFields',
+  'clusterName',
+  'initializers',
+);
+const top = { ...fields('apiVersion', 'kind'), metadata } as const;
+const endpointAddress = fields('ip', 'hostname', 'nodeName', 'targetRef');
+const endpointPort = fields('name', 'port', 'protocol', 'appProtocol');
+
+/**
+ * Every field that an object of a kind may have, of all versions since 1.19, also those that Sluice has no use for: those are silent
+ * (`k8s.io/api`, `core/v1/types.go`, `discovery/v1/types.go`, `meta/v1/types.go`). Of a Node only what is read is looked at.
+ */
+const known: Readonly<Record<KubeKind, Fields>> = {
+  Service: {
+    ...top,
+    spec: {
+      ports: fields('name', 'protocol', 'appProtocol', 'port', 'targetPort', 'nodePort'),
+      selector: any,
+      ...fields('clusterIP', 'clusterIPs', 'type', 'externalIPs', 'sessionAffinity', 'loadBalancerIP'),
+      ...fields('loadBalancerSourceRanges', 'externalName', 'externalTrafficPolicy', 'healthCheckNodePort'),
+      ...fields('publishNotReadyAddresses', 'ipFamilies', 'ipFamilyPolicy', 'ipFamily', 'topologyKeys'),
+      ...fields('allocateLoadBalancerNodePorts', 'loadBalancerClass', 'internalTrafficPolicy', 'trafficDistribution'),
+      sessionAffinityConfig: { clientIP: fields('timeoutSeconds') },
+    },
+    status: { loadBalancer: { ingress: fields('ip', 'hostname', 'ipMode', 'ports') }, conditions: any },
+  },
+  EndpointSlice: {
+    ...top,
+    addressType: any,
+    endpoints: {
+      ...fields('addresses', 'hostname', 'targetRef', 'nodeName', 'zone', 'topology', 'deprecatedTopology'),
+      conditions: fields('ready', 'serving', 'terminating'),
+      hints: fields('forZones', 'forNodes'),
+    },
+    ports: endpointPort,
+  },
+  Endpoints: {
+    ...top,
+    subsets: { addresses: endpointAddress, notReadyAddresses: endpointAddress, ports: endpointPort },
+  },
+  Node: { ...top, spec: any, status: any },
+};
+
+/** Warns of fields that Kubernetes does not know, which it passes over without a word: a `targetport` that nobody reads sends packets elsewhere. */
+export function checkFields(object: KubeObject, problems: Problem[]): void {
+  const subject: Subject = { title: titleOf(object), object, problems, broken: false };
+  checkMapping(spotOf(subject), object.value, [], known[object.kind]);
+}
+
+function checkMapping(root: Spot, value: JsonObject, path: Path, allowed: Fields): void {
+  for (const key of Object.keys(value)) {
+    const below = Object.hasOwn(allowed, key) ? allowed[key] : undefined;
+    if (below === undefined) unknownField(root, [...path, key], key, Object.keys(allowed));
+    else if (below !== any) checkBelow(root, value[key] ?? null, [...path, key], below);
+  }
+}
+
+function checkBelow(root: Spot, value: Json, path: Path, allowed: Fields): void {
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) checkBelow(root, item as Json, [...path, index], allowed);
+  } else if (typeof value === 'object' && value !== null) checkMapping(root, value as JsonObject, path, allowed);
+}
+
+function unknownField(root: Spot, path: Path, key: string, names: readonly string[]): void {
+  const guess = nearest(key, names);
+  complain(root, path, {
+    code: 'FIELD_UNKNOWN',
+    level: 'warning',
+    message: `Cannot use ${pathText(root, path.slice(0, -1)) || 'the object'}'s field ${quote(key)}: Kubernetes knows none of this name`,
+    hint: guess === undefined ? 'Remove it, or put it where it belongs' : `Did you mean ${guess}?`,
+  });
+}
