@@ -36,6 +36,13 @@ const rows: readonly Row[] = [
     stderr: /\[OUTPUT_STALE\]/,
     progress: true,
   },
+  {
+    verb: 'render',
+    args: '-f - -o alone',
+    input: 'apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n',
+    stderr: /\[NODES_MISSING\][^]*^Partial: .*--allow-partial/m,
+    progress: true,
+  },
   { verb: 'render', args: '-f nowhere -o fresh', exit: 2, stderr: /\[INPUT_UNREADABLE\]/, progress: true },
   { verb: 'validate', args: manifests, stderr: /objects read: no problems/, progress: true },
   { verb: 'init', args: 'new.yaml', stderr: /^new\.yaml written/ },

@@ -63,6 +63,7 @@ export const problemCodes = {
   PORT_INVALID: 'a port is outside 1 to 65535',
   VIP_CONFLICT: 'two Services claim one address, port and protocol',
   NODE_PORT_CONFLICT: 'two Services claim one node port',
+  NODES_MISSING: 'a bundle is for no node',
   RANGE_OUTSIDE: 'an address or a node port is outside of the range that sluice.yaml names',
   SERVICE_SHADOWS: 'a Service has an address or a port that something else on the nodes has',
   CHAIN_COLLISION: 'two names have one chain hash',

@@ -117,7 +117,7 @@ function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
       level: 'error',
       message:
         'Cannot apply the bundle: its input did not name every Service of the cluster, the others would lose their rules',
-      hint: 'Render with a snapshot or `complete: true` in sluice.yaml, or set `allowPartial: true` in sluiced.yaml',
+      hint: 'Render with a snapshot or `complete: true` in sluice.yaml; or take it as it is, with `sluiced apply --allow-partial` or `allowPartial: true` in sluiced.yaml',
     },
   ];
 }

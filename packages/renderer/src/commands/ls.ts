@@ -4,6 +4,7 @@ import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
 import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
+import { withoutNodes } from './render.ts';
 import { print, progress, say } from './progress.ts';
 
 interface Row {
@@ -21,11 +22,19 @@ export function lsCommand(dir: string, options: { readonly output: 'text' | 'jso
     say(printProblems(listed.problems));
     return exitCodes.problem;
   }
+  say(printProblems(listed.without));
   print(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
   return exitCodes.done;
 }
 
-function list(dir: string): { cluster: string; rows: readonly Row[] } | { problems: readonly Problem[] } {
+interface Listed {
+  readonly cluster: string;
+  readonly rows: readonly Row[];
+  /** `NODES_MISSING` where there are none. */
+  readonly without: readonly Problem[];
+}
+
+function list(dir: string): Listed | { problems: readonly Problem[] } {
   const files = reading(dir, () => readTree(dir));
   if (!(files instanceof Map)) return { problems: [files as Problem] };
   say(printProblems(incomplete(dir, files)));
@@ -50,7 +59,7 @@ function list(dir: string): { cluster: string; rows: readonly Row[] } | { proble
       version: node.version,
     });
   }
-  return problems.length > 0 ? { problems } : { cluster, rows };
+  return problems.length > 0 ? { problems } : { cluster, rows, without: withoutNodes(files) };
 }
 
 function json(cluster: string, rows: readonly Row[]): string {

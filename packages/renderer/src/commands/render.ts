@@ -1,4 +1,4 @@
-import { type BundleFiles, type Problem, sumsFile } from '@sluice/bundle';
+import { type BundleFiles, clusterFile, isProblem, nodesOf, type Problem, readCluster, sumsFile } from '@sluice/bundle';
 import { writeAllocations } from '../emit/allocations.ts';
 import { countProblems, printProblems } from '../emit/problems.ts';
 import { printStale } from '../emit/stale.ts';
@@ -27,7 +27,7 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const last = (path: string): string | undefined => readText(options.output, path);
   const rendered = options.quarantine ? renderAround(input, last) : render(input);
-  const found = [...problems, ...rendered.problems];
+  const found = [...problems, ...rendered.problems, ...withoutNodes(rendered.files)];
   if (isStopped(found, options.strict)) return refuse(found, options.output);
   say(printProblems(found));
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
@@ -41,6 +41,15 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   writing(options.output, () => writeTree(options.output, rendered.files, plan));
   say(summary(options.output, rendered, plan, passedOver, found));
   return exitCodes.done;
+}
+
+/** Rules are for nodes: a bundle without one is right, and of no use to anybody. */
+export function withoutNodes(files: BundleFiles): readonly Problem[] {
+  if (files.size === 0 || nodesOf(files).length > 0) return [];
+  const message = 'Cannot find a node for these rules: no manifest and no sluice.yaml names one';
+  const hint =
+    'Add Nodes to the input (`kubectl get nodes -o yaml`, `--base SNAPSHOT`), or list them in `nodes` of sluice.yaml';
+  return [{ code: 'NODES_MISSING', level: 'warning', message, hint }];
 }
 
 /** True when a problem forbids to write anything. */
@@ -118,6 +127,11 @@ function some(list: readonly string[]): string {
   return list.length <= 5 ? list.join(', ') : `${list.slice(0, 5).join(', ')} and ${list.length - 5} more`;
 }
 
+function isPartial(files: BundleFiles): boolean {
+  const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
+  return !isProblem(cluster) && !cluster.complete;
+}
+
 function summary(
   dir: string,
   rendered: Rendered,
@@ -131,6 +145,9 @@ function summary(
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,
     rendered.created.length > 0
       ? `Numbers given to ${services(rendered.created.length)}: commit allocations/ with the rest\n`
+      : '',
+    isPartial(rendered.files)
+      ? 'Partial: the input may not name every Service of the cluster. If it does, say `complete: true` in sluice.yaml; otherwise nodes take it with --allow-partial alone\n'
       : '',
     kinds === '' ? '' : `Passed over: ${kinds}\n`,
     counted === '' ? '' : `${counted}\n`,
