@@ -22,6 +22,7 @@ export function renderCommands(program: Command): void {
         'leave bad objects out, keep their last good files and list them in quarantine.yaml',
       ).conflicts('strict'),
     )
+    .option('-v, --verbose', 'list every object of which the same is said')
     .option('--check', 'write nothing; say whether DIR is what would be written, and show what is stale')
     .action(run(async (options) => (await import('../commands/render.ts')).renderCommand(options)));
 
@@ -32,6 +33,7 @@ export function renderCommands(program: Command): void {
     .summary('read and report without writing')
     .description('Reads everything that `render` reads and reports every problem, without writing.')
     .addOption(new Option('--report <FORMAT>', 'how to print the problems').choices(['text', 'json']).default('text'))
+    .option('-v, --verbose', 'list every object of which the same is said')
     .action(run(async (options) => (await import('../commands/validate.ts')).validateCommand(options)));
 
   examples(program.command('init'), [

@@ -18,6 +18,7 @@ export interface RenderOptions extends InputOptions {
   readonly check?: boolean;
   /** Go around bad objects: their last good files stay. */
   readonly quarantine?: boolean;
+  readonly verbose?: boolean;
 }
 
 /** `sluice render`: read, render, and write the directory or say whether it is what would be written. */
@@ -29,7 +30,7 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   const rendered = options.quarantine ? renderAround(input, last) : render(input);
   const found = [...problems, ...rendered.problems, ...withoutNodes(rendered.files)];
   if (isStopped(found, options.strict)) return refuse(found, options.output);
-  say(printProblems(found));
+  say(printProblems(found, options.verbose));
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
   const plan = writing(options.output, () => planTree(options.output, rendered.files));
   if ('code' in plan) return refuse([plan], options.output);

@@ -6,13 +6,15 @@ import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';
 
 /** `sluice validate`: everything that `render` would say, without a directory. */
-export async function validateCommand(options: InputOptions & { readonly report: 'text' | 'json' }): Promise<number> {
+export async function validateCommand(
+  options: InputOptions & { readonly report: 'text' | 'json'; readonly verbose?: boolean },
+): Promise<number> {
   progress('reading');
   const { input, problems } = await readInput(options);
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const rendered = render(input);
   const found = [...problems, ...rendered.problems];
-  print(options.report === 'json' ? problemsJson(found) : printProblems(found));
+  print(options.report === 'json' ? problemsJson(found) : printProblems(found, options.verbose));
   const objects = input.base.length + input.change.length;
   say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n`);
   return isStopped(found, options.strict) ? exitCodes.problem : exitCodes.done;
