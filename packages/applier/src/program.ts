@@ -186,6 +186,12 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
     .action((wanted: string | undefined, options) =>
       finish(async () => (await import('./commands/undo.ts')).rollback(wanted, options, terminal)),
     );
+  examples(onNode(program.command('recover')), ['sluiced recover && systemctl start sluiced'])
+    .summary('take over rules of Sluice whose state directory was lost')
+    .description(
+      'For a node that lost its state directory while its rules are in the kernel: what the kernel holds is the generation that stands from now on. No rule changes. Exit code 3 when the node cannot.',
+    )
+    .action((options) => finish(async () => (await import('./commands/recover.ts')).recover(options, terminal)));
   examples(onNode(program.command('backend').argument('[STORE]', 'nft or legacy')), [
     'sluiced backend               # which store the rules are in, and what others have in both',
     'systemctl stop sluiced && sluiced backend nft && systemctl start sluiced',

@@ -143,6 +143,16 @@ export class DiskJournal implements Journal {
     }
   }
 
+  /** Begins anew with what the kernel holds, where nothing is known of what was. */
+  async recognised(state: NodeState, because: string): Promise<Generation> {
+    const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
+    const { node, backend } = this.#record;
+    this.#record = { ...recordFrom(node, this.#stored(target)), ...(backend ? { backend } : {}) };
+    const history = this.#and({ what: 'fell-back', generation: 1, version: target.version, because });
+    this.#stands(target, { history });
+    return target;
+  }
+
   get failures(): number {
     return this.#record.failures;
   }

@@ -3,8 +3,9 @@ import { limits } from '../limits.ts';
 import type { Run } from './run.ts';
 import { backendFor, type StoreUse, useOf } from './tools.ts';
 
-const none: StoreUse = { rules: 0, isKubelets: false };
-const some = (rules: number, isKubelets = false): StoreUse => ({ rules, isKubelets });
+const none: StoreUse = { rules: 0, isKubelets: false, hasSluice: false };
+const some = (rules: number, isKubelets = false): StoreUse => ({ ...none, rules, isKubelets });
+const ours: StoreUse = { ...none, hasSluice: true };
 
 test.each([
   ['an empty machine', none, none, 'nft', 'nft'],
@@ -13,6 +14,7 @@ test.each([
   ['a machine at work in the other store', none, some(limits.storeRulesMin), 'nft', 'legacy'],
   ['many rules in both', some(1), some(500), 'nft', 'nft'],
   ['the kubelet in one, rules in the other', some(1, true), some(500), 'legacy', 'nft'],
+  ['rules of Sluice that a state directory was lost of', some(500, true), ours, 'nft', 'legacy'],
   ['the kubelet in both', some(1, true), some(500, true), 'legacy', 'legacy'],
 ] as const)('%s', (_title, nft, legacy, plain, chosen) => {
   expect(backendFor({ nft, legacy }, plain)).toBe(chosen);
@@ -31,5 +33,5 @@ test('rules of Sluice are none of others', async () => {
     'COMMIT',
   ].join('\n');
   const run: Run = async ({ file }) => ({ exitCode: 0, stdout: file.includes('ip6') ? '' : save, stderr: '', why: '' });
-  expect(await useOf('nft', run)).toEqual({ rules: 1, isKubelets: true });
+  expect(await useOf('nft', run)).toEqual({ rules: 1, isKubelets: true, hasSluice: false });
 });

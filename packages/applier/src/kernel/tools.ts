@@ -113,6 +113,8 @@ export interface StoreUse {
   readonly rules: number;
   /** Whether the kubelet has left its marks there (`KUBE-IPTABLES-HINT`, `KUBE-KUBELET-CANARY`): it uses what the machine uses. */
   readonly isKubelets: boolean;
+  /** Whether there are chains of Sluice's, of layout `tree`. */
+  readonly hasSluice: boolean;
 }
 
 /** What `iptables` itself is; undefined where there is none. */
@@ -127,11 +129,12 @@ async function detectBackend(run: Run): Promise<Backend> {
 }
 
 /**
- * The store that a node uses: where the kubelet is, else what `iptables` is. A few rules that somebody left in the other one say nothing;
+ * The store that a node uses: where Sluice's rules are, else where the kubelet is, else what `iptables` is. A few rules that somebody left in the other one say nothing;
  * so many as only a machine at work has do, where the store of `iptables` is empty (kubernetes-sigs/iptables-wrappers decides so, too).
  * @param plain what `iptables` is
  */
 export function backendFor(uses: Readonly<Record<Backend, StoreUse>>, plain: Backend): Backend {
+  if (uses.nft.hasSluice !== uses.legacy.hasSluice) return uses.nft.hasSluice ? 'nft' : 'legacy';
   if (uses.nft.isKubelets !== uses.legacy.isKubelets) return uses.nft.isKubelets ? 'nft' : 'legacy';
   const other = otherBackend(plain);
   return uses[plain].rules === 0 && uses[other].rules >= limits.storeRulesMin ? other : plain;
@@ -146,14 +149,16 @@ export const otherBackend = (backend: Backend): Backend => (backend === 'nft' ? 
 export async function useOf(backend: Backend, run: Run, isOurs = false): Promise<StoreUse> {
   let rules = 0;
   let isKubelets = false;
+  let hasSluice = false;
   for (const family of ['ipv4', 'ipv6'] as const) {
     const paths = toolPaths(family, backend);
     if (!paths) continue;
     const { stdout } = await run({ file: paths.save, args: [] });
     rules += stdout.match(isOurs ? besideUs : ofOthers)?.length ?? 0;
     isKubelets ||= kubelets.test(stdout);
+    hasSluice ||= /^:SLUICE-SERVICES /m.test(stdout);
   }
-  return { rules, isKubelets };
+  return { rules, isKubelets, hasSluice };
 }
 
 const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;
@@ -169,8 +174,8 @@ export async function storeDoubt(backend: Backend, run: Run): Promise<string | u
   const there = await useOf(other, run);
   if (there.rules < limits.storeRulesMin && !there.isKubelets) return undefined;
   const here = await useOf(backend, run, true);
-  if (backendFor({ [backend]: here, [other]: there } as Record<Backend, StoreUse>, backend) === backend)
-    return undefined;
+  const others = { [backend]: { ...here, hasSluice: false }, [other]: { ...there, hasSluice: false } };
+  if (backendFor(others as Record<Backend, StoreUse>, backend) === backend) return undefined;
   const use = (name: Backend, { rules, isKubelets }: StoreUse): string =>
     `${name} holds ${rules} rules of others${isKubelets ? ', the kubelet among them' : ''}`;
   return `The rules are in the ${backend} store, and this machine seems to use ${other}: ${use(other, there)}, ${use(backend, here)}`;

@@ -233,6 +233,8 @@ export interface Journal {
   openFlows(): Promise<FlowChange>;
   /** Stores what stood before Sluice as generation 0. */
   adopt(state: NodeState): Promise<Generation>;
+  /** Begins anew with what the kernel holds, for a node that lost what it knew. */
+  recognised(state: NodeState, because: string): Promise<Generation>;
   begin(opening: Opening): Promise<void>;
   /** Endpoints that come while a release is on trial are to go into both programs: written before the first step. */
   offer(update: EndpointUpdate): Promise<void>;

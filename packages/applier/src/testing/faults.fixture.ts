@@ -92,6 +92,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     releasesSince: (sinceMs) => journal.releasesSince(sinceMs),
     quarantined: (version) => journal.quarantined(version),
     generation: (number, revision) => journal.generation(number, revision),
+    recognised: (state, because) => countdown.through(() => journal.recognised(state, because)),
     adopt: (state) => countdown.through(() => journal.adopt(state)),
     offer: (update) => countdown.through(() => journal.offer(update)),
     accept: () => countdown.through(() => journal.accept()),

@@ -1,4 +1,4 @@
-import type { Family, Problem } from '@sluice/bundle';
+import { type Family, isTreeChain, type Problem } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { lookForProxy } from '../rollout/proxy.ts';
@@ -89,6 +89,7 @@ function notOurs(others: ChainNames, count: number, running: readonly number[]):
     familyNames.find((name) => others[name] && others[name].filter.length + others[name].nat.length > 0) ?? 'ipv4';
   const example = others[family]?.nat[0] ?? others[family]?.filter[0] ?? '';
   const processes = running.join(', ');
+  if (isTreeChain(example)) return unknownSluice(count, example);
   return {
     code: 'NODE_CHAINS_NOT_OURS',
     level: 'error',
@@ -97,5 +98,15 @@ function notOurs(others: ChainNames, count: number, running: readonly number[]):
       running.length > 0
         ? `kube-proxy still runs (process ${processes}): stop it first, sluiced takes its chains over then`
         : 'If kube-proxy made them, stop it and set `takeOver: kube-proxy` in sluiced.yaml',
+  };
+}
+
+/** Names of layout `tree` are nobody else's. */
+function unknownSluice(count: number, example: string): Problem {
+  return {
+    code: 'NODE_CHAINS_NOT_OURS',
+    level: 'error',
+    message: `Cannot apply the bundle: ${count} chains such as ${example} were made by a Sluice that this state directory knows nothing of`,
+    hint: 'If the state directory was lost, run `sluiced recover`, which takes the rules over as they stand; else name the right one with `state` in sluiced.yaml',
   };
 }

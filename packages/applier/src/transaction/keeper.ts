@@ -29,6 +29,7 @@ import { type Baseline, decline, rollBackEndpoints } from './endpoint-rollback.t
 import { noOffers, type Offers, type TrialOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { beyondEndpoints, isMore, mustWait, quarantined } from './refusals.ts';
+import { recognise } from './recognise.ts';
 import { rescue } from './rescue.ts';
 import { resume } from './resume.ts';
 import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
@@ -425,6 +426,17 @@ export class Keeper {
     }
     const looked = this.#admission.takeLooked();
     return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, looked }, this.#ports);
+  }
+
+  /**
+   * Takes over what the kernel holds of Sluice, for a node that lost its state directory; no rule changes.
+   * @returns the generation that stands from now on, or why there is none
+   */
+  async recognise(): Promise<Generation | Refusal> {
+    const { journal } = this.#ports;
+    const state = await recognise(this.#facts(), this.#ports);
+    if ('problems' in state) return state;
+    return journal.recognised(state, 'the state directory was lost; these rules were in the kernel');
   }
 
   /** `cleanUp`. */

@@ -1,0 +1,39 @@
+import { exitCodes } from '../rollout/outcome.ts';
+import { openSession } from './session.ts';
+import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+
+/**
+ * `sluiced recover`: for a node that lost its state directory while its rules are in the kernel. What the kernel holds of Sluice is the
+ * generation that stands from now on; no rule changes, and the next bundle is a change from there. Exit code 3 when the node cannot.
+ */
+export async function recover(options: CommonOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const session = await openSession(config, 'change', () => undefined);
+  try {
+    const { journal, keeper } = session;
+    if (journal.lost !== undefined) await keeper.recover();
+    if (journal.standing || journal.open || journal.held !== undefined)
+      throw new CommandError([nothingLost(config.state)]);
+    const found = await keeper.recognise();
+    if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);
+    const chains = Object.values(found.state.families).reduce(
+      (sum, { nat, filter }) => sum + nat.chains.size + filter.chains.size,
+      0,
+    );
+    terminal.out(
+      `generation ${found.number} (version ${found.version}) is what the kernel holds: ${chains} chains, none was changed\n`,
+    );
+    terminal.out('start sluiced, or run `sluiced apply`: the bundle is a change from there\n');
+    return exitCodes.done;
+  } finally {
+    session.close();
+  }
+}
+
+const nothingLost = (state: string) =>
+  ({
+    code: 'NODE_STATE_INVALID',
+    level: 'error',
+    message: `Cannot recover: ${state} knows which rules are Sluice's`,
+    hint: '`sluiced status` says what stands; `sluiced rollback` puts an earlier generation back',
+  }) as const;

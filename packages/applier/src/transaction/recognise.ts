@@ -1,0 +1,48 @@
+import { type Problem, switches, type TableProgram } from '@sluice/bundle';
+import { countNames, otherSluice, ownState } from '../rollout/own.ts';
+import type { Ports, Refusal } from '../rollout/ports.ts';
+import { familiesOf, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
+import { isTree } from './entries.ts';
+import { familiesWithTools } from './ground.ts';
+
+/**
+ * What Sluice made in layout `tree`, as the kernel holds it: names of its own say whose chains these are. For a node that lost its
+ * state directory. In the other layout and mode names are kube-proxy's, and `takeOver: kube-proxy` takes what has them.
+ * @returns the rules without the switch of a release that was on trial, or why they cannot be taken as they stand
+ */
+export async function recognise(
+  facts: Parameters<typeof familiesWithTools>[0],
+  { kernel }: Pick<Ports, 'kernel'>,
+): Promise<NodeState | Refusal> {
+  const lamps = await kernel.switch?.look();
+  if (lamps && (lamps.nat !== 'off' || lamps.filter !== 'off')) return refused(onTrial);
+  const observed = await kernel.observe(familiesWithTools(facts));
+  const names = otherSluice(observed, {});
+  const held: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
+  if (countNames(names) === 0 || !isTree(held)) return refused(nothingThere);
+  const families = mapTables(familiesOf(held), (family, table) => withoutSwitch(tableOf(held, family, table)));
+  return { families, sysctls: new Map() };
+}
+
+function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
+  const names: readonly string[] = Object.values(switches);
+  const asks = (rule: string): boolean => names.includes(/ --match-set (\S+) /.exec(rule)?.[1] ?? '');
+  const settled = [...chains].map(
+    ([name, rules]) => [name, rules.some(asks) ? rules.filter((one) => !asks(one)) : rules] as const,
+  );
+  return { chains: new Map(settled), jumps };
+}
+
+const onTrial = {
+  message:
+    'Cannot take over the rules of Sluice: packets go by a release on trial, and nobody knows what was to become of it',
+  hint: 'Wait until the kernel has gone back to the old rules by itself (probation.deadmanSeconds), then try again',
+};
+const nothingThere = {
+  message: 'Cannot recover: the kernel holds no rules of Sluice in layout tree',
+  hint: "Apply a bundle; chains with kube-proxy's names are taken over by `takeOver: kube-proxy` in sluiced.yaml",
+};
+
+const refused = (what: Pick<Problem, 'message' | 'hint'>): Refusal => ({
+  problems: [{ code: 'NODE_STATE_INVALID', level: 'error', ...what }],
+});

@@ -1,0 +1,54 @@
+// @module-tag test
+import { rmSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { needBackend, needKernel } from './privileges.ts';
+import { SluicedNode, until } from './sluiced-node.ts';
+import { publishRelease, reached } from './sluiced-probation.ts';
+
+/** A node that lost its state directory while it serves. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
+  beforeEach((context) => needBackend(context, backend));
+
+  test('it goes on from what the kernel holds, and clients are served all the time', { timeout: 60_000 }, async () => {
+    const addresses = ['10.244.0.2', '10.244.0.12'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
+    await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
+    const server = `for (const at of ['10.244.0.2', '10.244.0.12']) require('node:http').createServer((_, to) => to.end('1')).listen(8080, at);`;
+    writeFileSync(`${node.directory}/servers.cjs`, server);
+    node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
+    node.writeConfig(backend);
+    publishRelease(node, 1);
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    await until('clients are served', async () => (await reached(node)) === '1');
+    const good = await node.rules(backend);
+    node.writeConfig('auto');
+    let failed = 0;
+    let isDone = false;
+    const clients = (async () => {
+      while (!isDone) if ((await reached(node)) !== '1') failed += 1;
+    })();
+    rmSync(`${node.directory}/state`, { recursive: true });
+    expect(await node.apply()).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('sluiced recover') });
+    expect(await node.sluiced('recover')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('none was changed'),
+    });
+    expect(await node.rules(backend)).toBe(good);
+    expect(await node.sluiced('recover'), 'once').toMatchObject({ exitCode: 2 });
+    expect((await node.sluiced('status')).stdout).toContain('holds the confirmed rules');
+    node.start();
+    await until('the daemon knows the bundle', async () => node.journal()?.current?.version !== 'recognised');
+    await until('nothing is open', async () => node.journal()?.open === null);
+    expect(await node.rules(backend)).toBe(good);
+    isDone = true;
+    await clients;
+    expect(failed).toBe(0);
+  });
+});
