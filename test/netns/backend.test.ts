@@ -52,16 +52,16 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
     const before = await ours(from);
     expect(await ours(to)).toBe('');
     let failed = 0;
-    let isMoving = true;
-    const clients = (async () => {
-      while (isMoving) if ((await reached(node)) !== '1') failed += 1;
+    const clients = new AbortController();
+    const asking = (async () => {
+      while (!clients.signal.aborted) if ((await reached(node)) !== '1') failed += 1;
     })();
     expect(await node.sluiced('backend', to)).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining(`in ${to}`),
     });
-    isMoving = false;
-    await clients;
+    clients.abort();
+    await asking;
     expect([failed, await ours(to), await ours(from)]).toEqual([0, before, '']);
     expect(await node.rules(from), 'rules of others stay').toContain('198.51.100.1/32');
     expect(node.journal()?.backend).toBe(to);

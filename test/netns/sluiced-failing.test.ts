@@ -167,8 +167,9 @@ describe.each([
     ]);
     expect(said).toContain('generation 1 (version');
     expect(said.includes('warning: this is not written down')).toBe(kind === 'read-only');
-    expect(said.slice(said.indexOf('generation 1 (version'))).toContain('10.244.0.2:8080');
-    expect(said.slice(said.indexOf('generation 1 (version'))).not.toContain('10.244.0.8:8080');
+    const rules = said.slice(said.indexOf(') is in place'));
+    expect(rules).toContain('10.244.0.2:8080');
+    expect(rules).not.toContain('10.244.0.8:8080');
   });
 
   // Nobody can make a file system read-only on which a file is open for writing, as the kernel does after an error.

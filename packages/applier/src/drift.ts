@@ -72,7 +72,8 @@ export class Drift {
 
   /** Whether a scan has to compare the tables: something was heard, or they were compared too long ago. */
   get isDue(): boolean {
-    return this.#heard !== undefined || this.#monotonicMs() >= this.#knownUntilMs;
+    const isHeard = this.#heard !== undefined && this.#monotonicMs() >= this.#restUntilMs;
+    return this.#isSeen || isHeard || this.#monotonicMs() >= this.#knownUntilMs;
   }
 
   /** @returns whether a comparison is due now */
@@ -144,7 +145,8 @@ export class Drift {
     const nowMs = this.#monotonicMs();
     const costMs = usedMs * limits.comparePauseFactor;
     this.#comparePauseMs = costMs;
-    this.#paidMs = Math.max(this.#paidMs, nowMs) + costMs;
+    // Bounded: what was spent in a bad hour must not keep the next repair waiting.
+    this.#paidMs = Math.min(Math.max(this.#paidMs, nowMs) + costMs, nowMs + costMs * limits.comparisonsAtOnce);
     this.#restUntilMs = Math.max(nowMs + limits.comparePauseMs, this.#paidMs - costMs * (limits.comparisonsAtOnce - 1));
   }
 }

@@ -221,6 +221,9 @@ export const limits = {
   orderChainRulesMax: 1_000,
   orderClientsMax: 4,
   orderServicesMax: 20,
+  /** Of all frontends so many are asked for, and so many packets are led through our rules: up to 2 ms each in layout flat with 10,000 Services. */
+  orderFrontendsMax: 256,
+  orderTracesMax: 1_000,
 
   scanIntervalMsDefault: 30_000,
   /** Events of one write arrive in a burst; one scan serves them all. */

@@ -56,7 +56,7 @@ export async function findings(
     ...helperFindings(),
     ...(await opensshFindings(run)),
     ...familyFindings(tools),
-    ...(await storeFindings(tools, run)),
+    ...(await storeFindings(tools, pinned !== 'auto', run)),
     ...(await rehearsalFindings(config, tools, run)),
     ...(await extensionFindings(tools, run)),
     ...(await switchFindings(config, tools, run)),
@@ -137,11 +137,17 @@ function familyFindings(tools: Tools): Finding[] {
   });
 }
 
-async function storeFindings({ backend }: Tools, run: Run): Promise<Finding[]> {
+async function storeFindings({ backend }: Tools, isPinned: boolean, run: Run): Promise<Finding[]> {
   const other = otherBackend(backend);
   const doubt = await storeDoubt(backend, run);
   if (doubt !== undefined)
-    return [bad('rule store', doubt, `move with \`sluiced backend ${other}\`, or remove the rules of others there`)];
+    return [
+      bad(
+        'rule store',
+        doubt,
+        `${isPinned ? `move with \`sluiced backend ${other}\`` : `set backend: ${other} in sluiced.yaml`}, or remove the rules there`,
+      ),
+    ];
   const { rules } = await useOf(other, run);
   const what = `rules in the ${other} store`;
   if (rules === 0) return [good(what, 'none')];

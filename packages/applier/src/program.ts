@@ -172,7 +172,7 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
       'sluiced rollback 4f1c09ab --yes              # to a version, from a script',
       'sluiced rollback 0 --remove-all-services     # to what was there before Sluice',
     ],
-    'Exit codes: 0 done, 1 the answer was no, 2 problem in the input or usage, 5 held.',
+    'Exit codes: 0 done, 1 the answer was no, 2 problem in the input or usage, 3 refused by the node, such as beside a daemon, 5 held.',
   )
     .summary('put an earlier generation back')
     .description(

@@ -94,10 +94,10 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
 }
 
 /** Whether a move before this one came to its end. */
-async function isOnlyIn(wanted: Backend, { journal, portsOf }: Session): Promise<boolean> {
-  const { standing } = journal;
+async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
+  const { standing } = session.journal;
   if (!standing) return true;
-  const { kernel } = await portsOf(otherBackend(wanted));
+  const { kernel } = await session.portsOf(otherBackend(wanted));
   const observed = await kernel.observe(familiesOf(standing.state));
   return familiesOf(standing.state).every((family) =>
     (['nat', 'filter'] as const).every((table) =>

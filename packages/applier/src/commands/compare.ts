@@ -31,7 +31,7 @@ export async function compareKernel(config: Config, record: NodeRecord | undefin
       if (!Array.isArray(differences)) return notCompared(String(differences));
       const after = peek(config.state);
       const isSame = after?.open === null && after.current?.manifest === before.current.manifest;
-      if (differences.length === 0 || isSame) return { holds: differences.length === 0, differences };
+      if (isSame) return { holds: differences.length === 0, differences };
     }
     before = peek(config.state);
   }
@@ -45,7 +45,9 @@ async function differencesOf(config: Config): Promise<readonly string[] | string
   try {
     const session = await openSession(config, 'look', () => undefined);
     try {
-      return await session.keeper.differences();
+      const { journal, keeper } = session;
+      if (!journal.standing) return journal.held ?? 'what stands cannot be read';
+      return await keeper.differences();
     } finally {
       session.close();
     }

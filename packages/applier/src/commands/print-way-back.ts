@@ -8,7 +8,10 @@ const namedMax = 10;
  * What a way back changes, in lines for people.
  * @param at when the generation was confirmed; undefined where the history does not say
  */
-export function printWayBack({ target, services, changes, lines }: WayBackPlan, at: string | undefined): string {
+export function printWayBack(
+  { target, services, keepsNewest, changes, lines }: WayBackPlan,
+  at: string | undefined,
+): string {
   const when = at === undefined ? '' : `, confirmed ${at}`;
   const title = `back to generation ${target.number} (version ${target.version}${when})`;
   if (!services) return `${title}\n  what stands cannot be read, so nobody knows what changes\n`;
@@ -16,7 +19,11 @@ export function printWayBack({ target, services, changes, lines }: WayBackPlan, 
   const all = [
     go.length === 0 ? [] : [`${count(go)} removed: ${some(go)}`],
     come.length === 0 ? [] : [`${count(come)} back, with the endpoints of then, which may be stale: ${some(come)}`],
-    changes.length === 0 ? [] : [`endpoints change: ${printEndpointChanges(changes)}`],
+    changes.length === 0
+      ? []
+      : [
+          `${keepsNewest ? 'cannot keep the newest endpoints of' : 'endpoints of then, which may be stale'}: ${printEndpointChanges(changes)}`,
+        ],
     [`${lines} lines of rules change`],
   ];
   return [title, ...all.flat().map((line) => `  ${line}`), ''].join('\n');

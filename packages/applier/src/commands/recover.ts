@@ -12,8 +12,9 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
   try {
     const { journal, keeper } = session;
     if (journal.lost !== undefined) await keeper.recover();
-    if (journal.standing || journal.open || journal.held !== undefined)
-      throw new CommandError([nothingLost(config.state)]);
+    // A journal that is lost, and that nothing in the store helps, is as good as none.
+    const isKnown = journal.standing !== undefined || journal.open !== undefined || journal.held !== undefined;
+    if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
     const found = await keeper.recognise();
     if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);
     const chains = Object.values(found.state.families).reduce(

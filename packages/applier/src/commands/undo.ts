@@ -65,7 +65,8 @@ async function isAgreed({ yes }: RollbackOptions, terminal: Terminal): Promise<b
 }
 
 function removesAll(): CommandError {
-  const message = 'Cannot go back to generation 0: that removes the rules of every Service from this node';
+  const message =
+    'Cannot go back to generation 0: that takes the rules of every Service from this node, and brings back what was before Sluice';
   const hint = 'Name another generation (`sluiced history`), or add --remove-all-services';
   return new CommandError([{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }]);
 }
@@ -127,15 +128,14 @@ function numberOf(wanted: string, { kept, current }: Session['journal']['record'
   return begun.size === 1 ? [...begun][0] : undefined;
 }
 
-/** The one before the one that stands; never what was there before Sluice, unless a change from there is open. */
+/** The newest before the one that stands that nobody went back from; what was there before Sluice only where a change from there is open. */
 function defaultTarget(journal: Session['journal']): number | undefined {
   const { record } = journal;
   if (record.open) return record.open.from.number;
   if (record.held !== null && record.current !== null && journal.standing) return record.current.number;
-  const confirmed = record.history.filter(
-    ({ what }) => what === 'confirmed' || what === 'chosen' || what === 'fell-back',
-  );
-  return confirmed.findLast(({ generation }) => generation !== 0 && generation !== record.current?.number)?.generation;
+  const isGood = ({ number, version }: { readonly number: number; readonly version: string }): boolean =>
+    number > 0 && number < (record.current?.number ?? 0) && !Object.hasOwn(record.quarantined, version);
+  return record.kept.filter(isGood).at(-1)?.number;
 }
 
 /** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */

@@ -147,6 +147,11 @@ export class DiskJournal implements Journal {
   async recognised(state: NodeState, because: string): Promise<Generation> {
     const target: Generation = { number: 1, revision: 0, version: 'recognised', state };
     const { node, backend } = this.#record;
+    if (this.#lost !== undefined) {
+      keepDamaged(this.#path);
+      writing(this.#path, () => allocateSlots(this.#path));
+      this.#lost = undefined;
+    }
     this.#record = { ...recordFrom(node, this.#stored(target)), ...(backend ? { backend } : {}) };
     const history = this.#and({ what: 'fell-back', generation: 1, version: target.version, because });
     this.#stands(target, { history });

@@ -14,6 +14,19 @@ export interface Opened {
   readonly lost: string | undefined;
 }
 
+/** What is written beside its place in a state directory, which may be one that others use, too. */
+const ownFiles: ReadonlySet<string> = new Set([
+  'journal',
+  'current',
+  'decision.json',
+  'declined.json',
+  'networks.json',
+  'repairs.json',
+  'health.json',
+  'release.json',
+  'receipts.json',
+]);
+
 /** How a state directory is opened. */
 export interface OpenOptions {
   /** false: both slots may be damaged, or the file may be missing. */
@@ -38,7 +51,7 @@ export function openRecord(directory: string, node: string, { whole, isShared }:
     throw new StateError('NODE_STATE_INVALID', `it belongs to node ${known.node}, not to ${node}`, hint);
   }
   if (!isShared) {
-    discardParts(directory);
+    discardParts(directory, undefined, (name) => ownFiles.has(name));
     writing(path, () => allocateSlots(path));
   }
   const read = readSlots(path);

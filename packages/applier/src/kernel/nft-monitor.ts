@@ -71,8 +71,10 @@ export class NftMonitor {
     });
     await child;
     clearTimeout(this.#timer);
-    this.#runs = false;
     if (this.#closed) return;
+    // While it was relied on all was known up to now; what others do from here on is found by a look.
+    if (this.#runs) this.#onChange({ by: undefined, what: [], isDoubt: true });
+    this.#runs = false;
     this.#failures += 1;
     const delayMs = Math.min(limits.monitorRestartMs * 2 ** (this.#failures - 1), limits.monitorRestartMsMax);
     this.#timer = setTimeout(() => void this.#listen(), delayMs);

@@ -172,6 +172,8 @@ const kubelets = /^:(?:KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m;
 export async function storeDoubt(backend: Backend, run: Run): Promise<string | undefined> {
   const other = otherBackend(backend);
   const there = await useOf(other, run);
+  if (there.hasSluice)
+    return `Rules of Sluice are in both stores, and packets meet both: a move to or from ${other} did not end, and \`sluiced backend ${backend}\` finishes it`;
   if (there.rules < limits.storeRulesMin && !there.isKubelets) return undefined;
   const here = await useOf(backend, run, true);
   const others = { [backend]: { ...here, hasSluice: false }, [other]: { ...there, hasSluice: false } };

@@ -1,4 +1,4 @@
-import { type Family, type TableName, tableNames, targetOf } from '@sluice/bundle';
+import { type Family, jumpedChains, type TableName, tableNames, targetOf } from '@sluice/bundle';
 import { familyNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
 
 /** A foreign rule that stands before one of our jumps. */
@@ -12,10 +12,13 @@ export interface EarlyRule {
 }
 
 /**
- * Chains of CNI plugins, of kube-proxy and of the kubelet. Plugins in insert mode keep theirs first on purpose (Calico's `ChainInsertMode`)
- * and work so with kube-proxy, too; what a kube-proxy beside us means is an alarm of its own.
+ * Chains of CNI plugins and of the kubelet. Plugins in insert mode keep theirs first on purpose (Calico's `ChainInsertMode`) and work so
+ * with kube-proxy, too.
  */
 const ofCluster = /^(?:cali-|CILIUM_|FLANNEL-|CNI-|WEAVE|ANTREA-|KUBE-)/;
+
+/** A rule of a kube-proxy beside us: what stands first serves, and releases of Sluice change nothing. */
+export const isOfKubeProxy = ({ rule }: EarlyRule): boolean => jumpedChains.has(targetOf(rule) ?? '');
 
 /**
  * The foreign rules that packets of Services may meet before our jumps, other than those that lead into chains of a CNI plugin.
@@ -36,4 +39,7 @@ export function earlyRules(observed: Observed, ours: Pick<NodeState, 'families'>
   );
 }
 
-const isOfCluster = (rule: string): boolean => ofCluster.test(targetOf(rule) ?? '');
+function isOfCluster(rule: string): boolean {
+  const target = targetOf(rule) ?? '';
+  return ofCluster.test(target) && !jumpedChains.has(target);
+}

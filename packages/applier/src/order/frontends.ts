@@ -8,11 +8,16 @@ export interface NamedFrontend extends Frontend {
   readonly service: string;
 }
 
-/** Rules by which a packet comes to the chains of a Service, or learns that it has no endpoint. */
-const leadsToService = / -j (?:(?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+|REJECT(?: --reject-with \S+)?)$/;
+/** Rules by which a packet comes to the chains of a Service. */
+const leadsToService = / -j (?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+$/;
+/** … or learns that it has no endpoint. */
+const saysSo = / -j REJECT(?: --reject-with \S+)?$/;
 
-/** Every frontend that a state has rules or virtual servers for, sorted by Service. */
-export function frontendsOf(state: NodeState, family: Family): readonly NamedFrontend[] {
+/**
+ * The frontends that a state has rules or virtual servers for, sorted by Service.
+ * @param withEmpty those of Services without an endpoint, too
+ */
+export function frontendsOf(state: NodeState, family: Family, withEmpty = false): readonly NamedFrontend[] {
   const found = new Map<string, NamedFrontend>();
   const add = (one: NamedFrontend): void => {
     const key = `${one.protocol} ${one.address ?? '*'} ${one.port}`;
@@ -23,7 +28,8 @@ export function frontendsOf(state: NodeState, family: Family): readonly NamedFro
   for (const table of ['nat', 'filter'] as const)
     for (const rules of tableOf(state, family, table).chains.values())
       for (const rule of rules) {
-        const frontend = leadsToService.test(rule) ? frontendOf(rule) : undefined;
+        const isWanted = leadsToService.test(rule) || (withEmpty && saysSo.test(rule));
+        const frontend = isWanted ? frontendOf(rule) : undefined;
         const service = frontend && / --comment "?([^" ]+\/[^" ]+)/.exec(rule)?.[1];
         if (frontend && service !== undefined) add({ ...frontend, address: addressIn(frontend), service });
       }

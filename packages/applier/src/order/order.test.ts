@@ -58,7 +58,6 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       ),
       ['shop/cart'],
     ],
-    ['an ACCEPT before what is rejected', filter('-I OUTPUT 1 -d 10.96.0.0/12 -j ACCEPT'), ['shop/empty']],
   ])('%s before our jumps is told with its Services', async (_title, text, services) => {
     const { order, steps } = await judged(text);
     expect(order.unread).toEqual([]);
@@ -72,6 +71,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     ['a rule for another address', nat('-I PREROUTING 1 -d 192.0.2.99/32 -j ACCEPT')],
     ['a rule for another port', nat('-I PREROUTING 1 -p tcp -m tcp --dport 22 -j ACCEPT')],
     ['a firewall, which drops in either place', filter('-I FORWARD 1 -s 203.0.113.0/24 -j DROP')],
+    ['an ACCEPT before the refusal of a Service without endpoints', filter('-I OUTPUT 1 -d 10.96.0.0/12 -j ACCEPT')],
     ['connections that are there', filter('-I FORWARD 1 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')],
     [
       'an outgoing interface of what does not match',
@@ -129,6 +129,38 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     const { keeper } = await node.start({ takeOrder: true });
     expect(await keeper.settle()).toBe(0);
   });
+});
+
+test('a kube-proxy beside us whose jumps stand first is told, and put behind ours where the config says so', async () => {
+  node.layout = 'tree';
+  const text = nat(
+    ':KUBE-SERVICES - [0:0]',
+    '-I PREROUTING 1 -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+  );
+  const { order } = await judged(text);
+  expect(printTaking(order)).toContain('-j KUBE-SERVICES (all that this kube-proxy serves)');
+  const { keeper } = await node.start({ takeOrder: true });
+  expect([await keeper.settle(), await keeper.settle()]).toEqual([1, 0]);
+});
+
+test('of very many frontends some are asked, and what is too much is a note', async () => {
+  node.layout = 'tree';
+  const services = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`shop/web-${n}`, [1 + (n % 200)]]));
+  let order: Order | undefined;
+  const { keeper } = await node.start(
+    {},
+    { report: (event, details) => void (event === 'order' && (order = details as unknown as Order)) },
+  );
+  await keeper.put(sampleBundle({ services }), false);
+  const harmless = Array.from(
+    { length: 30 },
+    (_, n) => `-I PREROUTING 1 -s 10.8.${n}.0/24 -p tcp -m tcp --dport 22 -j ACCEPT`,
+  );
+  const marks = Array.from({ length: 30 }, (_, n) => `-I PREROUTING 1 -s 10.9.${n}.0/24 -j MARK --set-xmark 0x1/0x1`);
+  node.kernel.load('ipv4', nat(...harmless, ...marks));
+  await keeper.settle();
+  expect(order?.taking).toEqual([]);
+  expect(printUnread(order!)).toContain('too many packets would have to be followed');
 });
 
 test('an alarm names a few rules and Services, and counts the rest', async () => {

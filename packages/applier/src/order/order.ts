@@ -17,7 +17,7 @@ import {
 import { limits } from '../limits.ts';
 import type { NodeState, Observed } from '../rollout/state.ts';
 import { tableOf } from '../rollout/state.ts';
-import { type EarlyRule, earlyRules } from './early-rules.ts';
+import { type EarlyRule, earlyRules, isOfKubeProxy } from './early-rules.ts';
 import { frontendsOf, type NamedFrontend } from './frontends.ts';
 
 /** What foreign rules before our jumps do to packets of Services. */
@@ -40,9 +40,12 @@ export interface UnreadRule extends EarlyRule {
 export const inOrder: Order = { taking: [], unread: [] };
 
 /**
- * Judges the foreign rules that stand before our jumps: each is led, by the tracer, packets that it may match, once before our jumps, as it
- * stands, and once behind them. Where that makes no difference the order is as good as the right one: what drops a packet in either place
- * is somebody's firewall, and none of our business.
+ * Judges the foreign rules that stand before our jumps: each is led, by the tracer, packets that it may match. What decides about one is
+ * asked twice, where it stands and behind our jumps; where that makes no difference the order is as good as the right one. What drops a
+ * packet is somebody's firewall, and none of our business.
+ *
+ * It is bounded, for the daemon does nothing else meanwhile: of all frontends that a rule leaves room for some are asked, and so many packets
+ * are led through our rules (`limits.order…`).
  * @param ours what of the tables is ours
  * @param addresses of this machine
  */
@@ -54,9 +57,16 @@ export function judgeOrder(
   const early = earlyRules(observed, ours);
   const taking: TakingRule[] = [];
   const unread: UnreadRule[] = [];
+  const frontends: { [F in Family]?: readonly NamedFrontend[] } = {};
+  const budget = { traces: limits.orderTracesMax };
   for (const rule of early.slice(0, limits.orderRulesMax)) {
+    if (isOfKubeProxy(rule)) {
+      taking.push({ ...rule, services: ['all that this kube-proxy serves'] });
+      continue;
+    }
     try {
-      const services = servicesTaken(rule, observed, ours, addresses[rule.family]);
+      const all = (frontends[rule.family] ??= frontendsOf(ours, rule.family));
+      const services = servicesTaken(rule, { observed, ours, all, addresses: addresses[rule.family], budget });
       if (services.length > 0) taking.push({ ...rule, services });
     } catch (error) {
       if (!(error instanceof TraceError)) throw error;
@@ -68,28 +78,53 @@ export function judgeOrder(
   return { taking, unread };
 }
 
-function servicesTaken(
-  early: EarlyRule,
-  observed: Observed,
-  ours: NodeState,
-  addresses: readonly string[],
-): readonly string[] {
+interface Judging {
+  readonly observed: Observed;
+  readonly ours: NodeState;
+  readonly all: readonly NamedFrontend[];
+  readonly addresses: readonly string[];
+  /** How many packets may still be led through our rules. */
+  readonly budget: { traces: number };
+}
+
+function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, budget }: Judging): readonly string[] {
   const { family } = early;
   const foreign = inGrammar(early.rule, reachedBy(early, observed, ours));
+  const alone = programWith(early, foreign, { families: {}, sysctls: new Map() }, true);
   const before = programWith(early, foreign, ours, true);
   const behind = programWith(early, foreign, ours, false);
   const world: World = { localAddresses: addresses, ipvs: ours.ipvs };
   const rules = [foreign.rule, ...[...foreign.chains.values()].flat()].map((text) => readOrThrow(text, family));
   const services = new Set<string>();
-  for (const frontend of frontendsOf(ours, family).filter((one) => mayMatch(rules[0]!, one))) {
+  for (const frontend of some(all.filter((one) => mayMatch(rules[0]!, one)))) {
     if (services.has(frontend.service)) continue;
-    const differs = packetsFor(frontend, rules, family, addresses).some(
-      (packet) => fateOf(before, packet, world) !== fateOf(behind, packet, world),
-    );
+    const differs = packetsFor(frontend, rules, family, addresses).some((packet) => {
+      if (!decides(alone, packet, world)) return false;
+      budget.traces -= 1;
+      if (budget.traces < 0) throw new TraceError('too many packets would have to be followed');
+      return fateOf(before, packet, world) !== fateOf(behind, packet, world);
+    });
     if (differs) services.add(frontend.service);
     if (services.size >= limits.orderServicesMax) break;
   }
   return [...services];
+}
+
+/** Evenly out of a list that is too long: most rules take all of them, or none. */
+function some(frontends: readonly NamedFrontend[]): readonly NamedFrontend[] {
+  const step = Math.ceil(frontends.length / limits.orderFrontendsMax);
+  return step <= 1 ? frontends : frontends.filter((_, index) => index % step === 0);
+}
+
+/** Whether foreign rules by themselves do anything to a packet but to drop it. */
+function decides(alone: FamilyProgram, packet: Packet, world: World): boolean {
+  return trace(alone, packet, world).some(
+    ({ verdict, masquerade, path }) =>
+      masquerade ||
+      verdict === 'accept' ||
+      verdict === 'dnat' ||
+      path.some(({ rule }) => / -j (?:MARK|ACCEPT) ?/.test(rule)),
+  );
 }
 
 /** A packet that is dropped instead of rejected gets nowhere either way. */
@@ -182,14 +217,18 @@ function packetsFor(
 ): readonly Packet[] {
   const distinct = (texts: readonly string[]): readonly string[] =>
     [...new Set(texts)].slice(0, limits.orderClientsMax);
-  const sources = rules.flatMap(({ source }) => (source ? [source.value.replace(/\/\d+$/, '')] : []));
-  const interfaces = rules.flatMap((rule) => (rule.in ? [rule.in.value.replace(/\+$/, '0')] : []));
+  const sourceOf = ({ source }: Rule): readonly string[] => (source ? [source.value.replace(/\/\d+$/, '')] : []);
+  const interfaceOf = (rule: Rule): readonly string[] => (rule.in ? [rule.in.value.replace(/\+$/, '0')] : []);
+  const [first] = rules as [Rule];
+  // What the rule itself asks for nobody else has.
+  const sources = first.source?.negated === false ? sourceOf(first) : [stranger[family], ...rules.flatMap(sourceOf)];
+  const interfaces = first.in?.negated === false ? interfaceOf(first) : ['eth0', ...rules.flatMap(interfaceOf)];
   const own = addresses.find((one) => one !== '127.0.0.1' && one !== '::1');
   const destination = address ?? own;
   if (destination === undefined || !isTransport(protocol)) return [];
   const to = { family, destination, protocol, port };
-  const fromOutside = distinct([stranger[family], ...sources]).flatMap((source) =>
-    distinct(['eth0', ...interfaces]).map((name): Packet => ({ ...to, source, in: name })),
+  const fromOutside = distinct(sources).flatMap((source) =>
+    distinct(interfaces).map((name): Packet => ({ ...to, source, in: name })),
   );
   return own === undefined ? fromOutside : [...fromOutside, { ...to, source: own }];
 }

@@ -90,9 +90,13 @@ export function discard(path: string): void {
   }
 }
 
-/** Gives back what a process left that ended while it wrote files of this directory. It does no harm on a disk that takes no write any more. */
-export function discardParts(directory: string, pause?: Pause): void {
-  for (const name of namesIn(directory, pause)) if (isPart(name)) discard(`${directory}/${name}`);
+/**
+ * Gives back what a process left that ended while it wrote files of this directory. It does no harm on a disk that takes no write any more.
+ * @param isOwn whether a file of this name is Sluice's, where others may have theirs, too
+ */
+export function discardParts(directory: string, pause?: Pause, isOwn = (_name: string): boolean => true): void {
+  for (const name of namesIn(directory, pause))
+    if (isPart(name) && isOwn(name.slice(0, -partEnd.length))) discard(`${directory}/${name}`);
 }
 
 /** The names of everything in a directory but of what a process writes, or left, beside its place; none where it is not there. */
@@ -104,7 +108,8 @@ function namesIn(directory: string, pause?: Pause): readonly string[] {
   return readPatiently(directory, () => (isThere(directory) ? readdirSync(directory) : []), pause) ?? [];
 }
 
-const isPart = (name: string): boolean => name.endsWith('.tmp');
+const partEnd = '.tmp';
+const isPart = (name: string): boolean => name.endsWith(partEnd);
 
 export function syncDirectory(path: string): void {
   const fd = openSync(path, 'r');

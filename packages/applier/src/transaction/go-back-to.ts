@@ -37,8 +37,13 @@ export async function goBackTo(
     await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
   try {
-    await firstTaken([target, stored], (one) => journal.choose(one));
-    return { outcome, settled };
+    const written = await firstTaken([target, stored], (one) => journal.choose(one));
+    return written.revision === target.revision
+      ? { outcome, settled }
+      : {
+          outcome: { ...outcome, unwritten: 'the disk has no room for the newest endpoints, and keeps those of then' },
+          settled,
+        };
   } catch (error) {
     if (isLastResort) throw error;
     return { outcome: { ...outcome, unwritten: messageOf(error) }, settled };
@@ -73,7 +78,7 @@ async function firstTaken<T>(targets: readonly Generation[], write: (target: Gen
   try {
     return await write(first as Generation);
   } catch (error) {
-    if (others.length === 0 || others.every((other) => other === first)) throw error;
+    if (others.every((other) => other === first)) throw error;
     return firstTaken(others, write);
   }
 }

@@ -2,14 +2,14 @@ import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/bu
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { familyNames } from '../rollout/state.ts';
 import { endpointsText } from './endpoints-text.ts';
-import { keepsMost, losesFew } from './service.ts';
+import { type Loss, withinLoss } from './service.ts';
 
 /** What is taken of another state. */
 export interface Bounds {
   /** Whether an endpoint may come at this address. */
   readonly isApproved: (address: string) => boolean;
-  /** `keepsMost` stands in for `losesFew`. */
-  readonly replacesAll?: boolean;
+  /** How many it may lose; left out: few. */
+  readonly loss?: Loss;
   /** Sets of endpoints that are not taken, by `virtualKey`. */
   readonly declined?: ReadonlyMap<string, string>;
   /** Changes of a virtual server that are taken although they are more than `onlyEndpointsDiffer` allows, but for addresses and ports. */
@@ -44,11 +44,7 @@ function isDeclined(key: string, offered: VirtualServer, { declined }: Bounds): 
 }
 
 /** A scheduler or a time-out that differs is a matter of releases: the server keeps its own. */
-function takesReal(
-  before: VirtualServer,
-  after: VirtualServer,
-  { isApproved, isEnd, replacesAll = false }: Bounds,
-): boolean {
+function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, isEnd, loss = 'few' }: Bounds): boolean {
   const [had, has] = [before.real, after.real];
   if (had === has || sameReal(before, after)) return false;
   const fresh = [...has].filter(([endpoint]) => !had.has(endpoint));
@@ -56,7 +52,7 @@ function takesReal(
   const ports = new Set([...had.values()].map(({ port }) => port));
   if (had.size > 0 && [...has.values()].some(({ port }) => !ports.has(port))) return false;
   const [served, serves] = [serving(before).real, serving(after).real];
-  const isUpdate = served.size > 0 && (replacesAll ? keepsMost : losesFew)(served, serves);
+  const isUpdate = served.size > 0 && withinLoss[loss](served, serves);
   return isUpdate || (isEnd?.(before, after) ?? false);
 }
 

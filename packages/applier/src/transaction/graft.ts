@@ -12,7 +12,7 @@ import { endpointsText } from './endpoints-text.ts';
 import { isTagged, isTree } from './entries.ts';
 import { graftServers } from './graft-servers.ts';
 import { plainName } from './left-over.ts';
-import { isEndpoint, isService, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
+import { isEndpoint, isService, type Loss, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
 import { changedEndpoints, comparedEndpoints } from './strays.ts';
 
 /**
@@ -25,18 +25,19 @@ import { changedEndpoints, comparedEndpoints } from './strays.ts';
 export function graft(
   base: NodeState,
   offered: NodeState,
-  { declined = new Map(), replacesAll = false }: GraftOptions = {},
+  { declined = new Map(), replacesAll = false, stands = false }: GraftOptions = {},
 ): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
-  const isApproved = approvedBy(base);
+  const isApproved = stands ? () => true : approvedBy(base);
+  const loss: Loss = stands ? 'any' : replacesAll ? 'most' : 'few';
   if (base.ipvs && offered.ipvs) {
-    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved, declined, replacesAll });
+    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved, declined, loss });
     return ipvs === base.ipvs ? base : { ...base, ipvs };
   }
   const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familiesOf(base)) {
     const [own, other] = [base.families[family] as FamilyProgram, offered.families[family]];
-    const nat = other ? graftTable(own.nat, other.nat, { isApproved, declined, replacesAll, family }) : own.nat;
+    const nat = other ? graftTable(own.nat, other.nat, { isApproved, declined, loss, family }) : own.nat;
     if (nat !== own.nat) families[family] = { filter: own.filter, nat };
   }
   const isSame = familiesOf(base).every((family) => families[family] === base.families[family]);
@@ -49,9 +50,12 @@ export interface GraftOptions {
   readonly declined?: ReadonlyMap<string, string>;
   /** A Service may lose all endpoints that it had, if it gets about as many others (`keepsMost`). */
   readonly replacesAll?: boolean;
+  /** They stand in this kernel already: however many a Service loses, and wherever they are, they are taken. */
+  readonly stands?: boolean;
 }
 
-interface TableBounds extends Required<GraftOptions> {
+interface TableBounds extends Required<Pick<GraftOptions, 'declined'>> {
+  readonly loss: Loss;
   readonly isApproved: (address: string) => boolean;
   readonly family: Family;
 }
@@ -89,10 +93,10 @@ function takesService(
   { before, after }: Pair,
   base: TableProgram,
   offered: TableProgram,
-  { isApproved, declined, replacesAll, family, changed }: TableBounds & { readonly changed: ReadonlySet<string> },
+  { isApproved, declined, loss, family, changed }: TableBounds & { readonly changed: ReadonlySet<string> },
 ): boolean {
   const [had, has] = [readService(before, base), readService(after, offered)];
-  if (!had || !has || !onlyEndpointsDiffer(had, has, isApproved, replacesAll)) return false;
+  if (!had || !has || !onlyEndpointsDiffer(had, has, isApproved, loss)) return false;
   const offers = declined.get(`${family} ${withoutTag(after)}`);
   if (offers !== undefined && offers === endpointsText(has.endpoints.keys())) return false;
   const compared = new Set(comparedEndpoints(had, has));

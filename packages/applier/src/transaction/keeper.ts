@@ -1,7 +1,7 @@
 import type { BundleFiles } from '@sluice/bundle';
 import type { IpvsSeen } from '../ipvs/values.ts';
 import { moveFirst } from '../order/move-first.ts';
-import { judgeOrder, type Order } from '../order/order.ts';
+import { judgeOrder } from '../order/order.ts';
 import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
 import { isBare } from '../rollout/bare.ts';
 import { messageOf } from '../rollout/message.ts';
@@ -11,7 +11,7 @@ import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../roll
 import { describeStep, type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, familiesOf, type NodeState } from '../rollout/state.ts';
+import { type ChainNames, chainNames, familiesOf, type NodeState, type Observed } from '../rollout/state.ts';
 import { orAside } from '../rollout/stepped-aside.ts';
 import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
 import { Admission, type AdmissionOptions } from './admission.ts';
@@ -134,7 +134,7 @@ export class Keeper {
       await this.#dropSwitch();
       await journal.tidy();
       if (change.virtual) await this.#drain(change.virtual);
-      return change.order ? this.#keepOrder(change.order, change.now) : 0;
+      return change.observed ? this.#keepOrder(change.observed, change.now) : 0;
     }
     report('repairing', {
       steps: change.plan.steps.length,
@@ -154,7 +154,8 @@ export class Keeper {
   }
 
   /** Says which foreign rules take packets before our jumps do; where the config gives us their place, our jumps go first again. */
-  async #keepOrder(order: Order, now: NodeState): Promise<number> {
+  async #keepOrder(observed: Observed, now: NodeState): Promise<number> {
+    const order = judgeOrder(observed, now, this.#facts().addresses);
     const steps = this.#options.takeOrder ? moveFirst(order.taking, now) : [];
     for (const step of steps) await this.#ports.kernel.apply(step);
     this.#ports.report('order', steps.length > 0 ? { ...order, taking: [] } : { ...order });
@@ -178,15 +179,21 @@ export class Keeper {
     state: NodeState,
     known: NodeState | undefined,
     aside?: AbortSignal,
-  ): Promise<{ plan: Plan; goal: NodeState; now: NodeState; virtual: Virtual | undefined; order: Order | undefined }> {
+  ): Promise<{
+    plan: Plan;
+    goal: NodeState;
+    now: NodeState;
+    virtual: Virtual | undefined;
+    observed: Observed | undefined;
+  }> {
     const owned = chainNames(state);
-    const { goal, families, order } = known
-      ? { goal: known, families: known.families, order: undefined }
+    const { goal, families, observed } = known
+      ? { goal: known, families: known.families, observed: undefined }
       : await this.#tables(state, owned, aside);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(goal, owned, this.#ports);
     const now = await withSysctls({ families, sysctls: new Map() }, goal, this.#ports);
-    return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, now, virtual, order };
+    return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, now, virtual, observed };
   }
 
   /** Whether the kernel holds no rules for Services, as after a boot. */
@@ -205,13 +212,12 @@ export class Keeper {
     state: NodeState,
     owned: ChainNames,
     aside?: AbortSignal,
-  ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families']; readonly order: Order }> {
+  ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
     const observed = await this.#ports.kernel.observe(familiesOf(state), state, aside);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const goal = adaptGoal(state, observed, owned, this.#ports.kernel);
-    const families = ownState(observed, owned, goal);
-    return { goal, families, order: judgeOrder(observed, { ...goal, families }, this.#facts().addresses) };
+    return { goal, families: ownState(observed, owned, goal), observed };
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { Ports } from '../rollout/ports.ts';
+import { otherSluice } from '../rollout/own.ts';
 import { restore } from '../rollout/restore.ts';
-import { chainNames } from '../rollout/state.ts';
+import { chainNames, familiesOf, joinNames } from '../rollout/state.ts';
 
 /** What a move needs of one store. */
 export type StorePorts = Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>;
@@ -20,6 +21,8 @@ export async function moveStore(from: StorePorts, to: StorePorts, moved: () => P
   if (!standing) return;
   await restore(standing.state, chainNames(standing.state), to);
   await moved();
-  const names = chainNames({ families: standing.state.families });
-  await restore({ ...standing.state, families: {} }, names, from);
+  const { families } = standing.state;
+  // What another program left there, when a move did not end, has names of ours.
+  const left = otherSluice(await from.kernel.observe(familiesOf(standing.state)), {});
+  await restore({ ...standing.state, families: {} }, joinNames(chainNames({ families }), left), from);
 }

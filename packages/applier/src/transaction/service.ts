@@ -36,19 +36,18 @@ export function readService(chain: string, table: TableProgram): ServiceRules | 
  * one or at most `limits.endpointsLostShareMax` of them at once, and all its rules are what they were, in their order, but for the
  * addresses and the number of endpoints.
  * @param isApproved whether an endpoint may come at this address (`approvedBy`)
- * @param replacesAll it may lose all that it had, if it gets about as many others
+ * @param loss how many of its endpoints it may lose
  */
 export function onlyEndpointsDiffer(
   before: ServiceRules | undefined,
   after: ServiceRules | undefined,
   isApproved: (address: string) => boolean,
-  replacesAll = false,
+  loss: Loss = 'few',
 ): boolean {
   if (!before || !after || before.frame.join('\n') !== after.frame.join('\n')) return false;
   if (!sameWays(before, after)) return false;
   const fresh = [...after.endpoints.keys()].filter((one) => !before.endpoints.has(one));
-  const isWithin = replacesAll ? keepsMost : losesFew;
-  return isWithin(before.endpoints, after.endpoints) && fresh.every((one) => isApproved(addressOf(one)));
+  return withinLoss[loss](before.endpoints, after.endpoints) && fresh.every((one) => isApproved(addressOf(one)));
 }
 
 /** Whether what leads to endpoints is what led to them: to those that were there, exactly so; to others, as to one of these. */
@@ -77,6 +76,15 @@ export function losesFew(before: Keys, after: Keys): boolean {
 export function keepsMost(before: Keys, after: Keys): boolean {
   return after.size > 0 && before.size - after.size <= Math.max(1, before.size * limits.endpointsLostShareMax);
 }
+
+/** `most`: if it gets about as many others; `any`: if one is left. */
+export type Loss = 'few' | 'most' | 'any';
+
+export const withinLoss: Readonly<Record<Loss, (before: Keys, after: Keys) => boolean>> = {
+  few: losesFew,
+  most: keepsMost,
+  any: (_before, after) => after.size > 0,
+};
 
 type Keys = Pick<ReadonlyMap<string, unknown>, 'has' | 'keys' | 'size'>;
 

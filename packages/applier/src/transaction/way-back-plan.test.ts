@@ -36,7 +36,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(told).toMatch(/^back to generation 1 \(version \w+, confirmed 2026-01-01T00:00:00.000Z\)\n/);
     expect(told).toMatch(/1 Service removed: shop\/new/);
     expect(told).toMatch(/1 Service back, with the endpoints of then, which may be stale: shop\/was/);
-    expect(told).not.toContain('endpoints change');
+    expect(told).not.toContain('cannot keep');
     const { keeper, journal } = await node.start();
     const stored = await journal.generation(1);
     expect(await keeper.backTo(plan.target, false, stored)).toMatchObject({ kind: 'confirmed' });
@@ -48,7 +48,9 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
 
   test('with the old endpoints all of it is as it was', async () => {
     const plan = await planned(false);
-    expect(printWayBack(plan, undefined)).toMatch(/endpoints change: shop\/web\S* \(10\.244\.0\.8:8080 removed,/);
+    expect(printWayBack(plan, undefined)).toMatch(
+      /endpoints of then, which may be stale: shop\/web\S* \(10\.244\.0\.8:8080 removed,/,
+    );
     const { keeper } = await node.start();
     expect(await keeper.backTo(plan.target)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['1', '2', '9', '50']);
@@ -63,11 +65,37 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     journal.choose = async (one) => (one === target ? Promise.reject(full) : choose(one));
     const { keeper } = await node.start({}, { journal });
     const outcome = await keeper.backTo(target, false, stored);
-    expect(outcome).toMatchObject({ kind: 'confirmed' });
-    expect(outcome).not.toHaveProperty('unwritten');
+    expect(outcome).toMatchObject({
+      kind: 'confirmed',
+      unwritten: expect.stringContaining('no room for the newest endpoints'),
+    });
     expect(endpoints(), 'the kernel has the newest').toEqual(['7', '8', '9', '50']);
     expect((await node.start()).journal.standing).toMatchObject({ number: 1, revision: 0 });
   });
+});
+
+test.each([
+  ['fewer', [60, 61, 62]],
+  ['elsewhere', [90]],
+])('a Service that now has %s endpoints keeps these, however many it had', async (_title, ends) => {
+  node.layout = 'tree';
+  const many = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+  const { keeper, journal } = await node.start();
+  await keeper.put(sampleBundle({ services: { 'shop/web': many, 'shop/was': [50] } }), true);
+  await keeper.put(sampleBundle({ services: { 'shop/web': ends } }), true);
+  const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
+  expect(plan.changes).toEqual([]);
+  await keeper.backTo(plan.target, false, await journal.generation(1));
+  for (const n of many) expect(node.kernel.save('ipv4')).not.toContain(`10.244.0.${n + 1}:8080`);
+  for (const n of ends) expect(node.kernel.save('ipv4')).toContain(`10.244.0.${n + 1}:8080`);
+});
+
+test('a Service without endpoints now comes back with those of then, which is said', async () => {
+  const { keeper, journal } = await node.start();
+  await keeper.put(sampleBundle({ services: { 'shop/web': [1], 'shop/was': [50] } }), true);
+  await keeper.put(sampleBundle({ services: { 'shop/web': [] } }), true);
+  const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
+  expect(printWayBack(plan, undefined)).toContain('cannot keep the newest endpoints of: shop/web');
 });
 
 test('where nobody can read what stands, the target is what was stored', async () => {

@@ -11,7 +11,9 @@ export interface WayBackPlan {
   readonly target: Generation;
   /** Services that come back, and those that go. Undefined where nobody knows what stands. */
   readonly services: { readonly come: readonly string[]; readonly go: readonly string[] } | undefined;
-  /** Services that both have, with other endpoints than now. */
+  /** The newest endpoints stay where they can. */
+  readonly keepsNewest: boolean;
+  /** Services that both have, with other endpoints than now: those of then, which may be gone. */
   readonly changes: readonly EndpointChange[];
   /** How many lines of rules change. */
   readonly lines: number;
@@ -24,8 +26,10 @@ export interface WayBackPlan {
  * @param keepsNewest false: the endpoints of then come back, too
  */
 export function planWayBack(standing: Generation | undefined, old: Generation, keepsNewest: boolean): WayBackPlan {
-  if (!standing) return { target: old, services: undefined, changes: [], lines: 0 };
-  const state = keepsNewest ? graft(old.state, standing.state, { replacesAll: true }) : old.state;
+  if (!standing) return { target: old, services: undefined, keepsNewest: false, changes: [], lines: 0 };
+  // What was before Sluice comes back as it was.
+  const isKept = keepsNewest && old.number > 0;
+  const state = isKept ? graft(old.state, standing.state, { stands: true }) : old.state;
   // With other endpoints it is another revision of its generation.
   const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
   const { steps } = plan(standing.state, state, { slowWithManyChains: false });
@@ -35,6 +39,7 @@ export function planWayBack(standing: Generation | undefined, old: Generation, k
   return {
     target,
     services,
+    keepsNewest: isKept,
     changes: endpointChanges(standing.state, state).filter(({ service }) => !named.has(service)),
     lines: texts.reduce((sum, text) => sum + text.trimEnd().split('\n').length, 0),
   };
@@ -46,4 +51,4 @@ function servicesBetween(from: NodeState, to: NodeState): NonNullable<WayBackPla
 }
 
 const servicesOf = (state: NodeState): ReadonlySet<string> =>
-  new Set(familyNames.flatMap((family) => frontendsOf(state, family).map(({ service }) => service)));
+  new Set(familyNames.flatMap((family) => frontendsOf(state, family, true).map(({ service }) => service)));

@@ -28,7 +28,9 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const last = (path: string): string | undefined => readText(options.output, path);
   const rendered = options.quarantine ? renderAround(input, last) : render(input);
-  const found = [...problems, ...rendered.problems, ...withoutNodes(rendered.files)];
+  const told = [...problems, ...rendered.problems];
+  // Beside errors nobody knows which Nodes there would be.
+  const found = isStopped(told) ? told : [...told, ...withoutNodes(rendered.files)];
   if (isStopped(found, options.strict)) return refuse(found, options.output);
   say(printProblems(found, options.verbose));
   progress(`comparing ${rendered.files.size} files with ${options.output}`);

@@ -164,9 +164,9 @@ test.each([
   ['Secret', 'v1', undefined],
   ['Pod', 'v1', undefined],
 ])('kind %s of %s', (kind, apiVersion, hint) => {
-  const { problems, passedOver } = load([source(`apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: {name: a}\n`)]);
-  expect(passedOver.size).toBe(1);
-  expect(problems.map((one) => [one.code, one.level, one.at?.line, one.hint])).toEqual(
+  const loaded = load([source(`apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: {name: a}\n`)]);
+  expect(loaded.passedOver.size).toBe(1);
+  expect(loaded.problems.map((one) => [one.code, one.level, one.at?.line, one.hint])).toEqual(
     hint === undefined ? [] : [['KIND_UNKNOWN', 'warning', 1, hint]],
   );
 });
