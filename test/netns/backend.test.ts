@@ -1,10 +1,9 @@
 // @module-tag test
-import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { limits } from '../../packages/applier/src/limits.ts';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
-import { publishRelease, reached } from './sluiced-probation.ts';
+import { confirmFirst, publishRelease, reached } from './sluiced-probation.ts';
 
 /** In which of the two rule stores the rules are, and how they come to the other one. */
 
@@ -25,24 +24,11 @@ async function rulesOfOthers(backend: string, count: number): Promise<void> {
   await node.tool([`iptables-${backend}-restore`, '--noflush'], `*nat\n${lines.join('\n')}\nCOMMIT\n`);
 }
 
-/** A confirmed release that clients reach, in a store. */
-async function serve(backend: string): Promise<void> {
-  const addresses = ['10.244.0.2', '10.244.0.12'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
-  await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
-  const servers = `for (const at of ['10.244.0.2', '10.244.0.12']) require('node:http').createServer((_, to) => to.end('1')).listen(8080, at);`;
-  writeFileSync(`${node.directory}/servers.cjs`, servers);
-  node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
-  node.writeConfig(backend);
-  publishRelease(node, 1);
-  expect(await node.apply()).toMatchObject({ exitCode: 0 });
-  await until('clients are served', async () => (await reached(node)) === '1');
-}
-
 describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
   const to = other[from];
 
   test('move to the other store while clients are served', { timeout: 90_000 }, async () => {
-    await serve(from);
+    await confirmFirst(node, from);
     node.writeConfig('auto');
     await rulesOfOthers(from, 2);
     const ours = async (backend: string): Promise<string> => {
@@ -74,16 +60,14 @@ describe.each(['nft', 'legacy'] as const)('rules in %s', (from) => {
   test('stay there when others use the other store, which is an alarm with both counts', {
     timeout: 60_000,
   }, async () => {
-    await serve(from);
+    await confirmFirst(node, from);
     node.writeConfig('auto');
     await rulesOfOthers(to, limits.storeRulesMin);
-    const config = `${node.directory}/sluiced.yaml`;
-    writeFileSync(config, readFileSync(config, 'utf8'));
     node.start();
     const status = async (): Promise<{ readonly alarms: Record<string, string> }> =>
       JSON.parse((await node.ask()) ?? '{"alarms":{}}') as never;
     const alarm = await until('an alarm', async () => (await status()).alarms['BACKEND_DOUBTFUL'], 20_000);
-    expect(alarm).toContain(`${to} holds ${limits.storeRulesMin} rules of others, ${from} holds 0 rules of others`);
+    expect(alarm).toContain(`${to} holds ${limits.storeRulesMin} foreign rules, ${from} holds 0 foreign rules`);
     expect(node.journal()?.backend).toBe(from);
     const said = await node.sluiced('backend', '-o', 'json');
     expect(said.exitCode).toBe(1);

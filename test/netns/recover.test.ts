@@ -1,9 +1,9 @@
 // @module-tag test
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from './privileges.ts';
 import { SluicedNode, until } from './sluiced-node.ts';
-import { publishRelease, reached } from './sluiced-probation.ts';
+import { confirmFirst, reached } from './sluiced-probation.ts';
 
 /** A node that lost its state directory while it serves. */
 
@@ -18,15 +18,7 @@ describe.each(['nft', 'legacy'] as const)('on %s', (backend) => {
   beforeEach((context) => needBackend(context, backend));
 
   test('it goes on from what the kernel holds, and clients are served all the time', { timeout: 60_000 }, async () => {
-    const addresses = ['10.244.0.2', '10.244.0.12'].map((one) => `ip addr add ${one}/32 dev lo`).join(' && ');
-    await node.tool(['sh', '-c', `${addresses} && ip route add 10.96.0.0/12 dev lo`]);
-    const server = `for (const at of ['10.244.0.2', '10.244.0.12']) require('node:http').createServer((_, to) => to.end('1')).listen(8080, at);`;
-    writeFileSync(`${node.directory}/servers.cjs`, server);
-    node.startProgram([process.execPath, `${node.directory}/servers.cjs`]);
-    node.writeConfig(backend);
-    publishRelease(node, 1);
-    expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    await until('clients are served', async () => (await reached(node)) === '1');
+    await confirmFirst(node, backend);
     const good = await node.rules(backend);
     node.writeConfig('auto');
     let failed = 0;

@@ -1,5 +1,5 @@
 // @module-tag quick
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { atTier } from '@sluice/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -80,6 +80,10 @@ describe.each(kinds.slice(0, atTier({ quick: 1, test: 2, all: 4 })))(
       expect(await node.rules(backend), 'it only looked').toBe(broken);
       expect((await node.apply()).exitCode).toBe(0);
       expect((await node.sluiced('status')).exitCode).toBe(0);
+      rmSync(`${directory}/state/store`, { recursive: true });
+      expect((await node.sluiced('status')).stdout, 'what stands cannot be read').toContain(
+        'kernel      not compared: ',
+      );
     });
 
     test('a command that is refused claims nothing', async () => {

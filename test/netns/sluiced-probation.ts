@@ -27,12 +27,8 @@ export const publish = (node: SluicedNode, endpoints: readonly number[]): void =
 /** Writes a release whose endpoints answer with 1 or with 2. */
 export const publishRelease = (node: SluicedNode, answer: 1 | 2): void => publish(node, [answer, answer + 10]);
 
-/**
- * Confirms release 1 and brings release 2 into probation, for longer than a test lasts.
- * @param more fields of `probation` in sluiced.yaml, with a comma before each
- * @returns the daemon
- */
-export async function startProbation(node: SluicedNode, backend: string, more = ''): Promise<ChildProcess> {
+/** Confirms release 1, which clients reach. */
+export async function confirmFirst(node: SluicedNode, backend: string): Promise<void> {
   const addresses = ['10.244.0.2', '10.244.0.3', '10.244.0.12', '10.244.0.13']
     .map((one) => `ip addr add ${one}/32 dev lo`)
     .join(' && ');
@@ -43,7 +39,16 @@ export async function startProbation(node: SluicedNode, backend: string, more = 
   node.writeConfig(backend);
   publishRelease(node, 1);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
-  expect(await reached(node)).toBe('1');
+  await until('clients are served', async () => (await reached(node)) === '1');
+}
+
+/**
+ * Confirms release 1 and brings release 2 into probation, for longer than a test lasts.
+ * @param more fields of `probation` in sluiced.yaml, with a comma before each
+ * @returns the daemon
+ */
+export async function startProbation(node: SluicedNode, backend: string, more = ''): Promise<ChildProcess> {
+  await confirmFirst(node, backend);
   node.writeConfig(
     backend,
     `probation: {seconds: 300, deadmanSeconds: ${deadmanSeconds}${more}}\nprobes: [{name: web, http: "http://${vip}/", attempts: 9}]\n`,

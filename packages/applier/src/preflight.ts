@@ -18,8 +18,8 @@ import { inScratchNamespace } from './kernel/scratch/namespace.ts';
 import { placeOf, rehearser } from './kernel/scratch/rehearse.ts';
 import { type Run, runChildren } from './kernel/run.ts';
 import { procTunables } from './kernel/sysctl.ts';
-import { detectTools, findTool, otherBackend, realTool, storeDoubt, type Tools, useOf } from './kernel/tools.ts';
-import { peek } from './journal/peek.ts';
+import { detectTools, doubtOf, findTool, otherBackend, realTool, storeOf, type Tools, useOf } from './kernel/tools.ts';
+import { peek, pinnedStore } from './journal/peek.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
 import { countNames, otherSluice, strangers } from './rollout/own.ts';
 import { type NodeFacts, RehearsalError } from './rollout/ports.ts';
@@ -49,14 +49,14 @@ export async function findings(
   const run = runChildren();
   // The kernel answers nobody else, which would look like tools that are missing.
   if (process.getuid?.() !== 0) return [...helperFindings(), notRoot, ...(files ? [] : noBundle(config, problems))];
-  const pinned = peek(config.state)?.backend ?? 'auto';
-  const tools = await detectTools(config.backend === 'auto' ? pinned : config.backend, run);
+  const pinned = pinnedStore(config.state);
+  const tools = await detectTools(storeOf(config.backend, pinned), run);
   const facts = readFacts(tools, procTunables);
   return [
     ...helperFindings(),
     ...(await opensshFindings(run)),
     ...familyFindings(tools),
-    ...(await storeFindings(tools, pinned !== 'auto', run)),
+    ...(await storeFindings(tools, pinned !== undefined, run)),
     ...(await rehearsalFindings(config, tools, run)),
     ...(await extensionFindings(tools, run)),
     ...(await switchFindings(config, tools, run)),
@@ -139,19 +139,16 @@ function familyFindings(tools: Tools): Finding[] {
 
 async function storeFindings({ backend }: Tools, isPinned: boolean, run: Run): Promise<Finding[]> {
   const other = otherBackend(backend);
-  const doubt = await storeDoubt(backend, run);
-  if (doubt !== undefined)
-    return [
-      bad(
-        'rule store',
-        doubt,
-        `${isPinned ? `move with \`sluiced backend ${other}\`` : `set backend: ${other} in sluiced.yaml`}, or remove the rules there`,
-      ),
-    ];
-  const { rules } = await useOf(other, run);
+  const there = await useOf(other, run);
+  const doubt = doubtOf(backend, await useOf(backend, run, true), there);
+  // Where nothing was applied yet there is nothing to move.
+  const todo = isPinned ? doubt?.hint : `Set backend: ${other} in sluiced.yaml, or remove the rules there`;
+  if (doubt) return [bad('rule store', doubt.message, todo ?? doubt.hint)];
   const what = `rules in the ${other} store`;
-  if (rules === 0) return [good(what, 'none')];
-  return [note(what, `${rules}`, `packets meet these, too: remove what nobody needs (${other} tools list them)`)];
+  if (there.rules === 0) return [good(what, 'none')];
+  return [
+    note(what, `${there.rules}`, `packets meet these, too: remove what is not needed (${other} tools list them)`),
+  ];
 }
 
 /** One rule per extension that kube-proxy's rules use (pkg/proxy/iptables/proxier.go). */

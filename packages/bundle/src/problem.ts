@@ -129,7 +129,7 @@ export const problemCodes = {
   LISTEN_FAILED: 'the address for health and metrics cannot be listened on',
   GIT_UNREADY: 'the output directory cannot be committed or pushed',
   INTERNAL: 'the program met a state that it should never reach',
-  ANSWER_MISSING: 'a command asks before it changes something, and nobody sits there',
+  ANSWER_MISSING: 'a command asks before it changes something, and there is no terminal to answer',
   // the node
   NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',
   NODE_TOOL_MISSING: 'a tool that the bundle needs is not on the node',

@@ -1,6 +1,15 @@
 import { runChildren } from '../kernel/run.ts';
-import { type Backend, detectTools, otherBackend, storeDoubt, type StoreUse, useOf } from '../kernel/tools.ts';
-import { peek } from '../journal/peek.ts';
+import { pinnedStore } from '../journal/peek.ts';
+import {
+  type Backend,
+  detectTools,
+  doubtOf,
+  otherBackend,
+  type StoreDoubt,
+  storeOf,
+  type StoreUse,
+  useOf,
+} from '../kernel/tools.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { familiesOf } from '../rollout/state.ts';
 import { moveStore } from '../transaction/move-store.ts';
@@ -35,24 +44,21 @@ interface BackendDocument {
   readonly backend: Backend;
   readonly stores: Readonly<Record<Backend, StoreUse>>;
   /** What speaks against it; null when nothing does. */
-  readonly doubt: string | null;
+  readonly doubt: StoreDoubt | null;
 }
 
 async function show(options: BackendOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const run = runChildren();
-  const pinned = peek(config.state)?.backend;
-  const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
+  const { backend: used } = await detectTools(storeOf(config.backend, pinnedStore(config.state)), run);
+  const [here, there] = [await useOf(used, run, true), await useOf(otherBackend(used), run)];
   const document: BackendDocument = {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'RuleStore',
     node: config.node,
-    backend: tools.backend,
-    stores: {
-      nft: await useOf('nft', run, tools.backend === 'nft'),
-      legacy: await useOf('legacy', run, tools.backend === 'legacy'),
-    },
-    doubt: (await storeDoubt(tools.backend, run)) ?? null,
+    backend: used,
+    stores: used === 'nft' ? { nft: here, legacy: there } : { nft: there, legacy: here },
+    doubt: doubtOf(used, here, there) ?? null,
   };
   if (options.output === 'json') terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
   else for (const line of printStores(document)) terminal.out(`${line}\n`);
@@ -62,10 +68,10 @@ async function show(options: BackendOptions, terminal: Terminal): Promise<number
 function printStores({ backend: used, stores, doubt }: BackendDocument): readonly string[] {
   const lines = [used, otherBackend(used)].map((name) => {
     const { rules, isKubelets } = stores[name];
-    const kubelet = isKubelets ? ', the kubelet among them' : '';
-    return `${name.padEnd(8)}${name === used ? 'in use, ' : ''}${rules} rules of others${kubelet}`;
+    const kubelet = isKubelets ? ', with marks of the kubelet' : '';
+    return `${name.padEnd(8)}${name === used ? 'in use, ' : ''}${rules} foreign rules${kubelet}`;
   });
-  return doubt === null ? lines : [...lines, `${doubt}: \`sluiced backend ${otherBackend(used)}\` moves the rules`];
+  return doubt === null ? lines : [...lines, doubt.message, `    ${doubt.hint}`];
 }
 
 async function move(wanted: Backend, options: CommonOptions, terminal: Terminal): Promise<number> {
@@ -73,8 +79,7 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
   // Whatever the config says by now: the rules are where the journal says.
   const session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
   try {
-    const { journal } = session;
-    const { backend: from } = session;
+    const { backend: from, journal } = session;
     if (from === wanted && (await isOnlyIn(wanted, session))) {
       terminal.out(`same: the rules are in ${wanted}\n`);
       return exitCodes.done;

@@ -28,7 +28,7 @@ export async function compareKernel(config: Config, record: NodeRecord | undefin
     if (before.held !== null) return notCompared('the node is held');
     if (before.open === null) {
       const differences = await differencesOf(config);
-      if (!Array.isArray(differences)) return notCompared(String(differences));
+      if (typeof differences === 'string') return notCompared(differences);
       const after = peek(config.state);
       const isSame = after?.open === null && after.current?.manifest === before.current.manifest;
       if (isSame) return { holds: differences.length === 0, differences };
@@ -43,7 +43,8 @@ const notCompared = (because: string): KernelView => ({ holds: null, differences
 /** @returns the differences, or why they are not known */
 async function differencesOf(config: Config): Promise<readonly string[] | string> {
   try {
-    const session = await openSession(config, 'look', () => undefined);
+    // Whatever the config says by now: the rules are where the journal says.
+    const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
     try {
       const { journal, keeper } = session;
       if (!journal.standing) return journal.held ?? 'what stands cannot be read';

@@ -144,7 +144,8 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
       else status.clear('ENDPOINT_CHANGES_MANY');
       if (monotonicMs() >= storesDueMs) {
-        backend(doubtHint(await session.storeDoubt()));
+        const doubt = await session.storeDoubt();
+        backend(doubt && `${doubt.message}. ${doubt.hint}`);
         storesDueMs = monotonicMs() + limits.storeDoubtMs;
       }
       await port.refresh();
@@ -211,9 +212,6 @@ function orderAlarm(status: Status, log: Log): (order: Order) => void {
 
 /** What of the machine may be missing for a while. */
 type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED' | 'FOREIGN_RULE_FIRST' | 'BACKEND_DOUBTFUL';
-
-const doubtHint = (doubt: string | undefined): string | undefined =>
-  doubt === undefined ? undefined : `${doubt}. Packets meet both; \`sluiced backend\` moves the rules`;
 
 /** An alarm for as long as something is missing, which the log has, too: the status may be what is missing. */
 function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {

@@ -15,7 +15,7 @@ import { runChildren } from '../kernel/run.ts';
 import { placeOf, rehearser } from '../kernel/scratch/rehearse.ts';
 import { Spares } from '../kernel/spares.ts';
 import { procTunables } from '../kernel/sysctl.ts';
-import { type Backend, detectTools, storeDoubt } from '../kernel/tools.ts';
+import { type Backend, detectTools, type StoreDoubt, storeDoubt, storeOf } from '../kernel/tools.ts';
 import { AfterUpdate, type AfterUpdateParts } from '../probe/after-update.ts';
 import { configuredProbes } from '../probe/probes.ts';
 import type { Ports, Report } from '../rollout/ports.ts';
@@ -42,7 +42,7 @@ export interface Session {
   /** What the tools of a rule store can do with this node. */
   portsOf(backend: Backend): Promise<Ports>;
   /** `storeDoubt` */
-  storeDoubt(): Promise<string | undefined>;
+  storeDoubt(): Promise<StoreDoubt | undefined>;
   /** To be called when there is nothing to do: gets ready what the next change takes. */
   idle(): void;
   close(): void;
@@ -78,7 +78,7 @@ export async function openSession(
         ? DiskJournal.look(config.state, config.node, now)
         : DiskJournal.open(config.state, config.node, now, false);
     const pinned = journal.standing ? journal.record.backend : undefined;
-    const tools = await detectTools(config.backend === 'auto' ? (pinned ?? 'auto') : config.backend, run);
+    const tools = await detectTools(storeOf(config.backend, pinned), run);
     if (changes) {
       removeLeftScratch(config.state, Date.now());
       await journal.pin(tools.backend);

@@ -21,6 +21,15 @@ export function peek(directory: string): NodeRecord | undefined {
 }
 
 /**
+ * The rule store that a node's rules are in; undefined before the first change and after a cleanup.
+ * @throws StateError when that cannot be read
+ */
+export function pinnedStore(directory: string): NodeRecord['backend'] {
+  const record = peek(directory);
+  return record?.current ? record.backend : undefined;
+}
+
+/**
  * Why the journal of a node that has run Sluice cannot be read, in words: both slots are damaged, or somebody deleted the file. It is
  * made, in its full size, before the first program is stored, so a store with programs beside no journal has lost it.
  * @param read what its slots hold

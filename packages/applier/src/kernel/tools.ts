@@ -107,7 +107,7 @@ async function backendOf(iptables: string, run: Run): Promise<Backend> {
   return stdout.includes('nf_tables') ? 'nft' : 'legacy';
 }
 
-/** What a store holds of others than Sluice. */
+/** What a rule store holds besides Sluice's rules. */
 export interface StoreUse {
   /** Rules in both families. */
   readonly rules: number;
@@ -129,8 +129,9 @@ async function detectBackend(run: Run): Promise<Backend> {
 }
 
 /**
- * The store that a node uses: where Sluice's rules are, else where the kubelet is, else what `iptables` is. A few rules that somebody left in the other one say nothing;
- * so many as only a machine at work has do, where the store of `iptables` is empty (kubernetes-sigs/iptables-wrappers decides so, too).
+ * The store that a node uses: where Sluice's rules are, else where the kubelet is, else what `iptables` is. A few leftover rules in the other
+ * one say nothing; `limits.storeRulesMin` of them do, where the store of `iptables` is empty (kubernetes-sigs/iptables-wrappers decides
+ * so, too).
  * @param plain what `iptables` is
  */
 export function backendFor(uses: Readonly<Record<Backend, StoreUse>>, plain: Backend): Backend {
@@ -165,23 +166,48 @@ const ofOthers = /^-A (?!SLU(?:ICE)?-)(?!.* -[jg] SLU(?:ICE)?-).*$/gm;
 const besideUs = /^-A (?!(?:SLU|SLUICE|KUBE)-)(?!.* -[jg] (?:SLU|SLUICE|KUBE)-).*$/gm;
 const kubelets = /^:(?:KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m;
 
+/** What speaks against a rule store, and what to do about it. */
+export interface StoreDoubt {
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** `doubtOf`, asked of this machine; the store in use is read only where the other one gives a reason. */
+export async function storeDoubt(backend: Backend, run: Run): Promise<StoreDoubt | undefined> {
+  const there = await useOf(otherBackend(backend), run);
+  return isUsed(there) ? doubtOf(backend, await useOf(backend, run, true), there) : undefined;
+}
+
+const isUsed = ({ rules, isKubelets, hasSluice }: StoreUse): boolean =>
+  hasSluice || isKubelets || rules >= limits.storeRulesMin;
+
 /**
  * What speaks against the store that this node's rules are in; undefined when nothing does. Packets meet the rules of both.
- * @param backend the one that is in use
+ * @param here what the store in use holds @param there what the other one holds
  */
-export async function storeDoubt(backend: Backend, run: Run): Promise<string | undefined> {
+export function doubtOf(backend: Backend, here: StoreUse, there: StoreUse): StoreDoubt | undefined {
   const other = otherBackend(backend);
-  const there = await useOf(other, run);
   if (there.hasSluice)
-    return `Rules of Sluice are in both stores, and packets meet both: a move to or from ${other} did not end, and \`sluiced backend ${backend}\` finishes it`;
-  if (there.rules < limits.storeRulesMin && !there.isKubelets) return undefined;
-  const here = await useOf(backend, run, true);
-  const others = { [backend]: { ...here, hasSluice: false }, [other]: { ...there, hasSluice: false } };
-  if (backendFor(others as Record<Backend, StoreUse>, backend) === backend) return undefined;
-  const use = (name: Backend, { rules, isKubelets }: StoreUse): string =>
-    `${name} holds ${rules} rules of others${isKubelets ? ', the kubelet among them' : ''}`;
-  return `The rules are in the ${backend} store, and this machine seems to use ${other}: ${use(other, there)}, ${use(backend, here)}`;
+    return {
+      message: `Rules of Sluice are in both rule stores, and packets meet both: a move to or from ${other} did not end`,
+      hint: `Finish it with \`sluiced backend ${backend}\``,
+    };
+  const uses = { [backend]: { ...here, hasSluice: false }, [other]: there } as Record<Backend, StoreUse>;
+  if (backendFor(uses, backend) === backend) return undefined;
+  const use = (name: Backend): string =>
+    `${name} holds ${uses[name].rules} foreign rules${uses[name].isKubelets ? ', with marks of the kubelet' : ''}`;
+  return {
+    message: `The rules are in the ${backend} store, and this machine seems to use ${other}, so packets meet both: ${use(other)}, ${use(backend)}`,
+    hint: `Move them with \`sluiced backend ${other}\`, or remove the rules there`,
+  };
 }
+
+/**
+ * The store that a config asks for.
+ * @param pinned the one that the rules are in; undefined where there are none yet
+ */
+export const storeOf = (wanted: Config['backend'], pinned: Backend | undefined): Config['backend'] =>
+  wanted === 'auto' ? (pinned ?? 'auto') : wanted;
 
 /** The file behind a tool's links, for people: `/usr/sbin/xtables-nft-multi`. */
 export function realTool(path: string): string {

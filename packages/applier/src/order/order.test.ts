@@ -160,6 +160,12 @@ test('of very many frontends some are asked, and what is too much is a note', as
   node.kernel.load('ipv4', nat(...harmless, ...marks));
   await keeper.settle();
   expect(order?.taking).toEqual([]);
+  node.kernel.load('ipv4', nat('-I PREROUTING 40 -d 10.96.0.11/32 -j ACCEPT'));
+  await keeper.settle();
+  expect(
+    order?.taking.map(({ services: taken }) => taken),
+    'one rule hides no other',
+  ).toEqual([['shop/web-0']]);
   expect(printUnread(order!)).toContain('too many packets would have to be followed');
 });
 

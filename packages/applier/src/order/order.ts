@@ -37,8 +37,6 @@ export interface UnreadRule extends EarlyRule {
   readonly because: string;
 }
 
-export const inOrder: Order = { taking: [], unread: [] };
-
 /**
  * Judges the foreign rules that stand before our jumps: each is led, by the tracer, packets that it may match. What decides about one is
  * asked twice, where it stands and behind our jumps; where that makes no difference the order is as good as the right one. What drops a
@@ -58,7 +56,8 @@ export function judgeOrder(
   const taking: TakingRule[] = [];
   const unread: UnreadRule[] = [];
   const frontends: { [F in Family]?: readonly NamedFrontend[] } = {};
-  const budget = { traces: limits.orderTracesMax };
+  // Each rule has its share: one that needs too much hides no other.
+  const tracesMax = Math.ceil(limits.orderTracesMax / Math.min(Math.max(early.length, 1), limits.orderRulesMax));
   for (const rule of early.slice(0, limits.orderRulesMax)) {
     if (isOfKubeProxy(rule)) {
       taking.push({ ...rule, services: ['all that this kube-proxy serves'] });
@@ -66,7 +65,7 @@ export function judgeOrder(
     }
     try {
       const all = (frontends[rule.family] ??= frontendsOf(ours, rule.family));
-      const services = servicesTaken(rule, { observed, ours, all, addresses: addresses[rule.family], budget });
+      const services = servicesTaken(rule, { observed, ours, all, addresses: addresses[rule.family], tracesMax });
       if (services.length > 0) taking.push({ ...rule, services });
     } catch (error) {
       if (!(error instanceof TraceError)) throw error;
@@ -83,11 +82,11 @@ interface Judging {
   readonly ours: NodeState;
   readonly all: readonly NamedFrontend[];
   readonly addresses: readonly string[];
-  /** How many packets may still be led through our rules. */
-  readonly budget: { traces: number };
+  /** How many packets may be led through our rules. */
+  readonly tracesMax: number;
 }
 
-function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, budget }: Judging): readonly string[] {
+function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, tracesMax }: Judging): readonly string[] {
   const { family } = early;
   const foreign = inGrammar(early.rule, reachedBy(early, observed, ours));
   const alone = programWith(early, foreign, { families: {}, sysctls: new Map() }, true);
@@ -96,16 +95,18 @@ function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, budge
   const world: World = { localAddresses: addresses, ipvs: ours.ipvs };
   const rules = [foreign.rule, ...[...foreign.chains.values()].flat()].map((text) => readOrThrow(text, family));
   const services = new Set<string>();
+  let traces = 0;
   for (const frontend of some(all.filter((one) => mayMatch(rules[0]!, one)))) {
     if (services.has(frontend.service)) continue;
     const differs = packetsFor(frontend, rules, family, addresses).some((packet) => {
       if (!decides(alone, packet, world)) return false;
-      budget.traces -= 1;
-      if (budget.traces < 0) throw new TraceError('too many packets would have to be followed');
+      traces += 1;
+      if (traces > tracesMax) throw new TraceError('too many packets would have to be followed');
       return fateOf(before, packet, world) !== fateOf(behind, packet, world);
     });
     if (differs) services.add(frontend.service);
-    if (services.size >= limits.orderServicesMax) break;
+    // What is known is told, before more is asked than may be.
+    if (services.size >= limits.orderServicesMax || (services.size > 0 && traces >= tracesMax)) break;
   }
   return [...services];
 }

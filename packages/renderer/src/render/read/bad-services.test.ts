@@ -15,6 +15,13 @@ const nodePort: Changes = { type: 'NodePort' };
 const balancer: Changes = { type: 'LoadBalancer' };
 const ingress = (entry: Record<string, Json>): Changes => ({ status: { loadBalancer: { ingress: [entry] } } });
 
+test('of very many unknown fields the first are told', () => {
+  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`x${index}`, index]));
+  const problems: Problem[] = [];
+  readObjects([service('web', many)], problems);
+  expect(problems).toHaveLength(20);
+});
+
 /** What is wrong, the spec's changes, and the one problem: level, code and path. `more` changes the object around the spec. */
 const rows: readonly (readonly [string, Changes, string, Changes?])[] = [
   ['spec is a list', {}, 'error FIELD_TYPE spec', { spec: [] }],

@@ -1,8 +1,8 @@
+import { addAll, type Problem } from '@sluice/bundle';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { nearest } from '../nearest.ts';
 import { complain, pathText, type Spot, type Subject, spotOf } from './fields.ts';
 import { titleOf } from './names.ts';
-import type { Problem } from '@sluice/bundle';
 import { quote } from './text.ts';
 
 /** The fields of a mapping; `any`: what stands below is Kubernetes' own business, such as the map of a selector. */
@@ -72,14 +72,20 @@ const known: Readonly<Record<KubeKind, Fields>> = {
   Node: { ...top, spec: any, status: any },
 };
 
+/** So many fields of one object are told of: a hostile one has hundreds of thousands. */
+const unknownMax = 20;
+
 /** Warns of fields that Kubernetes does not know, which it passes over without a word: a `targetport` that nobody reads sends packets elsewhere. */
 export function checkFields(object: KubeObject, problems: Problem[]): void {
-  const subject: Subject = { title: titleOf(object), object, problems, broken: false };
+  const found: Problem[] = [];
+  const subject: Subject = { title: titleOf(object), object, problems: found, broken: false };
   checkMapping(spotOf(subject), object.value, [], known[object.kind]);
+  addAll(problems, found);
 }
 
 function checkMapping(root: Spot, value: JsonObject, path: Path, allowed: Fields): void {
   for (const key of Object.keys(value)) {
+    if (root.subject.problems.length >= unknownMax) return;
     const below = Object.hasOwn(allowed, key) ? allowed[key] : undefined;
     if (below === undefined) unknownField(root, [...path, key], key, Object.keys(allowed));
     else if (below !== any) checkBelow(root, value[key] ?? null, [...path, key], below);
