@@ -22,7 +22,7 @@ import { readConfig } from '../../packages/applier/src/config.ts';
 import { declaredHealth } from '../../packages/applier/src/health/declared.ts';
 import { freshRecord, readRecord } from '../../packages/applier/src/journal/record.ts';
 import { allocateSlots, readSlots, writeSlot } from '../../packages/applier/src/journal/slots.ts';
-import { readWord } from '../../packages/applier/src/commands/person.ts';
+import { readControlRequest } from '../../packages/applier/src/control/socket.ts';
 import { readAnswer } from '../../packages/applier/src/kernel/scratch/answer.ts';
 import { RequestError } from '../../packages/applier/src/kernel/scratch/lines.ts';
 import { printRequest, readRequest } from '../../packages/applier/src/kernel/scratch/request.ts';
@@ -103,7 +103,10 @@ const open = {
   recoveries: 0,
 };
 const state = JSON.stringify({ ...freshRecord('node-a'), open, kept: [generation], quarantined: { a: 'b' } });
-const word = '{"version":"v","decision":{"kind":"extend","seconds":60}}';
+const requests = [
+  '{"do":"decide","decision":{"kind":"extend","seconds":60},"token":"0123abcd"}',
+  '{"do":"rollBack","from":2,"to":"1","cancels":null,"endpoints":"newest","removeAllServices":false}',
+];
 
 /** A journal whose slots both hold a record, of which one is damaged. */
 const journal = join(scratch, 'journal');
@@ -139,7 +142,7 @@ const parsers: readonly (readonly [
   ['sluiced.yaml', 8_000, [config], (input) => void readConfig('sluiced.yaml', input)],
   ['records of the journal', 28_000, [state], (input) => refusesTyped(() => readRecord(input, 'journal'))],
   ['slots of the journal', 2_000, [slots], readDamaged],
-  ['what a person says', 4_000, [word], (input) => void readWord(input, 'v')],
+  ['requests of operators', 4_000, requests, (input) => refusesTyped(() => readControlRequest(input))],
   ['cluster.yaml', 6_000, [text('cluster.yaml')], (input) => void isProblem(readCluster('cluster.yaml', input))],
   ['profile.yaml', 6_000, [text('profiles/default/profile.yaml')], (input) => void isProblem(readProfile('p', input))],
   ['node.yaml', 6_000, [text(`nodes/${sampleNode}/node.yaml`)], (input) => void isProblem(readNode('n', input))],

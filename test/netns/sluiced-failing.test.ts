@@ -1,5 +1,5 @@
 // @module-tag test
-import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle, writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
@@ -108,6 +108,25 @@ describe('sluiced', () => {
     expect(await node.apply()).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('confirmed') });
   });
 
+  test('is freed by a rollback with the daemon at work, which goes on', { timeout: 60_000 }, async () => {
+    node.writeConfig('nft');
+    writeBundle(`${directory}/rendered`, dual(1));
+    expect(await node.apply()).toMatchObject({ exitCode: 0 });
+    const flag = `${directory}/broken`;
+    const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables: `touch ${flag}` });
+    const before = await node.rules('nft');
+    node.start(tools);
+    await until('the daemon runs', async () => (await node.ask('/healthz')) !== undefined);
+    writeBundle(`${directory}/rendered`, dual(2));
+    await until('the node is halted', async () => node.journal()?.held != null, 30_000);
+    rmSync(flag);
+    expect((await node.sluiced('status')).stdout).not.toContain('probation');
+    expect(await node.sluiced('rollback', '--yes')).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await node.rules('nft')).toBe(before);
+    await until('the daemon is healthy', async () => JSON.parse((await node.ask()) ?? '{}').healthy === true);
+    expect(node.journal()).toMatchObject({ held: null, open: null, current: { number: 1 } });
+  });
+
   test('looks at once when it gets SIGHUP, also where no event tells it of a new bundle', async () => {
     node.writeConfig('nft');
     const config = `${directory}/sluiced.yaml`;
@@ -165,9 +184,9 @@ describe.each([
       'sluiced rollback --endpoints old --yes',
       'iptables-nft-save -t nat',
     ]);
-    expect(said).toContain('generation 1 (version');
-    expect(said.includes('warning: this is not written down')).toBe(kind === 'read-only');
-    const rules = said.slice(said.indexOf(') is in place'));
+    expect(said).toContain('Rolled back to generation 1 (version');
+    expect(said.includes('warning: the journal does not say so')).toBe(kind === 'read-only');
+    const rules = said.slice(said.lastIndexOf('Rolled back to generation 1'));
     expect(rules).toContain('10.244.0.2:8080');
     expect(rules).not.toContain('10.244.0.8:8080');
   });

@@ -404,3 +404,46 @@ describe('endpoints that come to what stands', () => {
     expect(told).toEqual(['taken a']);
   });
 });
+
+describe('an order of an operator', () => {
+  /** Runs the loop; an order arrives while the first bundle is put in. */
+  async function ordered() {
+    const steps: string[] = [];
+    let looks = 0;
+    const daemon: Daemon = new Daemon({
+      keeper: {
+        recover: async () => undefined,
+        settle: async () => 0,
+        rehearse: async () => 'ready',
+        put: async (_files, _byHand, offers) => {
+          steps.push('put begins');
+          if (looks === 1) {
+            void daemon.order(async () => void steps.push('order')).then(() => daemon.poke());
+            steps.push(offers?.isEnding?.() ? 'put shall end' : 'put goes on');
+          }
+          steps.push('put ends');
+          return confirmed;
+        },
+      },
+      journal: { standing: generation, held: undefined },
+      inbox: {
+        look: async () => {
+          if (++looks === 2) daemon.stop();
+          return bundle(a);
+        },
+      },
+      status: new Status('node-a', () => 0, 1000),
+      log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },
+      machine: () => '',
+      monotonicMs: () => 0,
+      scanIntervalMs: 1000,
+      ready: () => undefined,
+    });
+    await daemon.run();
+    return steps;
+  }
+
+  test('ends a release on probation, waits for its end, and then the directory is looked at afresh', async () => {
+    expect(await ordered()).toEqual(['put begins', 'put shall end', 'put ends', 'order', 'put begins', 'put ends']);
+  });
+});

@@ -12,6 +12,7 @@ import { Ahead } from './ahead.ts';
 import type { Drift } from './drift.ts';
 import type { Change } from './kernel/changes.ts';
 import { type Repair, repairOf } from './repairs.ts';
+import { Orders } from './orders.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
 import { Unrehearsed } from './unrehearsed.ts';
@@ -82,6 +83,7 @@ export class Daemon {
   /** The tree that was rehearsed last while its wave was shut. */
   #rehearsed: Tree | undefined;
   readonly #unrehearsed: Unrehearsed;
+  readonly #orders = new Orders();
   /** Whether the last ending that was told is a directory that was not taken. */
   #toldRefusal = false;
   /** A bundle is being put in. */
@@ -111,6 +113,17 @@ export class Daemon {
     this.#news.resolve();
   }
 
+  /**
+   * Carries out an operator's order between two rounds, so that no two methods of the keeper overlap. A release on probation ends first.
+   * @throws what the work throws; CommandError where a change in progress does not end in time
+   */
+  async order<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#orders.add(work);
+    this.#wake.resolve('event');
+    this.#news.resolve();
+    return done;
+  }
+
   /** Ends the loop after the bundle that is being put in; a trial ends now, and the old rules come back. */
   stop(): void {
     this.#stopping = true;
@@ -124,6 +137,7 @@ export class Daemon {
     for (let first = true; !this.#stopping; first = false) {
       const { monotonicMs, scanIntervalMs, ready } = this.#parts;
       this.#wake = Promise.withResolvers();
+      await this.#obey();
       if (monotonicMs() >= dueMs) {
         if (monotonicMs() >= this.#wholeDueMs) this.#extent = 'whole';
         await this.#settle(this.#fights || (this.#parts.drift?.isDue ?? true));
@@ -135,6 +149,22 @@ export class Daemon {
       this.#parts.status.beat();
       await this.#sleep(Math.min(dueMs, this.#againMs));
     }
+    this.#orders.refuse();
+  }
+
+  /** Behind an order the directory is looked at as if for the first time: what it holds may be the release that was left. */
+  async #obey(): Promise<void> {
+    if (this.#orders.size === 0) return;
+    this.#isChanging = true;
+    try {
+      await this.#orders.carryOut();
+    } finally {
+      this.#isChanging = false;
+      this.#parts.drift?.wrote();
+    }
+    this.#done = undefined;
+    this.#extent = 'whole';
+    this.#tellActive();
   }
 
   /** Until the next scan or an event of the bundle directory. What others change in the kernel meanwhile is put right. */
@@ -204,7 +234,7 @@ export class Daemon {
    * @param tables false: nobody told of a change in them, and the rest is cheap to look at
    */
   async #settle(tables: boolean): Promise<void> {
-    const { keeper, journal, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
+    const { keeper, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
     const beginMs = processorMs();
     const aside = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
     const changes = drift?.take() ?? [];
@@ -227,6 +257,11 @@ export class Daemon {
       log.error({ because: messageOf(error) }, 'cannot make the kernel hold the confirmed rules; trying again');
     }
     this.#judgeFight();
+    this.#tellActive();
+  }
+
+  #tellActive(): void {
+    const { status, journal } = this.#parts;
     status.stands(journal.standing);
     if (journal.held === undefined) status.clear('NODE_HELD');
     else status.raise('NODE_HELD', journal.held);
@@ -399,7 +434,11 @@ export class Daemon {
       return { files: last.files, onlyEndpoints: arrival.release?.onlyEndpoints === true };
     };
     try {
-      return await work({ arrival: () => this.#news.promise, look, isEnding: () => this.#stopping });
+      return await work({
+        arrival: () => this.#news.promise,
+        look,
+        isEnding: () => this.#stopping || this.#orders.size > 0,
+      });
     } finally {
       clearInterval(timer);
       this.#ahead.end();

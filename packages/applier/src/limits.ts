@@ -250,6 +250,8 @@ export const limits = {
   collectPauseFactor: 600,
 
   generationsKept: 10,
+  /** Generations under a name: each holds its programs, 3 to 25 MB at 10,000 Services. */
+  checkpointsMax: 16,
   /** So many updates of endpoints are kept as what differs from the one before; the next one says what all of them changed. */
   deltasMax: 32,
   /** With more chains than this a state is stored whole. */
@@ -276,6 +278,11 @@ export const limits = {
   receiptsKeptDefault: 32,
   receiptsKeptMax: 10_000,
   statusReadMsMax: 5_000,
+  /** Of the control socket, which only root opens. */
+  controlConnectionsMax: 16,
+  controlRequestBytesMax: 4 * 1024,
+  /** An order of an operator waits so long for a change in progress. */
+  orderWaitMs: 60_000,
 } as const;
 
 /** What servers of HTTP bear from a client, as node:http takes it. */

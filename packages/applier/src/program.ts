@@ -165,26 +165,49 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
     onNode(
       program
         .command('rollback')
-        .argument('[GENERATION]', 'its number, or its version or how that begins; the one before the standing one'),
+        .argument(
+          '[TARGET]',
+          'a generation, a version or how it begins, or a checkpoint; the generation before the active one',
+        ),
     ),
     [
       'sluiced rollback                             # to the generation before; says what changes and asks',
       'sluiced rollback 4f1c09ab --yes              # to a version, from a script',
-      'sluiced rollback 0 --remove-all-services     # to what was there before Sluice',
+      'sluiced rollback before-1.31 --dry-run       # what going back to a checkpoint would change',
+      'sluiced rollback 0 --remove-all-services     # to the rules from before Sluice',
     ],
-    'Exit codes: 0 done, 1 the answer was no, 2 problem in the input or usage, 3 refused by the node, such as beside a daemon, 5 held.',
+    'Exit codes: 0 done, 1 the answer was no, or --dry-run found a change, 2 problem in the input or usage, 3 refused by the node, 5 held.',
   )
     .summary('put an earlier generation back')
     .description(
-      'Says what an earlier generation changes, asks, puts it back with the newest endpoints, and quarantines the one that it leaves.',
+      'Says what an earlier generation changes, asks, puts it back with the newest endpoints, and blocks the version that it leaves. Goes through the daemon where one runs; a release on probation is cancelled first.',
     )
     .addOption(
-      new Option('--endpoints <WHICH>', 'newest: those that stand now; old: those of then').choices(['newest', 'old']),
+      new Option('--endpoints <WHICH>', 'newest: keep the endpoints of now; old: restore those of the target').choices([
+        'newest',
+        'old',
+      ]),
     )
-    .option('--remove-all-services', 'generation 0 may be the target: what was there before Sluice')
-    .option('--yes', 'ask nobody; needed where there is no terminal')
-    .action((wanted: string | undefined, options) =>
-      finish(async () => (await import('./commands/undo.ts')).rollback(wanted, options, terminal)),
+    .option('--remove-all-services', 'allow generation 0 as target: the rules from before Sluice')
+    .option('--dry-run', 'say what would change, and change nothing')
+    .option('--yes', 'do not ask; needed where there is no terminal')
+    .addOption(format())
+    .action((to: string | undefined, options) =>
+      finish(async () => (await import('./commands/rollback.ts')).rollback(to, options, terminal)),
+    );
+  examples(onNode(program.command('checkpoint').argument('[NAME]', 'the name of a new checkpoint')), [
+    'sluiced checkpoint before-1.31        # keeps the active generation',
+    'sluiced checkpoint                    # lists them',
+    'sluiced checkpoint --remove before-1.31',
+  ])
+    .summary('keep the active generation under a name')
+    .description(
+      'Keeps the active generation, with its endpoints of now, until the checkpoint is removed; without a name lists checkpoints. The last 10 confirmed generations are kept anyway.',
+    )
+    .option('--remove <NAME>', 'remove a checkpoint')
+    .addOption(format())
+    .action((name: string | undefined, options) =>
+      finish(async () => (await import('./commands/checkpoint.ts')).checkpoint(name, options, terminal)),
     );
   examples(onNode(program.command('recover')), ['sluiced recover && systemctl start sluiced'])
     .summary('take over rules of Sluice whose state directory was lost')
@@ -209,7 +232,7 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
     .description(
       'Takes every rule of Sluice out of the kernel and puts sysctls back. Rules of others stay as they are.',
     )
-    .action((options) => finish(async () => (await import('./commands/undo.ts')).cleanup(options, terminal)));
+    .action((options) => finish(async () => (await import('./commands/cleanup.ts')).cleanup(options, terminal)));
 }
 
 /** What lets others believe what this node says of itself. */
@@ -223,22 +246,31 @@ function vouching(program: Command, { terminal, finish }: Surroundings): void {
     .action((options) => finish(async () => (await import('./commands/receipts.ts')).keygen(options, terminal)));
 }
 
-/** What a person says to a release on trial. */
+/** What an operator says to a release on probation. */
 function deciding(program: Command, { terminal, finish }: Surroundings): void {
-  const tell = async (decision: Decision, options: CommonOptions): Promise<void> =>
-    finish(async () => (await import('./commands/person.ts')).say(decision, options, terminal));
-  examples(onNode(program.command('confirm')), ['sluiced confirm'])
-    .summary('confirm the release on trial')
-    .description('Confirms the release that is on trial, whatever time it still has. Failed probes still take it back.')
-    .action((options) => tell({ kind: 'confirm' }, options));
+  const decide = async (decision: Decision, options: CommonOptions): Promise<void> =>
+    finish(async () => (await import('./commands/decide.ts')).decide(decision, options, terminal));
+  examples(onNode(program.command('confirm')), [
+    'sluiced confirm',
+    'sluiced confirm --token 5be0c1d2     # only the probation that showed this token',
+  ])
+    .summary('confirm the release on probation')
+    .description(
+      'Confirms the release on probation, whatever time is left. Probes that fail still roll it back. `sluiced status` shows its token.',
+    )
+    .option('--token <TOKEN>', 'refuse when another release is on probation by now')
+    .addOption(format())
+    .action((options) => decide({ kind: 'confirm' }, options));
   examples(onNode(program.command('cancel')), ['sluiced cancel'])
-    .summary('take the release on trial back')
-    .description('Takes the release that is on trial back and quarantines it.')
-    .action((options) => tell({ kind: 'cancel' }, options));
+    .summary('roll back the release on probation')
+    .description('Rolls back the release on probation and blocks its version.')
+    .addOption(format())
+    .action((options) => decide({ kind: 'cancel' }, options));
   examples(onNode(program.command('extend').argument('<SECONDS>', 'from now', wholeSeconds)), ['sluiced extend 300'])
-    .summary('give the release on trial more time')
-    .description('Lets the trial of a release last so many seconds from now.')
-    .action((seconds: number, options) => tell({ kind: 'extend', seconds }, options));
+    .summary('give the release on probation more time')
+    .description('Lets the probation of a release last so many seconds from now.')
+    .addOption(format())
+    .action((seconds: number, options) => decide({ kind: 'extend', seconds }, options));
 }
 
 function wholeSeconds(text: string): number {

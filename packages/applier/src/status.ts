@@ -41,6 +41,7 @@ const lastingAlarms: ReadonlySet<string> = new Set([
   'STRANGERS',
   'HEALTH_PORT',
   'STATUS_PORT',
+  'CONTROL_SOCKET',
   'BUNDLE_UNWATCHED',
   'RECEIPT',
   'NO_SWITCH',
@@ -68,6 +69,7 @@ type AlarmCode =
   | 'STRANGERS'
   | 'HEALTH_PORT'
   | 'STATUS_PORT'
+  | 'CONTROL_SOCKET'
   | 'BUNDLE_UNWATCHED'
   | 'NO_SWITCH'
   | 'NO_BPF'

@@ -1,16 +1,21 @@
 import type { Problem } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import { type Arrival, Inbox } from '../inbox/inbox.ts';
-import { accountOf } from '../receipts/account.ts';
+import { CommandError, stateError } from '../command-error.ts';
+import { controlOf, type Holder } from '../control/serve.ts';
+import { ControlSocket } from '../control/socket.ts';
+import { accountOf, releaseOf } from '../receipts/account.ts';
+import { Repairs } from '../repairs.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
 import type { Report } from '../rollout/ports.ts';
 import { type Change, describeFlip } from '../transaction/transaction.ts';
 import { stepsOf } from '../transaction/way.ts';
 import { gateOf, wavesOf } from './gate.ts';
+import { noteRelease } from './note-release.ts';
 import { failedReceipt, witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
-import { type CommonOptions, CommandError, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
+import { type CommonOptions, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
 export interface ApplyOptions extends CommonOptions {
   readonly dryRun?: boolean;
@@ -37,8 +42,12 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
   };
   const session = await openSession(config, options.dryRun ? 'look' : 'change', report);
   journal = session.journal;
+  const control = new ControlSocket(config.state, controlOf(holderOf(session, config)), (why) => {
+    if (why !== undefined) terminal.err(`warning: sluiced confirm and cancel do not work: ${why}\n`);
+  });
   try {
     if (!options.dryRun) {
+      await control.refresh();
       // What was accepted meanwhile counts, and only now is this accepted: a daemon that has the lock must not be shut out by it.
       isLocked = true;
       arrival = await arrivalIn(inbox, directory, options);
@@ -59,11 +68,32 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     if (left?.kind === 'held') return tell(left, terminal);
     await session.keeper.settle();
     const outcome = await session.keeper.put(tree.files, true, undefined, onlyEndpoints);
-    await witness.tell(accountOf(outcome), tree.seal, onlyEndpoints);
+    const account = accountOf(outcome);
+    noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
+    await witness.tell(account, tree.seal, onlyEndpoints);
     return tell(outcome, terminal);
   } finally {
+    control.close();
     session.close();
   }
+}
+
+/** Its release may be confirmed or cancelled; a rollback has to wait for its end. */
+function holderOf(session: Session, { state }: Config): Holder {
+  const busy = (): never => {
+    throw stateError(
+      'Cannot do that now: `sluiced apply` is at work',
+      '`sluiced cancel` takes the release on probation back; else wait for its end',
+      exitCodes.refused,
+    );
+  };
+  return {
+    ...session,
+    repairs: () => new Repairs(state).read(),
+    report: () => null,
+    order: busy,
+    ended: async () => undefined,
+  };
 }
 
 /** @param remember whether what is accepted from now on is remembered */

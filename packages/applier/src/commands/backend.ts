@@ -14,7 +14,8 @@ import { exitCodes } from '../rollout/outcome.ts';
 import { familiesOf } from '../rollout/state.ts';
 import { moveStore } from '../transaction/move-store.ts';
 import { openSession, type Session } from './session.ts';
-import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { CommandError } from '../command-error.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface BackendOptions extends CommonOptions {
   readonly output?: string;

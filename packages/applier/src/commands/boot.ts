@@ -140,7 +140,7 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: Terminal)
     return isIn(node, target, terminal);
   };
   const stands = async (target: Generation): Promise<boolean> => {
-    const outcome = await keeper.backTo(target, true);
+    const outcome = await keeper.backTo(target, { isLastResort: true });
     if (outcome.kind !== 'confirmed') return false;
     tellPlace(target, instead, terminal);
     return true;

@@ -8,7 +8,8 @@ import { runChildren } from '../kernel/run.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { StateError } from '../store/state-error.ts';
 import { gateOf } from './gate.ts';
-import { CommandError, type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
+import { CommandError } from '../command-error.ts';
+import { type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced import FILE`: checks a release that came as an archive and makes it what the bundle directory is. Nothing is accepted by

@@ -2,7 +2,10 @@ import { get } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import { ReleaseFloor } from '../inbox/release-floor.ts';
-import { peek } from '../journal/peek.ts';
+import { reach } from '../control/ask.ts';
+import type { Probation } from '../control/protocol.ts';
+import { GenerationNotes } from '../journal/generation-notes.ts';
+import { checkReadable, peek } from '../journal/peek.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
 import { heldDownUntil } from '../journal/update.ts';
 import { limits } from '../limits.ts';
@@ -10,7 +13,8 @@ import { exitCodes } from '../rollout/outcome.ts';
 import { type RepairAt, Repairs } from '../repairs.ts';
 import type { AwaitedWave } from '../status.ts';
 import { compareKernel, type KernelView } from './compare.ts';
-import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { CommandError } from '../command-error.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface InspectOptions extends CommonOptions {
   readonly output?: string;
@@ -23,8 +27,14 @@ export interface InspectOptions extends CommonOptions {
 export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const record = peek(config.state);
-  const daemon = await askDaemon(config.listen);
-  const summary = summarise(config, record, daemon, await compareKernel(config, record));
+  const running = await (await reach(config.state))?.status();
+  const daemon = running ? running.report : await askDaemon(config.listen);
+  const kernel = await compareKernel(config, record);
+  const summary = summarise(config, running?.record ?? record, {
+    daemon,
+    probation: running?.probation ?? null,
+    kernel,
+  });
   if (options.output === 'json') terminal.out(`${JSON.stringify(summary, undefined, 2)}\n`);
   else terminal.out(printStatus(summary));
   if (summary.held !== null) return exitCodes.held;
@@ -59,6 +69,8 @@ interface Summary {
   /** The release that was accepted last, where signatures are required. */
   readonly release: Accepted | null;
   readonly open: string | null;
+  /** The release on probation, with the token that `sluiced confirm --token` takes. */
+  readonly probation: Probation | null;
   readonly held: string | null;
   readonly quarantined: Readonly<Record<string, string>>;
   /** Until when a newer release waits after some that failed in a row; null when none does. */
@@ -67,7 +79,11 @@ interface Summary {
   readonly daemon: unknown;
 }
 
-function summarise(config: Config, record: NodeRecord | undefined, daemon: unknown, kernel: KernelView): Summary {
+function summarise(
+  config: Config,
+  record: NodeRecord | undefined,
+  seen: Pick<Summary, 'daemon' | 'probation' | 'kernel'>,
+): Summary {
   return {
     apiVersion: 'sluice.dev/v1alpha1',
     kind: 'NodeStatus',
@@ -82,8 +98,7 @@ function summarise(config: Config, record: NodeRecord | undefined, daemon: unkno
     held: record?.held ?? null,
     quarantined: record?.quarantined ?? {},
     waitsUntil: record ? waitsUntil(record, Date.now()) : null,
-    kernel,
-    daemon,
+    ...seen,
   };
 }
 
@@ -127,7 +142,12 @@ function printStatus(summary: Summary): string {
     lines.push(`last repair ${daemon.lastRepair.at}: rules that ${daemon.lastRepair.by ?? 'others'} changed`);
   for (const [code, why] of Object.entries(daemon?.alarms ?? {})) lines.push(`alarm       ${code}: ${why}`);
   for (const [code, why] of Object.entries(daemon?.notes ?? {})) lines.push(`note        ${code}: ${why}`);
-  if (summary.open !== null)
+  if (summary.probation)
+    lines.push(
+      `probation   version ${summary.probation.version}, token ${summary.probation.token}`,
+      `            \`sluiced confirm --token ${summary.probation.token}\` confirms it, \`sluiced cancel\` takes it back`,
+    );
+  else if (summary.open !== null)
     lines.push(`open        a change to version ${summary.open} is in progress or was interrupted`);
   if (summary.held !== null)
     lines.push(`held        ${summary.held}`, '            run `sluiced rollback` when the cause is gone');
@@ -169,6 +189,8 @@ interface ChangeItem extends HistoryEntry {
   readonly from: string | null;
   /** The version that stands since; null after a cleanup. */
   readonly to: string | null;
+  /** The serial of the release of the generation; null without one, or where it is not kept any more. */
+  readonly serial: number | null;
 }
 
 /** Rules that others changed were put right. */
@@ -185,8 +207,11 @@ interface RepairItem {
 /** `sluiced history`: what happened on this node, the newest last. */
 export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
-  const changes = withVersions(peek(config.state)?.history ?? []);
-  const items = inTime(changes, new Repairs(config.state).read().map(itemOf));
+  checkReadable(config.state);
+  const running = await (await reach(config.state))?.status();
+  const record = running?.record ?? peek(config.state);
+  const changes = withVersions(record?.history ?? [], new GenerationNotes(config.state));
+  const items = inTime(changes, (running?.repairs ?? new Repairs(config.state).read()).map(itemOf));
   if (options.output === 'json') {
     const document: HistoryDocument = {
       apiVersion: 'sluice.dev/v1alpha1',
@@ -219,22 +244,23 @@ function printItem(item: HistoryItem): string {
     const what = item.changes.length === 0 ? '' : `: ${item.changes.join('; ')}`;
     return `rules that ${item.by ?? 'others'} changed${what}`;
   }
-  const { what, generation, from, to, version, because } = item;
+  const { what, generation, from, to, version, because, serial } = item;
   const way =
     what === 'rolled-back' || what === 'held'
       ? `${from ?? 'nothing'} ← ${version}`
       : `${from ?? 'nothing'} → ${to ?? 'nothing'}`;
   const why = because === undefined ? '' : `  ${because}`;
-  return `generation ${String(generation).padEnd(4)}  ${way}${why}`;
+  const release = serial === null ? '' : `  release ${serial}`;
+  return `generation ${String(generation).padEnd(4)}  ${way}${release}${why}`;
 }
 
 /** What an entry led from and to: a change that was taken back, or that nothing could take back, moved nothing. */
-function withVersions(entries: readonly HistoryEntry[]): readonly ChangeItem[] {
+function withVersions(entries: readonly HistoryEntry[], notes: GenerationNotes): readonly ChangeItem[] {
   let standing: string | null = null;
   return entries.map((entry) => {
     const from = standing;
     if (entry.what === 'cleaned-up') standing = null;
     else if (entry.what !== 'rolled-back' && entry.what !== 'held') standing = entry.version;
-    return { ...entry, from, to: standing };
+    return { ...entry, from, to: standing, serial: notes.serialOf(entry.generation) ?? null };
   });
 }

@@ -1,6 +1,7 @@
 import { exitCodes } from '../rollout/outcome.ts';
 import { openSession } from './session.ts';
-import { CommandError, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { CommandError } from '../command-error.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced recover`: for a node that lost its state directory while its rules are in the kernel. What the kernel holds of Sluice is the

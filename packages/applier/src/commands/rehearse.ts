@@ -2,7 +2,8 @@ import { Socket } from 'node:net';
 import { farEnd, serveRehearsal } from '../kernel/scratch/serve.ts';
 import { runChildren } from '../kernel/run.ts';
 import { exitCodes } from '../rollout/outcome.ts';
-import { CommandError, type Terminal } from './terminal.ts';
+import { CommandError } from '../command-error.ts';
+import { type Terminal } from './terminal.ts';
 
 /**
  * `sluiced rehearse --stdin`: the far end of a rehearsal, as sluiced-rehearse@.service starts it. The connection is standard input, for

@@ -21,8 +21,12 @@ import { messageOf } from '../rollout/message.ts';
 import { Repairs } from '../repairs.ts';
 import { Status } from '../status.ts';
 import { startNotifier } from './notify.ts';
-import { accountOf } from '../receipts/account.ts';
+import { stateError } from '../command-error.ts';
+import { controlOf } from '../control/serve.ts';
+import { ControlSocket } from '../control/socket.ts';
+import { accountOf, releaseOf } from '../receipts/account.ts';
 import { gateOf, wavesOf } from './gate.ts';
+import { noteRelease } from './note-release.ts';
 import { witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
 import { type CommonOptions, loadConfig } from './terminal.ts';
@@ -117,6 +121,20 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   let storesDueMs = -Infinity;
   const tidier = new Tidier(surroundings.heap, monotonicMs);
   const changes = session.watch(monotonicMs, (change) => daemon?.changed(change));
+  const control = new ControlSocket(
+    config.state,
+    controlOf({
+      ...session,
+      repairs: () => repairs.read(),
+      report: () => status.report(),
+      order: (work) => {
+        if (!daemon) throw stateError('Cannot do that now: sluiced is starting', 'Nothing was changed. Try again');
+        return daemon.order(work);
+      },
+      ended: (account) => witness.tell(account, undefined),
+    }),
+    alarm('CONTROL_SOCKET'),
+  );
   daemon = new Daemon({
     keeper: session.keeper,
     journal: session.journal,
@@ -137,7 +155,11 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     ready: notifier.ready,
     taken: (files) => health.taken(files),
     brought: (files) => health.brought(files, session.journal.standing?.state ?? { families: {} }),
-    ended: (ending, tree, onlyEndpoints) => witness.tell(accountOf(ending), tree?.seal, onlyEndpoints),
+    ended: async (ending, tree, onlyEndpoints) => {
+      const account = accountOf(ending);
+      noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);
+      await witness.tell(account, tree?.seal, onlyEndpoints);
+    },
     waits: () => witness.tellWaits(),
     round: async () => {
       const share = session.keeper.endpointShare;
@@ -148,6 +170,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
         backend(doubt && `${doubt.message}. ${doubt.hint}`);
         storesDueMs = monotonicMs() + limits.storeDoubtMs;
       }
+      await control.refresh();
       await port.refresh();
       await ports.refresh();
       // It need not be waited for: what happens before it is done is found by the next scan.
@@ -170,6 +193,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
   });
   status.watches(() => daemon.unseen);
   if (session.journal.standing) await health.recall();
+  await control.refresh();
   const watcher = await watchBundle(config.bundle, {
     onEvent: () => daemon.poke(),
     failed: alarm('BUNDLE_UNWATCHED'),
@@ -191,6 +215,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     await watcher.close();
     ports.close();
     port.close();
+    control.close();
     session.close();
   }
   log.info({}, 'sluiced ends; the rules stay');
@@ -211,7 +236,13 @@ function orderAlarm(status: Status, log: Log): (order: Order) => void {
 }
 
 /** What of the machine may be missing for a while. */
-type MachineAlarm = 'STATUS_PORT' | 'HEALTH_PORT' | 'BUNDLE_UNWATCHED' | 'FOREIGN_RULE_FIRST' | 'BACKEND_DOUBTFUL';
+type MachineAlarm =
+  | 'STATUS_PORT'
+  | 'HEALTH_PORT'
+  | 'BUNDLE_UNWATCHED'
+  | 'FOREIGN_RULE_FIRST'
+  | 'BACKEND_DOUBTFUL'
+  | 'CONTROL_SOCKET';
 
 /** An alarm for as long as something is missing, which the log has, too: the status may be what is missing. */
 function lastingAlarm(code: MachineAlarm, status: Status, log: Log): (why: string | undefined) => void {

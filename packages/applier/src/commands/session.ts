@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { removeLeftScratch } from '../inbox/release-signatures.ts';
+import { Decisions } from '../control/decisions.ts';
 import { DeclinedFile } from '../journal/declined.ts';
 import { DiskJournal } from '../journal/journal.ts';
 import { NetworksFile } from '../journal/networks.ts';
@@ -25,12 +26,13 @@ import { hasLostBpf } from '../transaction/linked.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
 import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
-import { wordsOf } from './person.ts';
 
 /** A keeper with the real kernel, disk and clock behind it. */
 export interface Session {
   readonly keeper: Keeper;
   readonly journal: DiskJournal;
+  /** What operators say to a release on probation. */
+  readonly decisions: Decisions;
   /** Whether packets come to new rules by one switch, where the layout is `tree`. */
   readonly hasSwitch: boolean;
   /** `hasLostBpf` */
@@ -93,6 +95,7 @@ export async function openSession(
     const probes = configuredProbes(config.probes, clock);
     // Nothing waits for what watches updates.
     const idly = { bootMs, sleep: (ms: number) => sleep(ms, undefined, { ref: false }) };
+    const decisions = new Decisions(config.node, journal);
     const ports: Ports = {
       kernel,
       rehearsal: new Rehearsal(kernel, config.rehearse !== 'off'),
@@ -102,7 +105,7 @@ export async function openSession(
       ...(config.signatures.policy === 'required' ? { networks: new NetworksFile(config.state) } : {}),
       ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
       clock,
-      person: wordsOf(config.state, () => journal.open?.version),
+      person: decisions,
       report,
       drainMs: config.ipvs.drainSeconds * 1000,
     };
@@ -121,6 +124,7 @@ export async function openSession(
     return {
       keeper,
       journal,
+      decisions,
       hasSwitch: lamps !== undefined,
       hasLostBpf: hasLostBpf({ journal, kernel }),
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),

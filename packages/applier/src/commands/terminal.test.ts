@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { CommandError, type CommonOptions, loadConfig } from './terminal.ts';
+import { CommandError } from '../command-error.ts';
+import { type CommonOptions, loadConfig } from './terminal.ts';
 
 /** A config file of node-a in a folder that ends with the test. */
 function configFile(): string {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { printProblem, type Problem } from '@sluice/bundle';
+import { CommandError } from '../command-error.ts';
 import { type Config, defaultConfig, nodeMisfit, readConfig } from '../config.ts';
 import { StateError } from '../store/state-error.ts';
 import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts';
@@ -10,19 +11,6 @@ export interface Terminal {
   err(text: string): void;
   /** Asks somebody who sits there, and takes anything but yes for no; left out where nobody does. */
   ask?(question: string): Promise<boolean>;
-}
-
-/** A problem that ends a command: what is wrong, with the exit code. */
-export class CommandError extends Error {
-  override readonly name = 'CommandError';
-  readonly problems: readonly Problem[];
-  readonly exitCode: number;
-
-  constructor(problems: readonly Problem[], exitCode: number = exitCodes.problem) {
-    super(problems[0]?.message ?? 'failed');
-    this.problems = problems;
-    this.exitCode = exitCode;
-  }
 }
 
 /** The options that several commands share. */

@@ -16,6 +16,7 @@ import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest
 import { StateError } from '../store/state-error.ts';
 import { Store } from '../store/store.ts';
 import { writing } from '../store/files.ts';
+import { type Checkpoint, GenerationNotes } from './generation-notes.ts';
 import { type Opened, openRecord } from './opened.ts';
 import { keepDamaged, recordFrom, remainsOf } from './remains.ts';
 import { fitted, recent, remember, shortened, updated, without } from './keep.ts';
@@ -48,6 +49,8 @@ export class DiskJournal implements Journal {
   /** The manifests of states that were read from the store: to go back to one takes no room on the disk. */
   readonly #manifests = new WeakMap<NodeState, string>();
   readonly #directory: string;
+  /** Releases and checkpoints, for operators. */
+  readonly notes: GenerationNotes;
   #lost: string | undefined;
   #record: NodeRecord;
   #sequence: number;
@@ -69,6 +72,7 @@ export class DiskJournal implements Journal {
     this.#sequence = sequence;
     this.#now = now;
     this.#store = new Store(`${directory}/store`, undefined, isShared);
+    this.notes = new GenerationNotes(directory);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
     this.#standing = record.current ? this.#read(record.current) : undefined;
   }
@@ -185,6 +189,23 @@ export class DiskJournal implements Journal {
   async generation(number: number, revision?: number): Promise<Generation | undefined> {
     const found = findGeneration(this.#record, number, revision);
     return found && this.#read(found);
+  }
+
+  /** @returns undefined where an older `sluiced` swept its programs */
+  async checkpointed({ generation }: Checkpoint): Promise<Generation | undefined> {
+    return this.#read(generation);
+  }
+
+  /**
+   * Keeps the active generation under a name, with the endpoints that it has now, until the name is removed.
+   * @throws StateError when the disk does not take it
+   */
+  checkpoint(name: string): Checkpoint | undefined {
+    const { current } = this.#record;
+    if (!current) return undefined;
+    const one = { name, at: this.#time(), generation: current };
+    this.notes.pin(one);
+    return one;
   }
 
   async openFlows(): Promise<FlowChange> {
@@ -458,7 +479,8 @@ export class DiskJournal implements Journal {
   /** Objects that nothing kept needs. A disk that does not take it, or a read that fails, loses space and nothing else. */
   #sweep(): void {
     this.#updates = 0;
-    const manifests = generationsOf(this.#record).map(({ manifest }) => manifest);
+    const pinned = this.notes.checkpoints.map(({ generation }) => generation);
+    const manifests = [...generationsOf(this.#record), ...pinned].map(({ manifest }) => manifest);
     try {
       // What the text for people is of: without the journal that is what is known to have stood.
       const needed = new Set([...manifests, this.#text.manifest].flatMap((one) => objectsOf(one, this.#store)));

@@ -20,6 +20,7 @@ const ownFiles: ReadonlySet<string> = new Set([
   'current',
   'decision.json',
   'declined.json',
+  'generations.json',
   'networks.json',
   'repairs.json',
   'health.json',

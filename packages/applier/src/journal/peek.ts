@@ -49,8 +49,11 @@ function hasPrograms(directory: string): boolean {
   return wholeNames(`${directory}/store`).length > 0;
 }
 
-/** To somebody who may not look into it, a directory seems to be empty. */
-function checkReadable(directory: string): void {
+/**
+ * To a user who may not look into it, a directory seems to be empty.
+ * @throws StateError for such a user
+ */
+export function checkReadable(directory: string): void {
   try {
     accessSync(directory, constants.R_OK | constants.X_OK);
   } catch (error) {

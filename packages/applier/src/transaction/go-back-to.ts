@@ -6,6 +6,9 @@ import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { switchOff, wayBack } from './back.ts';
 import { foreignSysctls } from './change.ts';
+import { endpointChanges } from './endpoint-changes.ts';
+import { decline } from './endpoint-rollback.ts';
+import { endpointsText } from './endpoints-text.ts';
 import { ownedNow } from './clean-up.ts';
 import type { Ending } from './transaction.ts';
 
@@ -16,7 +19,7 @@ import type { Ending } from './transaction.ts';
  */
 export async function goBackTo(
   target: Generation,
-  { isLastResort, stored }: GoBackOptions,
+  { isLastResort = false, stored = target, declines = false }: GoBackOptions,
   ports: Ports,
 ): Promise<Ending> {
   const { journal, kernel } = ports;
@@ -33,6 +36,7 @@ export async function goBackTo(
     const because = `generation ${target.number} cannot be loaded`;
     return { outcome: { kind: 'held', because, rollback: messageOf(error) } };
   }
+  if (standing && declines) decline(declinedBy(target.state, standing.state, ports), ports);
   if (standing)
     await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
@@ -53,9 +57,16 @@ export async function goBackTo(
 /** How a person's way back is made. */
 export interface GoBackOptions {
   /** The generation that stands cannot be loaded: a process that ends here must not lead back to it. */
-  readonly isLastResort: boolean;
+  readonly isLastResort?: boolean;
   /** The target as the store has it, perhaps with other endpoints: a disk without room takes no more than that. */
-  readonly stored: Generation;
+  readonly stored?: Generation;
+  /** The endpoints that are left do not come back early, but with the next release. */
+  readonly declines?: boolean;
+}
+
+function declinedBy(old: NodeState, left: NodeState, { declined }: Ports): ReadonlyMap<string, string> {
+  const changes = endpointChanges(old, left).filter(({ after }) => after.length > 0);
+  return new Map([...declined.read(), ...changes.map(({ key, after }) => [key, endpointsText(after)] as const)]);
 }
 
 /** A disk that takes no write keeps nobody from going back: that nothing is announced is said when it is done. */

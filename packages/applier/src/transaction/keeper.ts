@@ -20,7 +20,7 @@ import { decideChange, type Known } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
 import { load } from './frozen.ts';
-import { goBackTo } from './go-back-to.ts';
+import { type GoBackOptions, goBackTo } from './go-back-to.ts';
 import { familiesWithTools, type Ground, knowsGround, readGround } from './ground.ts';
 import { LastOnes } from './last-ones.ts';
 import { networksOf, refuseOutside } from './endpoint-networks.ts';
@@ -452,9 +452,9 @@ export class Keeper {
   }
 
   /** `goBackTo`. */
-  async backTo(target: Generation, isLastResort = false, stored = target): Promise<Outcome> {
+  async backTo(target: Generation, options: GoBackOptions = {}): Promise<Outcome> {
     this.#settled = undefined;
-    const ending = await goBackTo(target, { isLastResort, stored }, this.#ports);
+    const ending = await goBackTo(target, options, this.#ports);
     this.#remember(ending);
     return ending.outcome;
   }

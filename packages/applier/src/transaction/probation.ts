@@ -110,9 +110,9 @@ export class Trial {
 
   async #round(): Promise<'passed' | Failure | undefined> {
     const { probes, clock, report } = this.#ports;
-    if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was asked to end during the trial' };
     const said = await this.#hear();
     if (said) return said;
+    if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was asked to end the trial' };
     const answers = await this.#deadman.during(() => this.#meanwhile(probes.once()));
     this.#judge.hear(answers);
     this.#failing = answers.filter(({ healthy }) => !healthy).map(({ name }) => name);

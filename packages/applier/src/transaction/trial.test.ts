@@ -187,7 +187,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const { keeper, journal } = await node.start({ probation }, { clock: steppingClock() });
       rounds = 0;
       const outcome = await keeper.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
-      expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end during the trial' });
+      expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end the trial' });
       expect(endpoints()).toEqual([1, 2, 3]);
       expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
     }

@@ -1,0 +1,36 @@
+import { stateError } from '../command-error.ts';
+import { reach } from '../control/ask.ts';
+import { noProbation } from '../control/decisions.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import type { Decision } from '../rollout/ports.ts';
+import { checkReadable } from '../journal/peek.ts';
+import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+
+export interface DecideOptions extends CommonOptions {
+  /** What the probation in progress shows; another one is refused. */
+  readonly token?: string;
+  readonly output?: string;
+}
+
+/** `sluiced confirm`, `sluiced cancel`, `sluiced extend`: tells the process that has a release on probation. */
+export async function decide(decision: Decision, options: DecideOptions, terminal: Terminal): Promise<number> {
+  const { node, state } = loadConfig(options);
+  if (options.token !== undefined && !/^[0-9a-f]{8}$/.test(options.token))
+    throw stateError(
+      `Cannot take --token ${JSON.stringify(options.token)}: it is not a token`,
+      'It has 8 hex digits: `sluiced status` shows it',
+    );
+  checkReadable(state);
+  const control = await reach(state);
+  if (!control) throw noProbation(decision, node);
+  const { version } = await control.decide({
+    decision,
+    ...(options.token === undefined ? {} : { token: options.token }),
+  });
+  if (options.output === 'json')
+    terminal.out(
+      `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Decision', node, version, decision })}\n`,
+    );
+  else terminal.out(`told: ${decision.kind} version ${version}\n`);
+  return exitCodes.done;
+}

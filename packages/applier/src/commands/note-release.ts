@@ -1,0 +1,15 @@
+import type { Receipt } from '@sluice/bundle';
+import type { DiskJournal } from '../journal/journal.ts';
+import type { Account } from '../receipts/account.ts';
+
+/** Remembers which release a generation is of, for `sluiced history` and `sluiced rollback`. */
+export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {
+  const { standing, record, notes } = journal;
+  if (!release || !standing || (outcome !== 'confirmed' && outcome !== 'same')) return;
+  if (notes.serialOf(standing.number) === release.serial) return;
+  try {
+    notes.came(standing.number, release.serial, record.kept);
+  } catch {
+    // A disk that takes no write: the history lacks a serial, and nothing is decided by it.
+  }
+}

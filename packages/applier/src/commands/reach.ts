@@ -1,0 +1,37 @@
+import { reach } from '../control/ask.ts';
+import type { Control } from '../control/protocol.ts';
+import { mustBeKnown } from '../control/roll-back.ts';
+import { controlOf } from '../control/serve.ts';
+import type { Config } from '../config.ts';
+import { Repairs } from '../repairs.ts';
+import { failedReceipt, witnessOf } from './receipts.ts';
+import { openSession } from './session.ts';
+import type { Terminal } from './terminal.ts';
+
+/**
+ * Gives work what holds the state directory: the daemon where one runs, else this process, which takes the lock for as long.
+ * @throws StateError where this user may not, or another process holds it and does not answer
+ */
+export async function withControl<T>(
+  config: Config,
+  terminal: Terminal,
+  work: (control: Control) => Promise<T>,
+): Promise<T> {
+  const running = await reach(config.state);
+  if (running) return work(running);
+  const session = await openSession(config, 'back', () => undefined);
+  const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
+  const holder = {
+    ...session,
+    repairs: () => new Repairs(config.state).read(),
+    report: () => null,
+    order: <R>(one: () => Promise<R>): Promise<R> => one(),
+    ended: (account: Parameters<typeof witness.tell>[0]) => witness.tell(account, undefined),
+  };
+  try {
+    await mustBeKnown(holder);
+    return await work(controlOf(holder));
+  } finally {
+    session.close();
+  }
+}

@@ -1,0 +1,87 @@
+import type { RollbackEnding, RollbackPlan } from '../control/protocol.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { CommandError } from '../command-error.ts';
+import { printRollback } from './print-rollback.ts';
+import { withControl } from './reach.ts';
+import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
+
+export interface RollbackOptions extends CommonOptions {
+  /** Which endpoints a Service comes back with; left out: the newest. */
+  readonly endpoints?: 'newest' | 'old';
+  /** Generation 0 may be the target: the rules from before Sluice. */
+  readonly removeAllServices?: boolean;
+  /** Nothing is changed. */
+  readonly dryRun?: boolean;
+  /** Without a question. */
+  readonly yes?: boolean;
+  readonly output?: string;
+}
+
+/** What `rollback -o json` prints. */
+interface RollbackDocument {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'Rollback';
+  readonly node: string;
+  readonly plan: RollbackPlan;
+  /** Null where nothing was changed. */
+  readonly ending: RollbackEnding | null;
+}
+
+/**
+ * `sluiced rollback [TARGET]`: says what changes, asks, and puts a generation back, through the daemon where one runs. Exit code 1 when
+ * the answer is no, or when a dry run found something to change.
+ */
+export async function rollback(to: string | undefined, options: RollbackOptions, terminal: Terminal): Promise<number> {
+  const config = loadConfig(options);
+  const { endpoints = 'newest', removeAllServices = false } = options;
+  return withControl(config, terminal, async (control) => {
+    const plan = await control.planRollback({ ...(to === undefined ? {} : { to }), endpoints, removeAllServices });
+    const isJson = options.output === 'json';
+    const finish = (ending: RollbackEnding | null): void => {
+      const document: RollbackDocument = {
+        apiVersion: 'sluice.dev/v1alpha1',
+        kind: 'Rollback',
+        node: config.node,
+        plan,
+        ending,
+      };
+      if (isJson) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+    };
+    if (!isJson) terminal.out(printRollback(plan));
+    if (options.dryRun || !(await isAgreed(options, terminal))) {
+      if (!options.dryRun) terminal.err('nothing was changed\n');
+      finish(null);
+      return exitCodes.different;
+    }
+    const ending = await control.rollBack({
+      from: plan.from,
+      to: to !== undefined && !/^\d+$/.test(to) ? to : String(plan.to.generation),
+      cancels: plan.cancels,
+      endpoints,
+      removeAllServices,
+    });
+    finish(ending);
+    if (ending.kind === 'held') return tell(ending, terminal);
+    if (!isJson) terminal.out(done(plan));
+    if (ending.unwritten !== null) terminal.err(unwritten(plan, ending.unwritten));
+    return exitCodes.done;
+  });
+}
+
+/** @throws CommandError where there is no terminal to ask on */
+async function isAgreed({ yes, output }: RollbackOptions, terminal: Terminal): Promise<boolean> {
+  if (yes) return true;
+  if (terminal.ask && output !== 'json') return terminal.ask('Roll back?');
+  const message = 'Cannot roll back without an answer: there is no terminal to ask on';
+  throw new CommandError([
+    { code: 'ANSWER_MISSING', level: 'error', message, hint: 'Read the lines above, and add --yes' },
+  ]);
+}
+
+const done = ({ to: { generation, version } }: RollbackPlan): string =>
+  generation === 0
+    ? 'Rolled back to generation 0: the rules of Sluice are removed; this node has only the rules from before Sluice\n'
+    : `Rolled back to generation ${generation} (version ${version})\n`;
+
+const unwritten = ({ to }: RollbackPlan, why: string): string =>
+  `warning: the journal does not say so: ${why}. The next start of sluiced, and the next boot, go by the journal. Once the disk takes writes, run \`sluiced rollback ${to.generation}\` again\n`;

@@ -1,0 +1,76 @@
+import { request as httpRequest } from 'node:http';
+import { CommandError, stateError } from '../command-error.ts';
+import { limits } from '../limits.ts';
+import { StateError } from '../store/state-error.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import { type Control, type ControlRequest, controlPath } from './protocol.ts';
+import { jsonOf, type RefusedAnswer } from './socket.ts';
+
+/**
+ * The process that works on a state directory, by its socket.
+ * @returns undefined where none listens
+ * @throws StateError where this user may not ask; CommandError where it does not answer
+ */
+export async function reach(state: string): Promise<Control | undefined> {
+  const ask = <T>(request: ControlRequest): Promise<T> => post<T>(controlPath(state), request);
+  const control: Control = {
+    status: () => post(controlPath(state), { do: 'status' }, limits.statusReadMsMax),
+    decide: (request) => ask({ do: 'decide', ...request }),
+    planRollback: (request) => ask({ do: 'planRollback', ...request }),
+    rollBack: (order) => ask({ do: 'rollBack', ...order }),
+    checkpoint: (request) => ask({ do: 'checkpoint', ...request }),
+    removeCheckpoint: (request) => ask({ do: 'removeCheckpoint', ...request }),
+  };
+  try {
+    await control.status();
+    return control;
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** No socket, or that of a process that was killed. */
+const isAbsent = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED');
+
+/** @throws CommandError with what was refused; the error of the socket where nothing listens */
+async function post<T>(path: string, body: ControlRequest, timeoutMs?: number): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  let isConnected = false;
+  const asked = httpRequest({ socketPath: path, path: '/', method: 'POST', agent: false }, (response) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.on('error', () => reject(ended()));
+    response.on('end', () => {
+      const value = jsonOf(Buffer.concat(chunks).toString('utf8'));
+      if (response.statusCode === 200 && value !== undefined) return resolve(value as T);
+      const refused = value as RefusedAnswer | undefined;
+      reject(refused?.problems ? new CommandError(refused.problems, refused.exitCode) : ended());
+    });
+  });
+  asked.on('socket', (socket) => socket.once('connect', () => (isConnected = true)));
+  asked.on('error', (error: Error & { readonly code?: string }) => {
+    if (error instanceof CommandError) return reject(error);
+    if (isConnected) return reject(ended());
+    if (error.code !== 'EACCES' && error.code !== 'EPERM') return reject(error);
+    reject(new StateError('NODE_STATE_INVALID', `${path} cannot be opened: ${error.message}`, 'Run it as root'));
+  });
+  if (timeoutMs !== undefined) asked.setTimeout(timeoutMs, () => void asked.destroy(silent(path, timeoutMs)));
+  asked.end(JSON.stringify(body));
+  return promise;
+}
+
+const silent = (path: string, timeoutMs: number): CommandError =>
+  stateError(
+    `sluiced does not answer on ${path} within ${timeoutMs / 1000} s`,
+    'Look at its log (journalctl -u sluiced), or stop it and try again',
+    exitCodes.refused,
+  );
+
+const ended = (): CommandError =>
+  stateError(
+    'Cannot tell how it ended: sluiced ended before it answered',
+    '`sluiced status` and `sluiced history` show what was done',
+    exitCodes.problem,
+  );

@@ -1,0 +1,318 @@
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { stateError } from '../command-error.ts';
+import { printRollback } from '../commands/print-rollback.ts';
+import { limits } from '../limits.ts';
+import type { Account } from '../receipts/account.ts';
+import { sampleBundle } from '../testing/bundle.fixture.ts';
+import { type Scene, scene } from '../testing/scene.fixture.ts';
+import { reach } from './ask.ts';
+import { Decisions } from './decisions.ts';
+import type { Control } from './protocol.ts';
+import { controlOf, type Holder } from './serve.ts';
+import { ControlSocket } from './socket.ts';
+
+let node: Scene;
+let state: string;
+let sockets: ControlSocket[];
+let failures: (string | undefined)[];
+beforeEach(() => {
+  node = scene();
+  node.layout = 'tree';
+  state = mkdtempSync(`${tmpdir()}/slc-`);
+  sockets = [];
+  failures = [];
+});
+afterEach(() => {
+  for (const socket of sockets) socket.close();
+  node.end();
+  rmSync(state, { recursive: true, force: true });
+});
+
+const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/was': [9] } });
+const two = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/new': [5] } });
+
+async function open(control: Control): Promise<void> {
+  const socket = new ControlSocket(state, control, (why) => void failures.push(why));
+  sockets.push(socket);
+  await socket.refresh();
+}
+
+/** A process that holds the state directory and has put in both bundles, and a client that reaches it by the socket. */
+async function serving(changes: Partial<Holder> = {}) {
+  const { keeper, journal } = await node.start();
+  for (const files of [one, two]) expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
+  const decisions = new Decisions('node-a', { open: undefined, held: undefined });
+  const told: Account[] = [];
+  const holder: Holder = {
+    keeper,
+    journal,
+    decisions,
+    repairs: () => [],
+    report: () => null,
+    order: (work) => work(),
+    ended: async (account) => void told.push(account),
+    ...changes,
+  };
+  await open(controlOf(holder));
+  const control = await reach(state);
+  if (!control) throw new Error('nothing listens');
+  return { control, keeper, journal, told };
+}
+
+const newest = { endpoints: 'newest', removeAllServices: false } as const;
+const rules = (): string => node.kernel.save('ipv4');
+
+describe('a rollback through the socket', () => {
+  test('says what changes, and puts the generation before back with the newest endpoints', async () => {
+    const { control, journal, told } = await serving();
+    journal.notes.came(1, 41, journal.record.kept);
+    const plan = await control.planRollback(newest);
+    expect(plan).toMatchObject({
+      from: 2,
+      to: { generation: 1, serial: 41, confirmedAt: '1970-01-01T00:00:00.000Z' },
+      cancels: null,
+      services: { removed: ['shop/new'], restored: ['shop/was'] },
+      stale: [],
+    });
+    const lines = printRollback(plan).split('\n');
+    expect(lines[0]).toMatch(
+      /^Roll back to generation 1 \(version \w+, release 41, confirmed 1970-01-01T00:00:00\.000Z\)$/,
+    );
+    expect(lines.slice(1)).toEqual([
+      '  1 Service removed: shop/new',
+      '  1 Service restored with old endpoints, which may be stale: shop/was',
+      expect.stringMatching(/^ {2}\d+ lines of rules change$/),
+      '',
+    ]);
+    expect(rules(), 'a plan changes nothing').toContain('10.244.0.6:8080');
+    expect(await control.rollBack({ ...newest, from: 2, to: '1', cancels: null })).toEqual({
+      kind: 'done',
+      unwritten: null,
+    });
+    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(rules()).toContain('10.244.0.8:8080');
+    expect(rules()).not.toContain('10.244.0.3:8080');
+    expect(told).toEqual([{ outcome: 'chosen', because: 'a person chose the generation' }]);
+  });
+
+  test('with old endpoints does not let early endpoint sync bring the newest ones back', async () => {
+    const { control, keeper, journal } = await serving();
+    const { version } = journal.standing!;
+    await control.rollBack({ endpoints: 'old', removeAllServices: false, from: 2, to: '1', cancels: null });
+    expect(rules()).toContain('10.244.0.3:8080');
+    const outcome = await keeper.put(two, false);
+    expect(outcome, 'the version that was left is blocked').toMatchObject({ kind: 'refused' });
+    expect(journal.quarantined(version)).toBeDefined();
+    expect(rules()).toContain('10.244.0.3:8080');
+    expect(rules()).not.toContain('10.244.0.8:8080');
+    await keeper.put(sampleBundle({ services: { 'shop/web': [4, 5], 'shop/new': [5] } }), true);
+    expect(rules(), 'the next release brings its endpoints').toContain('10.244.0.5:8080');
+  });
+
+  test('is refused when another generation is active by now', async () => {
+    const { control } = await serving();
+    await expect(control.rollBack({ ...newest, from: 1, to: '1', cancels: null })).rejects.toMatchObject({
+      problems: [{ code: 'NODE_STATE_INVALID', message: expect.stringContaining('generation 2 is active by now') }],
+      exitCode: 2,
+    });
+    await expect(control.rollBack({ ...newest, from: 2, to: '1', cancels: 'v9' })).rejects.toThrow('on probation');
+    expect(rules()).toContain('10.244.0.8:8080');
+  });
+
+  test('is refused by a process that takes no orders, which goes on with its release', async () => {
+    const open = { phase: 'open', lane: 'release', version: 'v3' } as never;
+    const decisions = new Decisions('node-a', { open, held: undefined });
+    decisions.forget();
+    const order = (): never => {
+      throw stateError('busy', 'wait');
+    };
+    const { control } = await serving({ decisions, order });
+    await expect(control.rollBack({ ...newest, from: 2, to: '1', cancels: 'v3' })).rejects.toThrow('busy');
+    expect(await decisions.ask(), 'nothing is cancelled').toBeUndefined();
+  });
+
+  test('reaches generation 0 with leave alone', async () => {
+    const { control } = await serving();
+    await expect(control.planRollback({ ...newest, to: '0' })).rejects.toThrow('removes the rules of every Service');
+    expect(await control.planRollback({ ...newest, to: '0', removeAllServices: true })).toMatchObject({
+      to: { generation: 0 },
+      endpoints: 'old',
+    });
+  });
+
+  test.each(['7', 'nope', 'ffffffff', '__proto__'])('to %s is refused: there is no such generation', async (to) => {
+    const { control } = await serving();
+    await expect(control.planRollback({ ...newest, to })).rejects.toThrow(`Cannot roll back to ${to}`);
+  });
+});
+
+describe('a checkpoint', () => {
+  test('outlives ten further generations, and a rollback takes its name', async () => {
+    const { control, keeper, journal } = await serving();
+    expect(await control.checkpoint({ name: 'before-1.31' })).toMatchObject({ generation: { number: 2 } });
+    for (let n = 10; n < 12 + limits.generationsKept; n++)
+      await keeper.put(sampleBundle({ services: { 'shop/web': [n], [`shop/s${n}`]: [n] } }), true);
+    expect(await journal.generation(2), 'is not kept by itself any more').toBeUndefined();
+    const plan = await control.planRollback({ endpoints: 'old', removeAllServices: false, to: 'before-1.31' });
+    expect(plan).toMatchObject({ to: { generation: 2 }, services: { restored: ['shop/new'] } });
+    const from = journal.standing!.number;
+    await control.rollBack({ endpoints: 'old', removeAllServices: false, from, to: 'before-1.31', cancels: null });
+    expect(rules()).toContain('10.244.0.9:8080');
+    const next = await node.start();
+    expect(next.journal.standing).toMatchObject({ number: 2 });
+    expect(await next.keeper.settle()).toBe(0);
+    expect(await control.removeCheckpoint({ name: 'before-1.31' })).toMatchObject({ name: 'before-1.31' });
+    await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('there is none');
+  });
+
+  test.each(['', '7', 'Upper', 'a b', '../x', 'deadbeef', '__proto__', 'x'.repeat(64)])(
+    'is not called %j',
+    async (name) => {
+      const { control } = await serving();
+      await expect(control.checkpoint({ name })).rejects.toThrow('the name is not valid');
+    },
+  );
+
+  test('is never replaced, and there are not more than 16', async () => {
+    const { control } = await serving();
+    for (let n = 0; n < limits.checkpointsMax; n++) await control.checkpoint({ name: `c${n}` });
+    await expect(control.checkpoint({ name: 'c3' })).rejects.toThrow('it exists');
+    await expect(control.checkpoint({ name: 'more' })).rejects.toThrow('keeps 16 checkpoints');
+  });
+});
+
+describe('a decision', () => {
+  const release = { phase: 'open', lane: 'release', version: 'v2' };
+  function on(open: object | undefined, held?: string): Decisions {
+    const decisions = new Decisions('node-a', { open: open as never, held });
+    decisions.forget();
+    return decisions;
+  }
+
+  test('is heard once, and forgotten when another probation begins', async () => {
+    const decisions = on(release);
+    decisions.take({ decision: { kind: 'confirm' } });
+    expect(await decisions.ask()).toEqual({ kind: 'confirm' });
+    expect(await decisions.ask()).toBeUndefined();
+    decisions.take({ decision: { kind: 'cancel' } });
+    decisions.forget();
+    expect(await decisions.ask()).toBeUndefined();
+  });
+
+  test('with a token is about the probation that showed it alone', async () => {
+    const decisions = on(release);
+    const { token } = decisions.probation!;
+    expect(token).toMatch(/^[0-9a-f]{8}$/);
+    expect(decisions.take({ decision: { kind: 'confirm' }, token })).toMatchObject({ version: 'v2' });
+    decisions.forget();
+    expect(() => decisions.take({ decision: { kind: 'confirm' }, token })).toThrow('not the one of the probation');
+    expect(await decisions.ask()).toBeUndefined();
+  });
+
+  test.each([
+    ['no change is open', undefined, undefined],
+    ['only endpoints change', { ...release, lane: 'endpoints' }, undefined],
+    ['the release is committed', { ...release, phase: 'committed' }, undefined],
+    ['the node is halted', release, 'the way back failed'],
+  ])('is refused when %s', (_title, open, held) => {
+    expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('none is on probation');
+  });
+
+  test('is refused where a process before this one left the release open', () => {
+    const decisions = new Decisions('node-a', { open: release as never, held: undefined });
+    expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('none is on probation');
+  });
+});
+
+describe('the socket', () => {
+  const still: Control = {
+    status: async () => ({ report: null, probation: null, record: {} as never, repairs: [] }),
+    decide: async () => Promise.reject(new Error('out of order')),
+    planRollback: () => new Promise(() => undefined),
+    rollBack: () => new Promise(() => undefined),
+    checkpoint: () => new Promise(() => undefined),
+    removeCheckpoint: () => new Promise(() => undefined),
+  };
+
+  async function send(body: string | Buffer): Promise<{ readonly status: number | undefined; readonly text: string }> {
+    const { promise, resolve, reject } = Promise.withResolvers<{ status: number | undefined; text: string }>();
+    const asked = request(
+      { socketPath: `${state}/control.sock`, method: 'POST', path: '/', agent: false },
+      (answer) => {
+        let text = '';
+        answer.on('data', (chunk: Buffer) => (text += chunk.toString()));
+        answer.on('end', () => resolve({ status: answer.statusCode, text }));
+      },
+    );
+    asked.on('error', reject);
+    asked.end(body);
+    return promise;
+  }
+
+  test('is opened by root alone, and goes with its process', async () => {
+    await open(still);
+    expect(statSync(`${state}/control.sock`).mode & 0o777).toBe(0o600);
+    expect(failures).toEqual([undefined]);
+    sockets[0]?.close();
+    expect(await reach(state)).toBeUndefined();
+  });
+
+  test.each([
+    ['no JSON', '{'],
+    ['nothing', ''],
+    ['another request', '{"do":"format"}'],
+    ['a request with more than it has', '{"do":"status","and":1}'],
+    ['a decision out of range', '{"do":"decide","decision":{"kind":"extend","seconds":1e9}}'],
+    ['too much', `{"do":"status"${' '.repeat(limits.controlRequestBytesMax)}}`],
+  ])('refuses %s, and answers the next one', async (_title, body) => {
+    await open(still);
+    const { status, text } = await send(body);
+    expect(status).toBe(409);
+    expect(JSON.parse(text)).toMatchObject({ exitCode: 3, problems: [{ code: 'NODE_STATE_INVALID' }] });
+    expect((await send('{"do":"status"}')).status).toBe(200);
+  });
+
+  test('says what went wrong inside, too', async () => {
+    await open(still);
+    const control = await reach(state);
+    await expect(control?.decide({ decision: { kind: 'cancel' } })).rejects.toMatchObject({
+      message: 'Cannot do that: out of order',
+      exitCode: 2,
+    });
+  });
+
+  test('that a killed process left is replaced, and nothing is reached by it before', async () => {
+    const left = await killedServer(`${state}/control.sock`);
+    left.close();
+    writeFileSync(`${state}/control.sock`, '');
+    await expect(reach(state)).resolves.toBeUndefined();
+    await open(still);
+    expect(await reach(state)).toBeDefined();
+  });
+
+  test('of a process that ends before it answers leads to an error, not to a wait', async () => {
+    await open(still);
+    const control = await reach(state);
+    const asked = control?.rollBack({ ...newest, from: 1, to: '1', cancels: null });
+    setTimeout(() => sockets[0]?.close(), 50);
+    await expect(asked).rejects.toThrow('ended before it answered');
+  });
+
+  test('with too long a path is a failure that says so', async () => {
+    const deep = `${state}/${'d'.repeat(100)}`;
+    mkdirSync(deep);
+    const socket = new ControlSocket(deep, still, (why) => void failures.push(why));
+    await socket.refresh();
+    expect(failures).toEqual([expect.stringContaining('at most 107 bytes')]);
+  });
+
+  async function killedServer(path: string): Promise<Server> {
+    const server = createServer();
+    await new Promise<void>((resolve) => void server.listen(path, resolve));
+    return server;
+  }
+});

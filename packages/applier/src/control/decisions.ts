@@ -1,0 +1,59 @@
+import { randomBytes } from 'node:crypto';
+import { stateError } from '../command-error.ts';
+import type { Decision, Journal, Person } from '../rollout/ports.ts';
+import type { Decide, Probation } from './protocol.ts';
+
+/** What an operator says to a release on probation, from the socket to the transaction. Nothing of it outlives the process. */
+export class Decisions implements Person {
+  readonly #node: string;
+  readonly #journal: Pick<Journal, 'open' | 'held'>;
+  #said: Decision | undefined;
+  #token = '';
+
+  constructor(node: string, journal: Pick<Journal, 'open' | 'held'>) {
+    this.#node = node;
+    this.#journal = journal;
+  }
+
+  /** A probation may begin: what was said so far is about another one, and so is its token. */
+  forget(): void {
+    this.#said = undefined;
+    this.#token = randomBytes(4).toString('hex');
+  }
+
+  async ask(): Promise<Decision | undefined> {
+    const said = this.#said;
+    this.#said = undefined;
+    return said;
+  }
+
+  /** What a process before this one left open, or what a halted node has open, is on probation no more. */
+  get probation(): Probation | undefined {
+    const { open, held } = this.#journal;
+    if (this.#token === '' || held !== undefined) return undefined;
+    return open?.phase === 'open' && open.lane === 'release'
+      ? { version: open.version, token: this.#token }
+      : undefined;
+  }
+
+  /** @throws CommandError where no release is on probation, or the token is that of another probation */
+  take({ decision, token }: Decide): Probation {
+    const { probation } = this;
+    if (!probation) throw noProbation(decision, this.#node);
+    if (token !== undefined && token !== probation.token) {
+      const why = 'this token is not the one of the probation in progress';
+      throw stateError(
+        `Cannot ${decision.kind} the release on node ${this.#node}: ${why}`,
+        '`sluiced status` shows the version on probation and its token',
+      );
+    }
+    this.#said = decision;
+    return probation;
+  }
+}
+
+export const noProbation = ({ kind }: Decision, node: string) =>
+  stateError(
+    `Cannot ${kind} a release on node ${node}: none is on probation`,
+    '`sluiced status` shows the active generation and what is in progress',
+  );

@@ -1,0 +1,131 @@
+import { stateError } from '../command-error.ts';
+import type { DiskJournal } from '../journal/journal.ts';
+import type { Generation } from '../rollout/ports.ts';
+import type { Keeper } from '../transaction/keeper.ts';
+import { planWayBack } from '../transaction/way-back-plan.ts';
+import type { RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
+
+/** What a rollback works on, in the daemon as in a command of its own. */
+export interface Rollback {
+  readonly journal: DiskJournal;
+  readonly keeper: Pick<Keeper, 'recover' | 'backTo'>;
+}
+
+/**
+ * Says what a rollback changes; nothing is changed.
+ * @param cancels the version on probation, which a rollback takes back first
+ * @throws CommandError where there is no such generation, or it would remove all Services and that is not allowed
+ */
+export async function planRollback(
+  request: RollbackRequest,
+  { journal }: Pick<Rollback, 'journal'>,
+  cancels: string | null,
+): Promise<RollbackPlan> {
+  const old = await targetOf(request, journal);
+  const {
+    services = null,
+    keepsNewest,
+    changes,
+    lines,
+  } = planWayBack(journal.standing, old, request.endpoints === 'newest');
+  return {
+    from: journal.standing?.number ?? null,
+    to: {
+      generation: old.number,
+      version: old.version,
+      confirmedAt: confirmedAt(journal, old),
+      serial: journal.notes.serialOf(old.number) ?? null,
+    },
+    cancels,
+    endpoints: keepsNewest ? 'newest' : 'old',
+    services: services && { removed: services.go, restored: services.come },
+    stale: changes,
+    lines,
+  };
+}
+
+/**
+ * Carries out a rollback that was agreed to. The version that is left is not applied again by itself; with old endpoints, the newest ones
+ * do not return early either.
+ * @throws CommandError where another generation is active by now than the plan said
+ */
+export async function rollBack(order: RollbackOrder, { journal, keeper }: Rollback): Promise<RollbackEnding> {
+  const active = journal.standing?.number ?? null;
+  if (active !== order.from)
+    throw stateError(
+      `Cannot roll back as agreed: generation ${active ?? 'none'} is active by now, not ${order.from ?? 'none'}`,
+      'Run `sluiced rollback` again, and read what it says',
+    );
+  const old = await targetOf(order, journal);
+  const { target } = planWayBack(journal.standing, old, order.endpoints === 'newest');
+  const outcome = await keeper.backTo(target, { stored: old, declines: order.endpoints === 'old' });
+  if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
+  return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };
+}
+
+/**
+ * Of a journal that is lost, finds out which generation is active, as the daemon does at its start.
+ * @throws CommandError where that is not known: then no rule can be told to be Sluice's
+ */
+export async function mustBeKnown({ journal, keeper }: Rollback): Promise<void> {
+  if (journal.lost !== undefined) await keeper.recover();
+  const { lost } = journal;
+  if (lost === undefined) return;
+  throw stateError(`Cannot go on: ${lost}`, 'docs/runbooks/held.md says how to find out by hand which rules are whose');
+}
+
+async function targetOf(
+  { to, removeAllServices }: Pick<RollbackRequest, 'to' | 'removeAllServices'>,
+  journal: DiskJournal,
+): Promise<Generation> {
+  const target = await find(to, journal);
+  if (target?.number === 0 && !removeAllServices) throw removesAll();
+  if (target) return target;
+  const message =
+    to === undefined
+      ? 'Cannot roll back: this node keeps no generation before the active one but generation 0, without the rules of Sluice'
+      : `Cannot roll back to ${to}: this node keeps no such generation`;
+  const hint =
+    '`sluiced history` lists generations, `sluiced checkpoint` those with names; `sluiced rollback 0 --remove-all-services` removes the rules of Sluice';
+  throw stateError(message, hint);
+}
+
+async function find(to: string | undefined, journal: DiskJournal): Promise<Generation | undefined> {
+  const checkpoint = journal.notes.checkpoints.find(({ name }) => name === to);
+  if (checkpoint) return journal.checkpointed(checkpoint);
+  const number = to === undefined ? defaultTarget(journal) : numberOf(to, journal.record);
+  return number === undefined ? undefined : journal.generation(number);
+}
+
+function removesAll() {
+  return stateError(
+    'Cannot roll back to generation 0: that removes the rules of every Service from this node; it has the rules from before Sluice then',
+    'Name another generation (`sluiced history`), or add --remove-all-services',
+  );
+}
+
+const confirmedAt = ({ record }: DiskJournal, { number }: Generation): string | null =>
+  record.history.findLast(({ what, generation }) => what === 'confirmed' && generation === number)?.at ?? null;
+
+/** So much of a version names it, as the history prints it. */
+const versionCharactersMin = 8;
+
+/** @param to the number of a generation, or its version or how that begins */
+function numberOf(to: string, { kept, current }: DiskJournal['record']): number | undefined {
+  const all = [...kept, ...(current ? [current] : [])];
+  const exact = all.find(({ version }) => version === to);
+  if (exact) return exact.number;
+  if (/^\d+$/.test(to) && to.length < versionCharactersMin) return Number(to);
+  if (to.length < versionCharactersMin) return undefined;
+  const begun = new Set(all.filter(({ version }) => version.startsWith(to)).map(({ number }) => number));
+  return begun.size === 1 ? [...begun][0] : undefined;
+}
+
+/** The newest generation before the active one that is not blocked; where a change is open, the generation that it began with. */
+function defaultTarget({ record, standing }: DiskJournal): number | undefined {
+  if (record.open) return record.open.from.number;
+  if (record.held !== null && record.current !== null && standing) return record.current.number;
+  const isGood = ({ number, version }: { readonly number: number; readonly version: string }): boolean =>
+    number > 0 && number < (record.current?.number ?? 0) && !Object.hasOwn(record.quarantined, version);
+  return record.kept.filter(isGood).at(-1)?.number;
+}

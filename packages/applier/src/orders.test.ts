@@ -1,0 +1,44 @@
+import { expect, test, vi } from 'vitest';
+import { limits } from './limits.ts';
+import { Orders } from './orders.ts';
+
+test('orders are carried out one after the other, and each caller gets its own result', async () => {
+  const orders = new Orders();
+  const steps: string[] = [];
+  const work = (name: string) => async (): Promise<string> => {
+    steps.push(`${name} begins`);
+    await Promise.resolve();
+    steps.push(`${name} ends`);
+    return name;
+  };
+  const results = [orders.add(work('a')), orders.add(work('b')), orders.add(() => Promise.reject(new Error('no')))];
+  const settled = Promise.allSettled(results);
+  expect(orders.size).toBe(3);
+  await orders.carryOut();
+  expect(steps).toEqual(['a begins', 'a ends', 'b begins', 'b ends']);
+  expect(await settled).toMatchObject([{ value: 'a' }, { value: 'b' }, { reason: new Error('no') }]);
+  expect(orders.size).toBe(0);
+});
+
+test('an order that a change in progress keeps waiting too long is refused, and never carried out', async () => {
+  vi.useFakeTimers();
+  try {
+    const orders = new Orders();
+    let isDone = false;
+    const ends = Promise.allSettled([orders.add(async () => void (isDone = true))]);
+    await vi.advanceTimersByTimeAsync(limits.orderWaitMs);
+    const message = 'Cannot do that now: the change in progress did not end within 60 s';
+    expect(await ends).toMatchObject([{ status: 'rejected', reason: { message, exitCode: 3 } }]);
+    await orders.carryOut();
+    expect(isDone).toBe(false);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test('orders that wait when sluiced ends are refused', async () => {
+  const orders = new Orders();
+  const ends = Promise.allSettled([orders.add(async () => undefined)]);
+  orders.refuse();
+  expect(await ends).toMatchObject([{ status: 'rejected', reason: { message: 'Cannot do that now: sluiced ends' } }]);
+});
