@@ -41,7 +41,6 @@ const refused = new Map([
   ],
   ['etcd-service-template.yaml', ['7:12 YAML_SYNTAX', '14:12 YAML_SYNTAX']],
   ['frontend-service-v1beta3.json', ['3:17 API_VERSION_UNKNOWN']],
-  ['discovery.k8s.io.v1beta1.EndpointSlice.yaml', ['2:13 API_VERSION_UNKNOWN']],
   ['duplicate_property.yaml', ['16:7 YAML_DUPLICATE_KEY']],
 ]);
 /** NEGATIVE for a reason that is not about documents and objects: fields, or kinds that Sluice passes over. */

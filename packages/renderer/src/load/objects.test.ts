@@ -56,14 +56,14 @@ test.each<[string, Json, string[]]>([
   ],
   ['an old Service', { apiVersion: 'v1beta3', kind: 'Service' }, ['unknown-version Service']],
   [
-    'an old EndpointSlice',
-    { apiVersion: 'discovery.k8s.io/v1beta1', kind: 'EndpointSlice' },
+    'an EndpointSlice of v1alpha1',
+    { apiVersion: 'discovery.k8s.io/v1alpha1', kind: 'EndpointSlice' },
     ['unknown-version EndpointSlice'],
   ],
   [
-    'an old EndpointSliceList',
+    'an EndpointSliceList of v1beta1',
     { apiVersion: 'discovery.k8s.io/v1beta1', kind: 'EndpointSliceList', items: [{}] },
-    ['unknown-version EndpointSlice items.0'],
+    ['object EndpointSlice items.0'],
   ],
   ['an EndpointSlice without group', { apiVersion: 'v1', kind: 'EndpointSlice' }, ['unknown-version EndpointSlice']],
   [

@@ -1,5 +1,6 @@
 import type { Json, JsonObject, KubeKind, Path } from '../render/kube.ts';
 import { nearest } from '../render/nearest.ts';
+import { apiVersions } from '../render/read/names.ts';
 
 /** What one document holds, object by object; lists are unwrapped. Paths lead from the document's root. */
 export type Found =
@@ -26,16 +27,8 @@ export type Found =
       readonly path: Path;
     };
 
-/** The apiVersion in which each kind is read. Older ones of EndpointSlice are gone since Kubernetes 1.25. */
-const versions = {
-  Service: 'v1',
-  Endpoints: 'v1',
-  EndpointSlice: 'discovery.k8s.io/v1',
-  Node: 'v1',
-} as const satisfies Record<KubeKind, string>;
-
 /** Those of the kinds that are read; kinds of other groups may be called as they like. */
-const ownGroups: ReadonlySet<string> = new Set(Object.values(versions).map(groupOf));
+const ownGroups: ReadonlySet<string> = new Set(Object.values(apiVersions).flat().map(groupOf));
 
 /** What a list says for all its items: those of a ServiceList from an API server have no kind of their own. */
 interface ListType {
@@ -87,8 +80,8 @@ function unwrap(kind: string, apiVersion: string, items: Json | undefined, path:
 }
 
 function ofKnownKind(kind: KubeKind, apiVersion: string, value: JsonObject, path: Path): Found {
-  const reads = versions[kind];
-  if (apiVersion === reads) return { is: 'object', kind, apiVersion, value, path };
+  const [reads, ...older] = apiVersions[kind];
+  if (apiVersion === reads || older.includes(apiVersion)) return { is: 'object', kind, apiVersion, value, path };
   // A Service of serving.knative.dev is another kind. One without a group is ours whatever its version.
   const group = groupOf(apiVersion);
   if (group !== '' && group !== groupOf(reads)) return { is: 'passed-over', kind: `${kind}.${group}`, path };
@@ -103,7 +96,7 @@ function ofOtherKind(kind: string, apiVersion: string, value: JsonObject, path: 
     (kind === 'KubeProxyConfiguration' && group === 'kubeproxy.config.k8s.io') ||
     (kind === 'ConfigMap' && group === '' && holdsKubeProxyConfig(value));
   if (isKubeProxy) return { is: 'kube-proxy', value, path };
-  const near = ownGroups.has(group) ? nearest(kind, Object.keys(versions)) : undefined;
+  const near = ownGroups.has(group) ? nearest(kind, Object.keys(apiVersions)) : undefined;
   return { is: 'passed-over', kind, ...(near === undefined ? {} : { near: near as KubeKind }), path };
 }
 
@@ -119,7 +112,7 @@ function groupOf(apiVersion: string): string {
 }
 
 function isKubeKind(kind: string): kind is KubeKind {
-  return Object.hasOwn(versions, kind);
+  return Object.hasOwn(apiVersions, kind);
 }
 
 function isObject(value: Json): value is JsonObject {

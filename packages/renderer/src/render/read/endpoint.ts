@@ -1,7 +1,19 @@
 import { compareText, type Family } from '@sluice/bundle';
 import { checkRoutable, familyOf, familyWord } from './addresses.ts';
-import { complain, flagIn, mappingIn, mappingsIn, pathText, type Spot, textIn, textsIn } from './fields.ts';
-import { checkName, nameIn } from './names.ts';
+import {
+  complain,
+  emptyIn,
+  flagIn,
+  mappingIn,
+  mappingsIn,
+  pathText,
+  type Spot,
+  textIn,
+  textsIn,
+  valueIn,
+} from './fields.ts';
+import { betaSlices, checkName, type NameForm, nameIn } from './names.ts';
+import { zoneLabel } from './node.ts';
 
 /** One address behind a Service, before its ports are known. */
 export interface ReadEndpoint {
@@ -16,6 +28,7 @@ export interface ReadEndpoint {
   readonly hintNodes: readonly string[];
 }
 
+const hostnameLabel = 'kubernetes.io/hostname';
 const noHints: readonly string[] = [];
 
 /**
@@ -29,8 +42,7 @@ export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefin
   const hints = mappingIn(spot, 'hints');
   const endpoint = {
     address: address ?? '',
-    nodeName: nameIn(spot, 'nodeName', 'subdomain'),
-    zone: nameIn(spot, 'zone', 'labelValue') || undefined,
+    ...readLocation(spot),
     ready: (conditions && flagIn(conditions, 'ready')) ?? true,
     serving: (conditions && flagIn(conditions, 'serving')) ?? true,
     terminating: (conditions && flagIn(conditions, 'terminating')) ?? false,
@@ -39,6 +51,22 @@ export function readEndpoint(spot: Spot, family: Family): ReadEndpoint | undefin
   };
   return address === undefined ? undefined : endpoint;
 }
+
+/** The node and the zone; of v1beta1 as the API server converts them (`pkg/apis/discovery/v1beta1/conversion.go`). */
+function readLocation(spot: Spot): Pick<ReadEndpoint, 'nodeName' | 'zone'> {
+  const nodeName = nameIn(spot, 'nodeName', 'subdomain');
+  if (spot.subject.object.apiVersion !== betaSlices) {
+    return { nodeName, zone: unlessEmpty(spot, 'zone', 'labelValue') };
+  }
+  const topology = mappingIn(spot, 'topology') ?? emptyIn(spot, 'topology');
+  return {
+    nodeName: nodeName ?? unlessEmpty(topology, hostnameLabel, 'subdomain'),
+    zone: unlessEmpty(topology, zoneLabel, 'labelValue'),
+  };
+}
+
+const unlessEmpty = (spot: Spot, key: string, form: NameForm): string | undefined =>
+  valueIn(spot, key) === '' ? undefined : nameIn(spot, key, form);
 
 /** Only the first address counts: the others are the same endpoint again, and kube-proxy passes over them. */
 function readFirstAddress(spot: Spot, family: Family): string | undefined {

@@ -2,7 +2,7 @@ import { addAll, type Problem } from '@sluice/bundle';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { nearest } from '../nearest.ts';
 import { complain, pathText, type Spot, type Subject, spotOf } from './fields.ts';
-import { titleOf } from './names.ts';
+import { betaSlices, titleOf } from './names.ts';
 import { quote } from './text.ts';
 
 /** The fields of a mapping; `any`: what stands below is Kubernetes' own business, such as the map of a selector. */
@@ -37,9 +37,22 @@ const top = { ...fields('apiVersion', 'kind'), metadata } as const;
 const endpointAddress = fields('ip', 'hostname', 'nodeName', 'targetRef');
 const endpointPort = fields('name', 'port', 'protocol', 'appProtocol');
 
+/** An EndpointSlice; its versions differ in where they say that an endpoint is. */
+const slice = (...location: readonly string[]): Fields => ({
+  ...top,
+  addressType: any,
+  endpoints: {
+    ...fields('addresses', 'hostname', 'targetRef', 'nodeName', ...location),
+    conditions: fields('ready', 'serving', 'terminating'),
+    hints: fields('forZones', 'forNodes'),
+  },
+  ports: endpointPort,
+});
+const betaSlice = slice('topology');
+
 /**
  * Every field that an object of a kind may have, of all versions since 1.19, also those that Sluice has no use for: those are silent
- * (`k8s.io/api`, `core/v1/types.go`, `discovery/v1/types.go`, `meta/v1/types.go`). Of a Node only what is read is looked at.
+ * (`k8s.io/api`, `core/v1/types.go`, `discovery/v1/types.go`, `discovery/v1beta1/types.go`, `meta/v1/types.go`). Of a Node only what is read is looked at.
  */
 const known: Readonly<Record<KubeKind, Fields>> = {
   Service: {
@@ -55,16 +68,7 @@ const known: Readonly<Record<KubeKind, Fields>> = {
     },
     status: { loadBalancer: { ingress: fields('ip', 'hostname', 'ipMode', 'ports') }, conditions: any },
   },
-  EndpointSlice: {
-    ...top,
-    addressType: any,
-    endpoints: {
-      ...fields('addresses', 'hostname', 'targetRef', 'nodeName', 'zone', 'topology', 'deprecatedTopology'),
-      conditions: fields('ready', 'serving', 'terminating'),
-      hints: fields('forZones', 'forNodes'),
-    },
-    ports: endpointPort,
-  },
+  EndpointSlice: slice('zone', 'deprecatedTopology'),
   Endpoints: {
     ...top,
     subsets: { addresses: endpointAddress, notReadyAddresses: endpointAddress, ports: endpointPort },
@@ -79,7 +83,7 @@ const unknownMax = 20;
 export function checkFields(object: KubeObject, problems: Problem[]): void {
   const found: Problem[] = [];
   const subject: Subject = { title: titleOf(object), object, problems: found, broken: false };
-  checkMapping(spotOf(subject), object.value, [], known[object.kind]);
+  checkMapping(spotOf(subject), object.value, [], object.apiVersion === betaSlices ? betaSlice : known[object.kind]);
   addAll(problems, found);
 }
 

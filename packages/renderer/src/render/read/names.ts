@@ -1,5 +1,5 @@
 import type { Problem } from '@sluice/bundle';
-import type { JsonObject, KubeObject, Path } from '../kube.ts';
+import type { JsonObject, KubeKind, KubeObject, Path } from '../kube.ts';
 import { complain, mappingIn, pathText, type Spot, type Subject, spotOf, textIn } from './fields.ts';
 import { hasHiddenCharacters, isDnsLabel, isDnsSubdomain, isLabelValue, isPortName, quote } from './text.ts';
 
@@ -43,12 +43,16 @@ export interface Identity {
   readonly annotations: Spot | undefined;
 }
 
-const apiVersions = {
-  Service: 'v1',
-  Endpoints: 'v1',
-  Node: 'v1',
-  EndpointSlice: 'discovery.k8s.io/v1',
-} as const satisfies Record<KubeObject['kind'], string>;
+/** EndpointSlices as clusters of 1.17 to 1.24 served them, and as manifests from there still say. */
+export const betaSlices = 'discovery.k8s.io/v1beta1';
+
+/** The apiVersions in which each kind is read; the first is the one to write. */
+export const apiVersions: Readonly<Record<KubeKind, readonly [string, ...string[]]>> = {
+  Service: ['v1'],
+  Endpoints: ['v1'],
+  EndpointSlice: ['discovery.k8s.io/v1', betaSlices],
+  Node: ['v1'],
+};
 
 /**
  * Reads name, namespace and labels. The namespace is `default` where none is written, as for kubectl.
@@ -59,8 +63,8 @@ export function identify(object: KubeObject, problems: Problem[], form: NameForm
   const isNode = object.kind === 'Node';
   const subject: Subject = { title: titleOf(object), object, problems, broken: false };
   const top = spotOf(subject);
-  const wanted = apiVersions[object.kind];
-  if (object.apiVersion !== wanted) {
+  const [wanted, ...older] = apiVersions[object.kind];
+  if (object.apiVersion !== wanted && !older.includes(object.apiVersion)) {
     complain(top, ['apiVersion'], {
       code: 'API_VERSION_UNKNOWN',
       message: `Cannot read ${object.kind} of apiVersion ${quote(object.apiVersion)}`,
