@@ -69,7 +69,7 @@ export const problemCodes = {
   CHAIN_COLLISION: 'two names have one chain hash',
   SERVICE_WITHOUT_ENDPOINTS: 'a Service with a selector has no endpoint: its traffic is rejected',
   SERVICE_WAITS: 'a new Service waits for the API server to give it an address',
-  SLICE_WITHOUT_SERVICE: 'an EndpointSlice does not say to which Service it belongs',
+  SLICE_WITHOUT_SERVICE: 'an EndpointSlice names no Service and is passed over, as by kube-proxy',
   SLICE_ORPHANED: 'an EndpointSlice or Endpoints belongs to a Service that is not there',
   ENDPOINT_WITHOUT_PORT: 'an endpoint has no port of the name that the Service asks for',
   ENDPOINTS_GUESSED: 'selector or targetPort changed: the old endpoints are kept as a guess',

@@ -10,6 +10,7 @@ import { uniqueByKey } from './unique.ts';
 export interface Layered {
   /** By `namespace/name`. */
   readonly services: ReadonlyMap<string, ReadService>;
+  /** Those that name a Service. */
   readonly slices: readonly ReadSlice[];
   /** By name. */
   readonly nodes: ReadonlyMap<string, ReadNode>;
@@ -32,7 +33,7 @@ export function layer(base: ReadObjects, change: ReadObjects, problems: Problem[
   guessEndpoints(old, next, problems);
   return {
     services: overlay(old.services, next.services, fillService),
-    slices: [...keptSlices.map(([, slice]) => slice), ...next.slices.values()],
+    slices: [...keptSlices.map(([, slice]) => slice), ...next.slices.values()].filter(({ service }) => service !== ''),
     nodes: overlay(old.nodes, next.nodes, fillNode),
     changed: new Set(next.services.keys()),
   };

@@ -37,12 +37,12 @@ test.each([
   [
     'slice without labels',
     object('EndpointSlice', { name: 'a' }, { addressType: 'IPv4' }, 's'),
-    'error SLICE_WITHOUT_SERVICE s#metadata.labels.kubernetes.io/service-name',
+    'warning SLICE_WITHOUT_SERVICE s#metadata.labels.kubernetes.io/service-name',
   ],
   [
-    'slice with an empty owner',
-    slice('web', {}, { labels: { 'kubernetes.io/service-name': '' } }),
-    'error SLICE_WITHOUT_SERVICE EndpointSlice web-1#metadata.labels.kubernetes.io/service-name',
+    'slice with an empty owner, whose addresses are not looked at',
+    slice('web', { endpoints: [endpoint('127.0.0.1')] }, { labels: { 'kubernetes.io/service-name': '' } }),
+    'warning SLICE_WITHOUT_SERVICE EndpointSlice web-1#metadata.labels.kubernetes.io/service-name',
   ],
   [
     'slice of a malformed owner',
@@ -175,7 +175,7 @@ test.each([
 });
 
 test('an apiVersion of the past is refused and the right one named', () => {
-  const [problem] = problemsOf({ ...slice('web'), apiVersion: 'discovery.k8s.io/v1beta1' });
+  const [problem] = problemsOf({ ...slice('web'), apiVersion: 'discovery.k8s.io/v1alpha1' });
   expect(problem).toMatchObject({ code: 'API_VERSION_UNKNOWN', hint: expect.stringContaining('discovery.k8s.io/v1;') });
 });
 

@@ -15,7 +15,7 @@ export interface ReadSlice {
   readonly namespace: string;
   readonly name: string;
   readonly object: KubeObject;
-  /** `shop/web`. */
+  /** `shop/web`; `''`: its label names none, and it only takes the place of another slice of its name. */
   readonly service: string;
   readonly foreign: ForeignLabel | undefined;
   /** Made by the API server's controller out of an Endpoints object. */
@@ -53,7 +53,12 @@ export function readSlice(object: KubeObject, problems: Problem[]): ReadSlice | 
   const identity = identify(object, problems, 'subdomain');
   if (!identity) return undefined;
   const { top, namespace, name, key, labels } = identity;
-  const owner = readOwner(identity);
+  const service = readOwner(identity);
+  const foreign = foreignLabelOf(labels);
+  const mirrored = labels !== undefined && labels.value[managedLabel] === mirrorController;
+  const common = { kind: 'EndpointSlice', key, namespace, name, object, foreign, mirrored } as const;
+  // kube-proxy drops the slice before it looks at what is in it.
+  if (service === '' && !top.subject.broken) return { ...common, service, parts: [] };
   const type = readAddressType(top);
   const parts: SlicePart[] = [];
   if (type === 'ipv4' || type === 'ipv6') {
@@ -61,25 +66,24 @@ export function readSlice(object: KubeObject, problems: Problem[]): ReadSlice | 
     const endpoints = mappingsIn(top, 'endpoints').flatMap((spot) => readEndpoint(spot, type) ?? []);
     parts.push({ family: type, ports, endpoints, path: [] });
   }
-  if (top.subject.broken || owner === undefined) return undefined;
-  const foreign = foreignLabelOf(labels);
-  const mirrored = labels !== undefined && labels.value[managedLabel] === mirrorController;
-  return { kind: 'EndpointSlice', key, namespace, name, object, service: owner, foreign, mirrored, parts };
+  return top.subject.broken ? undefined : { ...common, service, parts };
 }
 
-/** The Service of a slice, from its label; without the label kube-proxy drops the slice. */
-function readOwner({ top, namespace, labels }: Identity): string | undefined {
-  const tail: Path = ['metadata', 'labels', serviceLabel];
-  const value = labels && textIn(labels, serviceLabel);
-  if (labels && value !== undefined && value !== '')
-    return checkName(labels, [serviceLabel], value, 'label') ? `${namespace}/${value}` : undefined;
-  if (top.subject.broken) return undefined;
-  complain(top, tail, {
+/**
+ * The Service of a slice, from its label.
+ * @returns `''` where the label is missing or empty, with a warning: kube-proxy drops such a slice (`endpointSliceCacheKeys`)
+ */
+function readOwner({ top, namespace, labels }: Identity): string {
+  const value = (labels && textIn(labels, serviceLabel)) ?? '';
+  if (labels && value !== '') return checkName(labels, [serviceLabel], value, 'label') ? `${namespace}/${value}` : '';
+  if (top.subject.broken) return '';
+  complain(top, ['metadata', 'labels', serviceLabel], {
     code: 'SLICE_WITHOUT_SERVICE',
-    message: `Cannot tell whose endpoints these are: the label ${serviceLabel} is not there`,
-    hint: `Add the label ${serviceLabel} with the name of the Service`,
+    level: 'warning',
+    message: `Cannot use these endpoints: the label ${serviceLabel} is missing or empty, so kube-proxy ignores the slice`,
+    hint: `Add the label ${serviceLabel} with the name of the Service, or remove the slice`,
   });
-  return undefined;
+  return '';
 }
 
 function readAddressType(top: Spot): Family | 'FQDN' | undefined {
