@@ -12,7 +12,7 @@ import { render } from '../render/render.ts';
 import { writing } from './failure.ts';
 import { type InputOptions, readConfigFile, readInput, siblingAllocations } from './input.ts';
 import { print, progress, say } from './progress.ts';
-import { isStopped } from './render.ts';
+import { isStopped, joinProblems } from './render.ts';
 
 /** `sluice allocations fix`: where two files hold one number, the one that the base branch does not have moves. */
 export function fixCommand(options: { readonly config: string; readonly baseBranch: string }): number {
@@ -37,7 +37,7 @@ export async function manifestsCommand(options: InputOptions): Promise<number> {
   progress('reading');
   const { input, problems } = await readInput(options);
   const rendered = render(input);
-  const found = [...problems, ...rendered.problems];
+  const found = joinProblems(problems, rendered.problems);
   say(printProblems(found));
   if (isStopped(found, options.strict)) {
     say(`Nothing was printed: ${countProblems(found)}\n`);

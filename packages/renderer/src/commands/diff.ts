@@ -1,3 +1,4 @@
+import type { BundleFiles, Problem } from '@sluice/bundle';
 import { printProblems } from '../emit/problems.ts';
 import type { ReportSides } from '../emit/report/page-data.ts';
 import { type DiffFormat, printDiff, printRaw } from '../emit/review/diff.ts';
@@ -18,7 +19,11 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   const before = await sideAt(old, options);
   progress(`reading ${fresh}`);
   const after = await sideAt(fresh, options);
-  if (before === undefined || after === undefined) return exitCodes.problem;
+  if (isRefused(before) || isRefused(after)) {
+    // One sluice.yaml for both sides: what is wrong with it is said once.
+    say(printProblems([before, after].filter(isRefused).flat()));
+    return exitCodes.problem;
+  }
   if (options.raw) {
     const text = printRaw(before, after);
     print(text);
@@ -36,6 +41,8 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   print(printDiff(diff, options.output));
   return isSame(diff) ? exitCodes.done : exitCodes.different;
 }
+
+const isRefused = (side: BundleFiles | readonly Problem[]): side is readonly Problem[] => Array.isArray(side);
 
 /** Loaded when it is asked for: nothing else of a comparison needs a page. */
 async function printPage(sides: ReportSides): Promise<number> {

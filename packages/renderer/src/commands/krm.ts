@@ -12,7 +12,7 @@ import { render } from '../render/render.ts';
 import { Stopped, writing } from './failure.ts';
 import { type Input, inputOf } from './input.ts';
 import { print, say } from './progress.ts';
-import { isStopped, staleProblem } from './render.ts';
+import { isStopped, joinProblems, staleProblem } from './render.ts';
 
 /**
  * `sluice krm`: a function for kustomize and kpt. A ResourceList comes in and goes out with its items untouched: a bundle is no Kubernetes
@@ -61,7 +61,7 @@ const staleHint = 'Take check out of the functionConfig, run the function again 
 
 function write({ input, allocationsDir, problems }: Input, { output, check, strict }: FunctionConfig): Ran {
   const rendered = render(input);
-  const found = [...problems, ...rendered.problems];
+  const found = joinProblems(problems, rendered.problems);
   if (isStopped(found, strict)) return { exit: exitCodes.problem, problems: found };
   if (output === undefined) return { exit: exitCodes.done, problems: found };
   const plan = writing(output, () => planTree(output, rendered.files));

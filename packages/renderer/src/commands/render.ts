@@ -1,5 +1,6 @@
 import { type BundleFiles, clusterFile, isProblem, nodesOf, type Problem, readCluster, sumsFile } from '@sluice/bundle';
 import { writeAllocations } from '../emit/allocations.ts';
+import { ignoredText } from '../emit/ignored.ts';
 import { countProblems, printProblems } from '../emit/problems.ts';
 import { printStale } from '../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
@@ -7,7 +8,7 @@ import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
 import { readText } from '../load/tree.ts';
 import { renderAround } from '../render/quarantine/around.ts';
-import { render, type Rendered } from '../render/render.ts';
+import { render, type Rendered, type RenderInput } from '../render/render.ts';
 import { unlikeSums } from './complete.ts';
 import { reading, writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
@@ -28,11 +29,15 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const last = (path: string): string | undefined => readText(options.output, path);
   const rendered = options.quarantine ? renderAround(input, last) : render(input);
-  const told = [...problems, ...rendered.problems];
+  const told = joinProblems(problems, rendered.problems);
   // Beside errors nobody knows which Nodes there would be.
   const found = isStopped(told) ? told : [...told, ...withoutNodes(rendered.files)];
-  if (isStopped(found, options.strict)) return refuse(found, options.output);
-  say(printProblems(found, options.verbose));
+  const verbose = options.verbose ?? false;
+  if (isStopped(found, options.strict)) {
+    const mayHelp = !options.quarantine && !options.strict && !isStopped(problems);
+    return refuse(found, options.output, { verbose, hint: mayHelp ? quarantineHint(input) : '' });
+  }
+  say(printProblems(found, verbose));
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
   const plan = writing(options.output, () => planTree(options.output, rendered.files));
   if ('code' in plan) return refuse([plan], options.output);
@@ -60,10 +65,26 @@ export function isStopped(problems: readonly Problem[], strict = false): boolean
   return problems.some(({ level }) => level === 'error' || (strict && level === 'warning'));
 }
 
-function refuse(problems: readonly Problem[], output: string): number {
-  say(printProblems(problems));
-  say(`Nothing was written to ${output}: ${countProblems(problems)}\n`);
+/**
+ * What reading and rendering found. Beside errors of what was read, a setting that seems to be missing may be what could not be read:
+ * `DETECTOR_MISSING` is not told then.
+ */
+export function joinProblems(read: readonly Problem[], rendered: readonly Problem[]): readonly Problem[] {
+  return [...read, ...(isStopped(read) ? rendered.filter(({ code }) => code !== 'DETECTOR_MISSING') : rendered)];
+}
+
+function refuse(problems: readonly Problem[], output: string, { verbose = false, hint = '' } = {}): number {
+  say(printProblems(problems, verbose));
+  say(`Nothing was written to ${output}: ${countProblems(problems)}\n${hint}`);
   return exitCodes.problem;
+}
+
+/** How to render the rest; empty where no object that is left out helps. */
+function quarantineHint(input: RenderInput): string {
+  const { files, quarantine } = renderAround(input, () => undefined);
+  if (files.size === 0) return '';
+  const objects = quarantine.map(({ object }) => object);
+  return `Add --quarantine to render the rest${objects.length > 0 ? ` without ${some(objects)}` : ''}\n`;
 }
 
 /**
@@ -143,7 +164,6 @@ function summary(
   problems: readonly Problem[],
 ): string {
   const counted = countProblems(problems);
-  const kinds = [...passedOver].map(([kind, count]) => `${count} ${kind}`).join(', ');
   return [
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,
     rendered.created.length > 0
@@ -152,7 +172,7 @@ function summary(
     isPartial(rendered.files)
       ? 'Partial: the input may not name every Service of the cluster. If it does, say `complete: true` in sluice.yaml; otherwise nodes take it with --allow-partial alone\n'
       : '',
-    kinds === '' ? '' : `Passed over: ${kinds}\n`,
+    ignoredText(passedOver),
     counted === '' ? '' : `${counted}\n`,
   ].join('');
 }

@@ -1,5 +1,4 @@
-import type { BundleFiles } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
+import type { BundleFiles, Problem } from '@sluice/bundle';
 import { readAllocations } from '../load/allocations.ts';
 import { readConfig } from '../load/config/config.ts';
 import { load } from '../load/load.ts';
@@ -9,8 +8,7 @@ import { render } from '../render/render.ts';
 import { bundleAt } from './bundle-at.ts';
 import { reading } from './failure.ts';
 import { readConfigFile, siblingAllocations } from './input.ts';
-import { say } from './progress.ts';
-import { isStopped } from './render.ts';
+import { isStopped, joinProblems } from './render.ts';
 
 /** How manifests are rendered where a directory of them is compared. */
 export interface SideOptions {
@@ -21,10 +19,10 @@ export interface SideOptions {
 
 /**
  * One side of a comparison: a bundle, or a directory of manifests, which is rendered in memory. Nothing is written.
- * @returns undefined when the manifests cannot be rendered, which has been said then
+ * @returns what is wrong when the manifests cannot be rendered
  * @throws Stopped when there is no bundle
  */
-export async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | undefined> {
+export async function sideAt(spec: string, options: SideOptions): Promise<BundleFiles | readonly Problem[]> {
   if (!reading(spec, () => isManifestFolder(spec))) return bundleAt(spec);
   const none: ReadSources = { sources: [], problems: [] };
   const base =
@@ -46,8 +44,6 @@ export async function sideAt(spec: string, options: SideOptions): Promise<Bundle
     snapshot: false,
     strict: false,
   });
-  const problems = [...read, ...rendered.problems];
-  if (!isStopped(problems)) return rendered.files;
-  say(printProblems(problems));
-  return undefined;
+  const problems = joinProblems(read, rendered.problems);
+  return isStopped(problems) ? problems : rendered.files;
 }

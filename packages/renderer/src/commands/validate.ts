@@ -1,21 +1,22 @@
+import { ignoredText } from '../emit/ignored.ts';
 import { countProblems, printProblems, problemsJson } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { render } from '../render/render.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
-import { isStopped } from './render.ts';
+import { isStopped, joinProblems } from './render.ts';
 
 /** `sluice validate`: everything that `render` would say, without a directory. */
 export async function validateCommand(
   options: InputOptions & { readonly report: 'text' | 'json'; readonly verbose?: boolean },
 ): Promise<number> {
   progress('reading');
-  const { input, problems } = await readInput(options);
+  const { input, passedOver, problems } = await readInput(options);
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const rendered = render(input);
-  const found = [...problems, ...rendered.problems];
-  print(options.report === 'json' ? problemsJson(found) : printProblems(found, options.verbose));
+  const found = joinProblems(problems, rendered.problems);
+  print(options.report === 'json' ? problemsJson(found) : printProblems(found, options.verbose ?? false));
   const objects = input.base.length + input.change.length;
-  say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n`);
+  say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n${ignoredText(passedOver)}`);
   return isStopped(found, options.strict) ? exitCodes.problem : exitCodes.done;
 }

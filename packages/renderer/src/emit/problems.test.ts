@@ -1,4 +1,4 @@
-import type { Level, Problem } from '@sluice/bundle';
+import type { Level, Problem, ProblemCode } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { countProblems, printProblems } from './problems.ts';
 
@@ -29,10 +29,35 @@ test('what is the same of many objects is said once, unless it is an error or al
   const of = (level: Level, count: number): readonly Problem[] =>
     Array.from({ length: count }, (_, index) => ({ ...problem(level), object: `Service shop/s-${index}` }));
   expect(printProblems(of('warning', 3)).match(/^warning:/gm)).toHaveLength(3);
-  expect(printProblems(of('warning', 7))).toBe(
+  expect(printProblems(of('warning', 7), false)).toBe(
     'warning: Cannot do a thing [DIFFERS_LOCALHOST]\n    7 objects: Service shop/s-0, Service shop/s-1, Service shop/s-2, Service shop/s-3, Service shop/s-4 and 2 more (--verbose lists them)\n    Do another\n',
   );
   expect(printProblems(of('note', 5))).toContain('5 objects: Service shop/s-0, ');
   expect(printProblems(of('error', 7)).match(/^error:/gm)).toHaveLength(7);
   expect(printProblems(of('warning', 7), true).match(/^warning:/gm)).toHaveLength(7);
+});
+
+test('of a command that cannot list them, not all objects are promised', () => {
+  const all = Array.from({ length: 7 }, (_, index) => ({ ...problem('note'), object: `Service shop/s-${index}` }));
+  expect(printProblems(all)).toContain('Service shop/s-4 and 2 more\n');
+});
+
+test.each<[string, ProblemCode, string, string]>([
+  [
+    'Services without endpoints',
+    'SERVICE_WITHOUT_ENDPOINTS',
+    'Service',
+    'warning: 14 Services have no endpoints, so their traffic is rejected: shop/a-10, shop/a-11, shop/a-12, shop/a-13, shop/a-14 and 9 more (--verbose lists them) [SERVICE_WITHOUT_ENDPOINTS]\n    Do another\n',
+  ],
+  [
+    'slices of no Service',
+    'SLICE_WITHOUT_SERVICE',
+    'EndpointSlice',
+    'warning: 14 EndpointSlices name no Service and are ignored, as by kube-proxy: shop/a-10, shop/a-11, shop/a-12, shop/a-13, shop/a-14 and 9 more (--verbose lists them) [SLICE_WITHOUT_SERVICE]\n    Do another\n',
+  ],
+])('%s are counted in one line', (_title, code, kind, text) => {
+  const objects = Array.from({ length: 14 }, (_, index) => `${kind} shop/a-${index + 10}`);
+  const all = objects.map((object) => ({ ...problem('warning'), code, object }));
+  expect(printProblems(all, false)).toBe(text);
+  expect(printProblems(all, true).match(/^warning: /gm)).toHaveLength(14);
 });

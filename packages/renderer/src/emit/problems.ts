@@ -1,32 +1,46 @@
-import { compareProblems, type Level, printProblem, type Problem } from '@sluice/bundle';
+import { compareProblems, type Level, printProblem, type Problem, type ProblemCode } from '@sluice/bundle';
 
 /** One thing that is said of more objects than these is said once, with their names. */
 const apartMax = 3;
 const namedMax = 5;
 
+/** What is said of many objects in a sentence of its own; of other problems one message stands for all. */
+const sentences: Partial<Record<ProblemCode, (count: number) => string>> = {
+  SERVICE_WITHOUT_ENDPOINTS: (count) => `${count} Services have no endpoints, so their traffic is rejected`,
+  SLICE_WITHOUT_SERVICE: (count) => `${count} EndpointSlices name no Service and are ignored, as by kube-proxy`,
+};
+
 /**
  * Prints problems for a person, in the order of the files; the same problem twice is printed once, and what is said of many objects alike
  * stands where the first of them does, unless it is an error.
- * @param verbose each object has lines of its own
+ * @param verbose true: each object has lines of its own; undefined: the command has no such option
  */
-export function printProblems(problems: readonly Problem[], verbose = false): string {
+export function printProblems(problems: readonly Problem[], verbose?: boolean): string {
   const groups = Map.groupBy(problems.toSorted(compareProblems), (one) =>
     verbose || one.level === 'error' || one.object === undefined
       ? one
       : `${one.code}\n${one.level}\n${one.message}\n${one.hint}`,
   );
   const texts = [...groups.values()].flatMap((group) =>
-    group.length <= apartMax ? group.map(printProblem) : [printTogether(group)],
+    group.length <= apartMax ? group.map(printProblem) : [printTogether(group, verbose !== undefined)],
   );
   return [...new Set(texts)].join('');
 }
 
-function printTogether(group: readonly Problem[]): string {
+function printTogether(group: readonly Problem[], hasVerbose: boolean): string {
   const [{ level, message, code, hint }] = group as [Problem];
-  const names = [...new Set(group.flatMap(({ object }) => object ?? []))];
-  const more = names.length > namedMax ? ` and ${names.length - namedMax} more (--verbose lists them)` : '';
-  return `${level}: ${message} [${code}]\n    ${names.length} objects: ${names.slice(0, namedMax).join(', ')}${more}\n    ${hint}\n`;
+  const titles = [...new Set(group.flatMap(({ object }) => object ?? []))];
+  const more = titles.length - namedMax;
+  const named = (names: readonly string[]): string =>
+    `${names.slice(0, namedMax).join(', ')}${more > 0 ? ` and ${more} more${hasVerbose ? ' (--verbose lists them)' : ''}` : ''}`;
+  const sentence = sentences[code]?.(titles.length);
+  return sentence === undefined
+    ? `${level}: ${message} [${code}]\n    ${titles.length} objects: ${named(titles)}\n    ${hint}\n`
+    : `${level}: ${sentence}: ${named(titles.map(nameOf))} [${code}]\n    ${hint}\n`;
 }
+
+/** `shop/web` of `Service shop/web`. */
+const nameOf = (title: string): string => title.slice(title.indexOf(' ') + 1);
 
 /** How each level is counted: one, and several. */
 const words = {

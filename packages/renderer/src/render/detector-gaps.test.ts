@@ -17,20 +17,25 @@ function gaps(rest: Partial<Profile>, podCIDR: PerFamily<string> = {}, families:
   };
   const found = detectorGaps(model, [profileWith({ clusterCIDR: {}, ...rest })]);
   expect(found.every(({ code, level }) => code === 'DETECTOR_MISSING' && level === 'note')).toBe(true);
-  return found.map(({ message }) => /Cannot tell (\w+) traffic.*: (.*);/.exec(message)!.slice(1).join(': '));
+  expect(
+    found.every(({ message }) =>
+      message.endsWith(': traffic from outside the cluster to ClusterIPs is not masqueraded'),
+    ),
+  ).toBe(true);
+  return found.map(({ message }) => message.slice(0, message.indexOf(': ')));
 }
-const clusterCIDR = 'clusterCIDR has no network of this family';
-const podCIDR = 'no pod CIDR of this family is known of node-1, node-2';
+const clusterCIDR = (family: string): string => `clusterCIDR is not set for ${family}`;
+const podCIDR = (family: string): string => `no pod CIDR is known for ${family} of node-1, node-2`;
 const nodeCIDR = { detectLocalMode: 'NodeCIDR' } as const;
 
 test.each<[string, string[], string[]]>([
-  ['no clusterCIDR', gaps({}), [`ipv4: ${clusterCIDR}`, `ipv6: ${clusterCIDR}`]],
-  ['a clusterCIDR of one family', gaps({ clusterCIDR: v4 }), [`ipv6: ${clusterCIDR}`]],
+  ['no clusterCIDR', gaps({}), [clusterCIDR('IPv4'), clusterCIDR('IPv6')]],
+  ['a clusterCIDR of one family', gaps({ clusterCIDR: v4 }), [clusterCIDR('IPv6')]],
   ['a clusterCIDR of both', gaps({ clusterCIDR: both }), []],
   ['a family that no Service has', gaps({ clusterCIDR: v4 }, {}, v4), []],
   ['a family that the profile has not', gaps({ clusterCIDR: v4, families: ['ipv4'] }), []],
-  ['nodes without pod CIDRs', gaps(nodeCIDR), [`ipv4: ${podCIDR}`, `ipv6: ${podCIDR}`]],
-  ['nodes with pod CIDRs of one family', gaps(nodeCIDR, v4), [`ipv6: ${podCIDR}`]],
+  ['nodes without pod CIDRs', gaps(nodeCIDR), [podCIDR('IPv4'), podCIDR('IPv6')]],
+  ['nodes with pod CIDRs of one family', gaps(nodeCIDR, v4), [podCIDR('IPv6')]],
   ['nodes with pod CIDRs of both', gaps(nodeCIDR, both), []],
   ['a bridge', gaps({ detectLocalMode: 'BridgeInterface' }), []],
   ['an interface prefix', gaps({ detectLocalMode: 'InterfaceNamePrefix' }), []],
@@ -42,5 +47,16 @@ test('of many nodes only some are named', () => {
   const nodes = Array.from({ length: 7 }, (_, n) => node(`node-${n}`));
   const model = { nodes, services: [serviceOf([portWith({})])] };
   const [found] = detectorGaps(model, [profileWith({ ...nodeCIDR, families: ['ipv4'] })]);
-  expect(found?.message).toContain('of node-0, node-1, node-2, node-3, node-4 and 2 more;');
+  expect(found?.message).toContain('of node-0, node-1, node-2, node-3, node-4 and 2 more:');
+});
+
+test.each<[string, PerFamily<string>, string]>([
+  ['Nodes without pod CIDRs', {}, '--cluster-cidr'],
+  ['Nodes with pod CIDRs of the other family', { ipv6: 'fd00:10:244::/64' }, '--cluster-cidr'],
+  // kube-proxy does not look at them in mode ClusterCIDR: nothing is masqueraded although they are known.
+  ['Nodes with pod CIDRs', { ipv4: '10.244.1.0/24' }, 'detectLocalMode: NodeCIDR'],
+])('without clusterCIDR, %s: the hint says what can be set', (_title, podCIDR, hint) => {
+  const model = { nodes: [node('node-1', { podCIDR })], services: [serviceOf([portWith({})])] };
+  const [found] = detectorGaps(model, [profileWith({ clusterCIDR: {}, families: ['ipv4'] })]);
+  expect(found?.hint).toContain(hint);
 });
