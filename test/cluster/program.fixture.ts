@@ -27,3 +27,10 @@ export async function freePort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve));
   return port;
 }
+
+/** Everything that the program has said up to now. */
+export function heard(started: Started): () => string {
+  let text = '';
+  started.all?.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
+  return () => text;
+}

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { send, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
-import { freePort, type Started, startSluice, until } from './program.fixture.ts';
+import { heard, freePort, type Started, startSluice, until } from './program.fixture.ts';
 
 let cluster: LiveCluster;
 let dir: string;
@@ -36,13 +36,6 @@ afterEach(async () => {
 function watch(...more: readonly string[]): Started {
   watching = startSluice(['watch', '-o', out, '--kubeconfig', cluster.server.kubeconfig({ token }), ...more], dir);
   return watching;
-}
-
-/** Everything that the program has said up to now. */
-function heard(started: Started): () => string {
-  let text = '';
-  started.all?.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
-  return () => text;
 }
 
 const isThere = (): boolean => existsSync(join(out, completeFile));
@@ -102,7 +95,7 @@ test('what a git that was killed left in the repository does not keep it from st
   writeFileSync(lock, '');
   utimesSync(lock, new Date(0), new Date(0));
   const text = heard(watch('--commit'));
-  await until(() => text().includes('committed: watch: '));
+  await until(() => text().includes('committed: sluice: initial render of 1 Service for 1 node\n'));
   expect(text()).toContain(`took away ${lock}, which a git that was killed had left`);
   expect(text()).not.toContain('warning: COMMIT');
   expect(git('ls-tree', '-r', '--name-only', 'HEAD')).toContain('rendered/');

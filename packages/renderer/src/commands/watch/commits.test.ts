@@ -9,6 +9,7 @@ import { Committer, type Writer } from './commits.ts';
 /** As those of the program, in less time. */
 const limits = { maxDelayMs: 600, settleMs: 20, pushesMax: 5, pushPauseMs: 5, retryMs: 50, retryMaxMs: 100 };
 const fileA = 'profiles/default/services/shop/a.iptables';
+const first = 'sluice: initial render of 1 Service for 0 nodes';
 const fileB = 'profiles/default/services/shop/b.iptables';
 
 let dir: string;
@@ -74,7 +75,7 @@ class Hand implements Writer {
     this.files = files;
     const published = this.tree.publish(files);
     if ('code' in published) throw new Error(published.message);
-    committer?.add({ ...published, about: ['Service shop/a'], quarantine: [] });
+    committer?.add({ ...published, about: ['Service shop/a'], files, quarantine: [], passedOver: [] });
   }
 }
 
@@ -105,9 +106,23 @@ test('a server that is away for longer than all pushes of a try gets the commit 
   hand.publish(new Map([[fileA, '1\n']]));
   await until(() => alarms.length >= 2);
   expect(alarms[0]).toMatch(/Cannot push .*origin\.git/s);
-  expect(log(join(dir, 'work'))).toEqual(['watch: Service shop/a', 'start']);
+  expect(log(join(dir, 'work'))).toEqual([first, 'start']);
   renameSync(`${origin}.away`, origin);
   await until(() => log(origin).length === 2 && isClear);
+});
+
+test('the first commit of a directory says what it brings, later ones what changed, also of another process', async () => {
+  const committed = async (hand: Hand, text: string, count: number): Promise<void> => {
+    hand.publish(new Map([[fileA, text]]));
+    await until(() => said.split('committed: ').length === count + 1);
+  };
+  const hand = await commits(false);
+  await committed(hand, '1\n', 1);
+  await committed(hand, '2\n', 2);
+  committer?.stop();
+  await committer?.finish();
+  await committed(await commits(false), '3\n', 3);
+  expect(log(join(dir, 'work'))).toEqual(['watch: Service shop/a', 'watch: Service shop/a', first, 'start']);
 });
 
 test('changes that never settle are committed all the same', async () => {
@@ -130,7 +145,7 @@ test('a commit that Git refused is tried again though nothing changes', async ()
   await until(() => alarms.length > 0);
   rmSync(hook);
   await until(() => log(join(dir, 'work')).length === 2 && isClear);
-  expect(said).toContain('committed: watch: Service shop/a');
+  expect(said).toContain(`committed: ${first}\n`);
 });
 
 test('a lock that a git left that was killed meanwhile goes away with the next try', async () => {
@@ -243,7 +258,7 @@ describe('what is half written is neither committed nor pushed:', () => {
     hand.publish(next);
     await until(() => log(join(dir, 'work')).includes('by hand'));
     await pause(3 * limits.retryMaxMs);
-    expect(log(origin)).toEqual(['by hand', 'watch: Service shop/a', 'start']);
+    expect(log(origin)).toEqual(['by hand', first, 'start']);
     hand.isBad = false;
     hand.publish(next);
     await until(() => log(origin).length === 5);

@@ -1,4 +1,4 @@
-import { messageOf } from './message.ts';
+import type { BundleFiles } from '@sluice/bundle';
 import type { Publication, Publisher } from './publisher.ts';
 import { Repository } from './repository.ts';
 
@@ -35,6 +35,8 @@ export class Committer {
   readonly #listener: CommitterListener;
   readonly #limits: Readonly<Record<keyof typeof commitLimits, number>>;
   readonly #about = new Set<string>();
+  /** The last publication. */
+  #files: BundleFiles = new Map();
   /** What commits that are not pushed yet are about. */
   readonly #unpushed = new Set<string>();
   #isOn = false;
@@ -88,9 +90,10 @@ export class Committer {
     this.#listener.clear();
   }
 
-  add({ about, written, removed }: Publication): void {
+  add({ about, files, written, removed }: Publication): void {
     if (written.length + removed.length === 0 && !this.#isFirst && !this.#isOwed) return;
     this.#isFirst = false;
+    this.#files = files;
     for (const thing of about) this.#about.add(thing);
     // What just failed would fail again.
     if (this.#failures > 0 && this.#timer !== undefined) return;
@@ -162,17 +165,19 @@ export class Committer {
   /** @returns whether what is committed now is the last publication, whole */
   async #commit(): Promise<boolean> {
     const about = [...this.#about];
+    let message: string | undefined;
     // The files must not change between the look at them and the commit.
     this.#publisher.hold();
     try {
       if (!this.#isOn || !this.#publisher.isWhole) return false;
-      if (!(await this.#repository.record(about))) return true;
+      message = await this.#repository.record({ about, files: this.#files });
+      if (message === undefined) return true;
     } finally {
       this.#publisher.release();
     }
     for (const thing of about) this.#about.delete(thing);
     for (const thing of about) this.#unpushed.add(thing);
-    this.#listener.say(`committed: ${messageOf(about).replace(/\n.*/s, '')}\n`);
+    this.#listener.say(`committed: ${message}\n`);
     return true;
   }
 
@@ -202,7 +207,7 @@ export class Committer {
     try {
       // Where commits cannot be laid one by one the directory as it is becomes one.
       if (!this.#publisher.isWhole) return false;
-      await this.#repository.rebase([...this.#unpushed]);
+      await this.#repository.rebase({ about: [...this.#unpushed], files: this.#files });
     } finally {
       this.#publisher.release('changed');
     }

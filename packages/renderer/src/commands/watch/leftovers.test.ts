@@ -72,15 +72,17 @@ function killRebase(): void {
   expect(existsSync(inGit('rebase-merge'))).toBe(true);
 }
 
+const nothing = { about: [], files: new Map() };
+
 /** The repository is on its branch with what was committed, and takes commits and pushes. */
 async function expectSound(): Promise<void> {
   expect(git(work, 'symbolic-ref', 'HEAD')).toBe('refs/heads/main');
   expect(existsSync(inGit('rebase-merge'))).toBe(false);
   expect(await repository.lacks(true)).toBe(undefined);
   writeFileSync(join(rendered, 'file'), '3\n');
-  expect(await repository.record(['Service shop/a'])).toBe(true);
+  expect(await repository.record({ ...nothing, about: ['Service shop/a'] })).toBe('watch: Service shop/a');
   git(work, 'fetch', '--quiet');
-  await repository.rebase([]);
+  await repository.rebase(nothing);
   expect(await repository.push()).toBe(undefined);
   expect(git(work, 'status', '--porcelain')).toBe('');
 }
@@ -89,7 +91,7 @@ test('a lock that a killed commit left goes away', async () => {
   writeFileSync(join(rendered, 'file'), '2\n');
   git(work, 'add', '--all');
   killAt('prepare-commit-msg', 'commit', '--no-verify', '--message', 'x', '--', 'rendered');
-  await expect(repository.record([])).rejects.toThrow(/index\.lock/);
+  await expect(repository.record(nothing)).rejects.toThrow(/index\.lock/);
   ageLocks();
   expect((await repository.mend()).join()).toContain('index.lock');
   expect(await repository.mend()).toEqual([]);

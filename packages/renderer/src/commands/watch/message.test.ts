@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { messageOf } from './message.ts';
+import { firstMessageOf, messageOf, thingsOf } from './message.ts';
 
 const services = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, index) => `Service shop/s${String(index).padStart(3, '0')}`);
@@ -24,4 +24,37 @@ test('a message has an end, and says that it was cut', () => {
   expect(lines[0]).toMatch(/ and 997 more$/);
   expect(lines).toHaveLength(203);
   expect(lines.at(-1)).toBe('…');
+});
+
+const files = (...paths: readonly string[]): Map<string, string> => new Map(paths.map((path) => [path, '']));
+const [cluster, nodeA, nodeB] = ['cluster.yaml', 'nodes/a/node.yaml', 'nodes/b/node.yaml'];
+const web = 'profiles/default/services/shop/web.iptables';
+
+test.each([
+  [files(cluster), 'sluice: initial render of 0 Services for 0 nodes'],
+  [files(cluster, nodeA, web), 'sluice: initial render of 1 Service for 1 node'],
+  [
+    files(
+      cluster,
+      nodeA,
+      nodeB,
+      web,
+      'profiles/default/services/shop/web.ip6tables',
+      'profiles/other/services/shop/web.ipset',
+    ),
+    'sluice: initial render of 1 Service for 2 nodes',
+  ],
+])('the first commit counts Services and nodes, whatever the profiles and families: %#', (bundle, message) => {
+  expect(firstMessageOf(bundle)).toBe(message);
+});
+
+test('files are about Services, Nodes and Profiles', () => {
+  const paths = [
+    web,
+    'profiles/default/services/shop/web.ip6tables',
+    nodeB,
+    cluster,
+    'profiles/default/base/first.iptables',
+  ];
+  expect(thingsOf(paths)).toEqual(['Node b', 'Profile default', 'Service shop/web']);
 });

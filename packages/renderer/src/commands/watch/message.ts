@@ -1,4 +1,4 @@
-import { compareText } from '@sluice/bundle';
+import { type BundleFiles, compareText, nodesOf, readPath } from '@sluice/bundle';
 
 /** So many names stand in the first line of a message; all of them below it. */
 const namesMax = 3;
@@ -16,4 +16,33 @@ export function messageOf(about: readonly string[]): string {
   if (more <= 0) return `watch: ${head}`;
   const listed = sorted.slice(0, namesInAllMax).join('\n');
   return `watch: ${head}\n\n${listed}${sorted.length > namesInAllMax ? '\n…' : ''}`;
+}
+
+/**
+ * The message of the commit that brings a bundle to where there was none: `sluice: initial render of 14 Services for 3 nodes`. Everything
+ * is new then, and names would say nothing.
+ */
+export function firstMessageOf(files: BundleFiles): string {
+  const services = new Set([...files.keys()].filter((path) => readPath(path)?.kind === 'service').flatMap(thingOf));
+  return `sluice: initial render of ${count(services.size, 'Service')} for ${count(nodesOf(files).length, 'node')}`;
+}
+
+const count = (number: number, word: string): string => `${number} ${word}${number === 1 ? '' : 's'}`;
+
+/** What files are about, such as `Service shop/web`, each once: where everything was read anew, only they say what changed. */
+export function thingsOf(paths: readonly string[]): readonly string[] {
+  return [...new Set(paths.flatMap(thingOf))].toSorted(compareText);
+}
+
+function thingOf(path: string): readonly string[] {
+  const what = readPath(path);
+  if (what === undefined) return [];
+  switch (what.kind) {
+    case 'service':
+      return [`Service ${what.namespace}/${what.name}`];
+    case 'node':
+      return [`Node ${what.node}`];
+    default:
+      return 'profile' in what ? [`Profile ${what.profile}`] : [];
+  }
 }

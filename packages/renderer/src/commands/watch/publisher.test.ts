@@ -54,15 +54,41 @@ test('what changes while another process writes is not remembered', async () => 
   expect(await pending()).toBe(0);
   publisher.start();
   publisher.publishNow();
-  expect(about()).toEqual([[]]);
+  expect(published[0]?.about).not.toContain('Service shop/s0');
+});
+
+test('what the first publication is about, its files say; then changes do', () => {
+  publisher.start();
+  for (const name of ['web', 'api', 'gone']) change(name);
+  publisher.publishNow();
+  expect(about()).toEqual([['Profile default', 'Service shop/web']]);
+  publisher.stop();
+  objects = [...objects, service('api', { clusterIP: '10.96.0.2' })];
+  publisher.start();
+  change('web');
+  publisher.publishNow();
+  change('web');
+  publisher.publishNow();
+  expect(about().slice(1)).toEqual([['Service shop/api'], ['Service shop/web']]);
+});
+
+test('slices of no Service are told with a publication', () => {
+  objects = [...objects, slice('loose', {}, { labels: {} })];
+  publisher.start();
+  publisher.publishNow();
+  expect(published[0]?.passedOver).toMatchObject([
+    { code: 'SLICE_WITHOUT_SERVICE', object: 'EndpointSlice shop/loose-1' },
+  ]);
+  expect(published[0]?.quarantine).toEqual([]);
 });
 
 test('a thing that changes often is one thing, and is named once', async () => {
   publisher.start();
+  publisher.publishNow();
   for (let index = 0; index < 10; index++) change('web');
   expect(await pending()).toBe(1);
   publisher.publishNow();
-  expect(about()).toEqual([['Service shop/web']]);
+  expect(about()[1]).toEqual(['Service shop/web']);
   expect(await pending()).toBe(0);
 });
 

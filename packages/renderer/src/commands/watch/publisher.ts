@@ -6,6 +6,7 @@ import type { KubeObject } from '../../render/kube.ts';
 import { Memo } from '../../render/memo.ts';
 import type { Quarantined } from '../../render/quarantine/ward.ts';
 import { renderAround } from '../../render/quarantine/around.ts';
+import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
 import { type Pace, Pacer } from './pace.ts';
 import { Pending } from './pending.ts';
@@ -31,8 +32,12 @@ export interface PublisherEvents {
 }
 
 export interface Publication extends Published {
-  /** What changed in the cluster, such as `Service shop/web`, sorted by who came first. */
+  /** What changed in the cluster, such as `Service shop/web`; of the first publication of a turn, what its files are about. */
   readonly about: readonly string[];
+  /** The whole bundle. */
+  readonly files: ReadonlyMap<string, string>;
+  /** `SLICE_WITHOUT_SERVICE`: objects that are passed over. */
+  readonly passedOver: readonly Problem[];
   readonly quarantine: readonly Quarantined[];
 }
 
@@ -180,21 +185,25 @@ export class Publisher {
     metrics.write.observe((clock.monotonic() - rendered) / 1000);
     metrics.files.set(files.size);
     metrics.quarantined.set(quarantine.length);
-    this.#done(published, quarantine);
+    const passedOver = problems.filter(({ code }) => code === 'SLICE_WITHOUT_SERVICE');
+    this.#done({ ...published, files, quarantine, passedOver });
     return [];
   }
 
-  #done(published: Published, quarantine: readonly Quarantined[]): void {
+  #done(published: Omit<Publication, 'about'>): void {
     const { metrics, clock } = this.#parts;
-    const { about, triggeredMs } = this.#pending.take();
+    const { written, removed } = published;
+    const { about: changed, triggeredMs } = this.#pending.take();
+    // At first every object of the cluster is news, whatever the directory had before.
+    const about = this.#isMeasuring ? changed : thingsOf([...written, ...removed]);
     metrics.pending.set(0);
-    if (published.written.length + published.removed.length > 0) metrics.publications.inc();
+    if (written.length + removed.length > 0) metrics.publications.inc();
     metrics.lastPublication.set(clock.now() / 1000);
     if (this.#isMeasuring)
       for (const since of triggeredMs) metrics.programming.observe(Math.max(0, clock.now() - since) / 1000);
     this.#isMeasuring = true;
     this.#hasPublished = true;
-    this.#events.published({ ...published, about, quarantine });
+    this.#events.published({ ...published, about });
   }
 }
 

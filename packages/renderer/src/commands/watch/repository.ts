@@ -1,10 +1,10 @@
 import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import type { Problem } from '@sluice/bundle';
+import type { BundleFiles, Problem } from '@sluice/bundle';
 import { writingGit } from '@sluice/cli';
 import { execa } from 'execa';
 import { mendLeftovers } from './leftovers.ts';
-import { messageOf } from './message.ts';
+import { firstMessageOf, messageOf } from './message.ts';
 
 const commandTimeoutMs = 60_000;
 
@@ -12,6 +12,12 @@ interface Said {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/** What a commit is about, and the bundle that the directory holds. */
+export interface Recorded {
+  readonly about: readonly string[];
+  readonly files: BundleFiles;
 }
 
 /** The Git work tree that a bundle directory lies in, as far as commits of the directory need it. */
@@ -48,15 +54,18 @@ export class Repository {
 
   /**
    * Commits the directory and nothing else.
-   * @returns false when there is nothing to commit
+   * @returns the first line of the message; undefined when there is nothing to commit
    * @throws Error with what Git said
    */
-  async record(about: readonly string[]): Promise<boolean> {
+  async record({ about, files }: Recorded): Promise<string | undefined> {
     await this.#must(['add', '--all', '--', '.']);
     const staged = await this.#git(['diff', '--cached', '--quiet', '--', '.']);
-    if (staged.exitCode === 0) return false;
-    await this.#must(['commit', '--quiet', '--no-verify', '--message', messageOf(about), '--', '.']);
-    return true;
+    if (staged.exitCode === 0) return undefined;
+    // It fails where there is no commit yet.
+    const committed = await this.#git(['ls-tree', '--name-only', 'HEAD']);
+    const message = committed.stdout === '' ? firstMessageOf(files) : messageOf(about);
+    await this.#must(['commit', '--quiet', '--no-verify', '--message', message, '--', '.']);
+    return message.split('\n', 1)[0];
   }
 
   /** @returns why it was not taken; undefined when it was */
@@ -75,7 +84,7 @@ export class Repository {
    * Lays what is not pushed over what others pushed. Where commits cannot be laid one by one, such as when one removes a file that
    * somebody changed, all of them become one: the directory is this process's own, so its files are what they are to be.
    */
-  async rebase(about: readonly string[]): Promise<void> {
+  async rebase(recorded: Recorded): Promise<void> {
     // Here both sides are renders of one cluster: of two texts of a file, the one of this process is the newer.
     const rebased = await this.#git(['rebase', '--quiet', '--strategy-option', 'theirs', '@{upstream}']);
     if (rebased.exitCode === 0) return;
@@ -83,7 +92,7 @@ export class Repository {
     const prefix = (await this.#git(['rev-parse', '--show-prefix'])).stdout;
     await this.#must(['reset', '--quiet', '--mixed', '@{upstream}']);
     if (prefix !== '') await this.#git(['checkout', '--quiet', 'HEAD', '--', ':(top)', `:(top,exclude)${prefix}`]);
-    await this.record(about);
+    await this.record(recorded);
   }
 
   /**
