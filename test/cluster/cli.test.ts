@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
+import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
 
 /** These tests start programs, on a machine that may be busy. */
@@ -116,6 +116,31 @@ test(
     expect(read('snapshot.yaml')).toContain('redacted: true');
     expect(read('snapshot.yaml')).not.toMatch(/shop|node-a|192\.0\.2\.1|10\.96\./);
     expect((await sluice('render', '-f', 'snapshot.yaml', '-o', 'rendered')).exitCode).toBe(0);
+  },
+  startsProgramsMs,
+);
+
+test.each([
+  ['in a file', ['snapshot', '-o', 'in.yaml'], ['-f', 'in.yaml'], '1 services, 3 endpointslices, 1 nodes'],
+  ['under other names', ['snapshot', '-o', 'in.yaml', '--redact'], ['-f', 'in.yaml'], '1 services'],
+  ['of the cluster itself', ['snapshot', '-o', 'in.yaml'], ['--from-cluster'], '1 services'],
+])(
+  'EndpointSlices of no Service are kept in a snapshot and passed over when it is rendered: %s',
+  async (_title, snapshot, input, summary) => {
+    await sluice('render', ...(input[0] === '-f' ? ['--from-cluster'] : input), '-o', 'before');
+    const loose = (name: string, labels?: Item): Item => ({
+      ...slice,
+      metadata: { name, namespace: 'shop', ...(labels && { labels }) },
+    });
+    const all = [slice, loose('loose'), loose('empty', { 'kubernetes.io/service-name': '' })];
+    server.objects.set('endpointslices', all);
+    expect(await sluice(...snapshot)).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(summary) });
+    const { exitCode, stderr } = await sluice('render', ...input, '-o', 'rendered');
+    expect(exitCode).toBe(0);
+    expect(stderr.match(/warning: EndpointSlice .*\[SLICE_WITHOUT_SERVICE\]/g)).toHaveLength(2);
+    if (!snapshot.includes('--redact')) {
+      expect(await sluice('render', ...input, '-o', 'before', '--check')).toMatchObject({ exitCode: 0 });
+    }
   },
   startsProgramsMs,
 );

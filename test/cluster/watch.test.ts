@@ -12,7 +12,7 @@ import { render } from '../../packages/renderer/src/render/render.ts';
 import { type Item, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
-import { freePort, type Started, startSluice, until } from './program.fixture.ts';
+import { freePort, heard, type Started, startSluice, until } from './program.fixture.ts';
 
 let cluster: LiveCluster;
 let dir: string;
@@ -124,6 +124,24 @@ test('a bad Service keeps its last good rules and is said on it, and the others 
   expect(await isFresh()).toBe(true);
 }, 60_000);
 
+test('EndpointSlices of no Service are told once and change nothing', async () => {
+  const loose = (name: string): Item => ({ ...slice, metadata: { name, namespace: 'shop' } });
+  await watch();
+  const text = heard(watching!);
+  cluster.put('endpointslices', loose('loose'));
+  await until(() => text().includes('EndpointSlice shop/loose: '));
+  cluster.put('endpointslices', {
+    ...loose('empty'),
+    metadata: { name: 'empty', namespace: 'shop', labels: { 'kubernetes.io/service-name': '' } },
+  });
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => rulesOf('b') !== undefined && text().includes('EndpointSlice shop/empty: '));
+  expect(text().match(/EndpointSlice shop\/loose: .* \[SLICE_WITHOUT_SERVICE\]/g)).toHaveLength(1);
+  expect(text()).not.toContain('quarantine: ');
+  expect(read('quarantine.yaml')).toBe(undefined);
+  expect(await isFresh()).toBe(true);
+}, 60_000);
+
 test('endpoints on nodes that somebody made up make no files, and the others go on', async () => {
   await watch();
   const endpoints = [0, 1].map((n) => ({ addresses: [`10.244.9.${n + 1}`], nodeName: `made-up-${n}` }));
@@ -220,7 +238,7 @@ describe('commits', () => {
       ['watch: Service shop/b, Service shop/c'],
       ['watch: Service shop/b', 'watch: Service shop/c'],
     ]).toContainEqual(own);
-    expect(log().slice(-3)).toEqual(['of another', expect.stringMatching(/^watch: /), 'start']);
+    expect(log().slice(-3)).toEqual(['of another', 'sluice: initial render of 1 Service for 1 node', 'start']);
     expect(git(origin, 'show', 'main:README')).toBe('b\n');
     expect(git(work, 'status', '--porcelain')).toBe('');
     expect(await isFresh()).toBe(true);

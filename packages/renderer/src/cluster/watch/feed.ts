@@ -11,7 +11,7 @@ import { sleep } from '../sleep.ts';
 
 /** Something that decides about rules is another one now. */
 export interface Change {
-  /** `Service shop/web` or `Node node-a`: what the change is about. */
+  /** `Service shop/web`, `Node node-a`, or an EndpointSlice of no Service: what the change is about. */
   readonly about: string;
   /** When the endpoints changed, as the endpoint controller says; milliseconds since 1970. */
   readonly triggeredMs?: number;
@@ -143,10 +143,10 @@ function objectOf(kind: ListedKind, key: string, value: JsonObject): KubeObject 
   return { kind: kind.kind, apiVersion: kind.apiVersion, value, origin: { place: () => place } };
 }
 
-/** Slices are about the Service that they belong to. */
+/** Slices are about the Service that they belong to, or about nothing else. */
 function aboutOf({ kind, value }: KubeObject): string {
   const metadata = mapAt(value, 'metadata');
   const service = textAt(mapAt(metadata, 'labels'), serviceLabel);
   if (kind === 'EndpointSlice' && service !== '') return `Service ${textAt(metadata, 'namespace')}/${service}`;
-  return `${kind === 'Node' ? 'Node' : 'Service'} ${keyOf(value)}`;
+  return `${kind === 'Endpoints' ? 'Service' : kind} ${keyOf(value)}`;
 }

@@ -16,6 +16,7 @@ import { say } from '../progress.ts';
 import { Committer } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { Metrics } from './metrics.ts';
+import { PassedOverWatch } from './passed-over-watch.ts';
 import { type Publication, Publisher } from './publisher.ts';
 import { QuarantineWatch } from './quarantine-watch.ts';
 import { checkPlace, readClusterConfig, type Waiting } from './start.ts';
@@ -117,6 +118,7 @@ class Session {
   readonly #publisher: Publisher;
   readonly #committer: Committer | undefined;
   readonly #quarantine: QuarantineWatch;
+  readonly #passedOver = new PassedOverWatch(say);
   #isLeading = false;
   /** Counts how often this process began or ceased to write. */
   #turn = 0;
@@ -234,6 +236,7 @@ class Session {
     }
     this.#hasTold = true;
     this.#quarantine.now(publication);
+    this.#passedOver.now(publication);
     this.#committer?.add(publication);
   }
 

@@ -1,0 +1,20 @@
+import type { Problem } from '@sluice/bundle';
+import { expect, test } from 'vitest';
+import { PassedOverWatch } from './passed-over-watch.ts';
+
+const of = (...names: readonly string[]): { readonly passedOver: readonly Problem[] } => ({
+  passedOver: names.map((name) => ({
+    code: 'SLICE_WITHOUT_SERVICE',
+    level: 'warning',
+    object: `EndpointSlice shop/${name}`,
+    message: 'Cannot use it',
+    hint: 'Add the label',
+  })),
+});
+
+test('a slice that is passed over is told once, until it was gone', () => {
+  const said: string[] = [];
+  const watch = new PassedOverWatch((text) => said.push(...(text.match(/shop\/\w+/g) ?? [])));
+  for (const now of [of('a'), of('a'), of('a', 'b'), of('b'), of('a', 'b')]) watch.now(now);
+  expect(said).toEqual(['shop/a', 'shop/b', 'shop/a']);
+});
