@@ -86,6 +86,7 @@ const rows: readonly Row[] = [
   },
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
+  { verb: 'allocations prune', args: manifests, stderr: /^Every allocation in /m, progress: true },
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },
 ];
 

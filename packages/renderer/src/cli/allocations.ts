@@ -1,5 +1,5 @@
 import { examples } from '@sluice/cli';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { notEmpty, run, withInput } from './options.ts';
 
 /** What Sluice gave to Services. */
@@ -27,4 +27,16 @@ export function allocationsCommands(program: Command): void {
     .summary('print the Services with their numbers filled in')
     .description('Prints the Services with their numbers filled in, so that an API server adopts them.')
     .action(run(async (options) => (await import('../commands/allocations.ts')).manifestsCommand(options)));
+
+  examples(withInput(allocations.command('prune')), [
+    'sluice allocations prune -f manifests/ -R -c sluice.yaml          # lists them; exit code 1 when there are some',
+    'sluice allocations prune -f manifests/ -R -c sluice.yaml --yes    # removes them',
+  ])
+    .summary('remove allocations of Services that are gone')
+    .description(
+      'Lists, and with --yes removes, allocations of Services that the input does not have. The input has to name every Service: the next render may give the number of a removed allocation to another Service. Run it once all nodes run a release without the Services that are gone, and after branches that add Services are merged.',
+    )
+    .option('--yes', 'remove them')
+    .addOption(new Option('-o, --output <FORMAT>', 'how to print them').choices(['text', 'json']).default('text'))
+    .action(run(async (options) => (await import('../commands/prune.ts')).pruneCommand(options)));
 }

@@ -7,6 +7,7 @@ import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
 import { readText } from '../load/tree.ts';
+import { unownedAllocations } from '../render/allocate/unowned.ts';
 import { renderAround } from '../render/quarantine/around.ts';
 import { render, type Rendered, type RenderInput } from '../render/render.ts';
 import { unlikeSums } from './complete.ts';
@@ -47,7 +48,8 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   progress(`writing ${plan.write.length} files`);
   writing(allocationsDir, () => writeAllocations(allocationsDir, rendered.created));
   writing(options.output, () => writeTree(options.output, rendered.files, plan));
-  say(summary(options.output, rendered, plan, passedOver, found));
+  const unowned = unownedAllocations(input.allocations, [...input.base, ...input.change]).length;
+  say(summary({ dir: options.output, rendered, plan, passedOver, unowned, problems: found }));
   return exitCodes.done;
 }
 
@@ -156,23 +158,34 @@ function isPartial(files: BundleFiles): boolean {
   return !isProblem(cluster) && !cluster.complete;
 }
 
-function summary(
-  dir: string,
-  rendered: Rendered,
-  plan: TreePlan,
-  passedOver: ReadonlyMap<string, number>,
-  problems: readonly Problem[],
-): string {
+interface Done {
+  readonly dir: string;
+  readonly rendered: Rendered;
+  readonly plan: TreePlan;
+  readonly passedOver: ReadonlyMap<string, number>;
+  /** How many allocations belong to no Service. */
+  readonly unowned: number;
+  readonly problems: readonly Problem[];
+}
+
+function summary({ dir, rendered, plan, passedOver, unowned, problems }: Done): string {
   const counted = countProblems(problems);
   return [
     `${dir}: ${rendered.files.size} files, ${plan.write.length} written, ${plan.remove.length} removed\n`,
     rendered.created.length > 0
       ? `Numbers given to ${services(rendered.created.length)}: commit allocations/ with the rest\n`
       : '',
+    unownedText(unowned),
     isPartial(rendered.files)
       ? 'Partial: the input may not name every Service of the cluster. If it does, say `complete: true` in sluice.yaml; otherwise nodes take it with --allow-partial alone\n'
       : '',
     ignoredText(passedOver),
     counted === '' ? '' : `${counted}\n`,
   ].join('');
+}
+
+function unownedText(count: number): string {
+  if (count === 0) return '';
+  const what = count === 1 ? '1 allocation belongs' : `${count} allocations belong`;
+  return `${what} to no Service of the input: sluice allocations prune lists and removes ${count === 1 ? 'it' : 'them'}\n`;
 }

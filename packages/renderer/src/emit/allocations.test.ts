@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { allocationPath, printAllocation } from '../load/allocations.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
-import { writeAllocations } from './allocations.ts';
+import { removeAllocations, writeAllocations } from './allocations.ts';
 
 let dir: string;
 beforeEach(() => {
@@ -33,4 +33,16 @@ test('a link in the place of the folder of a namespace leads nowhere', () => {
   symlinkSync('elsewhere', join(dir, 'shop'));
   expect(() => writeAllocations(dir, [web])).toThrow('EEXIST');
   expect(readdirSync(join(dir, 'elsewhere'))).toEqual(['secret']);
+});
+
+test('allocations are removed with the folders that they leave empty, and nothing else', () => {
+  const [api, other] = [
+    { ...web, name: 'api' },
+    { ...web, namespace: 'other' },
+  ];
+  writeAllocations(dir, [web, api, other]);
+  writeFileSync(join(dir, 'README'), 'notes\n');
+  removeAllocations(dir, [web, other]);
+  expect(readdirSync(dir).toSorted()).toEqual(['README', 'elsewhere', 'shop']);
+  expect(readdirSync(join(dir, 'shop'))).toEqual(['api.yaml']);
 });

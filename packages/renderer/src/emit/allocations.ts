@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { allocationPath, printAllocation } from '../load/allocations.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
@@ -18,6 +18,18 @@ export function writeAllocations(dir: string, allocations: readonly Allocation[]
     rmSync(unfinished, { force: true });
     writeFileSync(unfinished, printAllocation(allocation), { flag: 'wx', flush: true });
     renameSync(unfinished, file);
+  }
+}
+
+/**
+ * Removes the file of each allocation, and folders of namespaces that are empty then.
+ * @throws what the file system throws
+ */
+export function removeAllocations(dir: string, allocations: readonly Allocation[]): void {
+  for (const allocation of allocations) rmSync(join(dir, allocationPath(allocation)), { force: true });
+  for (const namespace of new Set(allocations.map((allocation) => allocation.namespace))) {
+    const folder = join(dir, namespace);
+    if (readdirSync(folder).length === 0) rmdirSync(folder);
   }
 }
 

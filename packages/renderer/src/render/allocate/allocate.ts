@@ -183,7 +183,7 @@ function take<T extends string | number>(
     at: request.origin.place(path),
     object: `Service ${serviceName(request)}`,
     message: `Cannot give a number out of ${range.text}: all ${range.size} are taken`,
-    hint: 'Widen the range in sluice.yaml as the API server has it, or delete the allocation files of Services that are gone',
+    hint: 'Widen the range in sluice.yaml as the API server has it, or free numbers of Services that are gone with `sluice allocations prune`',
   });
   return undefined;
 }

@@ -129,7 +129,7 @@ function takeNext<T extends string | number>(
     ...(allocation.file !== undefined && { at: { file: allocation.file, line: 1, column: 1 } }),
     object: `Service ${serviceName(allocation)}`,
     message: `Cannot move to another number: ${range ? `all of ${range.text} are taken` : 'the config has no range of this family'}`,
-    hint: 'Widen the range in sluice.yaml as the API server has it, or delete the allocation files of Services that are gone',
+    hint: 'Widen the range in sluice.yaml as the API server has it, or free numbers of Services that are gone with `sluice allocations prune`',
   });
   return undefined;
 }

@@ -1,0 +1,82 @@
+import type { Problem } from '@sluice/bundle';
+import { removeAllocations } from '../emit/allocations.ts';
+import { printProblems } from '../emit/problems.ts';
+import { exitCodes } from '../exit.ts';
+import { allocationPath } from '../load/allocations.ts';
+import type { Allocation } from '../render/allocate/allocation.ts';
+import { numbersOf } from '../render/allocate/ledger.ts';
+import { unownedAllocations } from '../render/allocate/unowned.ts';
+import type { KubeObject } from '../render/kube.ts';
+import { readObjects } from '../render/read/read.ts';
+import { writing } from './failure.ts';
+import { type InputOptions, readInput } from './input.ts';
+import { print, progress, say } from './progress.ts';
+import { isStopped } from './render.ts';
+
+export interface PruneOptions extends Omit<InputOptions, 'output'> {
+  /** Remove them; else they are listed. */
+  readonly yes?: boolean;
+  readonly output: 'text' | 'json';
+}
+
+/**
+ * `sluice allocations prune`: lists or removes allocations of Services that the input does not have.
+ * @returns 1 when there are some and they stay
+ */
+export async function pruneCommand({ yes = false, output, ...options }: PruneOptions): Promise<number> {
+  progress('reading');
+  const { input, allocationsDir, problems } = await readInput(options);
+  const objects = [...input.base, ...input.change];
+  const found = [...problems.map(asError), ...doubts(objects)];
+  say(printProblems(found));
+  if (isStopped(found, options.strict)) {
+    say('Nothing was removed: allocations of Services that could not be read would go with the others\n');
+    return exitCodes.problem;
+  }
+  const unowned = unownedAllocations(input.allocations, objects);
+  if (yes) writing(allocationsDir, () => removeAllocations(allocationsDir, unowned));
+  print(output === 'json' ? json(allocationsDir, unowned, yes) : text(allocationsDir, unowned));
+  say(summary(allocationsDir, unowned.length, yes));
+  return unowned.length === 0 || yes ? exitCodes.done : exitCodes.different;
+}
+
+/** A misspelled Service is not in the input. */
+const asError = (problem: Problem): Problem =>
+  problem.code === 'KIND_UNKNOWN' ? { ...problem, level: 'error' } : problem;
+
+/** What is wrong with Services: the allocation of one whose name cannot be read would seem to belong to none. */
+function doubts(objects: readonly KubeObject[]): readonly Problem[] {
+  const services = objects.filter(({ kind }) => kind === 'Service');
+  if (services.length === 0) return [noService];
+  const problems: Problem[] = [];
+  readObjects(services, problems);
+  return problems.filter(({ level }) => level === 'error');
+}
+
+const noService: Problem = {
+  code: 'INPUT_EMPTY',
+  level: 'error',
+  message: 'Cannot tell which allocations are in use: the input has no Service',
+  hint: 'Give the manifests of all Services with -f; to remove all allocations, delete the directory',
+};
+
+const fileOf = (dir: string, allocation: Allocation): string => `${dir}/${allocationPath(allocation)}`;
+
+function text(dir: string, allocations: readonly Allocation[]): string {
+  return allocations
+    .map((allocation) => `${fileOf(dir, allocation)}: ${numbersOf(allocation).join(', ') || 'no number'}\n`)
+    .join('');
+}
+
+function json(dir: string, allocations: readonly Allocation[], removed: boolean): string {
+  const items = allocations.map((allocation) => ({ ...allocation, file: fileOf(dir, allocation) }));
+  return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'AllocationList', removed, items }, null, 2)}\n`;
+}
+
+function summary(dir: string, count: number, removed: boolean): string {
+  if (count === 0) return `Every allocation in ${dir} belongs to a Service of the input\n`;
+  const what = count === 1 ? '1 allocation' : `${count} allocations`;
+  return removed
+    ? `Removed ${what}; commit ${dir}. The next render may give these numbers to other Services\n`
+    : `${what} of Services that the input does not have: nothing was removed, --yes removes ${count === 1 ? 'it' : 'them'}\n`;
+}
