@@ -121,26 +121,25 @@ test(
 );
 
 test.each([
-  ['in a file', ['snapshot', '-o', 'in.yaml'], ['-f', 'in.yaml'], '1 services, 3 endpointslices, 1 nodes'],
-  ['under other names', ['snapshot', '-o', 'in.yaml', '--redact'], ['-f', 'in.yaml'], '1 services'],
-  ['of the cluster itself', ['snapshot', '-o', 'in.yaml'], ['--from-cluster'], '1 services'],
+  ['in a file', ['snapshot', '-o', 'in.yaml'], ['-f', 'in.yaml'], 0],
+  ['under other names', ['snapshot', '-o', 'in.yaml', '--redact'], ['-f', 'in.yaml'], 1],
+  ['of the cluster itself', ['snapshot', '-o', 'in.yaml'], ['--from-cluster'], 0],
 ])(
   'EndpointSlices of no Service are kept in a snapshot and passed over when it is rendered: %s',
-  async (_title, snapshot, input, summary) => {
-    await sluice('render', ...(input[0] === '-f' ? ['--from-cluster'] : input), '-o', 'before');
+  async (_title, snapshot, input, difference) => {
+    await sluice('render', '--from-cluster', '-o', 'before');
     const loose = (name: string, labels?: Item): Item => ({
       ...slice,
       metadata: { name, namespace: 'shop', ...(labels && { labels }) },
     });
     const all = [slice, loose('loose'), loose('empty', { 'kubernetes.io/service-name': '' })];
     server.objects.set('endpointslices', all);
-    expect(await sluice(...snapshot)).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(summary) });
+    const counted = expect.stringContaining('3 endpointslices');
+    expect(await sluice(...snapshot)).toMatchObject({ exitCode: 0, stderr: counted });
     const { exitCode, stderr } = await sluice('render', ...input, '-o', 'rendered');
     expect(exitCode).toBe(0);
     expect(stderr.match(/warning: EndpointSlice .*\[SLICE_WITHOUT_SERVICE\]/g)).toHaveLength(2);
-    if (!snapshot.includes('--redact')) {
-      expect(await sluice('render', ...input, '-o', 'before', '--check')).toMatchObject({ exitCode: 0 });
-    }
+    expect(await sluice('render', ...input, '-o', 'before', '--check')).toMatchObject({ exitCode: difference });
   },
   startsProgramsMs,
 );

@@ -36,7 +36,11 @@ export async function pruneCommand({ yes = false, output, ...options }: PruneOpt
   const unowned = unownedAllocations(input.allocations, objects);
   if (yes) writing(allocationsDir, () => removeAllocations(allocationsDir, unowned));
   print(output === 'json' ? json(allocationsDir, unowned, yes) : text(allocationsDir, unowned));
-  say(summary(allocationsDir, unowned.length, yes));
+  say(
+    input.allocations.length === 0
+      ? `${allocationsDir} holds no allocation; they are kept beside the config, which -c names\n`
+      : summary(allocationsDir, unowned.length, yes),
+  );
   return unowned.length === 0 || yes ? exitCodes.done : exitCodes.different;
 }
 

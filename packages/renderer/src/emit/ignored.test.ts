@@ -3,7 +3,7 @@ import { ignoredText } from './ignored.ts';
 
 test.each<[Record<string, number>, string]>([
   [{}, ''],
-  [{ Deployment: 1 }, 'Ignored 1 object of other kinds (1 Deployment)\n'],
+  [{ Deployment: 1 }, 'Ignored 1 object of another kind (1 Deployment)\n'],
   [{ Deployment: 14 }, 'Ignored 14 objects of other kinds (14 Deployments)\n'],
   [
     { Gateway: 2, Ingress: 3, NetworkPolicy: 2, Pod: 1, 'Service.serving.knative.dev': 2 },

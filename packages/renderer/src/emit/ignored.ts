@@ -6,7 +6,7 @@ export function ignoredText(kinds: ReadonlyMap<string, number>): string {
   const total = [...kinds.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return '';
   const counted = [...kinds].map(([kind, count]) => `${count} ${count === 1 ? kind : plural(kind)}`);
-  return `Ignored ${total === 1 ? '1 object' : `${total} objects`} of other kinds (${counted.join(', ')})\n`;
+  return `Ignored ${total === 1 ? '1 object of another kind' : `${total} objects of other kinds`} (${counted.join(', ')})\n`;
 }
 
 /** `Ingresses`, `NetworkPolicies`, `Services.serving.knative.dev`. */

@@ -55,8 +55,8 @@ test.each<[string, PerFamily<string>, string]>([
   ['Nodes with pod CIDRs of the other family', { ipv6: 'fd00:10:244::/64' }, '--cluster-cidr'],
   // kube-proxy does not look at them in mode ClusterCIDR: nothing is masqueraded although they are known.
   ['Nodes with pod CIDRs', { ipv4: '10.244.1.0/24' }, 'detectLocalMode: NodeCIDR'],
-])('without clusterCIDR, %s: the hint says what can be set', (_title, podCIDR, hint) => {
-  const model = { nodes: [node('node-1', { podCIDR })], services: [serviceOf([portWith({})])] };
+])('without clusterCIDR, %s: the hint says what can be set', (_title, known, hint) => {
+  const model = { nodes: [node('node-1', { podCIDR: known })], services: [serviceOf([portWith({})])] };
   const [found] = detectorGaps(model, [profileWith({ clusterCIDR: {}, families: ['ipv4'] })]);
   expect(found?.hint).toContain(hint);
 });

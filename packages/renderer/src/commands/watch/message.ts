@@ -36,13 +36,7 @@ export function thingsOf(paths: readonly string[]): readonly string[] {
 
 function thingOf(path: string): readonly string[] {
   const what = readPath(path);
-  if (what === undefined) return [];
-  switch (what.kind) {
-    case 'service':
-      return [`Service ${what.namespace}/${what.name}`];
-    case 'node':
-      return [`Node ${what.node}`];
-    default:
-      return 'profile' in what ? [`Profile ${what.profile}`] : [];
-  }
+  if (what?.kind === 'service') return [`Service ${what.namespace}/${what.name}`];
+  if (what?.kind === 'node') return [`Node ${what.node}`];
+  return what !== undefined && 'profile' in what ? [`Profile ${what.profile}`] : [];
 }
