@@ -8,8 +8,9 @@ const namesMax = 5;
 
 /**
  * Where a profile cannot tell the traffic of pods from other traffic, because it knows no CIDR of a family that Services
- * have. kube-proxy goes on with a warning and without the rules that need it, and so do the rules here. Pod CIDRs of Nodes count in mode
- * NodeCIDR alone: kube-proxy does not look at them in mode ClusterCIDR, so there the note stands and names them as the way out.
+ * have. kube-proxy goes on with a warning and without the rules that need it, and so do the rules here. Where all Nodes have pod CIDRs
+ * the cluster is set up to be told apart by them, and the note would only be noise; the rules of mode ClusterCIDR use them no more than
+ * kube-proxy does.
  * @param profiles those that the bundle has
  * @returns one `DETECTOR_MISSING` for each profile and family
  */
@@ -28,7 +29,7 @@ function gapOf(profile: Profile, family: Family, nodes: readonly Node[]): Proble
   const without = nodes.filter(({ podCIDR }) => podCIDR[family] === undefined).map(({ name }) => name);
   if (detectLocalMode === 'ClusterCIDR' && clusterCIDR[family] === undefined) {
     const isKnown = nodes.length > 0 && without.length === 0;
-    return gap(profile, `clusterCIDR is not set for ${familyWord[family]}`, isKnown ? ofNodes : ofCluster);
+    return isKnown ? undefined : gap(profile, `clusterCIDR is not set for ${familyWord[family]}`, ofCluster);
   }
   if (detectLocalMode !== 'NodeCIDR' || without.length === 0) return undefined;
   const names = without.toSorted(compareText).slice(0, namesMax).join(', ');
@@ -38,8 +39,6 @@ function gapOf(profile: Profile, family: Family, nodes: readonly Node[]): Proble
 
 const ofCluster =
   'Set clusterCIDR in the profile to what the controller manager has in --cluster-cidr, or choose another detectLocalMode';
-const ofNodes =
-  'Set detectLocalMode: NodeCIDR in the profile, as its Nodes have pod CIDRs, or clusterCIDR to the network that holds them';
 const ofInput = 'Add the Nodes to the input, or podCIDRs to `nodes` in sluice.yaml';
 
 function gap(profile: Profile, why: string, hint: string): Problem {
