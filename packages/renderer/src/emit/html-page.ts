@@ -1,0 +1,36 @@
+import { hash } from 'node:crypto';
+import { html } from './report/html-text.ts';
+
+/** What a page is made of. The body is mark-up; style and script are the page's own and hold nothing of the input. */
+export interface PageParts {
+  readonly title: string;
+  readonly body: string;
+  readonly style: string;
+  readonly script: string;
+}
+
+/**
+ * A page that is whole by itself and needs no network. Its policy lets run its one script and its one style, by their hashes, and
+ * nothing else.
+ */
+export function htmlPage({ title, body, style, script }: PageParts): string {
+  const policy = [
+    "default-src 'none'",
+    `script-src '${digestOf(script)}'`,
+    `style-src '${digestOf(style)}'`,
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join('; ');
+  return [
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+    `<meta http-equiv="Content-Security-Policy" content="${policy}">\n`,
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+    '<meta name="referrer" content="no-referrer">\n<meta name="robots" content="noindex">\n',
+    `<title>${html(title)}</title>\n`,
+    `<style>${style}</style>\n</head>\n<body>\n`,
+    body,
+    `<script>${script}</script>\n</body>\n</html>\n`,
+  ].join('');
+}
+
+const digestOf = (text: string): string => `sha256-${hash('sha256', text, 'base64')}`;
