@@ -1,19 +1,30 @@
-/** The script and the style of the report's page, bundled into a module: what runs from source and what is built have the same. */
+/** The script and the style of each page, bundled into a module: what runs from source and what is built have the same. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
 const folder = join(import.meta.dirname, '..', 'packages', 'renderer');
 
-/** The module that keeps them. */
-export const pageModule = join(folder, 'src', 'emit', 'report', 'page.generated.ts');
+/** Where the script and the style of a page are, below packages/renderer/page, and the module that keeps them. */
+export interface PageSource {
+  readonly script: string;
+  readonly style: string;
+  readonly module: string;
+}
+
+const moduleOf = (name: string): string => join(folder, 'src', 'emit', name, 'page.generated.ts');
+
+export const pages: readonly PageSource[] = [
+  { script: 'main.ts', style: 'page.css', module: moduleOf('report') },
+  { script: 'fleet/main.ts', style: 'fleet/page.css', module: moduleOf('fleet') },
+];
 
 /** Browsers of two years before; older ones show the page without its script. */
 const target = ['chrome123', 'firefox121', 'safari17.5'];
 
-/** The text of the module, from packages/renderer/page. */
-export async function pageText(): Promise<string> {
-  const [script, style] = [await bundle('main.ts'), await bundle('page.css')];
+/** The text of the module of a page. */
+export async function pageText(page: PageSource): Promise<string> {
+  const [script, style] = [await bundle(page.script), await bundle(page.style)];
   return [
     '/** `./dev golden` writes this file from packages/renderer/page; do not edit it. */\n',
     `export const pageScript =\n  ${quoted(script)};\n\n`,
@@ -42,4 +53,6 @@ function quoted(text: string): string {
   return singles > doubles ? `"${body.replaceAll('"', '\\"')}"` : `'${body.replaceAll("'", "\\'")}'`;
 }
 
-if (process.argv[1] === import.meta.filename) writeFileSync(pageModule, await pageText());
+if (process.argv[1] === import.meta.filename) {
+  for (const page of pages) writeFileSync(page.module, await pageText(page));
+}

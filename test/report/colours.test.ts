@@ -1,5 +1,9 @@
 import { inflateSync } from 'node:zlib';
+import { receiptOutcomes } from '@sluice/bundle';
 import { expect, test } from 'vitest';
+import { fleetHtml } from '../../packages/renderer/src/emit/fleet/html.ts';
+import { said, target } from '../../packages/renderer/src/fleet/fleet.fixture.ts';
+import { judgeFleet } from '../../packages/renderer/src/fleet/fleet.ts';
 import { chromium, type Scheme, screenshot, visit } from './chromium.ts';
 import { bundle, pageOf } from './example.ts';
 
@@ -44,11 +48,25 @@ const measure = `
   }
   Object.assign(document.documentElement.dataset, { contrast: least[0].toFixed(2), least: least[1], count });`;
 
-test.skipIf(noBrowser).each(['light', 'dark'] as const)(
-  '(needs chromium) every text of the page stands out from what is behind it, when a person prefers %s',
+const fleet = fleetHtml(
+  judgeFleet(
+    new Map(Array.from({ length: 20 }, (_, index) => said(`n${index}`, receiptOutcomes[index % 7] ?? 'same'))),
+    ['foreign'],
+    target(1),
+  ),
+  '',
+);
+
+test.skipIf(noBrowser).each([
+  ['the report', 'light', page],
+  ['the report', 'dark', page],
+  ['the fleet', 'light', fleet],
+  ['the fleet', 'dark', fleet],
+] as const)(
+  '(needs chromium) every text of the page of %s stands out from what is behind it, when a person prefers %s',
   { timeout: browserMs },
-  async (scheme) => {
-    const { dom, console } = await visit(page, measure, 1280, scheme);
+  async (_title, scheme, text) => {
+    const { dom, console } = await visit(text, measure, 1280, scheme);
     expect(console).toEqual([]);
     const [, least = ''] = /data-least="([^"]*)"/.exec(dom) ?? [];
     const contrast = Number(/data-contrast="([\d.]+)"/.exec(dom)?.[1]);

@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { PageData } from '../../packages/renderer/src/emit/report/data.ts';
 import { inScript } from '../../packages/renderer/src/emit/report/html.ts';
-import { pageModule, pageText } from '../../tools/page.ts';
+import { pages, pageText } from '../../tools/page.ts';
 import { chromium, visit } from './chromium.ts';
 import { bundle, pageOf } from './example.ts';
 
 const page = pageOf(bundle('02-node-port'), bundle('03-load-balancer'));
 
-test('the module of the page is what its sources bundle to', async () => {
+test.each(pages)('the module of $script is what its sources bundle to', async (source) => {
   // `./dev golden` writes it anew.
-  expect(readFileSync(pageModule, 'utf8')).toBe(await pageText());
+  expect(readFileSync(source.module, 'utf8')).toBe(await pageText(source));
 });
 
 test('the page names no address of anybody, and its policy lets only its own script and style in', () => {

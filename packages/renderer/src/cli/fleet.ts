@@ -27,11 +27,11 @@ export function fleetCommands(program: Command): void {
 
   examples(program.command('fleet'), [
     'sluice fleet receipts --allowed-receipts allowed_receipts --release release',
-    'sluice fleet receipts --allowed-receipts allowed_receipts -o html > fleet.html',
+    'sluice fleet receipts --allowed-receipts allowed_receipts -o html --out receipts/fleet.html',
   ])
     .summary('say who runs what, who rolled back, who is silent')
     .description(
-      'Reads a folder of receipts, believes those that their nodes have signed, and holds them against a release. Ends with 1 when a node is not where it should be.',
+      'Reads a folder of receipts, believes those that their nodes have signed, and compares them with a release. Nodes are listed by state, the worst first, then by name, in every form. The page (html) links each node to its receipt, relative to the folder of the page. Ends with 1 when a node is not where it should be.',
     )
     .argument('<DIR>', 'a folder of receipts')
     .requiredOption('--allowed-receipts <FILE>', 'which key each node has: lines of `sluiced keygen`', notEmpty)
@@ -41,6 +41,11 @@ export function fleetCommands(program: Command): void {
       notEmpty,
     )
     .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json', 'html']).default('text'))
+    .option(
+      '--out <FILE>',
+      'write there; without it to standard output, and links of a page lead from the current directory',
+      notEmpty,
+    )
     .action(run(async (options, dir) => (await import('../commands/fleet.ts')).fleetCommand(dir, options)));
 }
 

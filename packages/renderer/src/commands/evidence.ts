@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import { type Problem, readReceipt, receiptNamespace, readSigners, releaseLimits, type Signer } from '@sluice/bundle';
 import type { Evidence } from '../fleet/fleet.ts';
 import { findReceipts, readReceiptTexts, type ReceiptPath } from '../load/receipts.ts';
@@ -29,19 +30,19 @@ export function gatherEvidence(dir: string, allowedReceipts: string): Gathered {
   if ('why' in found) throw new Stopped(unusable(dir, found.why, found.hint));
   const keys = Map.groupBy(signers, ({ principal }) => principal);
   return {
-    evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(found.get(node) ?? [], own)])),
+    evidence: new Map([...keys].map(([node, own]) => [node, evidenceOf(dir, found.get(node) ?? [], own)])),
     strangers: [...found.keys()].filter((node) => !keys.has(node)),
   };
 }
 
-function evidenceOf(paths: readonly ReceiptPath[], keys: readonly Signer[]): Evidence {
+function evidenceOf(dir: string, paths: readonly ReceiptPath[], keys: readonly Signer[]): Evidence {
   const passedOver: string[] = [];
   for (const path of paths) {
     const receipt = believe(path, keys);
-    if (typeof receipt !== 'string') return { receipt, passedOver };
+    if (typeof receipt !== 'string') return { receipt, file: relative(dir, path.path), passedOver };
     passedOver.push(`number ${path.number}: ${receipt}`);
   }
-  return { receipt: undefined, passedOver };
+  return { receipt: undefined, file: undefined, passedOver };
 }
 
 /** A receipt that its node has signed, or why it is none. The signature is looked at before the text is read. */

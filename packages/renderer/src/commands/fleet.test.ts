@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { fileDigest, printReceipt, type Receipt, receiptFile, type ReceiptOutcome, readRelease } from '@sluice/bundle';
 import { CommanderError } from 'commander';
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -145,6 +146,27 @@ describe('sluice fleet', async () => {
   test('ends with 0 when all is well, in every form', async () => {
     for (const node of ['node-1', 'node-2']) say(node, 'same');
     for (const form of ['text', 'json', 'html']) expect((await fleet('-o', form)).status).toBe(0);
+  });
+
+  test.each([
+    ['in the folder of receipts', 'receipts/fleet.html', ''],
+    ['beside it', 'fleet.html', 'receipts/'],
+    ['far from it', 'pages/today/fleet.html', '../../receipts/'],
+  ])('its page %s links to receipts by the way from there', async (_title, page, prefix) => {
+    mkdirSync(at('pages/today'), { recursive: true });
+    mkdirSync(join(receipts, 'rack 1'));
+    say('node-1', 'confirmed', { number: 11, file: `rack 1/${receiptFile({ node: 'node-1', number: 11 })}` });
+    expect(await fleet('-o', 'html', '--out', at(page))).toMatchObject({ status: 1, stdout: '' });
+    const text = readFileSync(at(page), 'utf8');
+    const links = [...text.matchAll(/<a href="([^"]*)">node/g)].map(([, href]) => href ?? '');
+    expect(links).toEqual([`${prefix}rack%201/${receiptFile({ node: 'node-1', number: 11 })}`]);
+    expect(existsSync(new URL(links[0] ?? '', pathToFileURL(at(page))))).toBe(true);
+    expect(text).not.toContain(scratch);
+  });
+
+  test('says where it cannot write', async () => {
+    const refused = await fleet('-o', 'html', '--out', at('nowhere/fleet.html'));
+    expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('[OUTPUT_UNWRITABLE]') });
   });
 
   test.each([

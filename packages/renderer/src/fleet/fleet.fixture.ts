@@ -1,4 +1,4 @@
-import type { Receipt, ReceiptOutcome } from '@sluice/bundle';
+import { type Receipt, receiptFile, type ReceiptOutcome } from '@sluice/bundle';
 import type { Evidence, Target } from './fleet.ts';
 
 export const digest = 'd'.repeat(64);
@@ -29,7 +29,7 @@ export function said(
     probes: [],
     sluiced: '0.1.0',
   };
-  return [node, { receipt, passedOver: [] }];
+  return [node, { receipt, file: receiptFile(receipt), passedOver: [] }];
 }
 
 /** For tests only: that release 42 was confirmed, with these answers of probes. */
@@ -41,7 +41,7 @@ export function saidWith(probes: Receipt['probes']): readonly [string, Evidence]
 /** For tests only: a node of which nothing is known. */
 export const silent = (node: string, ...passedOver: readonly string[]): readonly [string, Evidence] => [
   node,
-  { receipt: undefined, passedOver },
+  { receipt: undefined, file: undefined, passedOver },
 ];
 
 export const waves = [

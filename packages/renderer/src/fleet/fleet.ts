@@ -4,6 +4,8 @@ import { compareText, type Receipt, type Wave } from '@sluice/bundle';
 export interface Evidence {
   /** Its newest receipt with a good signature of its own key. */
   readonly receipt: Receipt | undefined;
+  /** The file of that receipt, relative to the folder of receipts. */
+  readonly file: string | undefined;
   /** Why newer files of it do not count, in words. */
   readonly passedOver: readonly string[];
 }
@@ -36,6 +38,8 @@ export interface FleetRow {
   /** Why, in words; null where all is well. */
   readonly why: string | null;
   readonly receipt: Receipt | null;
+  /** Of the receipt, relative to the folder of receipts. */
+  readonly file: string | null;
 }
 
 export interface Fleet {
@@ -110,7 +114,7 @@ const saysYes = ({ outcome }: Receipt): boolean => outcome === 'confirmed' || ou
 /** @param index of the wave of the node; undefined when it is in none */
 function rowOf(
   node: string,
-  { receipt, passedOver }: Evidence = nothing,
+  { receipt, file, passedOver }: Evidence = nothing,
   target: Target | undefined,
   index: number | undefined,
 ): FleetRow {
@@ -118,15 +122,15 @@ function rowOf(
   const wave = index === undefined ? null : index + 1;
   if (receipt === undefined) {
     const why = passedOver.length === 0 ? 'no receipt is there' : `no receipt counts: ${passedOver.join('; ')}`;
-    return { node, wave, receipt: null, state: 'silent', why };
+    return { node, wave, receipt: null, file: null, state: 'silent', why };
   }
   const { state, why } = stateOf(receipt, target, isShut);
   const note = passedOver.length === 0 ? '' : `newer files do not count: ${passedOver.join('; ')}`;
   const both = [why, note].filter((part) => part !== null && part !== '').join('; ');
-  return { node, wave, receipt, state, why: both === '' ? null : both };
+  return { node, wave, receipt, file: file ?? null, state, why: both === '' ? null : both };
 }
 
-const nothing: Evidence = { receipt: undefined, passedOver: [] };
+const nothing: Evidence = { receipt: undefined, file: undefined, passedOver: [] };
 
 function stateOf(
   receipt: Receipt,

@@ -9,7 +9,7 @@ export function fleetText(fleet: Fleet): string {
     ({ name, nodes, isOpen }, index) =>
       `wave ${index + 1} (${name}, ${nodesText(nodes)}) is ${isOpen ? 'open' : 'shut'}\n`,
   );
-  const rows = [['NODE', 'WAVE', 'STATE', 'STANDS', 'SAID AT', 'WHY'], ...fleet.rows.map(cellsOf)];
+  const rows = [['NODE', 'WAVE', 'STATE', 'GENERATION', 'SAID AT', 'WHY'], ...fleet.rows.map(cellsOf)];
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)));
   const table = rows.map((cells) => {
     const line = cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');

@@ -2,7 +2,7 @@ import type { Fleet, FleetRow, NodeState } from '../../fleet/fleet.ts';
 
 /** Each state as people read it. */
 export const stateWords = {
-  held: 'held',
+  held: 'halted',
   'rolled-back': 'rolled back',
   refused: 'refused',
   'by-hand': 'by hand',
@@ -14,18 +14,35 @@ export const stateWords = {
 
 /** The whole fleet in one line. */
 export function headline({ serial, cluster, counts, rows }: Fleet): string {
-  if (serial === null) return `no receipt speaks of a release; ${rows.length} nodes are known`;
-  return `release ${serial} of ${cluster}: ${counts.runs} of ${rows.length} nodes run it`;
+  if (serial === null) return `no receipt speaks of a release; ${grouped(rows.length)} nodes are known`;
+  return `release ${serial} of ${cluster}: ${grouped(counts.runs)} of ${grouped(rows.length)} nodes run it`;
 }
 
-/** The cells of a row: node, wave, state, what stands, since when, why. */
-export function cellsOf({ node, wave, state, receipt, why }: FleetRow): readonly string[] {
+/** The cells of a row: node, wave, state, active generation, when it said so, why. */
+export function cellsOf(row: FleetRow): readonly string[] {
+  const { node, wave, state, receipt, why } = row;
+  return [
+    node,
+    wave === null ? '-' : String(wave),
+    stateWords[state],
+    generationOf(row),
+    receipt?.at ?? '-',
+    why ?? '',
+  ];
+}
+
+/** The active generation of the node and its version. */
+export function generationOf({ receipt }: FleetRow): string {
   const standing = receipt?.standing;
-  const stands = standing ? `${standing.generation} ${standing.version}` : '-';
-  return [node, wave === null ? '-' : String(wave), stateWords[state], stands, receipt?.at ?? '-', why ?? ''];
+  return standing ? `${standing.generation} ${standing.version}` : '-';
+}
+
+/** A count with a comma before each three digits. */
+export function grouped(count: number): string {
+  return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
 }
 
 /** `1 node`, `2 nodes`. */
 export function nodesText(nodes: number): string {
-  return nodes === 1 ? '1 node' : `${nodes} nodes`;
+  return nodes === 1 ? '1 node' : `${grouped(nodes)} nodes`;
 }

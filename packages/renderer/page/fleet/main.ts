@@ -1,0 +1,55 @@
+import { byId } from '../element.ts';
+
+/** A node on the page, with the words that a search finds it by. */
+interface Entry {
+  readonly row: HTMLElement;
+  readonly text: string;
+}
+
+/** More rows than this are not laid out at each key. */
+const unfoldedMax = 500;
+
+const search = byId('search') as HTMLInputElement;
+const hits = byId('hits');
+const sections = [...document.querySelectorAll('section')];
+const folds = [...document.querySelectorAll('details')];
+let wasOpen: readonly boolean[] | undefined;
+let entries: readonly Entry[] | undefined;
+
+byId('filter').hidden = false;
+search.addEventListener('input', () => show(search.value.toLowerCase().split(/\s+/).filter(Boolean)));
+
+/** Leaves the nodes that hold all words, and the parts of the page that have such nodes. */
+function show(words: readonly string[]): void {
+  entries ??= sections.flatMap(entriesOf);
+  const found = entries.filter(({ row, text }) => {
+    row.hidden = !words.every((word) => text.includes(word));
+    return !row.hidden;
+  });
+  unfold(words.length > 0);
+  for (const part of [...sections, ...folds]) part.hidden = part.querySelector('tbody tr:not([hidden])') === null;
+  hits.textContent = words.length === 0 ? '' : `${grouped(found.length)} of ${grouped(entries.length)} nodes`;
+}
+
+/** As the page writes counts. */
+function grouped(count: number): string {
+  return count.toLocaleString('en');
+}
+
+/** Opens folds that hold few enough hits to be read while words are searched, and leaves all as they were afterwards. */
+function unfold(isSearching: boolean): void {
+  wasOpen ??= folds.map(({ open }) => open);
+  for (const [index, fold] of folds.entries()) {
+    const hitsHere = isSearching ? fold.querySelectorAll('tbody tr:not([hidden])').length : 0;
+    fold.open = wasOpen[index] === true || (hitsHere > 0 && hitsHere <= unfoldedMax);
+  }
+  if (!isSearching) wasOpen = undefined;
+}
+
+function entriesOf(section: HTMLElement): readonly Entry[] {
+  const state = section.querySelector('h2')?.textContent ?? '';
+  return [...section.querySelectorAll<HTMLElement>('tbody tr')].map((row) => ({
+    row,
+    text: `${[...row.children].map((cell) => cell.textContent).join(' ')} ${state}`.toLowerCase(),
+  }));
+}

@@ -1,0 +1,100 @@
+import { compareText } from '@sluice/bundle';
+import { type Fleet, type FleetRow, type NodeState, nodeStates } from '../../fleet/fleet.ts';
+import { html } from '../report/html-text.ts';
+import { colours } from './summary.ts';
+import { generationOf, grouped, nodesText, stateWords } from './words.ts';
+
+/** So many nodes with something to say are shown at once; what is beyond is folded, so that a browser lays out a page, not a fleet. */
+const shownMax = 100;
+/** The most frequent reasons of a state are counted, where it has this many nodes or more. */
+const reasonsMax = 5;
+const countedMin = 10;
+
+const meanings = {
+  held: 'Automatic work has stopped on these nodes; manual intervention required.',
+  'rolled-back': 'The change failed there, and the rules of before are back.',
+  refused: 'These nodes did not take it; nothing changed on them.',
+  'by-hand': 'An operator put other rules in place.',
+  silent: 'Nothing that these nodes said counts.',
+  behind: 'What these nodes said last is about another release.',
+  waits: 'Their wave is shut, and they are well on what they had.',
+  runs: 'They run the release.',
+} as const satisfies Record<NodeState, string>;
+
+/**
+ * The nodes by state, the worst first, then by name. Nodes with nothing to say of are folded.
+ * @param folder of the receipts, as a path relative to the folder of the page
+ */
+export function stateSections({ rows, waves }: Fleet, folder: string): string {
+  const byState = Map.groupBy(rows, ({ state }) => state);
+  const table = tableWith(
+    folder,
+    waves.map(({ name }) => name),
+  );
+  return nodeStates.map((state) => section(state, byState.get(state) ?? [], table)).join('');
+}
+
+type Table = (rows: readonly FleetRow[]) => string;
+
+function section(state: NodeState, rows: readonly FleetRow[], table: Table): string {
+  if (rows.length === 0) return '';
+  const [told, plain] = [rows.filter(({ why }) => why !== null), rows.filter(({ why }) => why === null)];
+  const rest = told.slice(shownMax);
+  return [
+    `<section id="${state}">\n<h2 class="${colours[state]}">${grouped(rows.length)} ${stateWords[state]}</h2>\n`,
+    `<p class="quiet">${meanings[state]}</p>\n`,
+    reasonsOf(told),
+    table(told.slice(0, shownMax)),
+    folded(`and ${grouped(rest.length)} more`, table(rest)),
+    folded(told.length === 0 ? nodesText(plain.length) : `and ${grouped(plain.length)} more`, table(plain)),
+    '</section>\n',
+  ].join('');
+}
+
+function folded(summary: string, content: string): string {
+  return content === '' ? '' : `<details>\n<summary>${summary}</summary>\n${content}</details>\n`;
+}
+
+/** One cause is said once, with a count. */
+function reasonsOf(rows: readonly FleetRow[]): string {
+  if (rows.length < countedMin) return '';
+  const counts = [...Map.groupBy(rows, ({ why }) => why ?? '')]
+    .map(([why, { length }]) => ({ why, count: length }))
+    .toSorted((a, b) => b.count - a.count || compareText(a.why, b.why));
+  const items = counts.slice(0, reasonsMax).map(({ why, count }) => `<li>${grouped(count)} × ${html(why)}</li>\n`);
+  const others = counts.slice(reasonsMax).reduce((sum, { count }) => sum + count, 0);
+  const rest = others === 0 ? '' : `<li class="quiet">${nodesText(others)} for other reasons</li>\n`;
+  return `<ul class="reasons">\n${items.join('')}${rest}</ul>\n`;
+}
+
+function tableWith(folder: string, waves: readonly string[]): Table {
+  const columns = ['node', ...(waves.length > 0 ? ['wave'] : []), 'generation', 'at', 'why'];
+  const head = columns.map((column) => `<th scope="col">${titles[column as keyof typeof titles]}</th>`).join('');
+  const open = `<table>\n<colgroup>${columns.map((column) => `<col class="${column}">`).join('')}</colgroup>\n<thead><tr>${head}</tr></thead>\n<tbody>\n`;
+  const line = (row: FleetRow): string => {
+    const cells = {
+      node: linkOf(row, folder),
+      wave: row.wave === null ? '-' : html(`${row.wave} ${waves[row.wave - 1]}`),
+      generation: html(generationOf(row)),
+      at: html(row.receipt?.at ?? '-'),
+      why: html(row.why ?? ''),
+    };
+    const filled = columns.map((column) => `<td class="${column}">${cells[column as keyof typeof cells]}</td>`);
+    return `<tr>${filled.join('')}</tr>\n`;
+  };
+  return (rows) => (rows.length === 0 ? '' : `${open}${rows.map(line).join('')}</tbody>\n</table>\n`);
+}
+
+const titles = { node: 'Node', wave: 'Wave', generation: 'Generation', at: 'Said at', why: 'Why' } as const;
+
+/** The name of the node, with a link to its receipt. A long name breaks at its dots. */
+function linkOf({ node, file }: FleetRow, folder: string): string {
+  const name = html(node).replaceAll('.', '.<wbr>');
+  return file === null ? name : `<a href="${html(hrefOf(folder, file))}">${name}</a>`;
+}
+
+/** A relative address: each part is encoded, so that no name of a folder is taken for a scheme, a query or a host. */
+function hrefOf(folder: string, file: string): string {
+  const parts = `${folder}/${file}`.split('/').filter((part) => part !== '');
+  return parts.map((part) => encodeURIComponent(part.toWellFormed())).join('/');
+}

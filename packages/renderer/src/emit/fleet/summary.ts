@@ -1,0 +1,47 @@
+import { type Fleet, type FleetRow, type NodeState, nodeStates } from '../../fleet/fleet.ts';
+import { html } from '../report/html-text.ts';
+import { grouped, stateWords } from './words.ts';
+
+/** Red, amber and green stand beside the word, never in its place. */
+export const colours = {
+  held: 'bad',
+  'rolled-back': 'bad',
+  refused: 'bad',
+  'by-hand': 'bad',
+  silent: 'late',
+  behind: 'late',
+  waits: 'good',
+  runs: 'good',
+} as const satisfies Record<NodeState, string>;
+
+/** How many nodes are in which state, each with a link to them. */
+export function tilesOf({ counts }: Fleet): string {
+  const tiles = nodeStates
+    .filter((state) => counts[state] > 0)
+    .map(
+      (state) =>
+        `<li><a class="${colours[state]}" href="#${state}"><b>${grouped(counts[state])}</b> <span>${stateWords[state]}</span></a></li>\n`,
+    );
+  return tiles.length === 0 ? '' : `<ul class="tiles">\n${tiles.join('')}</ul>\n`;
+}
+
+/** The same wave by wave; nothing for a release without waves. */
+export function wavesOf({ waves, rows }: Fleet): string {
+  if (waves.length === 0) return '';
+  const byWave = Map.groupBy(rows, ({ wave }) => wave);
+  const lines = waves.map(({ name, isOpen }, index) =>
+    waveLine(`${index + 1} ${name}`, isOpen ? 'open' : 'shut', byWave.get(index + 1) ?? []),
+  );
+  const others = byWave.get(null);
+  if (others !== undefined) lines.push(waveLine('none', '-', others));
+  const head = ['Wave', 'State', 'Nodes', 'By state'].map((name) => `<th scope="col">${name}</th>`).join('');
+  return `<table class="waves">\n<thead><tr>${head}</tr></thead>\n<tbody>\n${lines.join('')}</tbody>\n</table>\n`;
+}
+
+function waveLine(name: string, is: string, rows: readonly FleetRow[]): string {
+  const counts = nodeStates.flatMap((state) => {
+    const count = rows.filter((row) => row.state === state).length;
+    return count === 0 ? [] : [`<span class="${colours[state]}">${grouped(count)} ${stateWords[state]}</span>`];
+  });
+  return `<tr><td>${html(name)}</td><td>${is}</td><td>${grouped(rows.length)}</td><td>${counts.join(', ')}</td></tr>\n`;
+}
