@@ -2,12 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { peek } from '../../packages/applier/src/journal/peek.ts';
 import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
 import { sampleBundle, sampleNode } from '../../packages/applier/src/testing/bundle.fixture.ts';
+
+export { until } from './until.ts';
 
 /** Where `sluiced` is tried: the first is the one that most nodes have. */
 export const kinds = [
@@ -157,18 +158,4 @@ export class SluicedNode {
   async ask(path = '/status'): Promise<string | undefined> {
     return this.tool(['curl', '-s', '-m', '2', `http://127.0.0.1:10276${path}`]).catch(() => undefined);
   }
-}
-
-/** Looks until something is so. Throws after ten seconds, or as many as are given. */
-export async function until<T>(
-  what: string,
-  look: () => Promise<T | undefined | false>,
-  timeoutMs = 10_000,
-): Promise<T> {
-  for (let tries = 0; tries < timeoutMs / 50; tries++) {
-    const seen = await look();
-    if (seen) return seen;
-    await sleep(50);
-  }
-  throw new Error(`${what} did not happen`);
 }

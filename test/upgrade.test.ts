@@ -1,0 +1,45 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { peek } from '../packages/applier/src/journal/peek.ts';
+import { gatherEvidence } from '../packages/renderer/src/commands/evidence.ts';
+import { stagedRelease, targetOf } from '../packages/renderer/src/commands/target.ts';
+import { isWell, judgeFleet } from '../packages/renderer/src/fleet/fleet.ts';
+import { setups, upgradeFolder, versions } from './upgrade/node.ts';
+
+/** What versions before wrote, read by this one; `netns/upgrade.test.ts` runs it on a kernel. */
+
+test('there are data of at least one version', () => {
+  expect(versions).toContain('0.1.0');
+});
+
+describe.each(versions)('version %s', (version) => {
+  const folder = join(upgradeFolder, version);
+
+  test.each(setups)(
+    '$name: the state says which release is confirmed, and its signed receipts say the same',
+    ({ name }) => {
+      const own = join(folder, name);
+      const target = targetOf(stagedRelease(join(folder, 'release')));
+      const { evidence, strangers } = gatherEvidence(join(own, 'receipts'), join(own, 'allowed_receipts'));
+      const fleet = judgeFleet(evidence, strangers, { ...target, nodes: ['node-1'] });
+      expect(fleet.rows).toMatchObject([{ node: 'node-1', state: 'runs', why: null, receipt: { sluiced: version } }]);
+      expect(isWell(fleet)).toBe(true);
+      const { generation } = fleet.rows[0]?.receipt?.standing ?? {};
+      expect(peek(join(own, 'state'))).toMatchObject({ node: 'node-1', open: null, current: { number: generation } });
+    },
+  );
+
+  test('its update of endpoints is of its release', () => {
+    const update = stagedRelease(join(folder, 'update'));
+    expect(update.release).toMatchObject({ cluster: 'upgrade', serial: 2, revision: 1 });
+  });
+
+  test('it holds no private key and no path of the machine that wrote it', () => {
+    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    for (const { parentPath, name } of files) {
+      const text = readFileSync(join(parentPath, name), 'latin1');
+      expect(text, join(parentPath, name)).not.toMatch(/PRIVATE KEY|\/tmp\/|\/home\/|\/root\/|\/work\//);
+    }
+  });
+});
