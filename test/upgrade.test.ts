@@ -37,9 +37,9 @@ describe.each(versions)('version %s', (version) => {
 
   test('it holds no private key and no path of the machine that wrote it', () => {
     const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-    for (const { parentPath, name } of files) {
-      const text = readFileSync(join(parentPath, name), 'latin1');
-      expect(text, join(parentPath, name)).not.toMatch(/PRIVATE KEY|\/tmp\/|\/home\/|\/root\/|\/work\//);
-    }
+    const paths = files.map(({ parentPath, name }) => join(parentPath, name));
+    expect(paths.length).toBeGreaterThan(50);
+    const told = /PRIVATE KEY|\/(?:tmp|home|root|work)\//;
+    expect(paths.filter((path) => told.test(readFileSync(path, 'latin1')))).toEqual([]);
   });
 });

@@ -33,10 +33,10 @@ const usualSeconds = 60;
 const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
   [
     /^packages\/applier\/src\/(transaction|rollout|kernel|journal|store)\//,
-    ['test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
+    ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
   ],
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
-  [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/traffic', 'test/netns/switch-traffic']],
+  [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/ipvs/, ['test/vm/inside/']],
   [/^(packages\/applier\/systemd|packaging|tools\/package)\//, ['test/package/']],

@@ -1,21 +1,27 @@
 import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openCluster, type Cluster } from '../netns/cluster.ts';
-import type { ExecResult } from '../netns/cluster-host.ts';
-import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
 import { peek } from '../../packages/applier/src/journal/peek.ts';
-import type { Daemon, Host } from '../netns/cluster-host.ts';
+import type { NodeRecord } from '../../packages/applier/src/journal/record.ts';
+import { type Cluster, openCluster } from '../netns/cluster.ts';
+import type { Daemon, ExecResult, Host } from '../netns/cluster-host.ts';
 
 /** Where the data of all versions are. */
 export const upgradeFolder = import.meta.dirname;
 
-/** How a node can be set up that a version left behind; each has a folder. Mode ipvs needs a kernel that has it. */
-export const setups = [
+/** How a node can be set up that a version left behind. */
+export interface Setup {
+  /** Of its folder. */
+  readonly name: string;
+  readonly backend: 'nft' | 'legacy';
+  readonly layout: 'tree' | 'flat';
+}
+
+/** Those that there are data of. Mode ipvs needs a kernel that has it. */
+export const setups: readonly Setup[] = [
   { name: 'tree-nft', backend: 'nft', layout: 'tree' },
   { name: 'tree-legacy', backend: 'legacy', layout: 'tree' },
   { name: 'flat-nft', backend: 'nft', layout: 'flat' },
-] as const;
-export type Setup = (typeof setups)[number];
+];
 
 /** The versions of which there are data, the oldest first. */
 export const versions: readonly string[] = readdirSync(upgradeFolder, { withFileTypes: true })
@@ -81,10 +87,6 @@ export class UpgradeNode {
     return readFileSync(this.#outside(name), 'utf8');
   }
 
-  has(name: string): boolean {
-    return existsSync(this.#outside(name));
-  }
-
   sluiced(...args: readonly string[]): Promise<ExecResult> {
     return this.#host.exec([process.execPath, this.#sluiced, ...args, ...config], { timeoutMs: 60_000 });
   }
@@ -114,12 +116,12 @@ export class UpgradeNode {
     return open === null && current?.number === serial && history?.at(-1)?.what === 'confirmed';
   }
 
-  /** The receipts that the node has written, the oldest first. */
-  receipts(): readonly string[] {
+  /** Whether the node has signed a receipt about the release of a serial. */
+  hasSaid(serial: number): boolean {
     const folder = this.#outside('receipts');
-    if (!existsSync(folder)) return [];
+    if (!existsSync(folder)) return false;
     const names = readdirSync(folder).filter((name) => name.endsWith('.json'));
-    return names.toSorted().map((name) => readFileSync(join(folder, name), 'utf8'));
+    return names.some((name) => readFileSync(join(folder, name), 'utf8').includes(`"serial": ${serial},`));
   }
 
   /** The rules of both families in the kernel. */

@@ -53,7 +53,7 @@ async function writeSetup(setup: Setup, first: string, second: string): Promise<
   await until('release 1 is confirmed', async () => node.confirmed(1), 60_000);
   await node.put(second, 'rendered');
   await until('release 2 is confirmed', async () => node.confirmed(2), 60_000);
-  await until('its receipt is written', async () => node.receipts().some((text) => text.includes('"serial": 2')));
+  await until('its receipt is written', async () => node.hasSaid(2));
   await daemon.stop();
   for (const name of ['state', 'receipts']) node.take(name, join(to, name));
   for (const [name, text] of Object.entries(await node.rules())) writeFileSync(join(to, name), text);
