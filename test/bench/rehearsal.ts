@@ -9,12 +9,14 @@ import { runChildren } from '../../packages/applier/src/kernel/run.ts';
 import { type Backend, detectTools } from '../../packages/applier/src/kernel/tools.ts';
 import type { NodeState } from '../../packages/applier/src/rollout/state.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
+import { buildTestPrograms } from '../../tools/test-programs.ts';
 import { RehearsalUnit, stateOf } from '../netns/rehearsal.ts';
 import { publish } from './inbox.ts';
 import { highWaterMark, interleave, report, type Run } from './measure.ts';
 
 /** @param services with five endpoints each */
 export async function rehearsalBench(services: number, rounds = 3): Promise<void> {
+  process.env['SLUICE_PROGRAMS'] ??= await buildTestPrograms(join(import.meta.dirname, '../..'));
   const bundle = mkdtempSync(join(tmpdir(), 'sluice-rehearsal-'));
   try {
     publish(bundle, services);

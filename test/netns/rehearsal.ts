@@ -37,8 +37,6 @@ export function stateOf(files: BundleFiles, node: string, layout: Layout): NodeS
   return bundle.state;
 }
 
-const main = programPath('sluiced');
-
 /** What stands in for sluiced-rehearse.socket: each connection is the standard input of a process with a network and a /run of its own. */
 export class RehearsalUnit {
   readonly folder: string;
@@ -53,7 +51,7 @@ export class RehearsalUnit {
     this.folder = folder;
     this.path = `${folder}/rehearse.sock`;
     this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (connection) => {
-      const args = [...place, process.execPath, main, 'rehearse', '--stdin'];
+      const args = [...place, process.execPath, programPath('sluiced'), 'rehearse', '--stdin'];
       const child = spawn('env', args, { stdio: [connection, 'pipe', 'pipe'], env: {} });
       this.pid = child.pid;
       // The child has it now; as long as this process had it too, nobody would see it end.
