@@ -53,6 +53,7 @@ export * from './virtual/state.ts';
 export * from './link/shared.ts';
 export * from './link/chains.ts';
 export { jumpedChains } from './link/jumps.ts';
+export * from './link/of-service.ts';
 export * from './link/host.ts';
 export * from './link/flat.ts';
 export * from './link/change.ts';

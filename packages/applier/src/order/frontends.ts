@@ -1,4 +1,4 @@
-import { compareText, type Family } from '@sluice/bundle';
+import { compareText, type Family, serviceKeyOf } from '@sluice/bundle';
 import { type Frontend, frontendOf } from '../rollout/frontend.ts';
 import { type NodeState, tableOf } from '../rollout/state.ts';
 
@@ -30,7 +30,7 @@ export function frontendsOf(state: NodeState, family: Family, withEmpty = false)
       for (const rule of rules) {
         const isWanted = leadsToService.test(rule) || (withEmpty && saysSo.test(rule));
         const frontend = isWanted ? frontendOf(rule) : undefined;
-        const service = frontend && / --comment "?([^" ]+\/[^" ]+)/.exec(rule)?.[1];
+        const service = frontend && serviceKeyOf(rule);
         if (frontend && service !== undefined) add({ ...frontend, address: addressIn(frontend), service });
       }
   return [...found.values()].toSorted((a, b) => compareText(a.service, b.service));

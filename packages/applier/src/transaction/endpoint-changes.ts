@@ -1,4 +1,4 @@
-import { compareText, type Family, type TableProgram, type VirtualServer } from '@sluice/bundle';
+import { compareText, type Family, serviceKeyOf, type TableProgram, type VirtualServer } from '@sluice/bundle';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { serving } from './graft-servers.ts';
 import { changedChains } from './left-over.ts';
@@ -41,11 +41,11 @@ function tableChanges(family: Family, from: NodeState, to: NodeState): readonly 
 const endpointsOf = (chain: string | undefined, table: TableProgram): readonly string[] =>
   chain === undefined ? [] : [...(readService(chain, table)?.endpoints.keys() ?? [])].toSorted(compareText);
 
-/** The first word of the comment on a rule that leads to the chain of a Service: `"shop/web:http cluster IP"`. */
+/** The key on a rule that leads to the chain of a Service. */
 function serviceOf(chain: string, table: TableProgram): string | undefined {
   for (const rules of table.chains.values()) {
     const found = rules.find((rule) => rule.endsWith(` -j ${chain}`));
-    const name = found && / --comment "?([^" ]+\/[^" ]+)/.exec(found)?.[1];
+    const name = found && serviceKeyOf(found);
     if (name !== undefined) return name;
   }
   return undefined;

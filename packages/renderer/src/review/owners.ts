@@ -1,4 +1,4 @@
-import { chainOf, type Family, isRuleError, readRule, type RuleHit } from '@sluice/bundle';
+import { chainOf, type Family, isRuleError, readRule, type RuleHit, serviceKeyOf, serviceOfKey } from '@sluice/bundle';
 import { serviceOf } from './destinations.ts';
 import { toolAt } from './tools.ts';
 import type { View } from './view.ts';
@@ -40,8 +40,8 @@ function ownerOfRule(text: string, owners: ReadonlyMap<string, string>): string 
   const rule = readRule(text, undefined, 'program');
   if (isRuleError(rule)) return undefined;
   if (rule.target && 'chain' in rule.target) return owners.get(logical(rule.target.chain));
-  const comment = rule.matches.find((match) => match.kind === 'comment')?.text ?? '';
-  return /^([a-z0-9-]+\/[a-z0-9-]+)(?::\S+)? /.exec(comment)?.[1];
+  const key = serviceKeyOf(text);
+  return key && serviceOfKey(key);
 }
 
 /** Layout `tree` puts another prefix before a Service's chain and a tag behind it: `SLU-SVC-NPX46M4PTMTKRN6Y.1c`. */

@@ -1,0 +1,65 @@
+import type { TableName } from '../rulefile.ts';
+import { targetOf } from '../rules/words.ts';
+import { isServiceChain } from './chains.ts';
+import type { TableProgram } from './program.ts';
+
+/** What of a table is one Service's. */
+export interface ServicePart {
+  /** Rules in chains of all Services that lead to the Service's own, or turn packets to its frontends away. */
+  readonly leading: readonly string[];
+  /** The Service's own chains with their rules, each behind a chain that leads to it. */
+  readonly chains: TableProgram['chains'];
+}
+
+const keyForm = / --comment "?([a-z0-9-]+\/[a-z0-9-]+(?::[a-z0-9-]+)?)(?=[ "]|$)/;
+
+/**
+ * The key of the Service port with which the comment of a rule begins: `shop/web:http` of `"shop/web:http cluster IP"`. In either layout
+ * every rule that leads to a Service's chains, or turns its packets away, has such a comment (`pkg/proxy/iptables/proxier.go`,
+ * `svcPortNameString`).
+ */
+export function serviceKeyOf(rule: string): string | undefined {
+  return keyForm.exec(rule)?.[1];
+}
+
+/** `shop/web` of `shop/web:http`. */
+export function serviceOfKey(key: string): string {
+  const colon = key.indexOf(':');
+  return colon < 0 ? key : key.slice(0, colon);
+}
+
+/** Whether a chain belongs to one Service port, in either layout. */
+export const isOwnChain = (name: string): boolean => name.startsWith('SLU-') || isServiceChain(name);
+
+/**
+ * What of a table is one Service's, in either layout: rules say whose they are by their comments, and lead to the rest.
+ * @param table as it was linked, or as a kernel holds it
+ * @param service `shop/web`
+ */
+export function partOfService({ chains }: Pick<TableProgram, 'chains'>, service: string): ServicePart {
+  const leading: string[] = [];
+  for (const [name, rules] of chains) {
+    if (isOwnChain(name)) continue;
+    for (const rule of rules) if (rule.includes(service) && namesService(rule, service)) leading.push(rule);
+  }
+  const own = new Map<string, readonly string[]>();
+  const follow = (rules: readonly string[]): void => {
+    const targets = rules.flatMap((rule) => targetOf(rule) ?? []).filter((name) => isOwnChain(name) && !own.has(name));
+    for (const name of targets) own.set(name, chains.get(name) ?? []);
+    for (const name of new Set(targets)) follow(chains.get(name) ?? []);
+  };
+  follow(leading);
+  return { leading, chains: own };
+}
+
+function namesService(rule: string, service: string): boolean {
+  const key = serviceKeyOf(rule);
+  return key !== undefined && serviceOfKey(key) === service;
+}
+
+/** A part as text, with the chain of each rule: what leads to the Service first. Empty for an empty part. */
+export function printPart(table: TableName, { leading, chains }: ServicePart): string {
+  if (leading.length === 0) return '';
+  const lines = [...[...chains.keys()].map((name) => `:${name} - [0:0]`), ...leading, ...[...chains.values()].flat()];
+  return `*${table}\n${lines.map((line) => `${line}\n`).join('')}COMMIT\n`;
+}
