@@ -7,6 +7,7 @@ export function inspectCommands(program: Command): void {
   examples(program.command('show'), [
     'sluice show --node node-a',
     'sluice show rendered --node node-a --service shop/web',
+    'sluice show rendered --node node-a --service shop/web --layout tree      # with the names that the kernel has',
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
   ])
     .summary('print what a node loads, in the native syntax of the tool')

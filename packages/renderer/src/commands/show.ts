@@ -13,6 +13,8 @@ import {
   linkFlat,
   linkTree,
   nodeFile,
+  partOfService,
+  printPart,
   printProgram,
   printServers,
   printSets,
@@ -79,6 +81,7 @@ function show(dir: string, options: ShowOptions): string | readonly Problem[] {
     // With one tool the text is loadable as it is; with several, a line says which is which.
     parts.push(tools.length > 1 && text !== '' ? `# ${loaders[tool]}\n${text}` : text);
   }
+  if (options.layout === 'tree' && options.service !== undefined) say(namesNote);
   return parts.join('');
 }
 
@@ -97,12 +100,15 @@ function textOf(node: ResolvedNode, tool: ShowTool, options: ShowOptions): strin
   return tool === 'ipset' || tool === 'ipvs' ? virtualText(node, tool, options) : rulesText(node, tool, options);
 }
 
-/** Only the files that are needed: a mistake in another Service does not hide this one. */
-function wanted({ node, service }: ShowOptions): (path: string) => boolean {
+/**
+ * Only the files that are needed: a mistake in another Service does not hide this one. In layout `tree` all are, because the rule that
+ * leads to a Service stands beside those of its neighbours, in a chain with a name of their common content.
+ */
+function wanted({ node, service, layout }: ShowOptions): (path: string) => boolean {
   return (path) => {
     if (path === clusterFile || path === nodeFile(node) || path.endsWith('/profile.yaml')) return true;
     if (!path.startsWith('profiles/')) return path.startsWith('nodes/');
-    return service === undefined || path.includes(`/services/${service}.`);
+    return service === undefined || layout === 'tree' || path.includes(`/services/${service}.`);
   };
 }
 
@@ -116,6 +122,7 @@ function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string
   if (rules === undefined) return '';
   const filled = fillRules(rules, hostOf(node, family));
   if ('code' in filled) return [filled];
+  if (options.layout === 'tree') return treeText(node, filled, family, options.service);
   if (options.service !== undefined) {
     const sections = tableNames.map((table) => ({ table, ...filled[table] }));
     return sections
@@ -123,16 +130,28 @@ function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string
       .map(printSection)
       .join('');
   }
-  if (options.layout === 'tree') return treeText(node, filled, family);
   const linked = linkFlat(filled, family, undefined, node.profile.mode);
   return linked.problems.length > 0 ? linked.problems : printProgram(linked.program);
 }
 
-function treeText(node: ResolvedNode, rules: ResolvedRules, family: Family): string | readonly Problem[] {
+function treeText(
+  node: ResolvedNode,
+  rules: ResolvedRules,
+  family: Family,
+  service: string | undefined,
+): string | readonly Problem[] {
   if (node.profile.mode !== 'iptables') return [noTree(node)];
-  const { program, problems } = linkTree(sectionsOf(rules), { family });
-  return problems.length > 0 ? problems : printProgram(settledProgram(program));
+  const linked = linkTree(sectionsOf(rules), { family });
+  if (linked.problems.length > 0) return linked.problems;
+  const program = settledProgram(linked.program);
+  if (service === undefined) return printProgram(program);
+  return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');
 }
+
+/** What cannot be known of a name away from the node (`Shelf` in packages/bundle/src/link/tree/names.ts). */
+const namesNote = `note: the two characters behind the dot of a name follow from the chain's content; a node whose kernel has other content
+    under that name takes the next two, and one without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own
+`;
 
 function noTree({ node, profile }: ResolvedNode): Problem {
   return {
