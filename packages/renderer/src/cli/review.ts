@@ -36,6 +36,7 @@ export function reviewCommands(program: Command): void {
 
   examples(program.command('trace'), [
     'sluice trace --node node-a --from 10.244.1.7 --to 10.96.0.10:80/tcp',
+    'sluice trace --node node-a --from 10.244.1.7 --to shop/web:80 --layout tree',
     'sluice trace --node node-a --from node --to 192.0.2.11:30080/tcp rendered',
     'sluice trace --node node-a --from 198.51.100.7 --in eth0 --to [2001:db8::9]:443/tcp main:rendered',
   ])
@@ -44,7 +45,11 @@ export function reviewCommands(program: Command): void {
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .requiredOption('--node <NAME>', 'the node', notEmpty)
     .requiredOption('--from <ADDRESS>', 'where it comes from; `node` is the node itself', notEmpty)
-    .requiredOption('--to <ADDRESS:PORT/PROTO>', 'where it goes to', notEmpty)
+    .requiredOption(
+      '--to <ADDRESS:PORT/PROTO|SERVICE:PORT>',
+      'where it goes to; of a Service (shop/web:80, shop/web:http), its ClusterIP',
+      notEmpty,
+    )
     .option(
       '--in <INTERFACE>',
       'the interface that it comes in by; left out: the one that such a source usually has',

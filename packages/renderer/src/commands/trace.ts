@@ -4,6 +4,7 @@ import { printTrace } from '../emit/review/trace.ts';
 import { exitCodes } from '../exit.ts';
 import { openTree } from '../load/tree.ts';
 import type { Layout } from '../review/layout.ts';
+import type { ServiceTarget } from '../review/service-target.ts';
 import { traceOnNode } from '../review/trace-node.ts';
 import { bundleAt } from './bundle-at.ts';
 import { reading, Stopped } from './failure.ts';
@@ -21,12 +22,8 @@ export interface TraceOptions {
 /** `sluice trace`: a packet's ways through the rules of a node. */
 export function traceCommand(dir: string, options: TraceOptions): number {
   const to = readTarget(options.to);
-  const isOwn = options.from === 'node';
-  if (!isOwn && parseAddress(options.from)?.family !== to.family) {
-    throw new Stopped(badOption('--from', options.from, `it is neither \`node\` nor an ${to.family} address`));
-  }
+  const from = readSource(options.from, 'family' in to ? to.family : undefined);
   progress(`reading ${dir}`);
-  const from = isOwn ? 'node' : parseAddress(options.from)!.text;
   const question = {
     ...to,
     node: options.node,
@@ -43,18 +40,38 @@ export function traceCommand(dir: string, options: TraceOptions): number {
   return exitCodes.done;
 }
 
+/** @param family that it must be of; undefined: any */
+function readSource(text: string, family: Family | undefined): string {
+  if (text === 'node') return text;
+  const address = parseAddress(text);
+  if (address && (family === undefined || address.family === family)) return address.text;
+  throw new Stopped(badOption('--from', text, `it is neither \`node\` nor an ${family ?? 'IPv4 or IPv6'} address`));
+}
+
 interface Target extends Pick<Packet, 'destination' | 'port' | 'protocol'> {
   readonly family: Family;
 }
 
 const targetForm = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9][0-9]{0,4})\/(tcp|udp|sctp)$/i;
+/** `shop/web`, `shop/web:80`, `shop/web:http`, `shop/dns:53/udp`. */
+const serviceForm = /^([a-z0-9-]+\/[a-z0-9-]+)(?::([a-z0-9-]+))?(?:\/(tcp|udp|sctp))?$/i;
 
-function readTarget(text: string): Target {
+function readTarget(text: string): Target | ServiceTarget {
+  const [, service, servicePort, itsProtocol] = serviceForm.exec(text) ?? [];
+  if (service !== undefined) {
+    return {
+      service,
+      ...(servicePort === undefined ? {} : { servicePort }),
+      ...(itsProtocol === undefined ? {} : { servicePortProtocol: itsProtocol.toLowerCase() as TransportProtocol }),
+    };
+  }
   const match = targetForm.exec(text);
   const address = parseAddress(match?.[1] ?? match?.[2] ?? '');
   const port = Number(match?.[3]);
   if (!match || !address || port > 65_535) {
-    throw new Stopped(badOption('--to', text, 'it is not of the form 10.96.0.10:80/tcp or [fd00::1]:53/udp'));
+    throw new Stopped(
+      badOption('--to', text, 'it is not of the form 10.96.0.10:80/tcp, [fd00::1]:53/udp or shop/web:80'),
+    );
   }
   const protocol = (match[4] as string).toLowerCase() as TransportProtocol;
   return { destination: address.text, port, protocol, family: address.family };
@@ -65,6 +82,6 @@ function badOption(option: string, value: string, why: string): Problem {
     code: 'INPUT_UNREADABLE',
     level: 'error',
     message: `Cannot take ${option} ${JSON.stringify(value)}: ${why}`,
-    hint: 'Write --from 10.244.1.7 --to 10.96.0.10:80/tcp',
+    hint: 'Write --from 10.244.1.7 --to 10.96.0.10:80/tcp, or --to shop/web:80 for the ClusterIP of a Service',
   };
 }

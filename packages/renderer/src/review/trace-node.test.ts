@@ -1,5 +1,6 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { bundleOf } from './example.fixture.ts';
+import type { ServiceTarget } from './service-target.ts';
 import { type TraceQuestion, traceOnNode } from './trace-node.ts';
 
 const flat = bundleOf('01-cluster-ip');
@@ -79,4 +80,78 @@ test.each([
   ],
 ] as const)('%s has no answer', (_title, change, problem) => {
   expect(traceOnNode(bundleOf('11-mixed'), { ...question, ...change })).toMatchObject([problem]);
+});
+
+describe('a Service in place of an address', () => {
+  const dual = bundleOf('05-dual-stack');
+  const dns = bundleOf('04-affinity-and-udp');
+  const askedOf = (files: typeof flat, to: ServiceTarget, from = '10.244.1.7') =>
+    traceOnNode(files, { node: 'node-1', from, layout: 'tree', ...to });
+  const packetOf = (...asked: Parameters<typeof askedOf>): string => {
+    const result = askedOf(...asked);
+    if (!('ways' in result)) throw new Error(result[0]?.message);
+    const { destination, port, protocol } = result.packet;
+    return `${destination} ${port} ${protocol}`;
+  };
+
+  test.each([
+    ['by the number of its port', { service: 'shop/web', servicePort: '80' }],
+    ['by the name of its port', { service: 'shop/web', servicePort: 'http' }],
+    ['by its only port', { service: 'shop/web' }],
+  ] as const)('is its ClusterIP, %s', (_title, to) => {
+    const result = askedOf(dual, to);
+    expect(result).toEqual({
+      ...traced(dual, { destination: '10.96.0.50', layout: 'tree' }),
+      assumed: [
+        'shop/web:http is asked for at its ClusterIP, 10.96.0.50:80/tcp',
+        "it comes in by pod0: 10.244.1.0/24 is the node's pod CIDR",
+      ],
+    });
+  });
+
+  test('is the ClusterIP of the family of the source', () => {
+    const to = { service: 'shop/web', servicePort: '80' };
+    expect(packetOf(dual, to, 'fd00:10:244:1::7')).toBe('fd00:10:96::50 80 tcp');
+    expect(packetOf(dual, to, 'node')).toBe('10.96.0.50 80 tcp');
+    expect(packetOf(dual, { service: 'shop/six' }, 'node')).toBe('fd00:10:96::51 53 udp');
+  });
+
+  test('is told apart by its protocol, and found in mode ipvs', () => {
+    const to = { service: 'kube-system/kube-dns', servicePort: '53', servicePortProtocol: 'udp' } as const;
+    expect(packetOf(dns, to)).toBe('10.96.0.10 53 udp');
+    expect(packetOf(virtual, { service: 'shop/web', servicePort: '80' })).toBe('10.96.0.10 80 tcp');
+  });
+
+  test.each([
+    [
+      'a port that two protocols have',
+      dns,
+      { service: 'kube-system/kube-dns', servicePort: '53' },
+      /names 2 ports/,
+      /kube-dns:dns at 10.96.0.10:53\/udp, kube-system\/kube-dns:dns-tcp at/,
+    ],
+    [
+      'a port that it has not',
+      dual,
+      { service: 'shop/web', servicePort: '81' },
+      /no such port/,
+      /shop\/web:http at 10.96.0.50:80\/tcp/,
+    ],
+    ['a family that it has not', dual, { service: 'shop/six' }, /no ipv4 address/, /\[fd00:10:96::51\]:53\/udp/],
+    [
+      'a Service that is not there',
+      dual,
+      { service: 'shop/none' },
+      /no ClusterIP of shop\/none/,
+      /It has shop\/six, shop\/web;/,
+    ],
+  ] as const)('with %s has no answer, but a list of what there is', (_title, files, to, message, hint) => {
+    expect(askedOf(files, to)).toEqual([
+      expect.objectContaining({
+        code: 'INPUT_EMPTY',
+        message: expect.stringMatching(message),
+        hint: expect.stringMatching(hint),
+      }),
+    ]);
+  });
 });

@@ -1,14 +1,30 @@
-import { type BundleFiles, type Outcome, type Packet, type Problem, trace, TraceError } from '@sluice/bundle';
+import {
+  type BundleFiles,
+  isProblem,
+  type Outcome,
+  type Packet,
+  parseAddress,
+  printEndpoint,
+  type Problem,
+  trace,
+  TraceError,
+} from '@sluice/bundle';
 import { type Layout, wholeProgram } from './layout.ts';
 import { factOf, type NodeOf, nodeOf, ReviewStopped } from './node.ts';
 import { ownersOf } from './owners.ts';
 import { asSent, type NodeProgram, programOf } from './program.ts';
 import { relevantTo } from './relevance.ts';
+import { frontendOf, type ServiceTarget } from './service-target.ts';
 import { incomingOf } from './sources.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
 /** What is asked of a node. */
-export interface TraceQuestion extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
+export interface TraceQuestion extends Asked, Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {}
+
+/** The same of a Service, at its ClusterIP. */
+export interface ServiceQuestion extends Asked, ServiceTarget {}
+
+interface Asked {
   readonly node: string;
   /** An address, or `node` for the node itself. */
   readonly from: string;
@@ -43,25 +59,53 @@ export interface Way extends Omit<Outcome, 'path'> {
  * Follows the first packet of a connection on one node.
  * @returns the ways, or why there is no answer: the tracer fails on what it does not understand
  */
-export function traceOnNode(files: BundleFiles, question: TraceQuestion): NodeTrace | readonly Problem[] {
+export function traceOnNode(
+  files: BundleFiles,
+  asked: TraceQuestion | ServiceQuestion,
+): NodeTrace | readonly Problem[] {
   const view = viewOf(files);
   if (!('index' in view)) return view;
-  const { node: name, family, layout } = question;
-  if (!view.nodes.has(name)) return [unknownNode(name, view)];
-  const node = nodeOf(view, name);
-  const profile = node.file.profile;
-  if (!hasFamily(view, profile, family)) return [problem(name, `profile ${profile} has no rules of ${family}`)];
+  if (!view.nodes.has(asked.node)) return [unknownNode(asked.node, view)];
+  const node = nodeOf(view, asked.node);
   try {
-    const paths = pathsFor(view, node, question);
-    const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
-    const sent = packetOf(view, node, program, question);
-    if (!('packet' in sent)) return [sent];
-    return { node: name, profile, layout, ...sent, ways: waysOf(view, node, program, sent.packet, paths) };
+    const question = 'service' in asked ? questionOf(view, node, asked) : asked;
+    return isProblem(question) ? [question] : answer(view, node, question);
   } catch (error) {
     if (error instanceof ReviewStopped) return error.problems;
-    if (error instanceof TraceError) return [problem(name, error.message)];
+    if (error instanceof TraceError) return [problem(node.name, error.message)];
     throw error;
   }
+}
+
+/** A question with what is assumed by asking it. */
+type Question = TraceQuestion & { readonly assumed?: readonly string[] };
+
+function questionOf(view: View, node: NodeOf, asked: ServiceQuestion): Question | Problem {
+  const family = asked.from === 'node' ? undefined : parseAddress(asked.from)?.family;
+  const frontend = frontendOf(view, node.file.profile, asked, family);
+  if (isProblem(frontend)) return frontend;
+  const { key, ...to } = frontend;
+  const { node: name, from, layout } = asked;
+  const assumed = [`${key} is asked for at its ClusterIP, ${printEndpoint(to.destination, to.port)}/${to.protocol}`];
+  return { node: name, from, layout, ...(asked.in === undefined ? {} : { in: asked.in }), ...to, assumed };
+}
+
+function answer(view: View, node: NodeOf, question: Question): NodeTrace | readonly Problem[] {
+  const { family, layout, assumed = [] } = question;
+  const profile = node.file.profile;
+  if (!hasFamily(view, profile, family)) return [problem(node.name, `profile ${profile} has no rules of ${family}`)];
+  const paths = pathsFor(view, node, question);
+  const program = layout === 'tree' ? wholeProgram(view, node, family, layout) : programOf(view, node, family, paths);
+  const sent = packetOf(view, node, program, question);
+  if (!('packet' in sent)) return [sent];
+  return {
+    node: node.name,
+    profile,
+    layout,
+    packet: sent.packet,
+    assumed: [...assumed, ...sent.assumed],
+    ways: waysOf(view, node, program, sent.packet, paths),
+  };
 }
 
 function pathsFor(view: View, node: NodeOf, { family, protocol, destination, port }: TraceQuestion): readonly string[] {

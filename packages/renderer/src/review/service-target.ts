@@ -1,0 +1,113 @@
+import {
+  compareText,
+  type Family,
+  type Packet,
+  printEndpoint,
+  type Problem,
+  serviceFile,
+  type TransportProtocol,
+} from '@sluice/bundle';
+import { factsAt, hostOfText } from './policy/held.ts';
+import { toolOf, virtualTools } from './tools.ts';
+import type { View } from './view.ts';
+
+/** A Service port as a person names it. */
+export interface ServiceTarget {
+  /** `shop/web` */
+  readonly service: string;
+  /** Its name or number; left out: the only one. */
+  readonly servicePort?: string;
+  readonly servicePortProtocol?: TransportProtocol;
+}
+
+/** Where clients in the cluster find a Service port. */
+export interface ClusterFrontend extends Pick<Packet, 'family' | 'destination' | 'protocol' | 'port'> {
+  /** `shop/web:http`, or `shop/web` for a port without a name. */
+  readonly key: string;
+}
+
+/** The ClusterIP of each port of a Service in a profile, by key, IPv4 first. */
+export function clusterFrontends(view: View, profile: string, service: string): readonly ClusterFrontend[] {
+  const [namespace = '', name = ''] = service.split('/');
+  const paths = [toolOf.ipv4, toolOf.ipv6, ...virtualTools].map((tool) => ({
+    tool,
+    path: serviceFile(profile, namespace, name, tool),
+  }));
+  const found = new Map<string, ClusterFrontend>();
+  for (const { family, ports } of paths.flatMap(({ tool, path }) =>
+    view.files.has(path) ? factsAt(view, path, service, tool) : [],
+  ))
+    for (const { key, protocol, addresses } of ports)
+      for (const { text } of addresses.filter(({ kind }) => kind === 'cluster'))
+        found.set(`${text}/${protocol}`, { key: key.split(' ')[0] ?? key, family, protocol, ...splitAddress(text) });
+  return [...found.values()].toSorted((a, b) => compareText(a.key, b.key) || compareText(a.family, b.family));
+}
+
+const splitAddress = (text: string): Pick<ClusterFrontend, 'destination' | 'port'> => ({
+  destination: hostOfText(text),
+  port: Number(text.slice(text.lastIndexOf(':') + 1)),
+});
+
+/**
+ * The ClusterIP frontend that a target names.
+ * @param family of who asks; undefined: IPv4 where the Service has it
+ * @returns the frontend, or a problem that lists what there is
+ */
+export function frontendOf(
+  view: View,
+  profile: string,
+  target: ServiceTarget,
+  family: Family | undefined,
+): ClusterFrontend | Problem {
+  const { service, servicePort, servicePortProtocol } = target;
+  const all = clusterFrontends(view, profile, service);
+  if (all.length === 0)
+    return missing(target, `profile ${profile} has no ClusterIP of ${service}`, noService(view, profile));
+  const asked = all.filter(
+    ({ key, port, protocol }) =>
+      (servicePort === undefined || key === `${service}:${servicePort}` || String(port) === servicePort) &&
+      (servicePortProtocol === undefined || protocol === servicePortProtocol),
+  );
+  const chosen = asked.filter((one) => one.family === (family ?? asked[0]?.family));
+  const [only] = chosen;
+  if (only && chosen.length === 1) return only;
+  const why =
+    asked.length === 0
+      ? 'it has no such port'
+      : chosen.length === 0
+        ? `it has no ${family} address`
+        : `it names ${chosen.length} ports`;
+  return missing(target, why, `${service} has ${all.map(describe).join(', ')}`);
+}
+
+const describe = ({ key, destination, port, protocol }: ClusterFrontend): string =>
+  `${key} at ${printEndpoint(destination, port)}/${protocol}`;
+
+/** As many names as a line takes. */
+const namedMax = 5;
+
+function noService(view: View, profile: string): string {
+  const services = new Set(
+    [...view.files.keys()].flatMap(
+      (path) => /^profiles\/([^/]+)\/services\/(.+)\.\w+$/.exec(path)?.slice(1).join(' ') ?? [],
+    ),
+  );
+  const names = [...services]
+    .filter((one) => one.startsWith(`${profile} `))
+    .map((one) => one.slice(profile.length + 1));
+  if (names.length === 0) return 'The profile has no Service at all';
+  const some = names.toSorted(compareText).slice(0, namedMax).join(', ');
+  const more = names.length > namedMax ? `, … (${names.length} in all)` : '';
+  return `It has ${some}${more}; headless and ExternalName Services have no ClusterIP`;
+}
+
+function missing({ service, servicePort, servicePortProtocol }: ServiceTarget, why: string, hint: string): Problem {
+  const port = servicePort === undefined ? '' : `:${servicePort}`;
+  const protocol = servicePortProtocol === undefined ? '' : `/${servicePortProtocol}`;
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot trace to ${service}${port}${protocol}: ${why}`,
+    hint,
+  };
+}
