@@ -80,16 +80,27 @@ export function reviewCommands(program: Command): void {
 
   examples(program.command('explain'), [
     'sluice explain KUBE-SVC-ERIFXISQEP7F7OF4',
+    'sluice explain SLU-SVC-ERIFXISQEP7F7OF4.7m                # as a kernel in layout tree has it',
     `sluice explain -- '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-ERIFXISQEP7F7OF4'`,
-    'sluice explain KUBE-SEP-ZNEKD56SUVBWUDHI --dir rendered -f manifests/ --blame',
+    'sluice explain shop/web --dir rendered -f manifests/ --blame',
+    'sluice explain 10.96.0.10:80',
+    'sluice explain SLUICE-T-2RU4R2FUDKAURQV7.67 --node node-a',
     "sluice explain 'TCP  10.96.0.10:80 wrr'",
   ])
-    .summary('say which Service a chain or a rule belongs to')
+    .summary('say which Service a chain, a rule or an address belongs to')
     .description(
-      'Finds the Service of a chain, a set or a line of iptables-save, ipvsadm -Ln or ipset list, its manifest and who wrote that.',
+      'Finds the Service and the port of a chain of either layout, a set, an address or a line of iptables-save, ipvsadm -Ln or ipset list; its lines in the bundle, its manifest and who wrote that.',
     )
-    .argument('<RULE|CHAIN>', 'a line of iptables-save, ipvsadm -Ln or ipset list, or the name of a chain or a set')
+    .argument(
+      '<RULE|CHAIN|SERVICE|ADDRESS>',
+      'a line of iptables-save, ipvsadm -Ln or ipset list, the name of a chain or a set, a Service (shop/web), or an address, with or without a port',
+    )
     .option('--dir <DIR>', 'a bundle directory, or a Git revision of one', notEmpty, 'rendered')
+    .option(
+      '--node <NAME>',
+      'the node whose rules have a chain of layout tree that no file has (SLUICE-T-…); left out: the first one of each profile',
+      notEmpty,
+    )
     .option('-f, --manifests <FILE|DIR>', 'manifests in which to look for the Service', notEmpty)
     .option('--blame', 'who last changed its first line, and in which commit')
     .addOption(format('text', 'json'))

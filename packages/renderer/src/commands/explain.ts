@@ -12,16 +12,17 @@ import { print, progress, say } from './progress.ts';
 
 export interface ExplainOptions {
   readonly dir: string;
+  readonly node?: string;
   readonly manifests?: string;
   readonly blame?: boolean;
   readonly output: 'text' | 'json';
 }
 
-/** `sluice explain`: which Service a chain or a rule belongs to, where that is written and by whom. */
+/** `sluice explain`: which Service a chain, a rule or an address belongs to, where that is written and by whom. */
 export async function explainCommand(asked: string, options: ExplainOptions): Promise<number> {
   if (options.blame && options.manifests === undefined) throw new Stopped(blameWithoutManifests);
   progress(`reading ${options.dir}`);
-  const explanation = explain(bundleAt(options.dir), asked);
+  const explanation = explain(bundleAt(options.dir), asked, options.node);
   if (explanation === undefined || 'code' in explanation) {
     say(printProblems([explanation ?? notFound(asked, options.dir)]));
     return exitCodes.problem;

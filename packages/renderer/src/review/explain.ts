@@ -1,131 +1,234 @@
 import {
   type BundleFiles,
+  chainOf,
   compareText,
   type Family,
+  isOwnChain,
   isRuleError,
   type Problem,
   readPath,
   readRule,
   type Rule,
+  serviceKeyOf,
+  serviceOfKey,
 } from '@sluice/bundle';
+import { layoutOf, logicalName, meaningOf } from './chain-names.ts';
+import { explainService } from './explain-service.ts';
+import { searchTree } from './explain-tree.ts';
+import { type Explanation, placesIn } from './explanation.ts';
 import { tools } from './tools.ts';
 import { explainVirtual } from './virtual/explain.ts';
 
-/** Whose a chain or a rule is. */
-export interface Explanation {
-  /** `shop/web`; absent for what all Services share. */
-  readonly service?: string;
-  /** The files that have it, and the line in each; several profiles may. */
-  readonly places: readonly { readonly file: string; readonly line: number; readonly text: string }[];
-  /** What such a chain is for. */
-  readonly meaning: string;
+export type { Explanation } from './explanation.ts';
+
+/**
+ * Finds what a chain, a rule, a Service or an address belongs to.
+ * @param asked the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
+ *   `ipvsadm -Ln` or `ipset list`; a Service (`shop/web`, `shop/web:http`); an address, with or without a port
+ * @param node whose rules are linked to find a chain of layout `tree` that stands in no file; left out: the first node of each profile
+ * @returns nothing when no file has it; a problem when it is nothing of these
+ */
+export function explain(files: BundleFiles, asked: string, node?: string): Explanation | Problem | undefined {
+  const text = asked
+    .trim()
+    .replace(/^\[\d+:\d+\] /, '')
+    .replace(/^:(\S+) .*$/, '$1');
+  const service = explainService(files, text);
+  if (service !== 'unasked' && service !== undefined) return service;
+  const virtual = explainVirtual(files, text);
+  if (virtual !== 'unasked') return virtual;
+  if (service === undefined) return undefined;
+  if (text.startsWith('-A ')) return ofRule(files, text, node, asked);
+  if (chainForm.test(text)) return ofChain(files, text, node);
+  return malformed(
+    asked,
+    'it is neither a chain, a Service, an address, a line that starts with -A, nor a line of ipvsadm or ipset',
+  );
 }
 
-const meanings: Readonly<Record<string, string>> = {
-  'KUBE-SVC': 'every usable endpoint of a Service port',
-  'KUBE-SVL': 'the endpoints of a Service port on the node itself',
-  'KUBE-EXT': 'what comes in through node ports, external and load-balancer addresses',
-  'KUBE-FW': 'who may use the load-balancer addresses of a Service port',
-  'KUBE-SEP': 'one endpoint of a Service port',
-  'KUBE-SERVICES': 'where traffic to all Services starts',
-  'KUBE-EXTERNAL-SERVICES': 'what is turned away at external addresses and node ports',
-  'KUBE-NODEPORTS': 'node ports in table nat, health-check ports in table filter',
-  'KUBE-POSTROUTING': 'masquerades packets that carry the mark',
-  'KUBE-MARK-MASQ': 'marks packets that are to be masqueraded',
-  'KUBE-FORWARD': 'lets forwarded packets of Services pass',
-  'KUBE-PROXY-FIREWALL': 'drops what is outside the source ranges of a load balancer',
-  'KUBE-FIREWALL': "keeps neighbours from the node's loopback addresses",
-  'KUBE-NODE-PORT': 'in mode ipvs: whom node ports masquerade in table nat, health-check ports in table filter',
-  'KUBE-LOAD-BALANCER': 'in mode ipvs: whom load-balancer addresses masquerade',
-  'KUBE-SOURCE-RANGES-FIREWALL':
-    'in mode ipvs: lets in who is in the source ranges of a load balancer, and drops the others',
-  'KUBE-IPVS-FILTER': "in mode ipvs: turns away what no Service has at the Services' own addresses",
-  'KUBE-IPVS-OUT-FILTER': 'in mode ipvs: keeps a node outside of the source ranges from a load balancer',
-};
+const chainForm = /^[A-Za-z0-9-]{1,28}(?:\.[0-9a-z]{2})?$/;
+const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
-/** Chains that only layout `tree` has: they stand in no file. */
-const treeMeanings: Readonly<Record<string, string>> = {
+function ofRule(
+  files: BundleFiles,
+  text: string,
+  node: string | undefined,
+  asked: string,
+): Explanation | Problem | undefined {
+  const rule = readRule(text, undefined, 'program');
+  if (isRuleError(rule)) return malformed(asked, rule.error);
+  const target = rule.target && 'chain' in rule.target ? logicalName(rule.target.chain) : undefined;
+  if (builtIn.has(rule.chain)) return target === undefined ? undefined : ofJump(files, rule.chain, target);
+  const chain = logicalName(rule.chain);
+  if (rule.chain.startsWith('SLU')) return ofTreeRule(files, rule, text, node);
+  const key = shapeOf(rule);
+  const like = found(files, chain, (line, family) => isLikeRule(line, family, chain, key));
+  return like && { ...like, meaning: meaningOfRule(rule) };
+}
+
+/** What a rule is for: what it leads to, or the chain that it stands in. */
+function meaningOfRule({ chain, target }: Rule): string {
+  const to = target && 'chain' in target && isOwnChain(target.chain) ? target.chain : undefined;
+  return to === undefined ? meaningOf(chain) : `leads to ${to}: ${meaningOf(to)}`;
+}
+
+/** A rule of a built-in chain stands in no file: the linker writes it for each chain that packets start in. */
+function ofJump(files: BundleFiles, from: string, chain: string): Explanation | undefined {
+  const to = ofChain(files, chain, undefined);
+  return to && { ...to, meaning: `leads packets of ${from} to ${chain}, which is ${to.meaning}` };
+}
+
+/** The chains that layout `tree` makes trees of. */
+const dispatching = ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL'] as const;
+
+/** A rule of layout `tree`: the line of a file that it was made of, or the chain that it stands in. */
+function ofTreeRule(files: BundleFiles, rule: Rule, text: string, node: string | undefined): Explanation | undefined {
+  const own = isOwnChain(rule.chain);
+  const chain = logicalName(rule.chain);
+  const written = withLogicalTarget(rule);
+  if (rule.matches.some(({ kind }) => kind === 'reflexive')) {
+    const shared = ofChain(files, rule.chain, node);
+    return shared && { ...shared, meaning: selfMeaning };
+  }
+  const key = serviceKeyOf(text);
+  const ofService = own || key === undefined ? undefined : serviceOfKey(key);
+  for (const from of own || chain !== rule.chain ? [chain] : dispatching) {
+    const shape = shapeOf({ ...written, chain: from });
+    const like = found(files, from, (line, family) => isLikeRule(line, family, from, shape), ofService);
+    if (like)
+      return { ...like, layout: 'tree', counterpart: from, meaning: meaningOfRule({ ...written, chain: from }) };
+  }
+  return (own && ofEndpoint(files, rule, chain)) || ofChain(files, calledBy(written, own) ?? rule.chain, node);
+}
+
+/** What a rule of another chain than a Service's leads to, where that is a chain of a Service. */
+function calledBy({ target }: Rule, own: boolean): string | undefined {
+  const name = target && 'chain' in target ? target.chain : undefined;
+  return !own && name !== undefined && isOwnChain(name) ? name : undefined;
+}
+
+const selfMeaning =
+  'what a pod sends to itself through a Service is masqueraded and let pass; in layout flat the chain of each endpoint does that';
+
+function withLogicalTarget(rule: Rule): Rule {
+  const { target } = rule;
+  return target && 'chain' in target ? { ...rule, target: { ...target, chain: logicalName(target.chain) } } : rule;
+}
+
+/** An endpoint that is chosen without a chain of its own: the lines of the chain that it has in layout `flat`. */
+function ofEndpoint(files: BundleFiles, { target, protocol }: Rule, chain: string): Explanation | undefined {
+  if (target?.kind !== 'dnat') return undefined;
+  const host = target.address.includes(':') ? `[${target.address}]` : target.address;
+  const to = ` -j DNAT --to-destination ${host}:${target.port}`;
+  const its = new Map([...files].filter(([, text]) => text.includes(`:${chain} `)));
+  const like = found(its, 'KUBE-SEP-', (line) => line.endsWith(to) && line.includes(` -p ${protocol} `));
+  const [, endpoint] = /-A (KUBE-SEP-\S+) /.exec(like?.places[0]?.text ?? '') ?? [];
+  return (
+    like && {
+      ...like,
+      meaning: meaningOf('KUBE-SEP'),
+      layout: 'tree',
+      ...(endpoint === undefined ? {} : { counterpart: endpoint }),
+    }
+  );
+}
+
+function ofChain(files: BundleFiles, name: string, node: string | undefined): Explanation | undefined {
+  const kind = linkerChain.exec(name)?.[1];
+  if (kind !== undefined) return ofLinkerChain(files, name, kind, node);
+  const chain = logicalName(name);
+  const like = found(files, chain, (line) => line === `:${chain} - [0:0]`);
+  return like && { ...like, ...layoutOf(name) };
+}
+
+const linkerChain = /^(SLUICE-T|SLUICE-R|SLU-GRP)-/;
+
+const linkerMeanings: Readonly<Record<string, string>> = {
   'SLUICE-T': 'layout tree: a fork or a leaf on the way to a Service, by address, protocol and port',
   'SLUICE-R': 'layout tree: the root of a program',
   'SLU-GRP': 'layout tree: some of the endpoints of a Service port with many',
 };
 
-/**
- * Finds what a chain or a rule of a kernel belongs to.
- * @param asked the name of a chain of either layout or of a set; a line as iptables-save prints it, with or without counters, or one of
- *   `ipvsadm -Ln` or `ipset list`
- * @returns nothing when no file has it; a problem when it is neither a chain nor a rule
- */
-export function explain(files: BundleFiles, asked: string): Explanation | Problem | undefined {
-  const text = asked
-    .trim()
-    .replace(/^\[\d+:\d+\] /, '')
-    .replace(/^:(\S+) .*$/, '$1');
-  const virtual = explainVirtual(files, text);
-  if (virtual !== 'unasked') return virtual;
-  if (!text.startsWith('-A ')) {
-    if (!chainForm.test(text))
-      return malformed(asked, 'it is neither a chain, a line that starts with -A, nor a line of ipvsadm or ipset');
-    return ofChain(files, text);
-  }
-  const rule = readRule(text, undefined, 'program');
-  if (isRuleError(rule)) return malformed(asked, rule.error);
-  const chain = logical(rule.chain);
-  const target = rule.target && 'chain' in rule.target ? logical(rule.target.chain) : undefined;
-  // Layout tree parts the rules of shared chains otherwise; the Service is the one that such a rule leads to.
-  if (rule.chain.startsWith('SLU')) return ofChain(files, chain.startsWith('KUBE-') ? chain : (target ?? chain));
-  if (builtIn.has(rule.chain)) return target === undefined ? undefined : ofJump(files, rule.chain, target);
-  const key = shapeOf(rule);
-  return found(files, chain, (line, family) => isLikeRule(line, family, chain, key));
+/** A chain that stands in no file: its name says its content. */
+function ofLinkerChain(files: BundleFiles, name: string, kind: string, node: string | undefined): Explanation {
+  const meaning = linkerMeanings[kind] ?? '';
+  const { found: at, nodes } = searchTree(files, name, node);
+  const looked = nodes.length === 0 ? 'no node was looked at' : `on ${nodes.join(', ')} no rules link to it`;
+  if (!at) return { layout: 'tree', places: [], meaning: `${meaning}; ${looked}: name the node, or an older bundle` };
+  const { keys } = at;
+  const services = [...new Set(keys.map(serviceOfKey))];
+  const places = services.length === 1 ? keys.slice(0, 1).flatMap((key) => frontendLines(files, key)) : [];
+  return {
+    ...(services.length === 1 ? { service: services[0] as string } : {}),
+    ...(keys.length === 1 ? { ports: [{ key: keys[0] as string }] } : { services: keys }),
+    layout: 'tree',
+    places,
+    meaning: `${meaning} (as linked for ${at.node})`,
+  };
 }
 
-const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
-
-/** A rule of a built-in chain stands in no file: the linker writes it for each chain that packets start in. */
-function ofJump(files: BundleFiles, from: string, chain: string): Explanation | undefined {
-  const to = ofChain(files, chain);
-  return to && { ...to, meaning: `leads packets of ${from} to ${chain}, which is ${to.meaning}` };
+/** The lines that lead to a Service port at its ClusterIP. */
+function frontendLines(files: BundleFiles, key: string): Explanation['places'] {
+  return [...files]
+    .filter(([path]) => path.includes(`/services/${serviceOfKey(key)}.`))
+    .toSorted(([a], [b]) => compareText(a, b))
+    .flatMap(([path, text]) =>
+      placesIn(path, text, (line) => line.startsWith('-A KUBE-SERVICES ') && serviceKeyOf(line) === key),
+    );
 }
 
-const chainForm = /^[A-Za-z0-9-]{1,28}(?:\.[0-9a-z]{2})?$/;
-
-/** The name under which files have a Service's chain: `KUBE-SVC-…` of `SLU-SVC-….1c`, `KUBE-SERVICES` of `SLUICE-SERVICES`. */
-function logical(chain: string): string {
-  const own = /^SLU-((?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16})\.[0-9a-z]{2}$/.exec(chain)?.[1];
-  if (own !== undefined) return `KUBE-${own}`;
-  const shared = chain.replace(/^SLUICE-/, 'KUBE-');
-  return Object.hasOwn(meanings, shared) ? shared : chain;
-}
-
-function ofChain(files: BundleFiles, name: string): Explanation | undefined {
-  const chain = logical(name);
-  const meaning = treeMeanings[chain.split('-').slice(0, 2).join('-')];
-  if (meaning !== undefined) return { places: [], meaning };
-  return found(files, chain, (line) => line === `:${chain} - [0:0]`);
-}
-
+/** @param of the Service whose files alone are looked through */
 function found(
   files: BundleFiles,
   chain: string,
   matches: (line: string, family: Family) => boolean,
+  of?: string,
 ): Explanation | undefined {
   const places: Explanation['places'][number][] = [];
   const services = new Set<string>();
+  const keys = new Set<string>();
   for (const [path, text] of [...files].toSorted(([a], [b]) => compareText(a, b))) {
     const what = readPath(path);
     if ((what?.kind !== 'service' && what?.kind !== 'base') || !text.includes(chain)) continue;
+    const service = what.kind === 'service' ? `${what.namespace}/${what.name}` : undefined;
+    if (of !== undefined && service !== of) continue;
     const family = tools.find(([tool]) => tool === what.tool)?.[1];
     if (family === undefined) continue;
-    for (const [index, line] of text.split('\n').entries()) {
-      if (!matches(line, family)) continue;
-      places.push({ file: path, line: index + 1, text: line });
-      if (what.kind === 'service') services.add(`${what.namespace}/${what.name}`);
+    const lines = placesIn(path, text, (line) => matches(line, family));
+    if (lines.length > 0 && service !== undefined) {
+      services.add(service);
+      for (const key of keysIn(text, service, lines[0]?.text ?? '')) keys.add(key);
     }
+    places.push(...lines);
   }
   if (places.length === 0) return undefined;
   const [service] = services;
-  const meaning = meanings[chain] ?? meanings[chain.split('-').slice(0, 2).join('-')] ?? 'a chain of the profile';
-  return { ...(service === undefined ? {} : { service }), places, meaning };
+  return {
+    ...(service === undefined ? {} : { service }),
+    ...(keys.size === 0 ? {} : { ports: [...keys].map((key) => ({ key })) }),
+    ...layoutOf(chain),
+    places,
+    meaning: meaningOf(chain),
+  };
+}
+
+/** The key of the port that a line of a Service's file belongs to: its own, or that of a rule of the chain that it declares. */
+function keysIn(text: string, service: string, line: string): readonly string[] {
+  const own = keyIn(line, service);
+  if (own !== undefined) return [own];
+  const chain = /^:(\S+) /.exec(line)?.[1] ?? chainOf(line.slice(line.indexOf('-A ')));
+  for (const other of text.split('\n')) {
+    const key = other.includes(` ${chain}`) ? keyIn(other, service) : undefined;
+    if (key !== undefined) return [key];
+  }
+  return [];
+}
+
+/** The word of a comment that is a key of the Service. */
+function keyIn(line: string, service: string): string | undefined {
+  const comment = / --comment (?:"([^"]*)"|(\S+))/.exec(line);
+  const words = (comment?.[1] ?? comment?.[2] ?? '').split(' ');
+  return words.find((word) => serviceOfKey(word) === service);
 }
 
 /** Whether a line of a file says the same as a rule, whatever its variables stand for. */
@@ -160,6 +263,6 @@ function malformed(asked: string, why: string): Problem {
     code: 'RULE_REFUSED',
     level: 'error',
     message: `Cannot explain ${JSON.stringify(asked)}: ${why}`,
-    hint: 'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, or a line of iptables-save, ipvsadm -Ln or ipset list in quotes',
+    hint: 'Give the name of a chain, such as KUBE-SVC-ERIFXISQEP7F7OF4, a line of iptables-save, ipvsadm -Ln or ipset list in quotes, a Service or an address',
   };
 }

@@ -18,8 +18,19 @@ export function wholeProgram(view: View, node: NodeOf, family: Family, layout: L
   return { rules: treeOf(view, node, family, paths) };
 }
 
-function treeOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): FamilyProgram {
-  const { program, problems } = linkTree(sectionsAt(view, node, family, paths), { family });
+/**
+ * The rules of a node in layout `tree`.
+ * @param knowsBpf `TreeOptions.knowsBpf`
+ * @throws ReviewStopped with what is wrong with the files
+ */
+export function treeOf(
+  view: View,
+  node: NodeOf,
+  family: Family,
+  paths: readonly string[],
+  knowsBpf = true,
+): FamilyProgram {
+  const { program, problems } = linkTree(sectionsAt(view, node, family, paths), { family, knowsBpf });
   if (problems.length > 0) throw new ReviewStopped(problems);
   return settledProgram(program);
 }

@@ -43,7 +43,12 @@ export function heldServices(view: View): HeldServices {
  * What a file says of its Service, family by family; the `.ipset` beside an `.ipvs` is read with that one.
  * @throws ReviewStopped when the file is none that nodes would take
  */
-export function factsAt(view: View, path: string, service: string, tool: string): readonly ServiceFacts[] {
+export function factsAt(
+  view: Pick<View, 'files' | 'memory'>,
+  path: string,
+  service: string,
+  tool: string,
+): readonly ServiceFacts[] {
   const text = view.files.get(path) ?? '';
   if (tool === 'ipvs') {
     const ipset = view.files.get(path.replace(/ipvs$/, 'ipset'));
