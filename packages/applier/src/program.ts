@@ -140,6 +140,19 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
     )
     .addOption(format())
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).status(options, terminal)));
+  examples(
+    onNode(program.command('show').argument('<SERVICE>', 'namespace/name')),
+    ['sluiced show shop/web', "sluiced show shop/web -o json | jq -r '.rules[].lines[].text'"],
+    'Exit codes: 0 the kernel holds what the generation has of it, 1 it differs or there is no such Service, 2 problem in the usage, 3 not root.',
+  )
+    .summary('print what the kernel holds of a Service, beside its files')
+    .description(
+      "Prints a Service's files in the bundle directory, and beside them its chains, rules and virtual servers in the kernel, with the names that the kernel has. A line that only the kernel has begins with +, one that only the active generation has with -.",
+    )
+    .addOption(format())
+    .action((service: string, options) =>
+      finish(async () => (await import('./commands/show.ts')).show(service, options, terminal)),
+    );
   examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
     .summary('say what happened on this node')
     .description('Lists what happened on this node, the newest last, each with the versions that it led from and to.')

@@ -139,6 +139,7 @@ export const problemCodes = {
   NODE_SYSCTL_FIXED: 'a sysctl of the profile cannot be written on the node',
   NODE_REFUSES_RULES: 'the kernel of the node does not take the rules',
   NODE_CANNOT_REHEARSE: 'nobody could be asked whether the kernel of the node takes the rules; it is tried again',
+  NODE_NOT_ROOT: 'a command that asks the kernel of the node was not run as root',
   NODE_LOCKED: 'another sluiced holds the state directory',
   NODE_STATE_INVALID: 'the state directory cannot be read or has another schema',
   NODE_HELD: 'the node waits for a person',

@@ -1,0 +1,200 @@
+import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/bundle';
+import type { Config } from '../config.ts';
+import { peek } from '../journal/peek.ts';
+import { exitCodes } from '../rollout/outcome.ts';
+import type { Generation, Kernel } from '../rollout/ports.ts';
+import {
+  holds,
+  isNowhere,
+  type Shown,
+  type ServiceLine,
+  type ServiceView,
+  viewService,
+} from '../rollout/service-view.ts';
+import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
+import { noTimeouts } from '../rollout/virtual.ts';
+import { isTree } from '../transaction/entries.ts';
+import type { InspectOptions } from './inspect.ts';
+import { readServiceFiles, type ServiceFiles } from './service-files.ts';
+import { openSession, type Session } from './session.ts';
+import { CommandError, loadConfig, type Terminal } from './terminal.ts';
+
+/** What `sluiced show -o json` prints. */
+interface ServiceDocument extends ServiceView {
+  readonly apiVersion: 'sluice.dev/v1alpha1';
+  readonly kind: 'NodeService';
+  readonly node: string;
+  readonly service: string;
+  readonly generation: number;
+  readonly version: string;
+  readonly layout: 'tree' | 'flat' | 'ipvs';
+  readonly backend: string;
+  /** A change that is in progress: the kernel may hold its rules, too. */
+  readonly open: string | null;
+  /** Whether the kernel has exactly what the generation has of the Service. */
+  readonly holds: boolean;
+  readonly bundle: BundleSide;
+}
+
+/** The bundle directory, and whether the files of the Service there are those of the generation. */
+interface BundleSide {
+  readonly directory: string;
+  readonly version: string | null;
+  readonly isActive: boolean;
+  readonly files: ServiceFiles['files'];
+  /** Why no file is known. */
+  readonly because?: string;
+}
+
+/**
+ * `sluiced show SERVICE`: what the kernel holds of a Service beside its part of the active generation and its files. Exit code 0 when the
+ * kernel holds what the generation has, 1 when it differs or there is no such Service.
+ */
+export async function show(service: string, options: InspectOptions, terminal: Terminal): Promise<number> {
+  if (!/^[a-z0-9-]+\/[a-z0-9-]+$/.test(service)) throw new CommandError([noServiceName(service)]);
+  const config = loadConfig(options);
+  if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
+  const files = await readServiceFiles(config, service);
+  const document = await documentOf(config, service, files);
+  if (options.output === 'json') terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
+  else terminal.out(printDocument(document));
+  return document.holds ? exitCodes.done : exitCodes.different;
+}
+
+/** So often the kernel is read again because the daemon changed something meanwhile. */
+const attemptsMax = 5;
+
+type Files = Awaited<ReturnType<typeof readServiceFiles>>;
+
+async function documentOf(config: Config, service: string, files: Files): Promise<ServiceDocument> {
+  for (let attempt = 1; ; attempt++) {
+    // Whatever the config says by now: the rules are where the journal says.
+    const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
+    try {
+      const document = await look(config, service, files, session);
+      const after = peek(config.state)?.current;
+      const isSame = after?.manifest === session.journal.record.current?.manifest;
+      if (isSame || attempt >= attemptsMax) return document;
+    } finally {
+      session.close();
+    }
+  }
+}
+
+async function look(config: Config, service: string, files: Files, session: Session): Promise<ServiceDocument> {
+  const { journal, backend } = session;
+  const { standing } = journal;
+  if (!standing) throw new CommandError([noGeneration(service, journal.held)]);
+  const { kernel } = await session.portsOf(backend);
+  const known = typeof files === 'object' ? files : undefined;
+  const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };
+  const view = viewService(service, standing.state, await observe(kernel, standing.state), unnamed);
+  if (isNowhere(view)) throw new CommandError([noService(service, standing, files)], exitCodes.different);
+  return {
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'NodeService',
+    node: config.node,
+    service,
+    generation: standing.number,
+    version: standing.version,
+    layout: standing.state.ipvs ? 'ipvs' : isTree(standing.state) ? 'tree' : 'flat',
+    backend,
+    open: journal.open?.version ?? null,
+    holds: holds(view),
+    ...view,
+    bundle: {
+      directory: config.bundle,
+      version: known?.version ?? null,
+      isActive: known?.version === standing.version,
+      files: known?.files ?? [],
+      ...(known ? {} : { because: typeof files === 'string' ? files : 'there is no bundle' }),
+    },
+  };
+}
+
+async function observe(kernel: Kernel, state: NodeState): Promise<Shown> {
+  const observed = await kernel.observe(familiesOf(state), state);
+  if (!state.ipvs || !kernel.ipvs) return { observed };
+  const { servers } = await kernel.ipvs.observe(noTimeouts);
+  return { observed, servers };
+}
+
+const signs = { both: ' ', kernel: '+', generation: '-' } as const satisfies Record<ServiceLine['in'], string>;
+
+function printDocument(document: ServiceDocument): string {
+  const { service, node, generation, version, layout, backend, open, rules, virtualServers, bundle } = document;
+  const where = layout === 'ipvs' ? 'mode ipvs' : `layout ${layout}`;
+  const parts = [
+    `${service} on ${node}: generation ${generation}, version ${version}, ${where}, rule store ${backend}\n`,
+    open === null ? '' : `a change to version ${open} is in progress: the kernel may hold its rules, too\n`,
+    ...bundle.files.map(
+      ({ path, text }) => `\n# ${path}${bundle.isActive ? '' : ` (version ${bundle.version})`}\n${text}`,
+    ),
+    ...rules.map(({ family, table, lines }) => `\n# kernel, ${family} ${table}\n${printLines(lines)}`),
+    virtualServers.length === 0 ? '' : `\n# kernel, virtual servers\n${printLines(virtualServers)}`,
+    `\n${verdict(document)}\n`,
+  ];
+  return parts.join('');
+}
+
+const printLines = (lines: readonly ServiceLine[]): string =>
+  lines.map((line) => `${signs[line.in]} ${line.text}\n`).join('');
+
+function verdict({ holds: isHeld, generation, bundle }: ServiceDocument): string {
+  const kernel = isHeld
+    ? `The kernel holds what generation ${generation} has of it.`
+    : `The kernel DIFFERS from generation ${generation}: + only the kernel has it, - only the generation has it.`;
+  if (bundle.because !== undefined) return `${kernel}\nNo file of ${bundle.directory} is shown: ${bundle.because}.`;
+  if (bundle.isActive) return kernel;
+  return `${kernel}\n${bundle.directory} holds version ${bundle.version}, which is not the active one.`;
+}
+
+const notRoot: Problem = {
+  code: 'NODE_NOT_ROOT',
+  level: 'error',
+  message: 'Cannot read the rules of the kernel: only root may',
+  hint: 'Run the command with sudo; away from the node, `sluice show --service NS/NAME --node NODE` prints what a bundle has',
+};
+
+const noServiceName = (text: string): Problem => ({
+  code: 'INPUT_UNREADABLE',
+  level: 'error',
+  message: `Cannot show ${JSON.stringify(text)}: it is not of the form namespace/name`,
+  hint: 'Write shop/web; `sluice explain` says which Service a chain belongs to',
+});
+
+const noGeneration = (service: string, held: string | undefined): Problem => ({
+  code: 'NODE_STATE_INVALID',
+  level: 'error',
+  message: `Cannot show ${service}: ${held ?? 'this node has no active generation'}`,
+  hint: '`sluiced status` says how the node is',
+});
+
+/** As many names as a line takes. */
+const namedMax = 5;
+
+function noService(service: string, { number, state }: Generation, files: Files): Problem {
+  const names = servicesOf(state);
+  const some = names.slice(0, namedMax).join(', ') + (names.length > namedMax ? `, … (${names.length} in all)` : '');
+  const unread = typeof files === 'string' ? files : 'the bundle directory has no file of it';
+  return {
+    code: 'INPUT_EMPTY',
+    level: 'error',
+    message: `Cannot show ${service}: neither generation ${number} nor the kernel has anything of it`,
+    hint: state.ipvs
+      ? `In mode ipvs the files of the bundle say what belongs to a Service, and ${unread}`
+      : `It has ${names.length === 0 ? 'no Service' : some}; headless and ExternalName Services have no rules`,
+  };
+}
+
+/** The Services whose keys stand in the rules of a state. */
+function servicesOf(state: NodeState): readonly string[] {
+  const keys = familiesOf(state).flatMap((family) =>
+    tableNames.flatMap((table) =>
+      [...tableOf(state, family, table).chains.values()].flatMap((rules) =>
+        rules.flatMap((rule) => serviceKeyOf(rule) ?? []),
+      ),
+    ),
+  );
+  return [...new Set(keys.map(serviceOfKey))].toSorted(compareText);
+}

@@ -1,0 +1,94 @@
+// @module-tag test
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { writeBundle } from '../../packages/applier/src/testing/bundle.fixture.ts';
+import { needBackend, needKernel } from './privileges.ts';
+import { kinds, SluicedNode, web } from './sluiced-node.ts';
+
+/** `sluiced show` on the real kernel. */
+
+let node: SluicedNode;
+beforeEach(needKernel);
+beforeEach(async () => {
+  node = await SluicedNode.make();
+});
+afterEach(() => node.remove());
+
+interface Shown {
+  readonly holds: boolean;
+  readonly layout: string;
+  readonly rules: readonly {
+    readonly family: string;
+    readonly table: string;
+    readonly lines: readonly { readonly text: string; readonly in: string }[];
+  }[];
+  readonly bundle: { readonly isActive: boolean; readonly files: readonly { readonly path: string }[] };
+}
+
+const shown = async (): Promise<Shown> =>
+  JSON.parse((await node.sluiced('show', 'shop/web', '-o', 'json')).stdout) as Shown;
+/** The lines of a Service as an operator finds them: rules with its key, and the chains that these lead to. */
+const linesIn = ({ rules }: Shown): readonly string[] => rules.flatMap(({ lines }) => lines.map(({ text }) => text));
+
+describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
+  beforeEach((context) => needBackend(context, backend));
+  beforeEach(async () => {
+    node.writeConfig(backend, `layout: ${layout}\n`);
+    writeBundle(`${node.directory}/rendered`, web(1, 2));
+  });
+
+  test('prints the chains and rules that the kernel has, beside the files', async () => {
+    expect(await node.sluiced('show', 'shop/web')).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('no active generation'),
+    });
+    await node.apply();
+    const kernel = await node.rules(backend);
+    const said = await node.sluiced('show', 'shop/web');
+    expect(said.exitCode, said.stderr).toBe(0);
+    const printed = said.stdout.split('\n').filter((line) => line.startsWith('  '));
+    const ofChains = printed
+      .filter((line) => line.startsWith('  :'))
+      .map((line) => line.slice(3).split(' ')[0] as string);
+    const expected = kernel
+      .split('\n')
+      .filter((line) => line.includes('"shop/web') || ofChains.some((name) => line.startsWith(`-A ${name} `)));
+    expect(
+      printed
+        .filter((line) => line.startsWith('  -A '))
+        .map((line) => line.slice(2))
+        .toSorted(),
+    ).toEqual(expected.toSorted());
+    expect(new Set(ofChains.map((name) => name.slice(0, 8)))).toEqual(
+      new Set(layout === 'tree' ? ['SLU-SVC-'] : ['KUBE-SVC', 'KUBE-SEP']),
+    );
+    expect(said.stdout).toMatch(/^# .*\/services\/shop\/web\.iptables\n\*nat\n:KUBE-SVC-/m);
+    expect(said.stdout).toMatch(/^# .*\/services\/shop\/web\.ip6tables\n\*nat\n:KUBE-SVC-/m);
+    expect(said.stdout).toContain('--to-destination 10.244.0.3:8080');
+    expect(said.stdout).not.toContain('shop/cart');
+    expect(said.stdout).toMatch(/\nThe kernel holds what generation 1 has of it\.$/);
+    const document = await shown();
+    expect(document).toMatchObject({ holds: true, layout, bundle: { isActive: true, files: [{}, {}] } });
+    expect(document.rules.map(({ family, table }) => `${family} ${table}`)).toEqual(['ipv4 nat', 'ipv6 nat']);
+    expect(await node.rules(backend), 'it only looked').toBe(kernel);
+  });
+
+  test('says what differs, and that the bundle is another version', async () => {
+    await node.apply();
+    const leading =
+      linesIn(await shown()).find((line) => line.startsWith('-A ') && line.includes('"shop/web cluster IP"')) ?? '';
+    await node.tool(['sh', '-c', `iptables-${backend} -t nat ${leading.replace(/^-A/, '-D')}`]);
+    writeBundle(`${node.directory}/rendered`, web(1, 2, 3));
+    const said = await node.sluiced('show', 'shop/web');
+    expect(said).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('DIFFERS from generation 1') });
+    expect(said.stdout.split('\n')).toContain(`- ${leading}`);
+    expect(said.stdout).toContain('which is not the active one');
+  });
+
+  test('a Service that is not there is named with those that are', async () => {
+    await node.apply();
+    expect(await node.sluiced('show', 'shop/none')).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/neither generation 1 nor the kernel .*\n {4}It has shop\/cart, shop\/web;/),
+    });
+  });
+});
