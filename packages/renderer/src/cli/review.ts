@@ -98,7 +98,7 @@ export function reviewCommands(program: Command): void {
     .option('--dir <DIR>', 'a bundle directory, or a Git revision of one', notEmpty, 'rendered')
     .option(
       '--node <NAME>',
-      'the node whose rules have a chain of layout tree that no file has (SLUICE-T-…); left out: the first one of each profile',
+      'the node whose rules have a chain of layout tree that no file has (SLUICE-T-...); left out: the first one of each profile',
       notEmpty,
     )
     .option('-f, --manifests <FILE|DIR>', 'manifests in which to look for the Service', notEmpty)

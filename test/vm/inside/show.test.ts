@@ -1,0 +1,38 @@
+// @module-tag all
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { podAddresses, Shop, type ShopService, shopBundle } from './shop.ts';
+
+/** `sluiced show` where neither rules nor virtual servers say whose they are. */
+
+let shop: Shop;
+beforeAll(async () => {
+  shop = await Shop.open();
+}, 240_000);
+afterAll(() => shop[Symbol.asyncDispose]());
+
+const service = (name: string, address: string): ShopService => ({
+  name,
+  address,
+  port: 80,
+  protocol: 'tcp',
+  attributes: '-s rr',
+  real: { [`${podAddresses.a}:8080`]: 1, [`${podAddresses.b}:8080`]: 1 },
+});
+
+test('its virtual servers are those that its files name, and one that is gone is said', async () => {
+  expect(await shop.apply(shopBundle([service('web', '10.96.0.11'), service('cart', '10.96.0.12')]))).toMatchObject({
+    exitCode: 0,
+  });
+  const good = await shop.sluiced('show', 'shop/web');
+  const held = (text: string): readonly string[] => text.split('\n').filter((line) => /^[ +-] -[Aa] -t /.test(line));
+  expect(good).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('mode ipvs') as string });
+  expect(held(good.stdout)).toEqual(
+    (await shop.servers()).filter((line) => line.includes(' 10.96.0.11:80 ')).map((line) => `  ${line.trim()}`),
+  );
+  await shop.node.run(['/usr/sbin/ipvsadm', '-d', '-t', '10.96.0.11:80', '-r', `${podAddresses.a}:8080`]);
+  const bad = await shop.sluiced('show', 'shop/web');
+  expect([bad.exitCode, held(bad.stdout).filter((line) => !line.startsWith(' '))]).toEqual([
+    1,
+    [`- -a -t 10.96.0.11:80 -r ${podAddresses.a}:8080 -m -w 1`],
+  ]);
+}, 600_000);
