@@ -60,13 +60,13 @@ function ofService(files: BundleFiles, service: string, name: string | undefined
   return {
     service,
     ports: distinct(held.map(({ port }) => explained(port))),
-    places: places.flatMap(([path, text]) => placesIn(path, text, isFirstOf(text))),
+    places: places.flatMap(([path, text]) => placesIn(path, text, declares(text))),
     meaning: 'its ports, and the lines that declare their chains or virtual servers',
   };
 }
 
 /** Lines that declare something of a Service's: the chains of its ports, its virtual servers. */
-function isFirstOf(text: string): (line: string) => boolean {
+function declares(text: string): (line: string) => boolean {
   const [first] = text.split('\n');
   return (line) =>
     (line === first && line.startsWith('# ')) || /^:KUBE-(?:SVC|SVL|EXT|FW)-|^(?:@\S+ )?-A -\S+ /.test(line);

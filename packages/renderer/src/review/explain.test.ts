@@ -134,7 +134,20 @@ describe('layout tree', () => {
       places: [{}, {}, { file: web }, { file: web }],
     });
     const elsewhere = explain(dual, 'SLUICE-T-AAAAAAAAAAAAAAAA.00', 'node-2');
-    expect(elsewhere).toMatchObject({ places: [], meaning: expect.stringContaining('on node-2 no rules') as string });
+    expect(elsewhere).toMatchObject({
+      places: [],
+      meaning: expect.stringContaining('the rules of node-2 do not have it') as string,
+    });
+  });
+
+  test('of a chain with many endpoints the groups are those of its Service', () => {
+    const many = new Map(dual).set(web, withEndpoints(40));
+    const group = [...programOf(many).nat.chains.keys()].find((name) => name.startsWith('SLU-GRP-')) ?? '';
+    expect(explain(many, group, 'node-1')).toMatchObject({ service: 'shop/web', ports: [{ key: 'shop/web:http' }] });
+  });
+
+  test('a node that the bundle has not is a problem', () => {
+    expect(explain(dual, 'SLUICE-T-AAAAAAAAAAAAAAAA.00', 'node-9')).toMatchObject({ code: 'BUNDLE_UNKNOWN_NODE' });
   });
 
   test('a fork names all that it leads to', () => {
@@ -196,6 +209,28 @@ describe('a Service and an address', () => {
     expect((explain(virtual, '10.96.0.10:80') as Explanation).places).toContainEqual(expect.objectContaining(place));
   });
 });
+
+/** A Service at 10.96.0.50 with so many endpoints. */
+function withEndpoints(count: number): string {
+  const hash = 'A'.repeat(14);
+  const digits = (n: number): string => `${'ABCDEFGHIJ'[Math.floor(n / 10)]}${'ABCDEFGHIJ'[n % 10]}`;
+  const all = Array.from({ length: count }, (_, n) => ({
+    chain: `KUBE-SEP-${hash}${digits(n)}`,
+    to: `10.244.1.${n + 5}`,
+  }));
+  const own = 'KUBE-SVC-67NZLRHBNDSAWJRO';
+  const lines = all.flatMap(({ chain: name, to }, n) => {
+    const chance = n + 1 === count ? '' : ` -m statistic --mode random --probability ${(1 / (count - n)).toFixed(10)}`;
+    return [
+      `-A ${own}${chance} -j ${name}`,
+      `-A ${name} -s ${to} -j KUBE-MARK-MASQ`,
+      `-A ${name} -m tcp -p tcp -j DNAT --to-destination ${to}:8080`,
+    ];
+  });
+  const leading = `-A KUBE-SERVICES -m comment --comment "shop/web:http cluster IP" -m tcp -p tcp -d 10.96.0.50 --dport 80 -j ${own}`;
+  const declared = [own, ...all.map(({ chain: name }) => name)].map((name) => `:${name} - [0:0]`);
+  return `${['*nat', ...declared, leading, ...lines, 'COMMIT'].join('\n')}\n`;
+}
 
 function programOf(files: typeof balancer): FamilyProgram {
   const node = resolveNode(files, 'node-1');

@@ -5,6 +5,7 @@ import {
   type Family,
   isOwnChain,
   isRuleError,
+  nodeFile,
   type Problem,
   readPath,
   readRule,
@@ -33,6 +34,7 @@ export function explain(files: BundleFiles, asked: string, node?: string): Expla
     .trim()
     .replace(/^\[\d+:\d+\] /, '')
     .replace(/^:(\S+) .*$/, '$1');
+  if (node !== undefined && !files.has(nodeFile(node))) return unknownNode(asked, node);
   const service = explainService(files, text);
   if (service !== 'unasked' && service !== undefined) return service;
   const virtual = explainVirtual(files, text);
@@ -153,7 +155,7 @@ const linkerMeanings: Readonly<Record<string, string>> = {
 function ofLinkerChain(files: BundleFiles, name: string, kind: string, node: string | undefined): Explanation {
   const meaning = linkerMeanings[kind] ?? '';
   const { found: at, nodes } = searchTree(files, name, node);
-  const looked = nodes.length === 0 ? 'no node was looked at' : `on ${nodes.join(', ')} no rules link to it`;
+  const looked = nodes.length === 0 ? 'no node has layout tree' : `the rules of ${nodes.join(', ')} do not have it`;
   if (!at) return { layout: 'tree', places: [], meaning: `${meaning}; ${looked}: name the node, or an older bundle` };
   const { keys } = at;
   const services = [...new Set(keys.map(serviceOfKey))];
@@ -256,6 +258,15 @@ function shapeOf(rule: Rule): string {
 function withoutTest(key: string, test: 'source' | 'destination' | 'in'): string {
   const { [test]: _left, ...rest } = JSON.parse(key) as Record<string, unknown>;
   return JSON.stringify(rest);
+}
+
+function unknownNode(asked: string, node: string): Problem {
+  return {
+    code: 'BUNDLE_UNKNOWN_NODE',
+    level: 'error',
+    message: `Cannot explain ${JSON.stringify(asked)} by the rules of ${node}: the bundle has no ${nodeFile(node)}`,
+    hint: '`sluice ls` lists the nodes of a bundle',
+  };
 }
 
 function malformed(asked: string, why: string): Problem {
