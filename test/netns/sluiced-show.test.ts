@@ -44,7 +44,7 @@ describe.each(kinds)('on $backend in layout $layout', ({ backend, layout }) => {
     await node.apply();
     const kernel = await node.rules(backend);
     const said = await node.sluiced('show', 'shop/web');
-    expect(said.exitCode, said.stderr).toBe(0);
+    expect(said).toMatchObject({ exitCode: 0, stderr: '' });
     const printed = said.stdout.split('\n').filter((line) => line.startsWith('  '));
     const ofChains = printed
       .filter((line) => line.startsWith('  :'))

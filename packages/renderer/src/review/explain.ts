@@ -1,4 +1,5 @@
 import {
+  addAll,
   type BundleFiles,
   chainOf,
   compareText,
@@ -201,7 +202,7 @@ function found(
       services.add(service);
       for (const key of keysIn(text, service, lines[0]?.text ?? '')) keys.add(key);
     }
-    places.push(...lines);
+    addAll(places, lines);
   }
   if (places.length === 0) return undefined;
   const [service] = services;
