@@ -147,7 +147,7 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
   )
     .summary('print what the kernel holds of a Service, beside its files')
     .description(
-      "Prints a Service's files in the bundle directory, and beside them its chains, rules and virtual servers in the kernel, with the names that the kernel has. A line that only the kernel has begins with +, one that only the active generation has with -.",
+      "Prints a Service's files in the bundle directory, and beside them its chains, rules and virtual servers in the kernel, with the names that the kernel has. A line that only the kernel has begins with +, one that only the active generation has with -, a real server that drains with ~.",
     )
     .addOption(format())
     .action((service: string, options) =>

@@ -2,7 +2,7 @@ import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } fro
 import type { Config } from '../config.ts';
 import { peek } from '../journal/peek.ts';
 import { exitCodes } from '../rollout/outcome.ts';
-import type { Generation, Kernel } from '../rollout/ports.ts';
+import { type Generation, type Kernel, KernelError } from '../rollout/ports.ts';
 import {
   holds,
   isNowhere,
@@ -88,7 +88,7 @@ async function look(config: Config, service: string, files: Files, session: Sess
   const { kernel } = await session.portsOf(backend);
   const known = typeof files === 'object' ? files : undefined;
   const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };
-  const view = viewService(service, standing.state, await observe(kernel, standing.state), unnamed);
+  const view = viewService(service, standing.state, await observe(kernel, standing.state, journal.draining), unnamed);
   if (isNowhere(view)) throw new CommandError([noService(service, standing, files)], exitCodes.different);
   return {
     apiVersion: 'sluice.dev/v1alpha1',
@@ -112,14 +112,18 @@ async function look(config: Config, service: string, files: Files, session: Sess
   };
 }
 
-async function observe(kernel: Kernel, state: NodeState): Promise<Shown> {
+async function observe(kernel: Kernel, state: NodeState, draining: Shown['draining'] = []): Promise<Shown> {
   const observed = await kernel.observe(familiesOf(state), state);
-  if (!state.ipvs || !kernel.ipvs) return { observed };
+  if (!state.ipvs) return { observed };
+  if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
   const { servers } = await kernel.ipvs.observe(noTimeouts);
-  return { observed, servers };
+  return { observed, servers, draining };
 }
 
-const signs = { both: ' ', kernel: '+', generation: '-' } as const satisfies Record<ServiceLine['in'], string>;
+const signs = { both: ' ', kernel: '+', generation: '-', draining: '~' } as const satisfies Record<
+  ServiceLine['in'],
+  string
+>;
 
 function printDocument(document: ServiceDocument): string {
   const { service, node, generation, version, layout, backend, open, rules, virtualServers, bundle } = document;
@@ -130,7 +134,10 @@ function printDocument(document: ServiceDocument): string {
     ...bundle.files.map(
       ({ path, text }) => `\n# ${path}${bundle.isActive ? '' : ` (version ${bundle.version})`}\n${text}`,
     ),
-    ...rules.map(({ family, table, lines }) => `\n# kernel, ${family} ${table}\n${printLines(lines)}`),
+    ...rules.map(
+      ({ family, table, lines, isReordered }) =>
+        `\n# kernel, ${family} ${table}${isReordered ? ': IN ANOTHER ORDER, or more than once' : ''}\n${printLines(lines)}`,
+    ),
     virtualServers.length === 0 ? '' : `\n# kernel, virtual servers\n${printLines(virtualServers)}`,
     `\n${verdict(document)}\n`,
   ];

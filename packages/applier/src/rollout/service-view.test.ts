@@ -33,6 +33,22 @@ const programs: Readonly<Record<'flat' | 'tree', FamilyProgram>> = {
   flat: linkFlat(rules, 'ipv4').program,
   tree: settledProgram(linkTree(sectionsOf(rules), { family: 'ipv4' }).program),
 };
+/** The same with a rule before the last one. */
+const longer: ResolvedRules = {
+  ...rules,
+  nat: {
+    ...rules.nat,
+    rules: [
+      ...rules.nat.rules.slice(0, -1),
+      `-A ${chain} -s 10.244.1.5 -j KUBE-MARK-MASQ`,
+      ...rules.nat.rules.slice(-1),
+    ],
+  },
+};
+const twice: typeof programs = {
+  flat: linkFlat(longer, 'ipv4').program,
+  tree: settledProgram(linkTree(sectionsOf(longer), { family: 'ipv4' }).program),
+};
 const nothing: Unnamed = { servers: new Set(), rules: new Set() };
 const stateOf = (program: FamilyProgram): NodeState => ({ families: { ipv4: program }, sysctls: new Map() });
 
@@ -74,6 +90,24 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect.stringMatching(/^kernel -A .*10\.244\.6\.6:8080$/),
       expect.stringMatching(/^generation -A .*10\.244\.1\.5:8080$/),
     ]);
+  });
+
+  test('rules in another order, and one that is there twice, are said', () => {
+    const own = (lines: readonly string[]): boolean => lines.some((line) => line.includes('--to-destination'));
+    for (const edit of [
+      (lines: readonly string[]) => (own(lines) ? [...lines, ...lines] : lines),
+      (lines: readonly string[]) => (own(lines) ? lines.toReversed() : lines),
+    ]) {
+      const view = viewService(
+        'shop/web',
+        stateOf(twice[layout]),
+        { observed: observedOf(twice[layout], edit) },
+        nothing,
+      );
+      expect([holds(view), view.rules.map(({ isReordered }) => isReordered)]).toEqual([false, [true]]);
+    }
+    const same = viewService('shop/web', stateOf(twice[layout]), { observed: observedOf(twice[layout]) }, nothing);
+    expect(holds(same)).toBe(true);
   });
 
   test('a kernel without its tables has nothing of it', () => {
@@ -153,6 +187,19 @@ describe('mode ipvs', () => {
       { text: '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1', in: 'both' },
     ]);
     expect(textsOf(view)).toEqual([`both ${outFilter}`]);
+  });
+
+  test('a real server that drains is no difference', () => {
+    const draining = [{ server: '10.96.0.10:80/TCP', real: '10.244.1.9:8080', until: 0 }];
+    const real = new Map([...web.real, ['10.244.1.9:8080', { address: '10.244.1.9', port: 8080, weight: 0 }] as const]);
+    const servers = new Map([['10.96.0.10:80/TCP', { ...web, real }]]);
+    const lines = (drains: typeof draining) =>
+      viewService('shop/web', state, { observed: {}, servers, draining: drains }, { ...unnamed, rules: new Set() });
+    expect([holds(lines(draining)), lines(draining).virtualServers.map((line) => line.in)]).toEqual([
+      true,
+      ['both', 'both', 'draining'],
+    ]);
+    expect(holds(lines([]))).toBe(false);
   });
 
   test('a real server that is gone is said', () => {

@@ -1,5 +1,7 @@
 import {
   canonicalRule,
+  chainOf,
+  compareText,
   type Family,
   partOfService,
   printServer,
@@ -8,14 +10,15 @@ import {
   type TableName,
   tableNames,
   type TableProgram,
+  virtualKey,
   type VirtualServer,
 } from '@sluice/bundle';
-import type { IpvsSeen } from '../ipvs/values.ts';
+import type { Drain, IpvsSeen } from '../ipvs/values.ts';
 import { otherSluice, ownState } from './own.ts';
 import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from './state.ts';
 
-/** Where a line of a Service stands. */
-export type Held = 'both' | 'kernel' | 'generation';
+/** Where a line of a Service stands; `draining`: in the kernel alone, until the connections of a real server are over. */
+export type Held = 'both' | 'kernel' | 'generation' | 'draining';
 
 /** A line as iptables-save or ipvsadm -S prints it. */
 export interface ServiceLine {
@@ -30,6 +33,8 @@ export interface ServiceView {
     readonly family: Family;
     readonly table: TableName;
     readonly lines: readonly ServiceLine[];
+    /** A chain has its rules in another order than the generation has them, or one of them more than once. */
+    readonly isReordered: boolean;
   }[];
   /** In mode ipvs. */
   readonly virtualServers: readonly ServiceLine[];
@@ -40,6 +45,8 @@ export interface Shown {
   readonly observed: Observed;
   /** In mode ipvs. */
   readonly servers?: IpvsSeen['servers'];
+  /** `Journal.draining` */
+  readonly draining?: readonly Drain[];
 }
 
 /** What is a Service's in mode ipvs, where neither rules nor virtual servers say whose they are. */
@@ -54,12 +61,8 @@ export interface Unnamed {
  * A Service's part of a kernel beside that of a generation, line by line.
  * @param service `shop/web`
  */
-export function viewService(
-  service: string,
-  state: NodeState,
-  { observed, servers: seen }: Shown,
-  unnamed: Unnamed,
-): ServiceView {
+export function viewService(service: string, state: NodeState, shown: Shown, unnamed: Unnamed): ServiceView {
+  const { observed } = shown;
   // Names of layout `tree` are nobody else's: also those of a release on trial, which the generation does not know.
   const owned = joinNames(chainNames(state), otherSluice(observed, {}));
   const kernel = { families: ownState(observed, owned, state) };
@@ -69,15 +72,36 @@ export function viewService(
         ...linesOf(partOfService(tableOf(of, family, table), service)),
         ...linesAmong(tableOf(of, family, table), unnamed.rules),
       ];
-      return { family, table, lines: sideBySide(part(kernel), part(state)) };
+      const [has, should] = [part(kernel), part(state)];
+      const lines = sideBySide(has, should);
+      const isReordered = lines.every((line) => line.in === 'both') && byChain(has) !== byChain(should);
+      return { family, table, lines, isReordered };
     }),
   );
-  const named = (all: Iterable<VirtualServer> = []): readonly string[] =>
-    [...all].filter((server) => unnamed.servers.has(printVirtual(server))).flatMap(printServer);
-  return {
-    rules: rules.filter(({ lines }) => lines.length > 0),
-    virtualServers: sideBySide(named(seen?.values()), named(state.ipvs?.virtualServers.values())),
-  };
+  return { rules: rules.filter(({ lines }) => lines.length > 0), virtualServers: serverLines(state, shown, unnamed) };
+}
+
+function serverLines({ ipvs }: NodeState, { servers, draining = [] }: Shown, unnamed: Unnamed): readonly ServiceLine[] {
+  const named = (all: Iterable<VirtualServer> = []): readonly VirtualServer[] =>
+    [...all].filter((server) => unnamed.servers.has(printVirtual(server)));
+  const leaving = new Set(draining.map(({ server, real }) => `${server} ${real}`));
+  const drains = named(servers?.values()).flatMap((server) => {
+    const real = [...server.real].filter(([name]) => leaving.has(`${virtualKey(server)} ${name}`));
+    return printServer({ ...server, real: new Map(real) }).slice(1);
+  });
+  return sideBySide(
+    named(servers?.values()).flatMap(printServer),
+    named(ipvs?.virtualServers.values()).flatMap(printServer),
+  ).map((line) => (line.in === 'kernel' && drains.includes(line.text) ? { ...line, in: 'draining' } : line));
+}
+
+/** The rules of each chain in their order, whatever the order of the chains. */
+function byChain(lines: readonly string[]): string {
+  const rules = lines.filter((line) => line.startsWith('-A '));
+  return [...Map.groupBy(rules, chainOf)]
+    .toSorted(([a], [b]) => compareText(a, b))
+    .flatMap(([, list]) => list.map(canonicalRule))
+    .join('\n');
 }
 
 const linesOf = ({ leading, chains }: ServicePart): readonly string[] => [
@@ -108,5 +132,7 @@ const allLines = ({ rules, virtualServers }: ServiceView): readonly ServiceLine[
 /** Whether neither the kernel nor the generation has anything of the Service. */
 export const isNowhere = (view: ServiceView): boolean => allLines(view).length === 0;
 
-/** Whether the kernel has exactly what the generation has of the Service. */
-export const holds = (view: ServiceView): boolean => allLines(view).every((line) => line.in === 'both');
+/** Whether the kernel has exactly what the generation has of the Service, but for real servers that drain. */
+export const holds = (view: ServiceView): boolean =>
+  allLines(view).every((line) => line.in === 'both' || line.in === 'draining') &&
+  view.rules.every(({ isReordered }) => !isReordered);
