@@ -1,4 +1,5 @@
 import { compareText, type Problem, serviceKeyOf, serviceOfKey, tableNames } from '@sluice/bundle';
+import { CommandError } from '../command-error.ts';
 import type { Config } from '../config.ts';
 import { peek } from '../journal/peek.ts';
 import { exitCodes } from '../rollout/outcome.ts';
@@ -17,7 +18,7 @@ import { isTree } from '../transaction/entries.ts';
 import type { InspectOptions } from './inspect.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type Session } from './session.ts';
-import { CommandError, loadConfig, type Terminal } from './terminal.ts';
+import { loadConfig, type Terminal } from './terminal.ts';
 
 /** What `sluiced show -o json` prints. */
 interface ServiceDocument extends ServiceView {
