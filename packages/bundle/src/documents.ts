@@ -9,9 +9,12 @@ type Value = string | number | readonly string[];
 /** Values of variables: common ones, and those of a family under its name. */
 export type Values = Readonly<Record<string, Value | Readonly<Record<string, Value>>>>;
 
+/** Versions of the bundle format that this code reads and writes. */
+export const bundleFormats = [1] as const;
+
 /** `cluster.yaml`. */
 export interface ClusterFile {
-  readonly format: 1;
+  readonly format: (typeof bundleFormats)[number];
   readonly name: string;
   readonly complete: boolean;
   readonly serviceCIDRs: readonly string[];
@@ -89,7 +92,7 @@ const isIpvs = (value: unknown): boolean =>
   typeof value['strictARP'] === 'boolean';
 
 const clusterChecks: Check<ClusterFile> = {
-  format: oneOf(1),
+  format: oneOf(...bundleFormats),
   name: text,
   complete: oneOf(true, false),
   serviceCIDRs: networks,

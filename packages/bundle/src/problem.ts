@@ -30,6 +30,8 @@ export interface Problem {
  * its meaning. docs/problems.md lists them from here.
  */
 export const problemCodes = {
+  // the command line
+  USAGE_INVALID: 'a command, an argument or an option is not one that the program has',
   // a running cluster
   CLUSTER_ACCESS: 'no kubeconfig, context or credentials lead to a cluster',
   CLUSTER_FORBIDDEN: 'the API server does not let the account do what is needed',

@@ -1,5 +1,7 @@
 import { Argument, type Command } from 'commander';
 import { type Candidates, complete, type KnownNames } from './complete.ts';
+import { document } from './document.ts';
+import { type Format, outputOption } from './format.ts';
 import { examples } from './help.ts';
 import { completionScript, filesMark, type Shell, shells } from './scripts.ts';
 
@@ -20,12 +22,20 @@ export function shellCommands(program: Command, names: KnownNames, print: (text:
       'Prints the script with which a shell completes commands, options, files, and names that the program knows.',
     )
     .addArgument(new Argument('<SHELL>', 'the shell').choices(shells))
-    .action((shell: Shell) => print(completionScript(name, shell)));
+    .addOption(outputOption())
+    .action((shell: Shell, { output }: { readonly output: Format }) => {
+      const script = completionScript(name, shell);
+      print(output === 'json' ? document('CompletionScript', { shell, script }) : script);
+    });
 
   program
     .command('complete', { hidden: true })
     .argument('[WORD...]', 'the words so far')
-    .action((words: readonly string[]) => print(linesOf(complete(program, words, names))));
+    .addOption(outputOption())
+    .action((words: readonly string[], { output }: { readonly output: Format }) => {
+      const found = complete(program, words, names);
+      print(output === 'json' ? document('Candidates', found) : linesOf(found));
+    });
 }
 
 /** One candidate a line, as the scripts read them. */

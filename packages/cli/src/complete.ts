@@ -36,7 +36,8 @@ interface Followed {
   readonly pending?: Option;
 }
 
-function follow(program: Command, words: readonly string[]): Followed {
+/** Goes through the words of a command line as the program would, and takes what it does not know for operands. */
+export function follow(program: Command, words: readonly string[]): Followed {
   let command = program;
   let pending: Option | undefined;
   const operands: string[] = [];

@@ -1,5 +1,18 @@
 export { shellCommands } from './commands.ts';
 export { type Candidate, type Candidates, complete, type KnownNames } from './complete.ts';
+export { document, type ErrorProblem, errorDocument } from './document.ts';
+export { type ExitCode, exitCodes, exitDetails, exitLine, exitMeanings } from './exit-codes.ts';
+export { asksFormat, askedFormat, type Format, formats, outputOption, reportOption } from './format.ts';
 export { type GitCall, readingGit, writingGit } from './git.ts';
-export { examples } from './help.ts';
+export { examples, usageProblem } from './help.ts';
+export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings, withLog } from './log-options.ts';
+export { isJournal, withPriorities } from './journal.ts';
 export { completionScript, type Shell, shells } from './scripts.ts';
+export {
+  versionCommand,
+  versionLine,
+  type VersionReport,
+  versionReport,
+  type VersionSource,
+  versionWords,
+} from './version.ts';

@@ -138,6 +138,6 @@ export function printSysctl(setting: Sysctl): string {
 
 function sysctlProblem(message: string, at: NonNullable<Problem['at']>): Problem {
   const hint =
-    'Remove the line from the profile; bundles set only the keys that packages/bundle/src/rules/sysctl.ts lists';
+    'Remove the line from the profile; bundles set keys of forwarding, connection tracking, IPVS, neighbour tables and queues, within ranges';
   return { code: 'SYSCTL_NOT_ALLOWED', level: 'error', at, message, hint };
 }

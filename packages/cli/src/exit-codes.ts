@@ -1,0 +1,54 @@
+/** What the exit code of a process says, the same in both programs. docs/exit-codes.md has the table. */
+export const exitCodes = {
+  done: 0,
+  different: 1,
+  problem: 2,
+  refused: 3,
+  rolledBack: 4,
+  held: 5,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** One line for each code: pages, manuals and help are made from these. */
+export const exitMeanings: Readonly<Record<ExitCode, string>> = {
+  0: 'done, or no difference',
+  1: 'a finding: a difference, a stale output, an alarm, or an answer of no; the command itself worked',
+  2: 'a problem in the input, the usage or the environment; the command did not do its work',
+  3: 'refused by the node; nothing was changed',
+  4: 'rolled back: the old rules are in the kernel, or an older generation was loaded at a boot',
+  5: 'held: automatic work has stopped, manual intervention is required',
+};
+
+/** The codes that a command ends with beside 0 and 2, and what they mean there; by the name of the command. */
+export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<string, string>>>> = {
+  sluice: {
+    render: '1 with --check: DIR is out of date',
+    diff: '1 the bundles differ',
+    report: '1 the bundles differ',
+    prove: '1 a rule does not do what its Service declares',
+    cost: '1 a budget is exceeded',
+    policy: '1 an error without a waiver',
+    krm: '1 `check` is set and the bundle directory is out of date',
+    promote: '1 the next wave must not open yet',
+    fleet: '1 a node is not where it should be',
+  },
+  sluiced: {
+    preflight: '3 this node cannot run the bundle',
+    apply: '1 with --dry-run: something would change; 3 refused; 4 rolled back; 5 held',
+    import: '3 the archive is refused, or cannot be placed',
+    boot: '3 the state directory cannot be used; 4 an older generation was loaded; 5 held',
+    run: '3 the state directory cannot be used',
+    rehearse: '3 a tool did not take the rules',
+    status: '1 the kernel differs, the daemon is not healthy or an alarm is open; 5 held',
+    rollback: '1 the answer was no; 3 refused, such as beside a daemon; 5 held',
+    recover: '3 this node cannot',
+    backend: '1 something speaks against the store in use; 3 the state directory cannot be used',
+    cleanup: '3 refused, such as beside a daemon',
+  },
+};
+
+/** `0 done, or no difference; 1 …`, for the end of a help. */
+export function exitLine(codes: readonly ExitCode[]): string {
+  return `Exit codes: ${codes.map((code) => `${code} ${exitMeanings[code]}`).join('; ')}.`;
+}
