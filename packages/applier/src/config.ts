@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { compareText, parseCidr, type Place, type Problem, releaseLimits } from '@sluice/bundle';
+import { logFormats, logLevels } from '@sluice/cli';
 import * as v from 'valibot';
 import { LineCounter, parseDocument } from 'yaml';
 import { limits } from './limits.ts';
@@ -157,6 +158,8 @@ const schema = v.strictObject({
     {},
   ),
   listen: v.optional(hostPort(0), '127.0.0.1:10276'),
+  logFormat: v.optional(v.picklist(logFormats), 'text'),
+  logLevel: v.optional(v.picklist(logLevels), 'info'),
   scanIntervalSeconds: v.optional(seconds, limits.scanIntervalMsDefault / 1000),
   probes: v.optional(v.array(probeSchema), []),
 });
@@ -251,7 +254,8 @@ function invalid(at: Place, why: string, key = ''): Problem {
     level: 'error',
     at,
     message: `Cannot read the config: ${why}`,
-    hint: near === undefined ? 'docs/sluiced.yaml has every field with its meaning' : `Did you mean ${near}?`,
+    hint:
+      near === undefined ? '/usr/share/sluice/sluiced.yaml has every field with its meaning' : `Did you mean ${near}?`,
   };
 }
 

@@ -1,4 +1,4 @@
-import { printProblem, type Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/bundle';
 import type { Arrival, Inbox } from './inbox/inbox.ts';
 import type { Extent, Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
@@ -296,11 +296,7 @@ export class Daemon {
     status.clear('BUNDLE_ABSENT');
     if (arrival.kind === 'refused') {
       status.refused(arrival.problems);
-      this.#sayOnce(
-        'warn',
-        { problems: arrival.problems.map(printProblem) },
-        'the bundle directory holds no complete bundle',
-      );
+      this.#sayOnce('warn', { problems: arrival.problems }, 'the bundle directory holds no complete bundle');
       // What is half copied says nothing of a release.
       const isRefused = arrival.problems.some(({ code }) => code !== 'BUNDLE_INCOMPLETE');
       if (isRefused) await this.#ended({ kind: 'refused', problems: arrival.problems });
@@ -461,7 +457,7 @@ export class Daemon {
       case 'confirmed':
         status.clearBundle();
     }
-    const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems.map(printProblem) } : {};
+    const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems } : {};
     const isPartly = outcome.kind === 'refused' && this.#ahead.is;
     const message = isPartly
       ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints came in`

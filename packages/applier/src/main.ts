@@ -1,3 +1,15 @@
+import { fstatSync } from 'node:fs';
+import type { Problem } from '@sluice/bundle';
+import {
+  askedFormat,
+  errorDocument,
+  isJournal,
+  type LogSettings,
+  usageProblem,
+  versionWords,
+  withPriorities,
+} from '@sluice/cli';
+import type { AdjustableLog } from '@sluice/cli/log';
 import { CommanderError } from 'commander';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import { buildProgram } from './program.ts';
@@ -5,15 +17,32 @@ import { exitCodes } from './rollout/outcome.ts';
 
 /** The only reader of arguments, environment, clock and signals. */
 
+const words = versionWords(process.argv.slice(2));
+const isInJournal = isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(process.stderr.fd));
+const problems: Problem[] = [];
+let hasPrinted = false;
+let log: AdjustableLog | undefined;
+
 const terminal: Terminal = {
-  out: (text) => process.stdout.write(text),
-  err: (text) => process.stderr.write(text),
-  ...(process.stdin.isTTY && process.stdout.isTTY ? { ask } : {}),
+  out(text) {
+    hasPrinted ||= text !== '';
+    process.stdout.write(text);
+  },
+  err: (text) => process.stderr.write(isInJournal ? withPriorities(text) : text),
+  problems,
+  openLog,
+  ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
 };
+
+async function openLog(settings: LogSettings): Promise<AdjustableLog> {
+  const { makeLog } = await import('@sluice/cli/log');
+  log = makeLog(settings, { write: (line) => process.stderr.write(line), isJournal: isInJournal });
+  return log;
+}
 
 async function ask(question: string): Promise<boolean> {
   const { createInterface } = await import('node:readline/promises');
-  const reader = createInterface({ input: process.stdin, output: process.stdout });
+  const reader = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return (await reader.question(`${question} Only yes is a yes: `)).trim().toLowerCase() === 'yes';
   } finally {
@@ -28,17 +57,25 @@ async function finish(work: () => Promise<number>): Promise<void> {
     const { tellError } = await import('./commands/terminal.ts');
     process.exitCode = tellError(error, terminal);
   }
+  if (process.exitCode !== exitCodes.done) printError(problems);
+}
+
+/** With `-o json` a command that has printed no document ends with that of its error. */
+function printError(said: readonly Problem[]): void {
+  if (!hasPrinted && askedFormat(program, words) === 'json') process.stdout.write(errorDocument(said));
 }
 
 async function runDaemon(options: CommonOptions): Promise<number> {
+  // Before anything else: without a listener SIGUSR2 ends the process, and SIGUSR1 opens a debugger.
+  process.on('SIGUSR1', () => log?.moreDetail());
+  process.on('SIGUSR2', () => log?.lessDetail());
   const { smallHeap } = await import('./memory.ts');
   const heap = smallHeap();
   const { run } = await import('./commands/run.ts');
   return run(options, {
     heap,
     monotonicMs: () => performance.now(),
-    stdout: process.stdout,
-    isTerminal: process.stdout.isTTY,
+    openLog,
     environment: process.env,
     onStop(stop) {
       // Not `once`: execa ends the process at once when it finds itself alone with a signal while a tool runs.
@@ -58,9 +95,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 process.stderr.on('error', () => {});
 
+const program = buildProgram({ terminal, finish, runDaemon });
 try {
-  await buildProgram({ terminal, finish, runDaemon }).parseAsync();
+  await program.parseAsync(words, { from: 'user' });
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.problem;
+  if (error.exitCode !== 0) printError([usageProblem(program, words, error)]);
 }

@@ -1,9 +1,9 @@
-import { examples, shellCommands } from '@sluice/cli';
+import { examples, exitLine, outputOption, shellCommands, versionCommand, withLog } from '@sluice/cli';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { nodesIn } from './commands/names.ts';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
 import type { Decision } from './rollout/ports.ts';
-import { version, versionLine, versionReport } from './version.ts';
+import { version, versionSource } from './version.ts';
 
 /** What the process that it runs in gives to a command. */
 export interface Surroundings {
@@ -41,7 +41,7 @@ export function buildProgram(surroundings = nowhere): Command {
       'sluiced run -c /etc/sluice/sluiced.yaml',
       'sluiced status',
     ],
-    'Exit codes: 0 done or same, 1 different, 2 problem in the input or usage, 3 refused by the node, 4 rolled back, 5 held.',
+    exitLine([0, 1, 2, 3, 4, 5]),
   );
   applying(program, surroundings);
   inspecting(program, surroundings);
@@ -52,12 +52,13 @@ export function buildProgram(surroundings = nowhere): Command {
   return program;
 }
 
-/** The options of every command: which node this is, and where its state is kept. */
+/** The options of every command: which node this is, where its state is kept, and how it prints. */
 function onNode(command: Command): Command {
   return command
     .option('-c, --config <FILE>', 'the config (default: /etc/sluice/sluiced.yaml)')
     .option('--node <NAME>', "the node's name in the bundle; wins over the config")
-    .option('--state <DIR>', 'the state directory; wins over the config');
+    .option('--state <DIR>', 'the state directory; wins over the config')
+    .addOption(outputOption());
 }
 
 const signatures = (): Option =>
@@ -65,8 +66,6 @@ const signatures = (): Option =>
     'required',
     'none',
   ]);
-
-const format = (): Option => new Option('-o, --output <FORMAT>', 'for programs').choices(['json']);
 
 function applying(program: Command, { terminal, finish, runDaemon }: Surroundings): void {
   examples(onNode(program.command('preflight').argument('[DIR]', 'a bundle directory; the one of the config')), [
@@ -79,7 +78,6 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     )
     .addOption(signatures())
     .option('-v, --verbose', 'also list what is good')
-    .addOption(format())
     .action((dir: string | undefined, options) =>
       finish(async () => (await import('./commands/preflight.ts')).preflight(dir, options, terminal)),
     );
@@ -109,16 +107,20 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .action((file: string, options) =>
       finish(async () => (await import('./commands/import.ts')).importArchive(file, options, terminal)),
     );
-  examples(onNode(program.command('boot')), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
+  examples(withLog(onNode(program.command('boot'))), ['sluiced boot -c /etc/sluice/sluiced.yaml'])
     .summary('put the confirmed rules back after a boot')
     .description(
       'Loads the last confirmed generation, or the one before it when that fails. Needs no network; exit code 4 for an older one.',
     )
     .action((options) => finish(async () => (await import('./commands/boot.ts')).boot(options, terminal)));
-  examples(onNode(program.command('run')), ['sluiced run', 'sluiced run -c /etc/sluice/sluiced.yaml'])
+  examples(withLog(onNode(program.command('run'))), [
+    'sluiced run',
+    'sluiced run -c /etc/sluice/sluiced.yaml --log-format json --log-level warning',
+    'systemctl kill --kill-whom=main --signal=SIGUSR1 sluiced     # one level more detail; SIGUSR2 one less',
+  ])
     .summary('watch a bundle directory and apply complete bundles')
     .description(
-      'Watches the bundle directory of the config and applies complete bundles. SIGHUP looks at once, SIGTERM ends.',
+      'Watches the bundle directory of the config and applies complete bundles. SIGHUP looks at once, SIGTERM ends, SIGUSR1 makes the log more detailed by one level, SIGUSR2 less.',
     )
     .option('--no-rehearse', 'load nothing into a scratch network namespace first; the same as `rehearse: off`')
     .action((options) => finish(() => runDaemon(options)));
@@ -129,7 +131,8 @@ function applying(program: Command, { terminal, finish, runDaemon }: Surrounding
     .description(
       'The far end of a rehearsal: loads one request into the network namespace that it stands in, which must lead nowhere. For sluiced-rehearse@.service.',
     )
-    .action(() => finish(async () => (await import('./commands/rehearse.ts')).rehearse(terminal)));
+    .addOption(outputOption())
+    .action((options) => finish(async () => (await import('./commands/rehearse.ts')).rehearse(options, terminal)));
 }
 
 function inspecting(program: Command, { terminal, finish }: Surroundings): void {
@@ -138,7 +141,6 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
     .description(
       'Says which generation is confirmed, whether the kernel holds it, what is quarantined, and how the daemon is. Exit code 5 when held, 1 when the kernel differs, the daemon is not healthy or an alarm is open.',
     )
-    .addOption(format())
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).status(options, terminal)));
   examples(
     onNode(program.command('show').argument('<SERVICE>', 'namespace/name')),
@@ -149,28 +151,18 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
     .description(
       "Prints a Service's files in the bundle directory, and beside them its chains, rules and virtual servers in the kernel, with the names that the kernel has. A line that only the kernel has begins with +, one that only the active generation has with -, a real server that drains with ~.",
     )
-    .addOption(format())
     .action((service: string, options) =>
       finish(async () => (await import('./commands/show.ts')).show(service, options, terminal)),
     );
   examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
     .summary('say what happened on this node')
     .description('Lists what happened on this node, the newest last, each with the versions that it led from and to.')
-    .addOption(format())
     .action((options) => finish(async () => (await import('./commands/inspect.ts')).history(options, terminal)));
-  examples(program.command('version'), ['sluiced version', 'sluiced version -o json'])
-    .summary('say which sluiced this is')
-    .description(
-      'Says the version of sluiced, the Node inside it and what it was built for. --version is the number alone.',
-    )
-    .addOption(format())
-    .action((options: { readonly output?: string }) =>
-      finish(async () => {
-        const report = versionReport(process);
-        terminal.out(options.output === 'json' ? `${JSON.stringify(report)}\n` : versionLine(report));
-        return 0;
-      }),
-    );
+  versionCommand(
+    program,
+    () => versionSource(process),
+    (text) => terminal.out(text),
+  );
 }
 
 function undoing(program: Command, { terminal, finish }: Surroundings): void {
@@ -204,7 +196,6 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
     .option('--remove-all-services', 'allow generation 0 as target: the rules from before Sluice')
     .option('--dry-run', 'say what would change, and change nothing')
     .option('--yes', 'do not ask; needed where there is no terminal')
-    .addOption(format())
     .action((to: string | undefined, options) =>
       finish(async () => (await import('./commands/rollback.ts')).rollback(to, options, terminal)),
     );
@@ -218,7 +209,6 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
       'Keeps the active generation, with its endpoints of now, until the checkpoint is removed; without a name lists checkpoints. The last 10 confirmed generations are kept anyway.',
     )
     .option('--remove <NAME>', 'remove a checkpoint')
-    .addOption(format())
     .action((name: string | undefined, options) =>
       finish(async () => (await import('./commands/checkpoint.ts')).checkpoint(name, options, terminal)),
     );
@@ -236,7 +226,6 @@ function undoing(program: Command, { terminal, finish }: Surroundings): void {
     .description(
       'Says which rule store holds the rules, nf_tables or legacy, and what others have in both; or moves the rules, which serve all the time. Exit code 1 when something speaks against the store in use.',
     )
-    .addOption(format())
     .action((wanted: string | undefined, options) =>
       finish(async () => (await import('./commands/backend.ts')).backend(wanted, options, terminal)),
     );
@@ -272,17 +261,14 @@ function deciding(program: Command, { terminal, finish }: Surroundings): void {
       'Confirms the release on probation, whatever time is left. Probes that fail still roll it back. `sluiced status` shows its token.',
     )
     .option('--token <TOKEN>', 'refuse when another release is on probation by now')
-    .addOption(format())
     .action((options) => decide({ kind: 'confirm' }, options));
   examples(onNode(program.command('cancel')), ['sluiced cancel'])
     .summary('roll back the release on probation')
     .description('Rolls back the release on probation and blocks its version.')
-    .addOption(format())
     .action((options) => decide({ kind: 'cancel' }, options));
   examples(onNode(program.command('extend').argument('<SECONDS>', 'from now', wholeSeconds)), ['sluiced extend 300'])
     .summary('give the release on probation more time')
     .description('Lets the probation of a release last so many seconds from now.')
-    .addOption(format())
     .action((seconds: number, options) => decide({ kind: 'extend', seconds }, options));
 }
 

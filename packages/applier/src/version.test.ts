@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { bundleFormats, releaseFeatures } from '@sluice/bundle';
+import { versionLine, versionReport } from '@sluice/cli';
 import { expect, test } from 'vitest';
 import { buildProgram } from './program.ts';
-import { version, versionLine, versionReport } from './version.ts';
+import { version, versionSource } from './version.ts';
 
 const runtime = { versions: { node: '26.10.0' }, platform: 'linux', arch: 'arm64' };
 
@@ -10,8 +12,9 @@ test.each(['../package.json', '../../../package.json'])('the version is the one 
   expect(version).toBe(stated);
 });
 
-test('the line for people starts with the name and the version', () => {
-  expect(versionLine(versionReport(runtime))).toBe(`sluiced ${version} (linux arm64, Node 26.10.0)\n`);
+test('the line for people starts with the name and the version', async () => {
+  const line = versionLine('sluiced', versionReport(await versionSource(runtime)));
+  expect(line).toBe(`sluiced ${version} (linux arm64, Node 26.10.0, bundle format 1)\n`);
 });
 
 async function runVersion(...more: readonly string[]): Promise<string> {
@@ -29,9 +32,13 @@ async function runVersion(...more: readonly string[]): Promise<string> {
   return said;
 }
 
-test('sluiced version -o json is one object on one line', async () => {
+test('sluiced version -o json says what it reads, and holds no clock', async () => {
   expect(JSON.parse(await runVersion('-o', 'json'))).toEqual({
+    apiVersion: 'sluice.dev/v1alpha1',
+    kind: 'Version',
     version,
+    bundleFormats,
+    releaseFeatures,
     node: process.versions.node,
     platform: process.platform,
     arch: process.arch,

@@ -15,7 +15,7 @@ import { gateOf, wavesOf } from './gate.ts';
 import { noteRelease } from './note-release.ts';
 import { failedReceipt, witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
-import { type CommonOptions, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, linesOf, loadConfig, tell, tellProblems, type Terminal } from './terminal.ts';
 
 export interface ApplyOptions extends CommonOptions {
   readonly dryRun?: boolean;
@@ -61,17 +61,17 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
         tellProblems(change.problems, terminal);
         return exitCodes.refused;
       }
-      return showPlan(change, config.probation.deadmanSeconds, terminal);
+      return showPlan(change, config, options, terminal);
     }
     const left = await session.keeper.recover();
-    if (left) terminal.out(`first: ${describe(left)}\n`);
-    if (left?.kind === 'held') return tell(left, terminal);
+    if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
+    if (left?.kind === 'held') return tell(left, terminal, options);
     await session.keeper.settle();
     const outcome = await session.keeper.put(tree.files, true, undefined, onlyEndpoints);
     const account = accountOf(outcome);
     noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
     await witness.tell(account, tree.seal, onlyEndpoints);
-    return tell(outcome, terminal);
+    return tell(outcome, terminal, options);
   } finally {
     control.close();
     session.close();
@@ -127,10 +127,20 @@ function notThere(directory: string): Problem {
   return { code: 'INPUT_UNREADABLE', level: 'error', message, hint: 'Name a bundle directory' };
 }
 
-function showPlan({ way }: Change, deadmanSeconds: number, terminal: Terminal): number {
-  const steps = stepsOf(way);
-  for (const step of steps) terminal.out(`${describeStep(step)}\n${step.kind === 'restore-table' ? step.text : ''}`);
-  if (steps.length > 0) terminal.out(`${describeFlip(way.flip, deadmanSeconds)}\n`);
-  terminal.out(steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`);
+/** With `-o json` each step has the text that the kernel gets, where it gets one. */
+function showPlan({ way }: Change, { node, probation }: Config, options: ApplyOptions, terminal: Terminal): number {
+  const steps = stepsOf(way).map((step) => ({
+    kind: step.kind,
+    what: describeStep(step),
+    text: step.kind === 'restore-table' ? step.text : null,
+  }));
+  const flip = steps.length === 0 ? null : describeFlip(way.flip, probation.deadmanSeconds);
+  const lines = steps.map(({ what, text }) => `${what}\n${text ?? ''}`);
+  const sum = steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`;
+  answer(options, terminal, {
+    kind: 'Plan',
+    fields: { node, steps, flip },
+    text: [...lines, ...(flip === null ? [] : [`${flip}\n`]), sum].join(''),
+  });
   return steps.length === 0 ? exitCodes.done : exitCodes.different;
 }

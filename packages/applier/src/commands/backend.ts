@@ -15,21 +15,13 @@ import { familiesOf } from '../rollout/state.ts';
 import { moveStore } from '../transaction/move-store.ts';
 import { openSession, type Session } from './session.ts';
 import { CommandError } from '../command-error.ts';
-import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
-
-export interface BackendOptions extends CommonOptions {
-  readonly output?: string;
-}
+import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced backend [nft|legacy]`: says which rule store the rules are in and what others have in both, or moves them to the other one.
  * The daemon must be stopped for that. Exit code 1 when something speaks against the store in use.
  */
-export async function backend(
-  wanted: string | undefined,
-  options: BackendOptions,
-  terminal: Terminal,
-): Promise<number> {
+export async function backend(wanted: string | undefined, options: CommonOptions, terminal: Terminal): Promise<number> {
   if (wanted === undefined) return show(options, terminal);
   if (wanted !== 'nft' && wanted !== 'legacy')
     throw invalid(`Cannot move rules to ${JSON.stringify(wanted)}: there is no such rule store`, 'Name nft or legacy');
@@ -48,7 +40,7 @@ interface BackendDocument {
   readonly doubt: StoreDoubt | null;
 }
 
-async function show(options: BackendOptions, terminal: Terminal): Promise<number> {
+async function show(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const run = runChildren();
   const { backend: used } = await detectTools(storeOf(config.backend, pinnedStore(config.state)), run);
@@ -77,18 +69,20 @@ function printStores({ backend: used, stores, doubt }: BackendDocument): readonl
 
 async function move(wanted: Backend, options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
+  const tellMoved = (moved: boolean, text: string): void =>
+    answer(options, terminal, { kind: 'RuleStoreMove', fields: { node: config.node, backend: wanted, moved }, text });
   // Whatever the config says by now: the rules are where the journal says.
   const session = await openSession({ ...config, backend: 'auto' }, 'change', () => undefined);
   try {
     const { backend: from, journal } = session;
     if (from === wanted && (await isOnlyIn(wanted, session))) {
-      terminal.out(`same: the rules are in ${wanted}\n`);
+      tellMoved(false, `same: the rules are in ${wanted}\n`);
       return exitCodes.done;
     }
     mustBeSettled(session);
     const old = otherBackend(wanted);
     await moveStore(await session.portsOf(old), await session.portsOf(wanted), () => journal.moved(wanted));
-    terminal.out(`the rules are in ${wanted}, and ${old} has none of them any more\n`);
+    tellMoved(true, `the rules are in ${wanted}, and ${old} has none of them any more\n`);
     if (config.backend !== 'auto' && config.backend !== wanted)
       terminal.err(
         `warning: sluiced.yaml says backend: ${config.backend}; set it to ${wanted} or auto, or sluiced will not start\n`,

@@ -6,10 +6,18 @@ import { messageOf } from '../rollout/message.ts';
 import { StateError } from '../store/state-error.ts';
 import { patiently, type Time } from './patiently.ts';
 import { openSession, type Session, type SessionMode } from './session.ts';
-import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, linesOf, loadConfig, logSettings, tell, type Terminal } from './terminal.ts';
 
 /** The node, as far as a boot needs it. */
 export type BootNode = Pick<Session, 'keeper' | 'journal'>;
+
+/** Where a boot tells what it does. */
+export interface BootTerminal extends Terminal {
+  /** Hears which generation the kernel holds now. */
+  inPlace?(generation: Generation): void;
+  /** Takes what is no failure; left out, `err` does. */
+  note?(text: string): void;
+}
 
 /** How long a boot may go on, from its start: TimeoutStartSec= of the unit ends it, whatever is in the kernel then. */
 export interface BootTime {
@@ -37,6 +45,21 @@ export const turnsMs =
  */
 export async function boot(options: CommonOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
+  const placed: Generation[] = [];
+  const exitCode = await bootWith(config, await told(config, options, terminal, (one) => placed.push(one)));
+  answer(options, terminal, { kind: 'Boot', fields: fieldsOf(config.node, placed.at(-1), exitCode), text: '' });
+  return exitCode;
+}
+
+const fieldsOf = (node: string, placed: Generation | undefined, exitCode: number): object => ({
+  node,
+  generation: placed?.number ?? null,
+  version: placed?.version ?? null,
+  isOlder: exitCode === exitCodes.rolledBack,
+  isHeld: exitCode === exitCodes.held,
+});
+
+async function bootWith(config: Config, terminal: BootTerminal): Promise<number> {
   const time = { patience: AbortSignal.timeout(limits.bootPatienceMs), turns: AbortSignal.timeout(turnsMs) };
   try {
     return await within(config, 'change', (node) => bootAsUsual(node, time, terminal));
@@ -44,6 +67,23 @@ export async function boot(options: CommonOptions, terminal: Terminal): Promise<
     if (!(error instanceof StateError) || error.code !== 'NODE_STATE_INVALID') throw error;
     return await within(config, 'frozen', (node) => bootFrozen(node, error, time, terminal));
   }
+}
+
+/** A unit runs it: what goes wrong on the way is in the log, with a priority. */
+async function told(
+  config: Config,
+  options: CommonOptions,
+  terminal: Terminal,
+  inPlace: (generation: Generation) => void,
+): Promise<BootTerminal> {
+  const log = await terminal.openLog?.(logSettings(config));
+  const out = linesOf(options, terminal);
+  if (!log) return { ...terminal, out, inPlace };
+  const err = (text: string): void => {
+    const [message = '', ...hint] = text.trim().split(/\n\s*/);
+    log.error(hint.length === 0 ? {} : { hint: hint.join(' ') }, message);
+  };
+  return { ...terminal, out, err, note: (text) => log.info({}, text.trim()), inPlace };
 }
 
 async function within(config: Config, mode: SessionMode, work: (node: BootNode) => Promise<number>): Promise<number> {
@@ -64,7 +104,7 @@ interface Found {
 }
 
 /** @returns the exit code */
-export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Terminal): Promise<number> {
+export async function bootAsUsual(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
   const { journal } = node;
   const isDamaged = journal.damaged !== undefined || journal.lost !== undefined;
   const found: Found = {};
@@ -77,12 +117,17 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Term
     terminal.err(`${failed(journal)}: ${messageOf(error)}\n`);
   }
   if (journal.held !== undefined || found.left?.kind === 'held') return bootHeld(node, found, time, terminal);
-  if (found.left) terminal.err(`first: ${describe(found.left)}\n`);
+  if (found.left) note(`first: ${describe(found.left)}\n`, terminal);
   if (steps === undefined) return bootOtherwise(node, time, terminal);
   const { standing } = journal;
   if (standing) tellPlace(standing, ` (${steps} steps)`, terminal);
   else terminal.out('no generation was confirmed yet: nothing to do\n');
   return standing && isDamaged ? exitCodes.rolledBack : exitCodes.done;
+}
+
+function note(text: string, terminal: BootTerminal): void {
+  if (terminal.note) terminal.note(text);
+  else terminal.err(text);
 }
 
 function failed({ held, open, record }: BootNode['journal']): string {
@@ -102,7 +147,12 @@ async function recoverAndSettle({ keeper, journal }: BootNode, found: Found, { p
  * A node that is held goes on with what its kernel holds, which after a boot is nothing: then what was confirmed is loaded. It stays
  * held, whatever is in place: only a person ends it.
  */
-async function bootHeld(node: BootNode, { wasBare, left }: Found, time: BootTime, terminal: Terminal): Promise<number> {
+async function bootHeld(
+  node: BootNode,
+  { wasBare, left }: Found,
+  time: BootTime,
+  terminal: BootTerminal,
+): Promise<number> {
   const { keeper, journal } = node;
   if (wasBare ?? (await soon(() => keeper.isBare(), time).catch(() => false))) await loadAny(node, time, terminal);
   const held = { kind: 'held', because: journal.held ?? '', rollback: 'not tried again' } as const;
@@ -114,7 +164,7 @@ export async function bootFrozen(
   node: BootNode,
   because: StateError,
   time: BootTime,
-  terminal: Terminal,
+  terminal: BootTerminal,
 ): Promise<number> {
   const { keeper, journal } = node;
   const isHeld = journal.held !== undefined;
@@ -131,7 +181,7 @@ export async function bootFrozen(
  * Where the confirmed generation could not be put in as usual, one before it stands from then on. A change that cannot be finished stays
  * open instead, and one before it stands in: the next process finishes it, and nobody said anything against its release.
  */
-async function bootOtherwise(node: BootNode, time: BootTime, terminal: Terminal): Promise<number> {
+async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
   const { keeper, journal } = node;
   const instead = ` instead of ${journal.record.current?.number ?? 0}`;
   const standsIn = async (target: Generation): Promise<boolean> => {
@@ -146,7 +196,7 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: Terminal)
     return true;
   };
   const isOpen = journal.open !== undefined;
-  if (!isOpen) terminal.err('    One before it is tried\n');
+  if (!isOpen) note('    One before it is tried\n', terminal);
   const isDone = isOpen
     ? await inTurn(unfinished(journal, time), time, standsIn)
     : await inTurn(before(journal), time, stands);
@@ -162,7 +212,7 @@ async function* unfinished(journal: BootNode['journal'], { patience }: BootTime)
   if (standing && isLate) yield standing;
 }
 
-function noneLoaded(terminal: Terminal): number {
+function noneLoaded(terminal: BootTerminal): number {
   terminal.err('No older generation can be loaded: a person must look\n');
   return exitCodes.held;
 }
@@ -171,7 +221,7 @@ function noneLoaded(terminal: Terminal): number {
  * Loads what stood, or else the newest generation before it that this kernel takes. Nothing is written down. Where it is not known what
  * stood, or that cannot be read, what comes in its place is tried again, too.
  */
-async function loadAny(node: BootNode, time: BootTime, terminal: Terminal): Promise<boolean> {
+async function loadAny(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<boolean> {
   const { standing } = node.journal;
   if (standing && (await isIn(node, standing, terminal, time))) return true;
   return inTurn(before(node.journal), time, async (target) =>
@@ -195,7 +245,12 @@ async function inTurn(
 }
 
 /** @param time given, it is tried again as long as there is some */
-async function isIn({ keeper }: BootNode, target: Generation, terminal: Terminal, time?: BootTime): Promise<boolean> {
+async function isIn(
+  { keeper }: BootNode,
+  target: Generation,
+  terminal: BootTerminal,
+  time?: BootTime,
+): Promise<boolean> {
   const work = async (): Promise<void> => keeper.load(target);
   try {
     await (time ? soon(work, time) : work());
@@ -229,6 +284,8 @@ async function* before(journal: BootNode['journal']): AsyncGenerator<Generation>
   }
 }
 
-function tellPlace({ number, version }: Generation, more: string, terminal: Terminal): void {
+function tellPlace(generation: Generation, more: string, terminal: BootTerminal): void {
+  const { number, version } = generation;
+  terminal.inPlace?.(generation);
   terminal.out(`generation ${number} (version ${version}) is in place${more}\n`);
 }

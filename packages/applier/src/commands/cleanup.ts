@@ -3,7 +3,7 @@ import { mustBeKnown } from '../control/roll-back.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { failedReceipt, witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
-import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /** `sluiced cleanup`: takes every rule of Sluice out of the kernel; sysctls get their old values back. */
 export async function cleanup(options: CommonOptions, terminal: Terminal): Promise<number> {
@@ -15,11 +15,14 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
     const steps = await session.keeper.cleanup();
     const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
     await witness.tell({ outcome: 'removed', because: 'a person cleaned up' }, undefined);
-    terminal.out(
-      steps === 0
-        ? 'nothing of Sluice was in the kernel\n'
-        : `removed everything of Sluice from the kernel (${steps} steps)\n`,
-    );
+    answer(options, terminal, {
+      kind: 'Cleanup',
+      fields: { node: config.node, steps },
+      text:
+        steps === 0
+          ? 'nothing of Sluice was in the kernel\n'
+          : `removed everything of Sluice from the kernel (${steps} steps)\n`,
+    });
     return exitCodes.done;
   } finally {
     session.close();

@@ -4,12 +4,11 @@ import { noProbation } from '../control/decisions.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Decision } from '../rollout/ports.ts';
 import { checkReadable } from '../journal/peek.ts';
-import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 export interface DecideOptions extends CommonOptions {
   /** What the probation in progress shows; another one is refused. */
   readonly token?: string;
-  readonly output?: string;
 }
 
 /** `sluiced confirm`, `sluiced cancel`, `sluiced extend`: tells the process that has a release on probation. */
@@ -27,10 +26,10 @@ export async function decide(decision: Decision, options: DecideOptions, termina
     decision,
     ...(options.token === undefined ? {} : { token: options.token }),
   });
-  if (options.output === 'json')
-    terminal.out(
-      `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'Decision', node, version, decision })}\n`,
-    );
-  else terminal.out(`told: ${decision.kind} version ${version}\n`);
+  answer(options, terminal, {
+    kind: 'Decision',
+    fields: { node, version, decision },
+    text: `told: ${decision.kind} version ${version}\n`,
+  });
   return exitCodes.done;
 }

@@ -9,7 +9,7 @@ import { exitCodes } from '../rollout/outcome.ts';
 import { StateError } from '../store/state-error.ts';
 import { gateOf } from './gate.ts';
 import { CommandError } from '../command-error.ts';
-import { type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, loadConfig, tellProblems, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced import FILE`: checks a release that came as an archive and makes it what the bundle directory is. Nothing is accepted by
@@ -33,7 +33,12 @@ export async function importArchive(file: string, options: CommonOptions, termin
     );
     if ('problems' in checked) throw new CommandError(checked.problems, exitCodes.refused);
     tellProblems(checked.alarms, terminal);
-    terminal.out(describe(checked, await placeRelease(config, checked, files), config));
+    const placed = await placeRelease(config, checked, files);
+    answer(options, terminal, {
+      kind: 'Import',
+      fields: fieldsOf(checked, placed, config),
+      text: describe(checked, placed, config),
+    });
     return exitCodes.done;
   } finally {
     lock.release();
@@ -81,6 +86,11 @@ function unwritable(bundle: string, why: string): Problem {
     message: `Cannot place the release at ${bundle}: ${why}`,
     hint: 'See who may write there and how much room is left; what was there still is. Then run it again',
   };
+}
+
+function fieldsOf({ release, accepted }: Checked, { directory, same }: Placed, { node, bundle }: Config): object {
+  const { serial, revision = null, cluster } = release;
+  return { node, bundle, directory, same, cluster, serial, revision, signers: accepted?.signers ?? [] };
 }
 
 function describe({ release, accepted }: Checked, { directory, same }: Placed, { bundle }: Config): string {

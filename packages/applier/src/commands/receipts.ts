@@ -6,7 +6,7 @@ import { Witness } from '../receipts/witness.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import type { Journal } from '../rollout/ports.ts';
 import { version } from '../version.ts';
-import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
  * The witness of this node.
@@ -42,6 +42,11 @@ export interface KeygenOptions extends CommonOptions {
 /** `sluiced keygen`: makes the key that signs receipts, once; prints the line for `allowed_receipts`. */
 export async function keygen(options: KeygenOptions, terminal: Terminal): Promise<number> {
   const { state, node } = loadConfig(options);
-  terminal.out(`${await makeKey(state, node, options.renew === true, runChildren())}\n`);
+  const allowedReceipts = await makeKey(state, node, options.renew === true, runChildren());
+  answer(options, terminal, {
+    kind: 'ReceiptKey',
+    fields: { node, allowedReceipts },
+    text: `${allowedReceipts}\n`,
+  });
   return exitCodes.done;
 }

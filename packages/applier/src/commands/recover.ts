@@ -1,7 +1,7 @@
 import { exitCodes } from '../rollout/outcome.ts';
 import { openSession } from './session.ts';
 import { CommandError } from '../command-error.ts';
-import { type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 
 /**
  * `sluiced recover`: for a node that lost its state directory while its rules are in the kernel. What the kernel holds of Sluice is the
@@ -22,10 +22,12 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
       (sum, { nat, filter }) => sum + nat.chains.size + filter.chains.size,
       0,
     );
-    terminal.out(
-      `generation ${found.number} (version ${found.version}) is what the kernel holds: ${chains} chains, none was changed\n`,
-    );
-    terminal.out('start sluiced, or run `sluiced apply`: the bundle is a change from there\n');
+    const { number, version } = found;
+    answer(options, terminal, {
+      kind: 'Recovery',
+      fields: { node: config.node, generation: number, version, chains },
+      text: `generation ${number} (version ${version}) is what the kernel holds: ${chains} chains, none was changed\nstart sluiced, or run \`sluiced apply\`: the bundle is a change from there\n`,
+    });
     return exitCodes.done;
   } finally {
     session.close();

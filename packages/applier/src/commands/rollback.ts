@@ -1,9 +1,9 @@
 import type { RollbackEnding, RollbackPlan } from '../control/protocol.ts';
-import { exitCodes } from '../rollout/outcome.ts';
+import { describe, exitCodes } from '../rollout/outcome.ts';
 import { CommandError } from '../command-error.ts';
 import { printRollback } from './print-rollback.ts';
 import { withControl } from './reach.ts';
-import { type CommonOptions, loadConfig, tell, type Terminal } from './terminal.ts';
+import { answer, type CommonOptions, linesOf, loadConfig, type Terminal } from './terminal.ts';
 
 export interface RollbackOptions extends CommonOptions {
   /** Which endpoints a Service comes back with; left out: the newest. */
@@ -14,17 +14,6 @@ export interface RollbackOptions extends CommonOptions {
   readonly dryRun?: boolean;
   /** Without a question. */
   readonly yes?: boolean;
-  readonly output?: string;
-}
-
-/** What `rollback -o json` prints. */
-interface RollbackDocument {
-  readonly apiVersion: 'sluice.dev/v1alpha1';
-  readonly kind: 'Rollback';
-  readonly node: string;
-  readonly plan: RollbackPlan;
-  /** Null where nothing was changed. */
-  readonly ending: RollbackEnding | null;
 }
 
 /**
@@ -36,21 +25,13 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
   const { endpoints = 'newest', removeAllServices = false } = options;
   return withControl(config, terminal, async (control) => {
     const plan = await control.planRollback({ ...(to === undefined ? {} : { to }), endpoints, removeAllServices });
-    const isJson = options.output === 'json';
-    const finish = (ending: RollbackEnding | null): void => {
-      const document: RollbackDocument = {
-        apiVersion: 'sluice.dev/v1alpha1',
-        kind: 'Rollback',
-        node: config.node,
-        plan,
-        ending,
-      };
-      if (isJson) terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-    };
-    if (!isJson) terminal.out(printRollback(plan));
+    const print = linesOf(options, terminal);
+    const finish = (ending: RollbackEnding | null, text: string): void =>
+      answer(options, terminal, { kind: 'Rollback', fields: { node: config.node, plan, ending }, text });
+    print(printRollback(plan));
     if (options.dryRun || !(await isAgreed(options, terminal))) {
       if (!options.dryRun) terminal.err('nothing was changed\n');
-      finish(null);
+      finish(null, '');
       return exitCodes.different;
     }
     const ending = await control.rollBack({
@@ -60,9 +41,8 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
       endpoints,
       removeAllServices,
     });
-    finish(ending);
-    if (ending.kind === 'held') return tell(ending, terminal);
-    if (!isJson) terminal.out(done(plan));
+    finish(ending, ending.kind === 'held' ? `${describe(ending)}\n` : done(plan));
+    if (ending.kind === 'held') return exitCodes.held;
     if (ending.unwritten !== null) terminal.err(unwritten(plan, ending.unwritten));
     return exitCodes.done;
   });

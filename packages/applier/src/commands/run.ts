@@ -1,5 +1,5 @@
 import { letGoChains } from '@sluice/bundle';
-import { type DestinationStream, pino } from 'pino';
+import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
 import { Daemon, type Log } from '../daemon.ts';
 import { Drift } from '../drift.ts';
 import { HealthMemory } from '../health/memory.ts';
@@ -12,7 +12,6 @@ import { watchBundle } from '../inbox/watch.ts';
 import { interfaceAddresses } from '../kernel/facts.ts';
 import { processorMs } from '../kernel/processor-time.ts';
 import { limits } from '../limits.ts';
-import { formedStream, logForm } from '../log.ts';
 import { type Heap, Tidier } from '../memory.ts';
 import type { NodeMemory } from '../metrics.ts';
 import type { Order } from '../order/order.ts';
@@ -29,15 +28,14 @@ import { gateOf, wavesOf } from './gate.ts';
 import { noteRelease } from './note-release.ts';
 import { witnessOf } from './receipts.ts';
 import { openSession, type Session } from './session.ts';
-import { type CommonOptions, loadConfig } from './terminal.ts';
+import { type CommonOptions, loadConfig, logSettings } from './terminal.ts';
 
 /** What the daemon takes from the process that it is. */
 export interface Surroundings {
   readonly heap: Heap;
   readonly monotonicMs: () => number;
-  readonly stdout: DestinationStream;
-  /** Whether a person reads the output. */
-  readonly isTerminal: boolean;
+  /** Opens the log, once the config says how. */
+  readonly openLog: (settings: LogSettings) => Promise<AdjustableLog>;
   /** `NOTIFY_SOCKET` and `WATCHDOG_USEC` of systemd. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Calls back when the process is asked to end. */
@@ -49,10 +47,7 @@ export interface Surroundings {
 /** `sluiced run`: watches the bundle directory until it is asked to end. */
 export async function run(options: CommonOptions, surroundings: Surroundings): Promise<number> {
   const config = loadConfig(options);
-  const log = pino(
-    { base: null },
-    formedStream(logForm(surroundings.environment, surroundings.isTerminal), surroundings.stdout),
-  );
+  const log = await surroundings.openLog(logSettings(config));
   const { monotonicMs } = surroundings;
   const scanIntervalMs = config.scanIntervalSeconds * 1000;
   const status = new Status(config.node, monotonicMs, 3 * scanIntervalMs + 2 * limits.commandTimeoutMs, Date.now);
@@ -76,7 +71,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       witness.hear(event, details);
       status.heard(event, details);
       daemon?.heard();
-      if (event === 'phase') return;
+      if (event === 'phase') return log.debug(details, event);
       if (event === 'order') return order(details as unknown as Order);
       if (event !== 'strangers') return log.info(details, event);
       if (details['chains'] === 0) return status.clear('STRANGERS');

@@ -18,11 +18,10 @@ import { isTree } from '../transaction/entries.ts';
 import type { InspectOptions } from './inspect.ts';
 import { readServiceFiles, type ServiceFiles } from './service-files.ts';
 import { openSession, type Session } from './session.ts';
-import { loadConfig, type Terminal } from './terminal.ts';
+import { answer, loadConfig, type Terminal } from './terminal.ts';
 
 /** What `sluiced show -o json` prints. */
 interface ServiceDocument extends ServiceView {
-  readonly apiVersion: 'sluice.dev/v1alpha1';
   readonly kind: 'NodeService';
   readonly node: string;
   readonly service: string;
@@ -57,8 +56,8 @@ export async function show(service: string, options: InspectOptions, terminal: T
   if (process.geteuid?.() !== 0) throw new CommandError([notRoot], exitCodes.refused);
   const files = await readServiceFiles(config, service);
   const document = await documentOf(config, service, files);
-  if (options.output === 'json') terminal.out(`${JSON.stringify(document, undefined, 2)}\n`);
-  else terminal.out(printDocument(document));
+  const { kind, ...fields } = document;
+  answer(options, terminal, { kind, fields, text: printDocument(document) });
   return document.holds ? exitCodes.done : exitCodes.different;
 }
 
@@ -92,7 +91,6 @@ async function look(config: Config, service: string, files: Files, session: Sess
   const view = viewService(service, standing.state, await observe(kernel, standing.state, journal.draining), unnamed);
   if (isNowhere(view)) throw new CommandError([noService(service, standing, files)], exitCodes.different);
   return {
-    apiVersion: 'sluice.dev/v1alpha1',
     kind: 'NodeService',
     node: config.node,
     service,

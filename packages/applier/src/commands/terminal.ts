@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { printProblem, type Problem } from '@sluice/bundle';
+import { document } from '@sluice/cli';
+import type { AdjustableLog, LogFormat, LogLevel, LogSettings } from '@sluice/cli/log';
 import { CommandError } from '../command-error.ts';
 import { type Config, defaultConfig, nodeMisfit, readConfig } from '../config.ts';
 import { StateError } from '../store/state-error.ts';
@@ -9,6 +11,10 @@ import { describe, exitCodes, type Outcome, rating } from '../rollout/outcome.ts
 export interface Terminal {
   out(text: string): void;
   err(text: string): void;
+  /** Every problem that was printed: documents hold them too. */
+  readonly problems?: Problem[];
+  /** Opens the log, for a command that runs unattended. */
+  openLog?(settings: LogSettings): Promise<AdjustableLog>;
   /** Asks somebody who sits there, and takes anything but yes for no; left out where nobody does. */
   ask?(question: string): Promise<boolean>;
 }
@@ -22,6 +28,11 @@ export interface CommonOptions {
   readonly signatures?: 'required' | 'none';
   /** False with `--no-rehearse`. */
   readonly rehearse?: boolean;
+  /** Of commands that run unattended; both win over the config. */
+  readonly logFormat?: LogFormat;
+  readonly logLevel?: LogLevel;
+  /** How the result is printed. */
+  readonly output?: string;
 }
 
 export const defaultConfigPath = '/etc/sluice/sluiced.yaml';
@@ -40,7 +51,7 @@ export function loadConfig(options: CommonOptions): Config {
     throw new CommandError([configProblem(`Cannot take --node ${JSON.stringify(options.node)}: ${misfit}`, hint)]);
   }
   if (text === undefined && options.node === undefined) {
-    const hint = `Write ${defaultConfigPath} (docs/sluiced.yaml shows every field), or name the node with --node`;
+    const hint = `Write ${defaultConfigPath} (/usr/share/sluice/sluiced.yaml shows every field), or name the node with --node`;
     throw new CommandError([configProblem(`Cannot read ${path}: it is not there`, hint)]);
   }
   const config = text === undefined ? defaultConfig(options.node ?? '') : readConfig(path, text);
@@ -51,8 +62,12 @@ export function loadConfig(options: CommonOptions): Config {
     ...(options.state ? { state: options.state } : {}),
     ...(options.signatures ? { signatures: { ...config.signatures, policy: options.signatures } } : {}),
     ...(options.rehearse === false ? { rehearse: 'off' as const } : {}),
+    ...(options.logFormat ? { logFormat: options.logFormat } : {}),
+    ...(options.logLevel ? { logLevel: options.logLevel } : {}),
   };
 }
+
+export const logSettings = ({ logFormat, logLevel }: Config): LogSettings => ({ format: logFormat, level: logLevel });
 
 function readText(path: string, required: boolean): string | undefined {
   try {
@@ -68,15 +83,51 @@ function configProblem(message: string, hint: string): Problem {
   return { code: 'NODE_CONFIG_INVALID', level: 'error', message, hint };
 }
 
+/**
+ * Prints the result of a command, once: the document of its kind, or lines for people.
+ * @param fields of the document; a reader finds what it knows also when there are more
+ */
+export function answer(
+  { output }: Pick<CommonOptions, 'output'>,
+  terminal: Terminal,
+  result: { readonly kind: string; readonly fields: object; readonly text: string },
+): void {
+  const { problems = [] } = terminal;
+  terminal.out(output === 'json' ? document(result.kind, { ...result.fields, problems }) : result.text);
+}
+
+/** Where lines go that only people read: with `-o json` standard output holds one document and nothing else. */
+export function linesOf({ output }: Pick<CommonOptions, 'output'>, terminal: Terminal): (text: string) => void {
+  return output === 'json' ? (text) => terminal.err(text) : (text) => terminal.out(text);
+}
+
 /** Prints how a bundle ended, with every problem of a refusal. Returns the exit code. */
-export function tell(outcome: Outcome, terminal: Terminal): number {
+export function tell(outcome: Outcome, terminal: Terminal, options: Pick<CommonOptions, 'output'> = {}): number {
   if (outcome.kind === 'refused') tellProblems(outcome.refusal.problems, terminal);
-  terminal.out(`${describe(outcome)}\n`);
+  answer(options, terminal, { kind: 'Outcome', fields: outcomeFields(outcome), text: `${describe(outcome)}\n` });
   return rating[outcome.kind].exitCode;
 }
 
+/** An ending for programs. `because` is null where nothing went wrong. */
+function outcomeFields(outcome: Outcome): object {
+  const generation = 'generation' in outcome ? outcome.generation : undefined;
+  return {
+    outcome: outcome.kind,
+    generation: generation?.number ?? null,
+    version: generation?.version ?? null,
+    steps: outcome.kind === 'confirmed' ? outcome.steps : 0,
+    because: 'because' in outcome ? outcome.because : null,
+    rollbackFailed: outcome.kind === 'held' ? outcome.rollback : null,
+    failingProbes: (outcome.kind === 'confirmed' && outcome.failing) || [],
+    lastEndpointsInMs: ('waitsMs' in outcome && outcome.waitsMs) || null,
+  };
+}
+
 export function tellProblems(problems: readonly Problem[], terminal: Terminal): void {
-  for (const problem of problems) terminal.err(printProblem(problem));
+  for (const problem of problems) {
+    terminal.problems?.push(problem);
+    terminal.err(printProblem(problem));
+  }
 }
 
 /** What an error that a command could not deal with prints, and its exit code. */
@@ -89,6 +140,13 @@ export function tellError(error: unknown, terminal: Terminal): number {
     tellProblems([{ code: error.code, level: 'error', message: error.message, hint: error.hint }], terminal);
     return exitCodes.refused;
   }
-  terminal.err(`error: ${error instanceof Error ? error.message : String(error)}\n`);
+  const message = error instanceof Error ? error.message : String(error);
+  terminal.problems?.push({
+    code: 'INTERNAL',
+    level: 'error',
+    message,
+    hint: 'Standard error says what was done before',
+  });
+  terminal.err(`error: ${message}\n`);
   return exitCodes.problem;
 }

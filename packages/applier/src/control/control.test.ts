@@ -35,7 +35,7 @@ afterEach(() => {
 const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/was': [9] } });
 const two = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/new': [5] } });
 
-async function open(control: Control): Promise<void> {
+async function listen(control: Control): Promise<void> {
   const socket = new ControlSocket(state, control, (why) => void failures.push(why));
   sockets.push(socket);
   await socket.refresh();
@@ -57,7 +57,7 @@ async function serving(changes: Partial<Holder> = {}) {
     ended: async (account) => void told.push(account),
     ...changes,
   };
-  await open(controlOf(holder));
+  await listen(controlOf(holder));
   const control = await reach(state);
   if (!control) throw new Error('nothing listens');
   return { control, keeper, journal, told };
@@ -254,7 +254,7 @@ describe('the socket', () => {
   }
 
   test('is opened by root alone, and goes with its process', async () => {
-    await open(still);
+    await listen(still);
     expect(statSync(`${state}/control.sock`).mode & 0o777).toBe(0o600);
     expect(failures).toEqual([undefined]);
     sockets[0]?.close();
@@ -269,7 +269,7 @@ describe('the socket', () => {
     ['a decision out of range', '{"do":"decide","decision":{"kind":"extend","seconds":1e9}}'],
     ['too much', `{"do":"status"${' '.repeat(limits.controlRequestBytesMax)}}`],
   ])('refuses %s, and answers the next one', async (_title, body) => {
-    await open(still);
+    await listen(still);
     const { status, text } = await send(body);
     expect(status).toBe(409);
     expect(JSON.parse(text)).toMatchObject({ exitCode: 3, problems: [{ code: 'NODE_STATE_INVALID' }] });
@@ -277,7 +277,7 @@ describe('the socket', () => {
   });
 
   test('says what went wrong inside, too', async () => {
-    await open(still);
+    await listen(still);
     const control = await reach(state);
     await expect(control?.decide({ decision: { kind: 'cancel' } })).rejects.toMatchObject({
       message: 'Cannot do that: out of order',
@@ -290,12 +290,12 @@ describe('the socket', () => {
     left.close();
     writeFileSync(`${state}/control.sock`, '');
     await expect(reach(state)).resolves.toBeUndefined();
-    await open(still);
+    await listen(still);
     expect(await reach(state)).toBeDefined();
   });
 
   test('of a process that ends before it answers leads to an error, not to a wait', async () => {
-    await open(still);
+    await listen(still);
     const control = await reach(state);
     const asked = control?.rollBack({ ...newest, from: 1, to: '1', cancels: null });
     setTimeout(() => sockets[0]?.close(), 50);

@@ -71,7 +71,10 @@ export async function mustBeKnown({ journal, keeper }: Rollback): Promise<void> 
   if (journal.lost !== undefined) await keeper.recover();
   const { lost } = journal;
   if (lost === undefined) return;
-  throw stateError(`Cannot go on: ${lost}`, 'docs/runbooks/held.md says how to find out by hand which rules are whose');
+  throw stateError(
+    `Cannot go on: ${lost}`,
+    '/usr/share/doc/sluice/runbooks/held.md says how to find out by hand which rules are whose',
+  );
 }
 
 async function targetOf(

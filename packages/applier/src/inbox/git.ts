@@ -180,7 +180,10 @@ function entryOf(line: string): Entry {
 }
 
 function tooLarge(what: string): InboxError {
-  return new InboxError(`Cannot read the tree from Git: ${what}`, 'packages/bundle/README.md has the limits');
+  return new InboxError(
+    `Cannot read the tree from Git: ${what}`,
+    '/usr/share/doc/sluice/bundle-format.md has the limits',
+  );
 }
 
 interface Said {

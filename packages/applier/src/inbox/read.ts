@@ -42,7 +42,7 @@ export function checkFile(path: string, stats: BigIntStats, trust: Trust | undef
   checkTrust(path, stats, 'inside', trust);
   if (stats.size > limits.fileBytesMax) {
     const what = `Cannot read ${path}: it is larger than ${limits.fileBytesMax} bytes`;
-    throw new InboxError(what, 'packages/bundle/README.md has the limits');
+    throw new InboxError(what, '/usr/share/doc/sluice/bundle-format.md has the limits');
   }
 }
 

@@ -42,7 +42,11 @@ export function loadSigners(path: string, trust: Trust): readonly Signer[] | { r
   } catch (error) {
     const { message, hint } = error as InboxError;
     const why = error instanceof InboxError ? message : `Cannot read ${path}: ${message}`;
-    return { problems: [unusable(why, hint ?? 'Write who may sign there; packages/bundle/README.md has the form')] };
+    return {
+      problems: [
+        unusable(why, hint ?? 'Write who may sign there; /usr/share/doc/sluice/bundle-format.md has the form'),
+      ],
+    };
   }
 }
 

@@ -148,5 +148,8 @@ function pathIn(spot: Spot, name: string): string {
 }
 
 function beyond(what: string): InboxError {
-  return new InboxError(`Cannot read the directory: ${what}`, 'packages/bundle/README.md has the limits of a bundle');
+  return new InboxError(
+    `Cannot read the directory: ${what}`,
+    '/usr/share/doc/sluice/bundle-format.md has the limits of a bundle',
+  );
 }

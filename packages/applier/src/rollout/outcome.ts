@@ -1,3 +1,4 @@
+import { exitCodes } from '@sluice/cli';
 import type { Generation, Refusal } from './ports.ts';
 
 /** Every way in which putting a bundle into the kernel can end. */
@@ -22,15 +23,7 @@ export type Outcome =
   /** The rules from before could not be brought back: a person must look. */
   | { readonly kind: 'held'; readonly because: string; readonly rollback: string };
 
-/** The exit codes of both binaries; the README has the table. */
-export const exitCodes = {
-  done: 0,
-  different: 1,
-  problem: 2,
-  refused: 3,
-  rolledBack: 4,
-  held: 5,
-} as const;
+export { exitCodes };
 
 /** How each ending is logged and what the process ends with. A new ending does not compile until it is rated. */
 export const rating = {
