@@ -1,3 +1,4 @@
+import { askedFormat, usageProblem, versionWords } from '@sluice/cli';
 import { CommanderError } from 'commander';
 import { buildProgram } from './cli/program.ts';
 import { exitCodes } from './exit.ts';
@@ -10,13 +11,17 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 process.stderr.on('error', () => {});
 
+const words = versionWords(process.argv.slice(2));
+const program = buildProgram();
+let usage: CommanderError | undefined;
 try {
-  await buildProgram().parseAsync();
+  await program.parseAsync(words, { from: 'user' });
 } catch (error) {
-  process.exitCode =
-    error instanceof CommanderError
-      ? error.exitCode === 0
-        ? exitCodes.done
-        : exitCodes.problem
-      : (await import('./commands/failure.ts')).tellFailure(error);
+  if (error instanceof CommanderError) usage = error;
+  else process.exitCode = (await import('./commands/failure.ts')).tellFailure(error);
+}
+if (usage !== undefined) process.exitCode = usage.exitCode === 0 ? exitCodes.done : exitCodes.problem;
+if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && askedFormat(program, words) === 'json') {
+  const { printError } = await import('./commands/told.ts');
+  printError(usage && [usageProblem(program, words, usage)]);
 }

@@ -1,5 +1,5 @@
-import { examples } from '@sluice/cli';
-import { type Command, Option } from 'commander';
+import { examples, outputOption } from '@sluice/cli';
+import type { Command } from 'commander';
 import { notEmpty, run, withInput } from './options.ts';
 
 /** What Sluice gave to Services. */
@@ -19,6 +19,7 @@ export function allocationsCommands(program: Command): void {
     .description('Moves the allocation that the base branch does not have, where two files hold one address or port.')
     .requiredOption('-c, --config <FILE>', 'the SluiceConfig; allocations are kept beside it', notEmpty)
     .requiredOption('--base-branch <REV>', 'the revision whose allocations stay, such as origin/main', notEmpty)
+    .addOption(outputOption())
     .action(run(async (options) => (await import('../commands/allocations.ts')).fixCommand(options)));
 
   examples(withInput(allocations.command('manifests')), [
@@ -26,6 +27,7 @@ export function allocationsCommands(program: Command): void {
   ])
     .summary('print the Services with their numbers filled in')
     .description('Prints the Services with their numbers filled in, so that an API server adopts them.')
+    .addOption(outputOption())
     .action(run(async (options) => (await import('../commands/allocations.ts')).manifestsCommand(options)));
 
   examples(withInput(allocations.command('prune')), [
@@ -37,6 +39,6 @@ export function allocationsCommands(program: Command): void {
       'Lists, and with --yes removes, allocations of Services that the input does not have. The input has to name every Service: the next render may give the number of a removed allocation to another Service. Run it once all nodes run a release without the Services that are gone, and after branches that add Services are merged.',
     )
     .option('--yes', 'remove them')
-    .addOption(new Option('-o, --output <FORMAT>', 'how to print them').choices(['text', 'json']).default('text'))
+    .addOption(outputOption())
     .action(run(async (options) => (await import('../commands/prune.ts')).pruneCommand(options)));
 }

@@ -1,4 +1,4 @@
-import { examples } from '@sluice/cli';
+import { examples, outputOption, reportOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { notEmpty, run } from './options.ts';
 
@@ -18,6 +18,7 @@ export function carryCommands(program: Command): void {
     .addOption(new Option('--all', 'everything').conflicts('node'))
     .option('--base <DIR>', 'only what this release, which the nodes have, does not have', notEmpty)
     .requiredOption('-o, --output <FILE>', 'the archive, such as node-a.tar.zst; - is standard output', notEmpty)
+    .addOption(reportOption())
     .action(run(async (options, dir) => (await import('../commands/pack.ts')).packCommand(dir, options)));
 
   examples(program.command('push'), ['sluice push release registry.example.com/sluice/shop:42'])
@@ -28,6 +29,7 @@ export function carryCommands(program: Command): void {
     .argument('<DIR>', 'a release directory')
     .argument('<REF>', 'REGISTRY/REPOSITORY:TAG')
     .addOption(plainHttp())
+    .addOption(outputOption())
     .action(run(async (options, dir, ref) => (await import('../commands/push.ts')).pushCommand(dir, ref, options)));
 
   examples(program.command('pull'), [
@@ -40,6 +42,7 @@ export function carryCommands(program: Command): void {
     .option('--node <NAME>', 'only what this node needs', notEmpty)
     .addOption(plainHttp())
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .addOption(reportOption())
     .action(run(async (options, ref) => (await import('../commands/pull.ts')).pullCommand(ref, options)));
 }
 

@@ -1,4 +1,4 @@
-import { examples } from '@sluice/cli';
+import { examples, reportOption, withLog } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { collect, notEmpty, run } from './options.ts';
 
@@ -23,16 +23,18 @@ export function clusterCommands(program: Command): void {
     .option('-n, --namespace <NS>', 'only Services of this namespace; may be repeated', collect)
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)
     .option('--redact', 'put other names and addresses in their place, for bug reports')
+    .addOption(reportOption())
     .action(run(async (options) => (await import('../commands/snapshot.ts')).snapshotCommand(options)));
 
-  examples(withCluster(program.command('watch')), [
+  const watch = withLog(withCluster(program.command('watch')), { format: 'text', level: 'info' });
+  examples(watch, [
     'sluice watch -o /var/lib/sluice-watch/rendered',
     'sluice watch -o rendered --commit --push --listen 127.0.0.1:9780',
-    'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780',
+    'sluice watch -o /bundle --lease kube-system/sluice --events --listen 0.0.0.0:9780 --log-format json',
   ])
     .summary('keep a directory what a cluster is')
     .description(
-      'Follows Services, endpoints and Nodes and writes what changed into a bundle directory, until a signal. What is bad is left out and listed in quarantine.yaml.',
+      'Follows Services, endpoints and Nodes and writes what changed into a bundle directory, until a signal. What is bad is left out and listed in quarantine.yaml. SIGUSR1 makes the log more detailed by one level, SIGUSR2 less.',
     )
     .requiredOption('-o, --output <DIR>', 'the bundle directory', notEmpty)
     .option('-c, --config <FILE>', 'the SluiceConfig', notEmpty)
@@ -45,6 +47,7 @@ export function clusterCommands(program: Command): void {
     .addOption(
       new Option('--push', 'as --commit, and push it; over what others pushed, it is laid').implies({ commit: true }),
     )
+    .addOption(reportOption())
     .action(run(async (options) => (await import('../commands/watch/watch.ts')).watchCommand(options)));
 }
 

@@ -1,5 +1,5 @@
-import { examples } from '@sluice/cli';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { examples, outputOption } from '@sluice/cli';
+import { type Command, InvalidArgumentError } from 'commander';
 import { notEmpty, run } from './options.ts';
 
 /** How a release goes out wave by wave, and what the nodes say of it. */
@@ -23,6 +23,7 @@ export function fleetCommands(program: Command): void {
     )
     .option('--key <FILE>', 'signs the line, with namespace sluice-wave', notEmpty)
     .option('--dry-run', 'only say whether it may be opened')
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/promote.ts')).promoteCommand(dir, options)));
 
   examples(program.command('fleet'), [
@@ -40,12 +41,12 @@ export function fleetCommands(program: Command): void {
       'the release to hold them against; without it the newest that a receipt speaks of',
       notEmpty,
     )
-    .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json', 'html']).default('text'))
     .option(
       '--out <FILE>',
       'write there; without it to standard output, and links of a page lead from the current directory',
       notEmpty,
     )
+    .addOption(outputOption('html'))
     .action(run(async (options, dir) => (await import('../commands/fleet.ts')).fleetCommand(dir, options)));
 }
 

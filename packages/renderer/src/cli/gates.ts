@@ -1,5 +1,5 @@
-import { examples } from '@sluice/cli';
-import { type Command, Option } from 'commander';
+import { examples, outputOption } from '@sluice/cli';
+import type { Command } from 'commander';
 import { notEmpty, run } from './options.ts';
 
 /** What a pipeline asks before a change may go on. */
@@ -16,18 +16,14 @@ export function gateCommands(program: Command): void {
     .summary('hold a bundle against the rules of its owners')
     .description(
       'Looks for what should not be in a bundle or in a change of it: addresses of others, open source ranges, lost endpoints, ' +
-        'single points of failure. `policy` of the config sets levels, bounds and waivers; docs/policy.md lists the rules.',
+        'single points of failure. `policy` of the config sets levels, bounds and waivers; /usr/share/doc/sluice/policy.md lists the rules.',
     )
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option('--base <DIR>', 'what the bundle replaces, for the rules about changes', notEmpty)
     .option('-c, --config <FILE>', 'the SluiceConfig with `policy`', notEmpty)
     .option('--strict', 'take warnings for errors')
     .option('--today <DAY>', 'the day on which waivers are looked at, such as 2026-12-31', notEmpty)
-    .addOption(
-      new Option('-o, --output <FORMAT>', 'how to print')
-        .choices(['text', 'json', 'sarif', 'junit', 'markdown'])
-        .default('text'),
-    )
+    .addOption(outputOption('sarif', 'junit', 'markdown'))
     .action(run(async (options, dir) => (await import('../commands/policy.ts')).policyCommand(dir, options)));
 
   examples(
@@ -49,7 +45,7 @@ export function gateCommands(program: Command): void {
     .option('--today <DAY>', 'the day on which waivers are looked at, such as 2026-12-31', notEmpty)
     .option('--comment', 'with markdown: at most 60,000 characters, and say what is cut')
     .option('--report-url <URL>', 'with markdown: where the whole report is', notEmpty)
-    .addOption(new Option('-o, --output <FORMAT>', 'what to make').choices(['html', 'markdown']).default('html'))
+    .addOption(outputOption('html', 'markdown').default('html'))
     .action(
       run(async (options, old, fresh) => (await import('../commands/report.ts')).reportCommand(old, fresh, options)),
     );
@@ -68,5 +64,6 @@ export function gateCommands(program: Command): void {
         '(apiVersion sluice.dev/v1alpha1, kind SluiceFunction) has output, the bundle directory to write; config; base; check; strict. ' +
         'Without output the items are rendered and nothing is written.',
     )
-    .action(run(async () => (await import('../commands/krm.ts')).krmCommand()));
+    .addOption(outputOption())
+    .action(run(async (options) => (await import('../commands/krm.ts')).krmCommand(options)));
 }

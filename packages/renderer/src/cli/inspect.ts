@@ -1,4 +1,4 @@
-import { examples } from '@sluice/cli';
+import { examples, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { notEmpty, run } from './options.ts';
 
@@ -29,6 +29,7 @@ export function inspectCommands(program: Command): void {
         .choices(['flat', 'tree'])
         .default('flat'),
     )
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/show.ts')).showCommand(dir, options)));
 
   examples(program.command('ls'), [
@@ -38,6 +39,6 @@ export function inspectCommands(program: Command): void {
     .summary('list profiles, nodes and the version of each')
     .description('Lists profiles and nodes with the version of each. Nodes with one version have the same rules.')
     .argument('[DIR]', 'the bundle directory', 'rendered')
-    .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json']).default('text'))
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/ls.ts')).lsCommand(dir, options)));
 }

@@ -1,8 +1,8 @@
-import { examples, shellCommands } from '@sluice/cli';
+import { examples, exitLine, shellCommands, versionCommand } from '@sluice/cli';
 import { Command } from 'commander';
 import { print } from '../commands/progress.ts';
 import { bundleNames } from '../load/names.ts';
-import { version } from '../version.ts';
+import { version, versionSource } from '../version.ts';
 import { allocationsCommands } from './allocations.ts';
 import { carryCommands } from './carry.ts';
 import { clusterCommands } from './cluster.ts';
@@ -38,7 +38,7 @@ export function buildProgram(): Command {
       'sluice render -f manifests/ -c sluice.yaml -o rendered --check',
       'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
     ],
-    'Exit codes: 0 done or same, 1 different or stale, 2 problem in the input or usage.',
+    exitLine([0, 1, 2]),
   );
   renderCommands(program);
   clusterCommands(program);
@@ -49,6 +49,7 @@ export function buildProgram(): Command {
   carryCommands(program);
   fleetCommands(program);
   allocationsCommands(program);
+  versionCommand(program, () => versionSource(process), print);
   shellCommands(program, names, print);
   return program;
 }

@@ -1,4 +1,4 @@
-import { examples } from '@sluice/cli';
+import { examples, outputOption, reportOption } from '@sluice/cli';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { notEmpty, run } from './options.ts';
 
@@ -25,6 +25,7 @@ export function releaseCommands(program: Command): void {
     .option('--urgent', 'nodes try it at once, also those that wait after three releases that failed in a row')
     .option('--wave <FILE>', 'waves of nodes that `sluice promote` opens one by one', notEmpty)
     .requiredOption('-o, --output <DIR>', 'the release directory', notEmpty)
+    .addOption(reportOption())
     .hook('preAction', (command) => {
       const { serial: given, endpoints } = command.opts<{ serial?: number; endpoints?: boolean }>();
       if (given === undefined && !endpoints) command.error("error: required option '--serial <N|auto>' not specified");
@@ -42,6 +43,7 @@ export function releaseCommands(program: Command): void {
     .requiredOption('--key <FILE>', 'a private key, or a public one whose private half an agent or token has', notEmpty)
     .option('--as <NAME>', 'for a further signer: writes SHA256SUMS.NAME.sig', label)
     .option('--endpoints', 'with a key that may sign updates of endpoints and nothing else')
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/sign.ts')).signCommand(dir, options)));
 
   examples(program.command('verify'), [
@@ -53,7 +55,7 @@ export function releaseCommands(program: Command): void {
     .argument('<DIR>', 'a release directory')
     .requiredOption('--allowed-signers <FILE>', 'who may sign, as ssh-keygen reads it, but stricter', notEmpty)
     .option('--threshold <N>', 'how many different principals must have signed', count, 1)
-    .addOption(new Option('-o, --output <FORMAT>', 'how to print').choices(['text', 'json']).default('text'))
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/verify.ts')).verifyCommand(dir, options)));
 }
 

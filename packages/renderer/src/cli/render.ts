@@ -1,4 +1,4 @@
-import { examples } from '@sluice/cli';
+import { examples, formats, outputOption, reportOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { withCluster } from './cluster.ts';
 import { notEmpty, run, withInput } from './options.ts';
@@ -24,15 +24,17 @@ export function renderCommands(program: Command): void {
     )
     .option('-v, --verbose', 'list every object of which the same is said')
     .option('--check', 'write nothing; say whether DIR is what would be written, and show what is stale')
+    .addOption(reportOption())
     .action(run(async (options) => (await import('../commands/render.ts')).renderCommand(options)));
 
   examples(withInput(program.command('validate')), [
     'sluice validate -f manifests/ --strict',
-    'helm template shop ./chart | sluice validate -f - --report json',
+    'helm template shop ./chart | sluice validate -f - -o json',
   ])
     .summary('read and report without writing')
     .description('Reads everything that `render` reads and reports every problem, without writing.')
-    .addOption(new Option('--report <FORMAT>', 'how to print the problems').choices(['text', 'json']).default('text'))
+    .addOption(outputOption())
+    .addOption(new Option('--report <FORMAT>', 'the same as -o').choices(formats))
     .option('-v, --verbose', 'list every object of which the same is said')
     .action(run(async (options) => (await import('../commands/validate.ts')).validateCommand(options)));
 
@@ -45,5 +47,6 @@ export function renderCommands(program: Command): void {
     .argument('[FILE]', 'the config', 'sluice.yaml')
     .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration", notEmpty)
     .option('--force', 'overwrite a file that is there')
+    .addOption(outputOption())
     .action(run(async (options, file) => (await import('../commands/init.ts')).initCommand(file, options)));
 }

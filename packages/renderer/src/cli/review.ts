@@ -1,9 +1,6 @@
-import { examples } from '@sluice/cli';
+import { examples, outputOption } from '@sluice/cli';
 import { type Command, Option } from 'commander';
 import { collect, notEmpty, run } from './options.ts';
-
-const format = (...choices: readonly string[]): Option =>
-  new Option('-o, --output <FORMAT>', 'how to print').choices(choices).default('text');
 
 const layout = (): Option =>
   new Option('--layout <LAYOUT>', "how rules are put together: under kube-proxy's names, or as trees under our own")
@@ -30,7 +27,7 @@ export function reviewCommands(program: Command): void {
     .argument('<NEW>', 'the same')
     .option('-c, --config <FILE>', 'with manifests: the SluiceConfig by which they are rendered', notEmpty)
     .option('--base <SNAPSHOT>', 'with manifests: what both are laid over; may be repeated', collect)
-    .addOption(format('text', 'json', 'markdown', 'html'))
+    .addOption(outputOption('markdown', 'html'))
     .option('--raw', 'the files as a unified diff instead')
     .action(run(async (options, old, fresh) => (await import('../commands/diff.ts')).diffCommand(old, fresh, options)));
 
@@ -56,7 +53,7 @@ export function reviewCommands(program: Command): void {
       notEmpty,
     )
     .addOption(layout())
-    .addOption(format('text', 'json'))
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/trace.ts')).traceCommand(dir, options)));
 
   examples(
@@ -75,7 +72,7 @@ export function reviewCommands(program: Command): void {
       '--alike',
       'instead, check that profiles of both modes serve the Services alike, up to the published differences, and so do layouts flat and tree',
     )
-    .addOption(format('text', 'json'))
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/prove.ts')).proveCommand(dir, options)));
 
   examples(program.command('explain'), [
@@ -103,7 +100,7 @@ export function reviewCommands(program: Command): void {
     )
     .option('-f, --manifests <FILE|DIR>', 'manifests in which to look for the Service', notEmpty)
     .option('--blame', 'who last changed its first line, and in which commit')
-    .addOption(format('text', 'json'))
+    .addOption(outputOption())
     .action(run(async (options, rule) => (await import('../commands/explain.ts')).explainCommand(rule, options)));
 
   examples(
@@ -116,6 +113,6 @@ export function reviewCommands(program: Command): void {
     .argument('[DIR]', 'a bundle directory, or a Git revision of one', 'rendered')
     .option('-c, --config <FILE>', 'the SluiceConfig with `budgets`', notEmpty)
     .addOption(layout())
-    .addOption(format('text', 'json'))
+    .addOption(outputOption())
     .action(run(async (options, dir) => (await import('../commands/cost.ts')).costCommand(dir, options)));
 }

@@ -1,9 +1,10 @@
-import { writeAllocations } from '../emit/allocations.ts';
 import type { Problem } from '@sluice/bundle';
-import { countProblems, printProblems } from '../emit/problems.ts';
+import type { Format } from '@sluice/cli';
+import { writeAllocations } from '../emit/allocations.ts';
+import { countProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath, readAllocations } from '../load/allocations.ts';
-import { allocationsAsManifests } from '../load/allocations-manifests.ts';
+import { allocatedServices, allocationsAsManifests } from '../load/allocations-manifests.ts';
 import { readConfig } from '../load/config/config.ts';
 import { readAllocationsAt } from '../load/git.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
@@ -13,9 +14,14 @@ import { writing } from './failure.ts';
 import { type InputOptions, readConfigFile, readInput, siblingAllocations } from './input.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped, joinProblems } from './render.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 /** `sluice allocations fix`: where two files hold one number, the one that the base branch does not have moves. */
-export function fixCommand(options: { readonly config: string; readonly baseBranch: string }): number {
+export function fixCommand(options: {
+  readonly config: string;
+  readonly baseBranch: string;
+  readonly output: Format;
+}): number {
   const dir = siblingAllocations(options.config);
   const current = readAllocations(dir);
   const base = readAllocationsAt(dir, options.baseBranch);
@@ -25,32 +31,46 @@ export function fixCommand(options: { readonly config: string; readonly baseBran
     ? undefined
     : fixAllocations(current.allocations, base.allocations, config.config);
   const problems = [...read, ...(fixed?.problems ?? [])];
-  say(printProblems(problems));
+  tellProblems(problems);
   writing(dir, () => writeAllocations(dir, fixed?.moved ?? []));
-  for (const move of fixed?.moves ?? []) print(`${move.service}: ${move.from} → ${move.to}\n`);
+  if (options.output === 'text')
+    for (const move of fixed?.moves ?? []) print(`${move.service}: ${move.from} → ${move.to}\n`);
   if (fixed?.moves.length === 0) say(`No two files in ${dir} hold one number\n`);
-  return isStopped(problems, false) ? exitCodes.problem : exitCodes.done;
+  if (isStopped(problems, false)) return exitCodes.problem;
+  printDocument(options.output, 'AllocationMoves', { moves: fixed?.moves ?? [] });
+  return exitCodes.done;
 }
 
 /** `sluice allocations manifests`: the Services with every number that Sluice gave, for an API server to adopt. */
-export async function manifestsCommand(options: InputOptions): Promise<number> {
+export async function manifestsCommand({
+  output,
+  ...options
+}: Omit<InputOptions, 'output'> & { readonly output: Format }): Promise<number> {
   progress('reading');
   const { input, problems } = await readInput(options);
   const rendered = render(input);
   const found = joinProblems(problems, rendered.problems);
-  say(printProblems(found));
+  tellProblems(found);
   if (isStopped(found, options.strict)) {
     say(`Nothing was printed: ${countProblems(found)}\n`);
     return exitCodes.problem;
   }
-  if (rendered.created.length > 0) say(printProblems(rendered.created.map(notKept)));
+  if (rendered.created.length > 0) tellProblems(rendered.created.map(notKept));
   const services = input.change.filter(({ kind }) => kind === 'Service');
   const held = new Map(
     [...input.allocations, ...rendered.created].map((allocation) => [allocationPath(allocation), allocation]),
   );
-  print(allocationsAsManifests(services, held.values()));
+  print(
+    output === 'json'
+      ? listOf(allocatedServices(services, held.values()))
+      : allocationsAsManifests(services, held.values()),
+  );
   return exitCodes.done;
 }
+
+/** What `kubectl apply -f -` takes as well. */
+const listOf = (items: readonly object[]): string =>
+  `${JSON.stringify({ apiVersion: 'v1', kind: 'List', items }, undefined, 2)}\n`;
 
 /** Numbers that no file keeps yet could go to another Service before this one is applied. */
 function notKept(allocation: Allocation): Problem {

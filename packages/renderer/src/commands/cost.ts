@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { printProblems } from '../emit/problems.ts';
 import { printCost } from '../emit/review/cost.ts';
 import { exitCodes } from '../exit.ts';
 import { fieldOf, readSluice } from '../load/config/sluice.ts';
@@ -8,8 +7,9 @@ import { costOf, type NodeCost } from '../review/cost.ts';
 import type { Layout } from '../review/layout.ts';
 import { bundleAt } from './bundle-at.ts';
 import { reading } from './failure.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
 import { isStopped } from './render.ts';
+import { tellProblems } from './told.ts';
 
 export interface CostOptions {
   readonly output: 'text' | 'json';
@@ -25,7 +25,7 @@ export function costCommand(dir: string, options: CostOptions): number {
   const costs = costOf(bundleAt(dir), options.layout);
   const problems = costs.filter((one) => 'code' in one);
   if (problems.length > 0) {
-    say(printProblems(problems));
+    tellProblems(problems);
     return exitCodes.problem;
   }
   const known = costs as readonly NodeCost[];
@@ -41,6 +41,6 @@ function budgetsIn(file: string | undefined): Budgets | undefined {
     file,
     reading(file, () => readFileSync(file, 'utf8')),
   );
-  if (sluice.problems.length > 0) say(printProblems(sluice.problems));
+  if (sluice.problems.length > 0) tellProblems(sluice.problems);
   return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'budgets') ?? {}) as Budgets);
 }

@@ -1,11 +1,12 @@
 import type { BundleFiles, Problem } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
+import { document } from '@sluice/cli';
 import type { ReportSides } from '../emit/report/page-data.ts';
-import { type DiffFormat, printDiff, printRaw } from '../emit/review/diff.ts';
+import { type DiffFormat, patches, printDiff } from '../emit/review/diff.ts';
 import { exitCodes } from '../exit.ts';
 import { diffBundles, isSame } from '../review/diff.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
 import { type SideOptions, sideAt } from './side.ts';
+import { tellProblems } from './told.ts';
 
 export interface DiffOptions extends SideOptions {
   /** `html` is the page of `sluice report`. */
@@ -21,13 +22,13 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   const after = await sideAt(fresh, options);
   if (isRefused(before) || isRefused(after)) {
     // One sluice.yaml for both sides: what is wrong with it is said once.
-    say(printProblems([before, after].filter(isRefused).flat()));
+    tellProblems([before, after].filter(isRefused).flat());
     return exitCodes.problem;
   }
   if (options.raw) {
-    const text = printRaw(before, after);
-    print(text);
-    return text === '' ? exitCodes.done : exitCodes.different;
+    const files = [...patches(before, after)];
+    print(options.output === 'json' ? document('RawDiff', { files }) : files.map(({ patch }) => patch).join(''));
+    return files.length === 0 ? exitCodes.done : exitCodes.different;
   }
   progress('comparing');
   if (options.output === 'html') {
@@ -35,7 +36,7 @@ export async function diffCommand(old: string, fresh: string, options: DiffOptio
   }
   const diff = diffBundles(before, after);
   if (!('flows' in diff)) {
-    say(printProblems(diff));
+    tellProblems(diff);
     return exitCodes.problem;
   }
   print(printDiff(diff, options.output));
@@ -52,7 +53,7 @@ async function printPage(sides: ReportSides): Promise<number> {
   ]);
   const report = reportOn({ old: sides.old.files, fresh: sides.fresh.files });
   if (!('diff' in report)) {
-    say(printProblems(report));
+    tellProblems(report);
     return exitCodes.problem;
   }
   print(reportHtml(report, sides));

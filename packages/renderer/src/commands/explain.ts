@@ -1,5 +1,4 @@
 import type { Place, Problem } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
 import { type Explained, printExplained } from '../emit/review/explain.ts';
 import { exitCodes } from '../exit.ts';
 import { blameLine } from '../load/blame.ts';
@@ -8,7 +7,8 @@ import { readSources } from '../load/sources.ts';
 import { explain } from '../review/explain.ts';
 import { bundleAt } from './bundle-at.ts';
 import { Stopped } from './failure.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
+import { tellProblems } from './told.ts';
 
 export interface ExplainOptions {
   readonly dir: string;
@@ -24,7 +24,7 @@ export async function explainCommand(asked: string, options: ExplainOptions): Pr
   progress(`reading ${options.dir}`);
   const explanation = explain(bundleAt(options.dir), asked, options.node);
   if (explanation === undefined || 'code' in explanation) {
-    say(printProblems([explanation ?? notFound(asked, options.dir)]));
+    tellProblems([explanation ?? notFound(asked, options.dir)]);
     return exitCodes.problem;
   }
   const manifest =
@@ -45,7 +45,7 @@ export async function explainCommand(asked: string, options: ExplainOptions): Pr
 async function placeOf(manifests: string, service: string): Promise<Place | undefined> {
   const read = await readSources([manifests], { recursive: true, stdin: process.stdin });
   const loaded = load(read.sources);
-  say(printProblems([...read.problems, ...loaded.problems].filter(({ level }) => level === 'error')));
+  tellProblems([...read.problems, ...loaded.problems].filter(({ level }) => level === 'error'));
   const object = loaded.objects.find(({ kind, value }) => {
     const { name, namespace = 'default' } = (value['metadata'] ?? {}) as { name?: string; namespace?: string };
     return kind === 'Service' && `${namespace}/${name}` === service;

@@ -1,7 +1,7 @@
-import { printProblem, type Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/bundle';
 import { exitCodes } from '../exit.ts';
 import { reasonOf } from '../load/reason.ts';
-import { say } from './progress.ts';
+import { tellProblems } from './told.ts';
 
 /** A problem outside the input that ends a command: a file system that does not give or take a file. */
 export class Stopped extends Error {
@@ -51,7 +51,7 @@ function attempt<T>(call: () => T, problem: (why: string) => Problem): T {
 
 /** Says why a command could not end as it should. Returns the exit code. */
 export function tellFailure(error: unknown): number {
-  say(printProblem(error instanceof Stopped ? error.problem : internal(error)));
+  tellProblems([error instanceof Stopped ? error.problem : internal(error)]);
   return exitCodes.problem;
 }
 

@@ -17,7 +17,7 @@ afterEach(() => {
 test('a link in the place of the schema is not written through', async () => {
   writeFileSync(join(dir, 'secret'), 'a secret\n');
   symlinkSync('secret', join(dir, 'sluiceconfig.schema.json'));
-  await initCommand(join(dir, 'sluice.yaml'), {});
+  await initCommand(join(dir, 'sluice.yaml'), { output: 'text' });
   expect(readFileSync(join(dir, 'secret'), 'utf8')).toBe('a secret\n');
   expect(lstatSync(join(dir, 'sluiceconfig.schema.json')).isFile()).toBe(true);
 });

@@ -1,8 +1,8 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Problem } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { initConfig } from '../emit/init.ts';
-import { printProblems } from '../emit/problems.ts';
 import { writeAnew } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { readKubeProxy } from '../load/config/kubeproxy.ts';
@@ -12,17 +12,18 @@ import { readSources } from '../load/sources.ts';
 import { Stopped, writing } from './failure.ts';
 import { say } from './progress.ts';
 import { isStopped } from './render.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 /** `sluice init`: a commented config to start from. A file that is there stays unless `--force` is given. */
 export async function initCommand(
   file: string,
-  options: { readonly filename?: string; readonly force?: boolean },
+  options: { readonly filename?: string; readonly force?: boolean; readonly output: Format },
 ): Promise<number> {
   const from = options.filename === undefined ? [] : [options.filename];
   const { sources, problems } = await readSources(from, { recursive: false, stdin: process.stdin });
   const loaded = load(sources);
   const found = [...problems, ...loaded.problems, ...readKubeProxy(loaded.kubeProxy).problems];
-  say(printProblems(found));
+  tellProblems(found);
   if (isStopped(found)) return exitCodes.problem;
   const [kubeProxy] = loaded.kubeProxy;
   if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));
@@ -31,6 +32,7 @@ export async function initCommand(
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
   writing(schema, () => writeAnew(schema, printSluiceSchema()));
   say(`${file} written: read it, change it, then run sluice render -f MANIFESTS -c ${file} -o rendered\n`);
+  printDocument(options.output, 'InitResult', { file, schema });
   return exitCodes.done;
 }
 

@@ -1,7 +1,7 @@
 import type { Problem } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { writeAllocations } from '../emit/allocations.ts';
 import { printResourceList, resultsOf } from '../emit/krm.ts';
-import { printProblems } from '../emit/problems.ts';
 import { printStale } from '../emit/stale.ts';
 import { planTree, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
@@ -13,12 +13,13 @@ import { Stopped, writing } from './failure.ts';
 import { type Input, inputOf } from './input.ts';
 import { print, say } from './progress.ts';
 import { isStopped, joinProblems, staleProblem } from './render.ts';
+import { tellProblems } from './told.ts';
 
 /**
  * `sluice krm`: a function for kustomize and kpt. A ResourceList comes in and goes out with its items untouched: a bundle is no Kubernetes
  * object, so it is written to `spec.output` of the functionConfig. What is wrong is in `results`, and on standard error.
  */
-export async function krmCommand(): Promise<number> {
+export async function krmCommand({ output }: { readonly output: Format }): Promise<number> {
   const read = await readSources(['-'], { recursive: false, stdin: process.stdin });
   const [source] = read.sources;
   if (source === undefined) return refuse(read.problems);
@@ -29,14 +30,15 @@ export async function krmCommand(): Promise<number> {
     asked.problems.length > 0
       ? { exit: exitCodes.problem, problems: asked.problems }
       : await runOn(source, asked.config);
-  print(printResourceList(list, resultsOf(list, source.file, ran.problems)));
-  say(printProblems(ran.problems));
+  const shown = output === 'json' ? { ...list, isFlow: true } : list;
+  print(printResourceList(shown, resultsOf(list, source.file, ran.problems)));
+  tellProblems(ran.problems);
   return ran.exit;
 }
 
 /** Without a list there is nothing to hand on. */
 function refuse(problems: readonly Problem[]): number {
-  say(printProblems(problems));
+  tellProblems(problems);
   return exitCodes.problem;
 }
 

@@ -1,11 +1,11 @@
 import { addAll, compareText, nodesOf, type Problem, ResolveCache, summariseNode } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
 import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { withoutNodes } from './render.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
+import { tellProblems } from './told.ts';
 
 interface Row {
   readonly node: string;
@@ -19,10 +19,10 @@ export function lsCommand(dir: string, options: { readonly output: 'text' | 'jso
   progress(`reading ${dir}`);
   const listed = list(dir);
   if ('problems' in listed) {
-    say(printProblems(listed.problems));
+    tellProblems(listed.problems);
     return exitCodes.problem;
   }
-  say(printProblems(listed.without));
+  tellProblems(listed.without);
   print(options.output === 'json' ? json(listed.cluster, listed.rows) : text(listed.rows));
   return exitCodes.done;
 }
@@ -37,7 +37,7 @@ interface Listed {
 function list(dir: string): Listed | { problems: readonly Problem[] } {
   const files = reading(dir, () => readTree(dir));
   if (!(files instanceof Map)) return { problems: [files as Problem] };
-  say(printProblems(incomplete(dir, files)));
+  tellProblems(incomplete(dir, files));
   const names = nodesOf(files);
   progress(`resolving ${names.length} nodes`);
   const cache = new ResolveCache();

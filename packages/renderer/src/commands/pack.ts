@@ -18,13 +18,14 @@ import {
   releaseFile,
   sumsFile,
 } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { writeOutput } from '../emit/file.ts';
-import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readRegular } from '../load/regular.ts';
 import { readWholeRelease, type WholeRelease } from '../load/whole-release.ts';
 import { reading, Stopped, writing } from './failure.ts';
 import { clearProgress, print, progress, say } from './progress.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface PackOptions {
   readonly node?: string;
@@ -33,13 +34,14 @@ export interface PackOptions {
   readonly base?: string;
   /** A path, or `-`. */
   readonly output: string;
+  readonly report: Format;
 }
 
 /**
  * `sluice pack`: a release, or what one node needs of it, in one file. The same release gives the same bytes. Prints the file's digest, on
  * standard error where the archive goes to standard output.
  */
-export function packCommand(dir: string, { node, all, base, output }: PackOptions): number {
+export function packCommand(dir: string, { node, all, base, output, report }: PackOptions): number {
   if (node === undefined && all !== true) throw new Stopped(whose);
   progress(`reading ${dir}`);
   const whole = reading(dir, () => readWholeRelease(dir));
@@ -52,9 +54,21 @@ export function packCommand(dir: string, { node, all, base, output }: PackOption
   const isOut = writing(output, () => isStandardOutput(output));
   if (isOut) writing('standard output', () => writeOut(packed));
   else writing(output, () => writeOutput(output, packed));
-  if (![...files.keys()].some(isSignatureFile)) say(printProblems([unsigned(dir)]));
+  if (![...files.keys()].some(isSignatureFile)) tellProblems([unsigned(dir)]);
   say(summary(output, whole.release, archive, packed));
-  (isOut ? say : print)(`sha256:${fileDigest(packed)}\n`);
+  const digest = `sha256:${fileDigest(packed)}`;
+  if (report === 'text') (isOut ? say : print)(`${digest}\n`);
+  const { serial, cluster } = whole.release;
+  const fields = {
+    output,
+    digest,
+    bytes: packed.length,
+    files: archive.files.size,
+    cluster,
+    serial,
+    node: node ?? null,
+  };
+  printDocument(report, 'PackResult', fields, isOut);
   return exitCodes.done;
 }
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Problem } from '@sluice/bundle';
 import { type PolicyFormat, printPolicy } from '../emit/policy/print.ts';
-import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { fieldOf, readSluice } from '../load/config/sluice.ts';
 import { isDate } from '../load/schema/formats.ts';
@@ -9,9 +8,10 @@ import { checkPolicy, failing } from '../review/policy/policy.ts';
 import type { PolicySettings } from '../review/policy/settings.ts';
 import { version } from '../version.ts';
 import { reading, Stopped } from './failure.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
 import { isStopped } from './render.ts';
 import { bundleAt } from './bundle-at.ts';
+import { tellProblems } from './told.ts';
 
 export interface PolicyOptions {
   readonly output: PolicyFormat;
@@ -33,7 +33,7 @@ export function policyCommand(dir: string, options: PolicyOptions): number {
   progress('asking the rules of the policy');
   const result = checkPolicy({ files, ...base, settings, today });
   if (!('findings' in result)) {
-    say(printProblems(result));
+    tellProblems(result);
     return exitCodes.problem;
   }
   const config = options.config === undefined ? {} : { config: options.config };
@@ -64,6 +64,6 @@ export function policyIn(file: string | undefined): PolicySettings | undefined {
     file,
     reading(file, () => readFileSync(file, 'utf8')),
   );
-  if (sluice.problems.length > 0) say(printProblems(sluice.problems));
+  if (sluice.problems.length > 0) tellProblems(sluice.problems);
   return isStopped(sluice.problems) ? undefined : ((fieldOf(sluice, 'policy') ?? {}) as PolicySettings);
 }

@@ -1,3 +1,6 @@
+import { fstatSync } from 'node:fs';
+import { isJournal, withPriorities } from '@sluice/cli';
+
 // What is being done stands on one line of a terminal, which every other text clears first. It is said before each stage:
 // the stages are synchronous, so no timer could say it later.
 
@@ -17,14 +20,22 @@ export function clearProgress(): void {
   isShown = false;
 }
 
+const isInJournal = isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(process.stderr.fd));
+
 /** Prints for people: problems, summaries, hints. */
 export function say(text: string): void {
   clearProgress();
-  if (text !== '') process.stderr.write(text);
+  if (text !== '') process.stderr.write(isInJournal ? withPriorities(text) : text);
 }
+
+let isPrinted = false;
+
+/** Whether anything was printed by `print`. */
+export const hasPrinted = (): boolean => isPrinted;
 
 /** Prints what the command was asked for. */
 export function print(text: string): void {
   clearProgress();
+  isPrinted ||= text !== '';
   if (text !== '') process.stdout.write(text);
 }

@@ -11,8 +11,8 @@ import {
   type Release,
   waveNamespace,
 } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { nodesText } from '../emit/fleet/words.ts';
-import { printProblems } from '../emit/problems.ts';
 import { besideRelease, writeOpening } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { type Evidence, judgeFleet } from '../fleet/fleet.ts';
@@ -22,8 +22,10 @@ import { Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { sshKeygen } from './ssh-keygen.ts';
 import { type Staged, stagedRelease, targetOf } from './target.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface PromoteOptions {
+  readonly output: Format;
   /** A folder of receipts; not needed for the first wave. */
   readonly receipts?: string;
   readonly allowedReceipts?: string;
@@ -43,21 +45,28 @@ export function promoteCommand(dir: string, options: PromoteOptions): number {
   if (waves.length === 0) throw new Stopped(noWaves(dir));
   if (staged.onlyEndpoints) throw new Stopped(onlyUpdate(dir, staged.release));
   const decision = decide(dir, staged, options);
+  const { output } = options;
+  const printResult = (result: 'not-ready' | 'all-open' | 'may-open' | 'opened', open: number): void =>
+    printDocument(output, 'Promotion', { dir, result, open, waves: waves.length });
   if (decision.kind === 'not-ready') {
-    say(printProblems(decision.problems));
+    tellProblems(decision.problems);
+    printResult('not-ready', opening.open);
     return exitCodes.different;
   }
   if (decision.kind === 'all-open') {
-    print(`${dir}: all ${waves.length} waves are open\n`);
-    say(printProblems(decision.problems));
+    if (output === 'text') print(`${dir}: all ${waves.length} waves are open\n`);
+    tellProblems(decision.problems);
+    printResult('all-open', waves.length);
     return decision.problems.length === 0 ? exitCodes.done : exitCodes.different;
   }
   const text = printOpening({ ...opening, open: decision.open });
   if (options.dryRun !== true) openWave(dir, opening.release, text, options.key);
   const done = options.dryRun === true ? 'may be opened' : 'is open';
-  print(
-    `${dir}: wave ${decision.open} of ${waves.length} (${decision.wave.name}, ${nodesText(decision.wave.nodes.length)}) ${done}\n`,
-  );
+  if (output === 'json') printResult(options.dryRun === true ? 'may-open' : 'opened', decision.open);
+  else
+    print(
+      `${dir}: wave ${decision.open} of ${waves.length} (${decision.wave.name}, ${nodesText(decision.wave.nodes.length)}) ${done}\n`,
+    );
   return exitCodes.done;
 }
 

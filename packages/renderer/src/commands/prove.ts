@@ -1,12 +1,12 @@
 import type { BundleFiles } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
 import { printComparisons } from '../emit/review/alike.ts';
 import { printProof } from '../emit/review/prove.ts';
 import { exitCodes } from '../exit.ts';
 import { type Comparison, compareWays } from '../review/alike.ts';
 import { isProved, proveBundle } from '../review/prove.ts';
 import { bundleAt } from './bundle-at.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
+import { tellProblems } from './told.ts';
 
 export interface ProveOptions {
   readonly output: 'text' | 'json';
@@ -25,7 +25,7 @@ export function proveCommand(dir: string, options: ProveOptions): number {
 function proveDeclared(files: BundleFiles, { output }: ProveOptions): number {
   const proof = proveBundle(files);
   if (!('counterExamples' in proof)) {
-    say(printProblems(proof));
+    tellProblems(proof);
     return exitCodes.problem;
   }
   print(printProof(proof, output));
@@ -36,7 +36,7 @@ function proveAlike(files: BundleFiles, { output }: ProveOptions): number {
   const compared = compareWays(files);
   const problems = compared.filter((one) => 'message' in one);
   if (problems.length > 0) {
-    say(printProblems(problems));
+    tellProblems(problems);
     return exitCodes.problem;
   }
   const comparisons = compared as readonly Comparison[];

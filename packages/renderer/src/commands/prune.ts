@@ -1,6 +1,5 @@
 import type { Problem } from '@sluice/bundle';
 import { removeAllocations } from '../emit/allocations.ts';
-import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
 import type { Allocation } from '../render/allocate/allocation.ts';
@@ -12,6 +11,7 @@ import { writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
 import { isStopped } from './render.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface PruneOptions extends Omit<InputOptions, 'output'> {
   /** Remove them; else they are listed. */
@@ -28,14 +28,16 @@ export async function pruneCommand({ yes = false, output, ...options }: PruneOpt
   const { input, allocationsDir, problems } = await readInput(options);
   const objects = [...input.base, ...input.change];
   const found = [...problems.map(asError), ...doubts(objects)];
-  say(printProblems(found));
+  tellProblems(found);
   if (isStopped(found, options.strict)) {
     say('Nothing was removed: allocations of Services that could not be read would go with the others\n');
     return exitCodes.problem;
   }
   const unowned = unownedAllocations(input.allocations, objects);
   if (yes) writing(allocationsDir, () => removeAllocations(allocationsDir, unowned));
-  print(output === 'json' ? json(allocationsDir, unowned, yes) : text(allocationsDir, unowned));
+  if (output === 'text') print(text(allocationsDir, unowned));
+  const items = unowned.map((allocation) => ({ ...allocation, file: fileOf(allocationsDir, allocation) }));
+  printDocument(output, 'AllocationList', { removed: yes, items });
   say(
     input.allocations.length === 0
       ? `${allocationsDir} holds no allocation; they are kept beside the config, which -c names\n`
@@ -70,11 +72,6 @@ function text(dir: string, allocations: readonly Allocation[]): string {
   return allocations
     .map((allocation) => `${fileOf(dir, allocation)}: ${numbersOf(allocation).join(', ') || 'no number'}\n`)
     .join('');
-}
-
-function json(dir: string, allocations: readonly Allocation[], removed: boolean): string {
-  const items = allocations.map((allocation) => ({ ...allocation, file: fileOf(dir, allocation) }));
-  return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind: 'AllocationList', removed, items }, null, 2)}\n`;
 }
 
 function summary(dir: string, count: number, removed: boolean): string {

@@ -13,6 +13,7 @@ import {
   sumsMisfit,
   wavesFile,
 } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { replaceFile } from '../emit/file.ts';
 import { writeRelease } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
@@ -22,9 +23,11 @@ import { readReference } from '../registry/reference.ts';
 import { atRegistry } from './at-registry.ts';
 import { Stopped, writing } from './failure.ts';
 import { progress, say } from './progress.ts';
+import { printDocument } from './told.ts';
 
 export interface PullOptions {
   readonly output: string;
+  readonly report: Format;
   readonly node?: string;
   readonly plainHttp?: boolean;
 }
@@ -32,7 +35,7 @@ export interface PullOptions {
 type Files = ReadonlyMap<string, string>;
 
 /** `sluice pull`: a release from a registry, by its digest, into a directory. */
-export async function pullCommand(spec: string, { output, node, plainHttp }: PullOptions): Promise<number> {
+export async function pullCommand(spec: string, { output, report, node, plainHttp }: PullOptions): Promise<number> {
   const reference = readReference(spec);
   if (reference?.digest === undefined) throw new Stopped(noDigest(spec));
   progress(`fetching ${spec}`);
@@ -52,6 +55,7 @@ export async function pullCommand(spec: string, { output, node, plainHttp }: Pul
   say(
     `${output}: ${files.size} files, ${signatures} signatures${done === 'same' ? ', as it was' : ''}; \`sluice verify\` says whose\n`,
   );
+  printDocument(report, 'PullResult', { output, digest, files: files.size, signatures, same: done === 'same' });
   return exitCodes.done;
 }
 

@@ -1,5 +1,5 @@
 import { isProblem, isSignatureFile, type Problem } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
+import type { Format } from '@sluice/cli';
 import { exitCodes } from '../exit.ts';
 import { readWholeRelease } from '../load/whole-release.ts';
 import { RegistryClient } from '../registry/client.ts';
@@ -8,13 +8,15 @@ import { readReference } from '../registry/reference.ts';
 import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { atRegistry } from './at-registry.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface PushOptions {
+  readonly output: Format;
   readonly plainHttp?: boolean;
 }
 
 /** `sluice push`: a release into a registry, under a tag. Prints the reference by digest, which is what `sluice pull` takes. */
-export async function pushCommand(dir: string, spec: string, { plainHttp }: PushOptions): Promise<number> {
+export async function pushCommand(dir: string, spec: string, { plainHttp, output }: PushOptions): Promise<number> {
   const reference = readReference(spec);
   if (reference?.tag === undefined || reference.digest !== undefined) throw new Stopped(noTag(spec));
   progress(`reading ${dir}`);
@@ -25,12 +27,15 @@ export async function pushCommand(dir: string, spec: string, { plainHttp }: Push
   const client = new RegistryClient(reference, { plainHttp: plainHttp === true, env: process.env });
   const { tag } = reference;
   const pushed = await atRegistry(() => pushRelease(client, release, files, tag));
-  if (![...files.keys()].some(isSignatureFile)) say(printProblems([unsigned(dir)]));
+  if (![...files.keys()].some(isSignatureFile)) tellProblems([unsigned(dir)]);
   const { layers, sent, attachments } = pushed;
   say(
     `${spec}: release ${release.serial} of ${release.cluster}, ${layers} layers, ${sent} of them new; ${attachments} signatures and openings\n`,
   );
-  print(`${reference.registry}/${reference.repository}@${pushed.digest}\n`);
+  const pushedAs = `${reference.registry}/${reference.repository}@${pushed.digest}`;
+  if (output === 'text') print(`${pushedAs}\n`);
+  const { serial, cluster } = release;
+  printDocument(output, 'PushResult', { reference: pushedAs, cluster, serial, layers, sent, attachments });
   return exitCodes.done;
 }
 

@@ -21,7 +21,7 @@ import {
   wavesFile,
   type WaveWish,
 } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
+import type { Format } from '@sluice/cli';
 import { begunFile, begunText, type ReleaseTexts, writeRelease } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readText } from '../load/tree.ts';
@@ -30,6 +30,7 @@ import { incomplete } from './complete.ts';
 import { reading, Stopped, writing } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { isHalfWritten, refuseRest, refuseReviewed } from './release-output.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface ReleaseOptions {
   /** Left out for an update of endpoints. */
@@ -42,6 +43,7 @@ export interface ReleaseOptions {
   /** A file with the waves. */
   readonly wave?: string;
   readonly output: string;
+  readonly report: Format;
 }
 
 /** `sluice release`: a bundle with what it is, and one file that covers all of it. The same arguments give the same bytes. */
@@ -61,7 +63,7 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   const made = (at: Ordinal): Release => {
     const release = makeRelease(files, termsOf(options, at, wishes !== undefined || carried !== undefined));
     if ('serial' in release) return release;
-    say(printProblems(release));
+    tellProblems(release);
     throw new Stopped({ ...notReleased(spec), message: `Cannot release ${spec}: a node could not read it` });
   };
   const texts = (release: Release): ReleaseTexts => {
@@ -93,7 +95,10 @@ export function releaseCommand(spec: string, options: ReleaseOptions): number {
   say(
     `${output}: ${nameOf(release)} of ${release.cluster}, ${files.size} files, ${Object.keys(release.nodes).length} nodes${done === 'same' ? ', as it was' : ''}\n`,
   );
-  print(`${release.serial}\n`);
+  if (options.report === 'text') print(`${release.serial}\n`);
+  const { serial, revision = null, cluster, source, nodes } = release;
+  const fields = { output, cluster, serial, revision, source, nodes: Object.keys(nodes).length, same: done === 'same' };
+  printDocument(options.report, 'ReleaseResult', fields);
   return exitCodes.done;
 }
 

@@ -1,7 +1,8 @@
 import { type BundleFiles, clusterFile, isProblem, nodesOf, type Problem, readCluster, sumsFile } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { writeAllocations } from '../emit/allocations.ts';
 import { ignoredText } from '../emit/ignored.ts';
-import { countProblems, printProblems } from '../emit/problems.ts';
+import { countProblems } from '../emit/problems.ts';
 import { printStale } from '../emit/stale.ts';
 import { planTree, type TreePlan, writeTree } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
@@ -14,9 +15,11 @@ import { unlikeSums } from './complete.ts';
 import { reading, writing } from './failure.ts';
 import { type InputOptions, readInput } from './input.ts';
 import { print, progress, say } from './progress.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface RenderOptions extends InputOptions {
   readonly output: string;
+  readonly report: Format;
   readonly check?: boolean;
   /** Go around bad objects: their last good files stay. */
   readonly quarantine?: boolean;
@@ -38,18 +41,23 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
     const mayHelp = !options.quarantine && !options.strict && !isStopped(problems);
     return refuse(found, options.output, { verbose, hint: mayHelp ? quarantineHint(input) : '' });
   }
-  say(printProblems(found, verbose));
+  tellProblems(found, verbose);
   progress(`comparing ${rendered.files.size} files with ${options.output}`);
   const plan = writing(options.output, () => planTree(options.output, rendered.files));
   if ('code' in plan) return refuse([plan], options.output);
   const taken = releaseThere(options.output, rendered.files, plan);
   if (taken) return refuse([taken], options.output);
-  if (options.check) return check(options.output, rendered, plan, allocationsDir);
+  if (options.check) return check(options, rendered, plan, allocationsDir);
   progress(`writing ${plan.write.length} files`);
   writing(allocationsDir, () => writeAllocations(allocationsDir, rendered.created));
   writing(options.output, () => writeTree(options.output, rendered.files, plan));
   const unowned = unownedAllocations(input.allocations, [...input.base, ...input.change]).length;
   say(summary({ dir: options.output, rendered, plan, passedOver, unowned, problems: found }));
+  printDocument(options.report, 'RenderResult', {
+    ...resultOf(options.output, rendered, plan),
+    ignored: Object.fromEntries(passedOver),
+    unownedAllocations: unowned,
+  });
   return exitCodes.done;
 }
 
@@ -76,7 +84,7 @@ export function joinProblems(read: readonly Problem[], rendered: readonly Proble
 }
 
 function refuse(problems: readonly Problem[], output: string, { verbose = false, hint = '' } = {}): number {
-  say(printProblems(problems, verbose));
+  tellProblems(problems, verbose);
   say(`Nothing was written to ${output}: ${countProblems(problems)}\n${hint}`);
   return exitCodes.problem;
 }
@@ -113,16 +121,34 @@ function releaseThere(dir: string, files: BundleFiles, plan: TreePlan): Problem 
 }
 
 /** What `--check` finds: nothing, or the hunks on stdout and a problem that counts them. */
-function check(dir: string, rendered: Rendered, plan: TreePlan, allocationsDir: string): number {
+function check(
+  { output: dir, report }: RenderOptions,
+  rendered: Rendered,
+  plan: TreePlan,
+  allocationsDir: string,
+): number {
+  const result = resultOf(dir, rendered, plan);
   const problem = staleProblem(dir, rendered, plan, allocationsDir);
   if (problem === undefined) {
     say(`${dir} is what would be written: ${rendered.files.size} files\n`);
+    printDocument(report, 'RenderCheck', result);
     return exitCodes.done;
   }
-  print(printStale(dir, rendered.files, plan));
-  say(printProblems([problem]));
+  if (report === 'text') print(printStale(dir, rendered.files, plan));
+  tellProblems([problem]);
+  printDocument(report, 'RenderCheck', result);
   return exitCodes.different;
 }
+
+/** For programs: which files are written or removed, or would be, and which Services are given numbers. */
+const resultOf = (output: string, { files, created }: Rendered, { write, remove }: TreePlan): object => ({
+  output,
+  files: files.size,
+  written: write,
+  removed: remove,
+  numbered: created.map(({ namespace, name }) => `${namespace}/${name}`),
+  partial: isPartial(files),
+});
 
 /** `OUTPUT_STALE` when something would be written: files of the bundle or numbers of Services. */
 export function staleProblem(

@@ -1,16 +1,20 @@
+import { document, type Format } from '@sluice/cli';
+import { printPolicy } from '../emit/policy/print.ts';
 import { diffSize } from '../emit/report/diff-size.ts';
 import { commentCharactersMax, reportMarkdown } from '../emit/report/markdown.ts';
-import { printProblems } from '../emit/problems.ts';
+import { printDiff } from '../emit/review/diff.ts';
 import { exitCodes } from '../exit.ts';
 import { isSame } from '../review/diff.ts';
 import { type ChangeReport, reportOn } from '../review/report/report.ts';
+import { version } from '../version.ts';
 import { dayOf, policyIn } from './policy.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
 import { bundleAt } from './bundle-at.ts';
 import type { ReportSides } from '../emit/report/page-data.ts';
+import { tellProblems } from './told.ts';
 
 export interface ReportOptions {
-  readonly output: 'html' | 'markdown';
+  readonly output: 'html' | 'markdown' | Format;
   /** With it the report says what the policy says. */
   readonly config?: string;
   readonly today?: string;
@@ -31,7 +35,7 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
   const policy = options.config === undefined ? {} : { policy: { settings, today } };
   const report = reportOn({ old: before.files, fresh: after.files, ...policy });
   if (!('diff' in report)) {
-    say(printProblems(report));
+    tellProblems(report);
     return exitCodes.problem;
   }
   progress('writing');
@@ -41,10 +45,19 @@ export async function reportCommand(old: string, fresh: string, options: ReportO
 }
 
 async function printed(report: ChangeReport, sides: ReportSides, options: ReportOptions): Promise<string> {
+  if (options.output === 'json') return document('ChangeReport', report);
+  if (options.output === 'text') return `${printDiff(report.diff, 'text')}${policyText(report, sides)}`;
   if (options.output === 'html') return (await import('../emit/report/html.ts')).reportHtml(report, sides);
   return reportMarkdown(report, {
     size: diffSize(sides.old.files, sides.fresh.files),
     ...(options.comment === true ? { charactersMax: commentCharactersMax } : {}),
     ...(options.reportUrl === undefined ? {} : { reportUrl: options.reportUrl }),
   });
+}
+
+/** What the policy says of the new bundle; nothing where it was not asked. */
+function policyText({ policy }: ChangeReport, { fresh, config }: ReportSides): string {
+  if (policy === undefined) return '';
+  const settings = config === undefined ? {} : { config };
+  return `\n${printPolicy({ result: policy, bundle: fresh.name, ...settings, version }, 'text')}`;
 }

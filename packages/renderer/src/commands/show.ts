@@ -32,12 +32,13 @@ import {
   valueOf,
   type VirtualTool,
 } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
+import type { Format } from '@sluice/cli';
 import { exitCodes } from '../exit.ts';
 import { readTree } from '../load/tree.ts';
 import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { print, say } from './progress.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 /** How a node's rules are put together. */
 export type Layout = 'flat' | 'tree';
@@ -51,38 +52,53 @@ export interface ShowOptions {
   readonly node: string;
   readonly service?: string;
   readonly tool?: ShowTool;
+  readonly output?: Format;
 }
 
 /** `sluice show`: what a node loads, resolved, as native text. */
 export function showCommand(dir: string, options: ShowOptions): number {
   const shown = show(dir, options);
-  if (typeof shown === 'string') {
-    print(shown);
-    return exitCodes.done;
+  if (!('parts' in shown)) {
+    tellProblems(shown);
+    return exitCodes.problem;
   }
-  say(printProblems(shown));
-  return exitCodes.problem;
+  const { node, parts } = shown;
+  if (options.output === 'json') printDocument('json', 'NodeText', { node: node.node, version: node.version, parts });
+  else print(parts.map((part) => printOfTool(part, parts.length > 1)).join(''));
+  return exitCodes.done;
 }
 
-function show(dir: string, options: ShowOptions): string | readonly Problem[] {
+/** What one tool loads. */
+interface Part {
+  readonly tool: ShowTool;
+  readonly text: string;
+}
+
+/** With one tool the text is loadable as it is; with several, a line says which is which. */
+const printOfTool = ({ tool, text }: Part, isOfSeveral: boolean): string =>
+  isOfSeveral && text !== '' ? `# ${loaders[tool]}\n${text}` : text;
+
+function show(
+  dir: string,
+  options: ShowOptions,
+): { readonly node: ResolvedNode; readonly parts: readonly Part[] } | readonly Problem[] {
   const all = reading(dir, () => readTree(dir));
   if (!(all instanceof Map)) return [all as Problem];
-  say(printProblems(incomplete(dir, all)));
+  tellProblems(incomplete(dir, all));
   const isWanted = wanted(options);
   const files = new Map([...(all as BundleFiles)].filter(([path]) => isWanted(path)));
   const node = resolveNode(files, options.node);
   if (!('version' in node)) return node;
   if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
   const tools = options.tool === undefined ? toolsInOrder : [options.tool];
-  const parts: string[] = [];
+  const parts: Part[] = [];
   for (const tool of tools) {
     const text = textOf(node, tool, options);
     if (typeof text !== 'string') return text;
-    // With one tool the text is loadable as it is; with several, a line says which is which.
-    parts.push(tools.length > 1 && text !== '' ? `# ${loaders[tool]}\n${text}` : text);
+    parts.push({ tool, text });
   }
   if (options.layout === 'tree' && options.service !== undefined) say(namesNote);
-  return parts.join('');
+  return { node, parts };
 }
 
 /** In the order of loading: rules ask sets. */

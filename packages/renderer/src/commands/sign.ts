@@ -14,6 +14,7 @@ import {
   signatureFile,
   sumsMisfit,
 } from '@sluice/bundle';
+import type { Format } from '@sluice/cli';
 import { besideRelease, writeSignature } from '../emit/release.ts';
 import { exitCodes } from '../exit.ts';
 import { readReleaseDirectory } from '../load/release.ts';
@@ -21,8 +22,10 @@ import { reading, Stopped, writing } from './failure.ts';
 import { nameOf } from './release.ts';
 import { sshKeygen } from './ssh-keygen.ts';
 import { say } from './progress.ts';
+import { printDocument } from './told.ts';
 
 export interface SignOptions {
+  readonly output: Format;
   readonly key: string;
   readonly as?: string;
   /** With a key for updates of endpoints. */
@@ -33,7 +36,7 @@ export interface SignOptions {
  * `sluice sign`: adds one signature file and touches nothing else. `ssh-keygen` finds the key: in a file, in the agent (then `--key`
  * is its public half) or on a token; it asks for passphrase and touch itself.
  */
-export function signCommand(dir: string, { key, as: label, endpoints = false }: SignOptions): number {
+export function signCommand(dir: string, { key, as: label, endpoints = false, output }: SignOptions): number {
   const release = reading(dir, () => readReleaseDirectory(dir));
   if ('code' in release) throw new Stopped(release);
   const misfit = sumsMisfit(release.sums, release.digests);
@@ -57,6 +60,17 @@ export function signCommand(dir: string, { key, as: label, endpoints = false }: 
   const refused = writing(join(dir, file), () => besideRelease(dir, fileDigest(release.sums), add));
   if (refused) throw new Stopped(refused);
   say(`${join(dir, file)}: signed with a key of type ${claim.keyType}\n`);
+  const { cluster, serial, revision = null } = what;
+  const digest = `sha256:${fileDigest(release.sums)}`;
+  printDocument(output, 'SignResult', {
+    file: join(dir, file),
+    keyType: claim.keyType,
+    namespace,
+    cluster,
+    serial,
+    revision,
+    digest,
+  });
   return exitCodes.done;
 }
 

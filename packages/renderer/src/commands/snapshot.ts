@@ -1,12 +1,14 @@
+import type { Format } from '@sluice/cli';
 import { printSnapshot, snapshotFiles, snapshotKinds } from '../cluster/snapshot.ts';
-import { printProblems } from '../emit/problems.ts';
 import { writeSnapshot } from '../emit/snapshot.ts';
 import { exitCodes } from '../exit.ts';
 import { writing } from './failure.ts';
 import { type ClusterOptions, readCluster } from './from-cluster.ts';
 import { print, say } from './progress.ts';
+import { printDocument, tellProblems } from './told.ts';
 
 export interface SnapshotOptions extends ClusterOptions {
+  readonly report: Format;
   /** `-`, a file, or a directory. */
   readonly output: string;
   /** Put other names and addresses in the place of those of the cluster. */
@@ -20,8 +22,10 @@ export async function snapshotCommand(options: SnapshotOptions): Promise<number>
   const { output } = options;
   if (output === '-') print(printSnapshot(snapshot));
   else writing(output, () => writeSnapshot(output, snapshotFiles(snapshot), snapshotKinds));
-  say(printProblems(snapshot.notes));
+  tellProblems(snapshot.notes);
   const counts = [...snapshot.parts].map(([resource, objects]) => `${objects.length} ${resource}`).join(', ');
   say(`${output === '-' ? 'snapshot' : output}: ${counts}\n`);
+  const objects = Object.fromEntries([...snapshot.parts].map(([resource, list]) => [resource, list.length]));
+  printDocument(options.report, 'SnapshotResult', { output, objects }, output === '-');
   return exitCodes.done;
 }

@@ -1,5 +1,4 @@
 import { type Family, parseAddress, type Packet, type Problem, type TransportProtocol } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
 import { printTrace } from '../emit/review/trace.ts';
 import { exitCodes } from '../exit.ts';
 import { openTree } from '../load/tree.ts';
@@ -8,7 +7,8 @@ import type { ServiceTarget } from '../review/service-target.ts';
 import { traceOnNode } from '../review/trace-node.ts';
 import { bundleAt } from './bundle-at.ts';
 import { reading, Stopped } from './failure.ts';
-import { print, progress, say } from './progress.ts';
+import { print, progress } from './progress.ts';
+import { tellProblems } from './told.ts';
 
 export interface TraceOptions {
   readonly node: string;
@@ -33,7 +33,7 @@ export function traceCommand(dir: string, options: TraceOptions): number {
   };
   const traced = reading(dir, () => traceOnNode(bundleAt(dir, openTree), question));
   if (!('ways' in traced)) {
-    say(printProblems(traced));
+    tellProblems(traced);
     return exitCodes.problem;
   }
   print(printTrace(traced, options.output));

@@ -1,3 +1,4 @@
+import type { Format } from '@sluice/cli';
 import { ignoredText } from '../emit/ignored.ts';
 import { countProblems, printProblems, problemsJson } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
@@ -8,14 +9,21 @@ import { isStopped, joinProblems } from './render.ts';
 
 /** `sluice validate`: everything that `render` would say, without a directory. */
 export async function validateCommand(
-  options: InputOptions & { readonly report: 'text' | 'json'; readonly verbose?: boolean },
+  options: Omit<InputOptions, 'output'> & {
+    readonly output: Format;
+    /** The older name of `output`. */
+    readonly report?: Format;
+    readonly verbose?: boolean;
+  },
 ): Promise<number> {
   progress('reading');
-  const { input, passedOver, problems } = await readInput(options);
+  const { output: _format, ...inputs } = options;
+  const { input, passedOver, problems } = await readInput(inputs);
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const rendered = render(input);
   const found = joinProblems(problems, rendered.problems);
-  print(options.report === 'json' ? problemsJson(found) : printProblems(found, options.verbose ?? false));
+  const format = options.report ?? options.output;
+  print(format === 'json' ? problemsJson(found) : printProblems(found, options.verbose ?? false));
   const objects = input.base.length + input.change.length;
   say(`${objects} objects read: ${countProblems(found) || 'no problems'}\n${ignoredText(passedOver)}`);
   return isStopped(found, options.strict) ? exitCodes.problem : exitCodes.done;

@@ -21,12 +21,12 @@ import {
   unsigned,
   wavesFile,
 } from '@sluice/bundle';
-import { printProblems } from '../emit/problems.ts';
 import { exitCodes } from '../exit.ts';
 import { readReleaseDirectory, type ReleaseDirectory } from '../load/release.ts';
 import { reading, Stopped } from './failure.ts';
 import { print, progress, say } from './progress.ts';
 import { sshKeygen, whoSigned } from './ssh-keygen.ts';
+import { tellProblems } from './told.ts';
 
 export interface VerifyOptions {
   readonly allowedSigners: string;
@@ -57,13 +57,13 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   if (wrong.length > 0) return refuse(wrong);
   for (const why of signed.passedOver) say(`passed over: ${why}\n`);
   const late = expired(release, `${new Date().toISOString().slice(0, 19)}Z`);
-  if (late) say(printProblems([late]));
+  if (late) tellProblems([late]);
   print(options.output === 'json' ? json(release, signed, directory) : text(dir, release, signed, directory));
   return exitCodes.done;
 }
 
 function refuse(problems: readonly Problem[]): number {
-  say(printProblems(problems));
+  tellProblems(problems);
   return exitCodes.problem;
 }
 

@@ -34,7 +34,7 @@ export function initConfig(kubeProxy?: KubeProxyInput): string {
 
 const head = [
   '# yaml-language-server: $schema=sluiceconfig.schema.json',
-  '# With docs/schema/sluiceconfig.schema.json of sluice beside this file, editors complete and check it.',
+  '# With sluiceconfig.schema.json beside this file, editors complete and check it.',
   '# Lines that are commented out show what holds without them.',
   'apiVersion: sluice.dev/v1alpha1',
   'kind: SluiceConfig',

@@ -12,12 +12,20 @@ import type { Protocol } from '../render/model.ts';
  * @returns YAML documents in the order of `services`, quoted so that YAML 1.1 and 1.2 read them alike
  */
 export function allocationsAsManifests(services: readonly KubeObject[], allocations: Iterable<Allocation>): string {
+  const documents = allocatedServices(services, allocations);
+  return documents.map((value) => `---\n${stringify(value, style)}`).join('');
+}
+
+/** The same as values. */
+export function allocatedServices(
+  services: readonly KubeObject[],
+  allocations: Iterable<Allocation>,
+): readonly JsonObject[] {
   const byName = new Map([...allocations].map((allocation) => [serviceName(allocation), allocation]));
-  const documents = services.flatMap((service) => {
+  return services.flatMap((service) => {
     const allocation = service.kind === 'Service' ? byName.get(nameOf(service.value)) : undefined;
     return allocation ? [filledIn(service, allocation)] : [];
   });
-  return documents.map((value) => `---\n${stringify(value, style)}`).join('');
 }
 
 /** `compat` quotes what a YAML 1.1 reader such as kubectl would take for something else: `yes`, `012`, `1:30`. */

@@ -23,6 +23,7 @@ export interface CommitterListener {
   readonly alarm: (why: string) => void;
   /** What was wrong is not any more. */
   readonly clear: () => void;
+  /** Takes one line. */
   readonly say: (text: string) => void;
 }
 
@@ -150,7 +151,7 @@ export class Committer {
 
   async #mend(): Promise<boolean> {
     const done = await this.#repository.mend();
-    for (const what of done) this.#listener.say(`${this.#dir}: ${what}\n`);
+    for (const what of done) this.#listener.say(`${this.#dir}: ${what}`);
     return done.length > 0;
   }
 
@@ -177,7 +178,7 @@ export class Committer {
     }
     for (const thing of about) this.#about.delete(thing);
     for (const thing of about) this.#unpushed.add(thing);
-    this.#listener.say(`committed: ${message}\n`);
+    this.#listener.say(`committed: ${message.replace(/\n.*/s, '')}`);
     return true;
   }
 

@@ -1,14 +1,15 @@
+import type { Log } from '@sluice/cli/log';
 import type { EventSender } from '../../cluster/watch/events.ts';
 import type { Quarantined } from '../../render/quarantine/ward.ts';
 
-/** Tells what comes into quarantine and what leaves it: once, on the terminal and on the object. */
+/** Tells what comes into quarantine and what leaves it: once, in the log and on the object. */
 export class QuarantineWatch {
-  readonly #say: (text: string) => void;
+  readonly #log: Pick<Log, 'info' | 'warn'>;
   readonly #events: EventSender | undefined;
   #inside = new Map<string, string>();
 
-  constructor(say: (text: string) => void, events: EventSender | undefined) {
-    this.#say = say;
+  constructor(log: Pick<Log, 'info' | 'warn'>, events: EventSender | undefined) {
+    this.#log = log;
     this.#events = events;
   }
 
@@ -16,12 +17,12 @@ export class QuarantineWatch {
     const next = new Map(quarantine.map((item) => [item.object, wordsOf(item)]));
     for (const [object, message] of next) {
       if (this.#inside.get(object) === message) continue;
-      this.#say(`quarantine: ${object}: ${message}\n`);
+      this.#log.warn({ object }, `quarantine: ${object}: ${message}`);
       this.#events?.add({ object, reason: 'Quarantined', message });
     }
     for (const object of this.#inside.keys()) {
       if (next.has(object)) continue;
-      this.#say(`quarantine: ${object} is good again\n`);
+      this.#log.info({ object }, `quarantine: ${object} is good again`);
       this.#events?.add({ object, reason: 'Released', message: 'Its rules are what it says' });
     }
     this.#inside = next;

@@ -1,4 +1,5 @@
-import { printProblem, type Problem } from '@sluice/bundle';
+import type { Level, Problem } from '@sluice/bundle';
+import type { Log } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
 import { readConfigMap } from '../../cluster/configmap.ts';
 import { ClusterFailure } from '../../cluster/failure.ts';
@@ -11,7 +12,6 @@ import { load } from '../../load/load.ts';
 import type { Config } from '../../render/config.ts';
 import { Stopped, writing } from '../failure.ts';
 import { readConfigFile } from '../input.ts';
-import { say } from '../progress.ts';
 import { isStopped } from '../render.ts';
 import { Repository } from './repository.ts';
 
@@ -26,17 +26,33 @@ export interface Place {
  * Looks whether the directory can be kept: who starts the program is there to mend it now, and not later.
  * @throws Stopped when it holds something else, cannot be written, or cannot be committed though it should
  */
-export async function checkPlace({ output, commit, push }: Place): Promise<void> {
+export async function checkPlace({ output, commit, push }: Place, log: Pick<Log, 'info'>): Promise<void> {
   writing(output, () => makeFolder(output));
   const plan = writing(output, () => planTree(output, new Map()));
   if ('code' in plan) throw new Stopped(plan);
   if (commit !== true) return;
   const repository = new Repository(output);
   // What an earlier process was killed at is nothing that a person has to mend.
-  for (const done of await repository.mend()) say(`${output}: ${done}\n`);
+  for (const done of await repository.mend()) log.info({}, `${output}: ${done}`);
   const lack = await repository.lacks(push === true);
   if (lack !== undefined) throw new Stopped(lack);
 }
+
+/** Each problem is an entry: its hint and its place are fields. */
+export function logProblems(log: Log, problems: readonly Problem[]): void {
+  for (const { level, message, ...details } of problems) {
+    const object = details.object === undefined ? '' : `${details.object}: `;
+    log[calls[level]](details, `${object}${message}`);
+  }
+}
+
+const calls = {
+  error: 'error',
+  warning: 'warn',
+  differs: 'info',
+  guess: 'info',
+  note: 'info',
+} as const satisfies Record<Level, keyof Log>;
 
 /** How a cluster that does not answer is waited for. */
 export interface Waiting {
@@ -53,7 +69,7 @@ export interface Waiting {
 export async function readClusterConfig(
   access: Access,
   file: string | undefined,
-  waiting: Waiting,
+  { log, ...waiting }: Waiting & { readonly log: Log },
 ): Promise<Config | undefined> {
   const { object, note } = (await patiently(access, waiting)) ?? {};
   if (waiting.signal.aborted) return undefined;
@@ -61,7 +77,7 @@ export async function readClusterConfig(
   const { kubeProxy, problems } = load(object === undefined ? [] : [source]);
   const read = readConfig({ ...readConfigFile(file), kubeProxy });
   const found: Problem[] = [...problems, ...read.problems, ...(note === undefined ? [] : [note])];
-  for (const problem of found) say(printProblem(problem));
+  logProblems(log, found);
   const error = found.find(({ level }) => level === 'error');
   if (isStopped(found) && error !== undefined) throw new Stopped(error);
   return read.config;

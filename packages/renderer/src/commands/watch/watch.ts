@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { fstatSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import { printProblem, type Problem } from '@sluice/bundle';
+import type { Problem } from '@sluice/bundle';
+import { isJournal, type LogFormat, type LogLevel } from '@sluice/cli';
+import { type AdjustableLog, type Log, makeLog } from '@sluice/cli/log';
 import type { Access } from '../../cluster/access.ts';
 import { leaseLimits, watchLimits } from '../../cluster/limits.ts';
 import { EventSender, sendEvent } from '../../cluster/watch/events.ts';
@@ -12,14 +15,13 @@ import { exitCodes } from '../../exit.ts';
 import { readText } from '../../load/tree.ts';
 import type { Config } from '../../render/config.ts';
 import { openCluster } from '../from-cluster.ts';
-import { say } from '../progress.ts';
 import { Committer } from './commits.ts';
 import { Alarms, serveHealth } from './health.ts';
 import { Metrics } from './metrics.ts';
 import { PassedOverWatch } from './passed-over-watch.ts';
 import { type Publication, Publisher } from './publisher.ts';
 import { QuarantineWatch } from './quarantine-watch.ts';
-import { checkPlace, readClusterConfig, type Waiting } from './start.ts';
+import { checkPlace, logProblems, readClusterConfig, type Waiting } from './start.ts';
 
 export interface WatchOptions {
   readonly output: string;
@@ -36,6 +38,8 @@ export interface WatchOptions {
   readonly events?: boolean;
   readonly commit?: boolean;
   readonly push?: boolean;
+  readonly logFormat: LogFormat;
+  readonly logLevel: LogLevel;
 }
 
 /**
@@ -47,16 +51,17 @@ const heapGrowth = 40;
 /** `sluice watch`: keeps a bundle directory what the cluster is, until a signal. */
 export async function watchCommand(options: WatchOptions): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${heapGrowth}`);
+  const log = openLog(options);
   const access = openCluster(options);
-  await checkPlace(options);
+  await checkPlace(options, log);
   const stop = new AbortController();
   const forget = stopAtSignals(stop);
-  const state = { metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
+  const state = { log, metrics: new Metrics(), alarms: new Alarms(() => performance.now()) };
   state.alarms.raise('NOT_READY', 'the cluster was not read yet');
   const { listen } = options;
   const server = listen === undefined ? undefined : await serveHealth(listen, state.alarms, state.metrics);
   try {
-    const config = await readClusterConfig(access, options.config, waitingWith(state, stop.signal));
+    const config = await readClusterConfig(access, options.config, { log, ...waitingWith(state, stop.signal) });
     if (config !== undefined) await new Session(access, config, options, state).run(stop.signal);
   } finally {
     stop.abort();
@@ -65,6 +70,20 @@ export async function watchCommand(options: WatchOptions): Promise<number> {
     forget();
   }
   return exitCodes.done;
+}
+
+/** The log goes to standard error. Signals change its level; without listeners SIGUSR2 would end the process, and SIGUSR1 open a debugger. */
+function openLog({ logFormat, logLevel }: WatchOptions): AdjustableLog {
+  const log = makeLog(
+    { format: logFormat, level: logLevel },
+    {
+      write: (line) => process.stderr.write(line),
+      isJournal: isJournal(process.env['JOURNAL_STREAM'], () => fstatSync(process.stderr.fd)),
+    },
+  );
+  process.on('SIGUSR1', () => log.moreDetail());
+  process.on('SIGUSR2', () => log.lessDetail());
+  return log;
 }
 
 /**
@@ -85,47 +104,47 @@ function stopAtSignals(stop: AbortController): () => void {
 
 /** What a run is seen by. */
 interface State {
+  readonly log: Log;
   readonly metrics: Metrics;
   readonly alarms: Alarms;
 }
 
 /** Waits for a cluster under an alarm. */
-function waitingWith({ metrics, alarms }: State, signal: AbortSignal): Waiting {
+function waitingWith({ log, metrics, alarms }: State, signal: AbortSignal): Waiting {
+  const alarm = 'API configmaps';
   return {
     signal,
     away: (why) => {
-      if (alarms.raise('API configmaps', why)) say(`warning: API configmaps: ${why}\n`);
+      if (alarms.raise(alarm, why)) log.warn({ alarm }, `${alarm}: ${why}`);
       metrics.away.set(1);
     },
     back: () => {
-      if (alarms.clear('API configmaps')) say('configmaps: the API server answers\n');
+      if (alarms.clear(alarm)) log.info({ alarm }, 'configmaps: the API server answers');
       metrics.away.set(0);
     },
   };
-}
-
-function tell(problems: readonly Problem[]): void {
-  for (const problem of problems) say(printProblem(problem));
 }
 
 /** One run of `sluice watch`: everything that it is made of, tied together. */
 class Session {
   readonly #options: WatchOptions;
   readonly #access: Access;
+  readonly #log: Log;
   readonly #metrics: Metrics;
   readonly #alarms: Alarms;
   readonly #feed: Feed;
   readonly #publisher: Publisher;
   readonly #committer: Committer | undefined;
   readonly #quarantine: QuarantineWatch;
-  readonly #passedOver = new PassedOverWatch(say);
+  readonly #passedOver: PassedOverWatch;
   #isLeading = false;
   /** Counts how often this process began or ceased to write. */
   #turn = 0;
   #hasTold = false;
 
-  constructor(access: Access, config: Config, options: WatchOptions, { metrics, alarms }: State) {
+  constructor(access: Access, config: Config, options: WatchOptions, { log, metrics, alarms }: State) {
     this.#options = options;
+    this.#log = log;
     this.#metrics = metrics;
     this.#alarms = alarms;
     this.#access = access;
@@ -143,12 +162,13 @@ class Session {
       },
       { published: (publication) => this.#published(publication), failed: (problems) => this.#failed(problems) },
     );
-    this.#quarantine = new QuarantineWatch(say, options.events === true ? this.#eventSender() : undefined);
+    this.#passedOver = new PassedOverWatch(log);
+    this.#quarantine = new QuarantineWatch(log, options.events === true ? this.#eventSender() : undefined);
     if (options.commit === true) {
       this.#committer = new Committer(options.output, options.push === true, this.#publisher, {
         alarm: (why) => this.#alarm('COMMIT', why),
         clear: () => this.#alarms.clear('COMMIT'),
-        say,
+        say: (text) => log.info({}, text),
       });
     }
   }
@@ -187,11 +207,11 @@ class Session {
     const [namespace = '', name = ''] = lease.split('/');
     const listener = {
       gained: () => {
-        say(`this process holds Lease ${lease} and writes ${this.#options.output}\n`);
+        this.#log.info({ lease }, `this process holds Lease ${lease} and writes ${this.#options.output}`);
         void this.#lead(true);
       },
       lost: (why: string) => {
-        say(`this process no longer holds Lease ${lease}: ${why}\n`);
+        this.#log.warn({ lease }, `this process no longer holds Lease ${lease}: ${why}`);
         this.#follow();
       },
       failed: (why: string) => this.#alarm('LEASE', why),
@@ -209,15 +229,16 @@ class Session {
         const uid = this.#feed.uidOf(notice.object);
         return sendEvent(this.#access, { ...notice, ...(uid && { uid }) }, new Date(), watchLimits);
       },
-      (why) => say(`warning: ${why}\n`),
+      (why) => this.#log.warn({}, why),
     );
   }
 
   readonly #listener = {
     changed: (change: Parameters<Publisher['changed']>[0]): void => this.#publisher.changed(change),
     current: ({ resource }: { resource: string }): void => {
-      if (this.#alarms.clear(`API ${resource}`)) say(`${resource}: the API server answers again\n`);
-      this.#metrics.away.set(this.#alarms.standing().some((alarm) => alarm.startsWith('API ')) ? 1 : 0);
+      const alarm = `API ${resource}`;
+      if (this.#alarms.clear(alarm)) this.#log.info({ alarm }, `${resource}: the API server answers again`);
+      this.#metrics.away.set(this.#alarms.standing().some((one) => one.startsWith('API ')) ? 1 : 0);
       if (!this.#publisher.hasPublished) this.#publisher.look();
     },
     away: ({ resource }: { resource: string }, why: string): void => {
@@ -227,12 +248,16 @@ class Session {
   };
 
   #published(publication: Publication): void {
+    const { written, removed, about } = publication;
+    this.#log.debug({ written: written.length, removed: removed.length, about }, 'published');
     this.#alarms.clear('NOT_READY');
     this.#alarms.clear('RENDER');
     if (!this.#hasTold) {
-      const { written, removed } = publication;
       const what = `${written.length} files written, ${removed.length} removed`;
-      say(`${this.#options.output} is what ${this.#access.server} has: ${what}; it is followed until a signal\n`);
+      this.#log.info(
+        {},
+        `${this.#options.output} is what ${this.#access.server} has: ${what}; it is followed until a signal`,
+      );
     }
     this.#hasTold = true;
     this.#quarantine.now(publication);
@@ -241,11 +266,11 @@ class Session {
   }
 
   #failed(problems: readonly Problem[]): void {
-    tell(problems);
+    logProblems(this.#log, problems);
     this.#alarm('RENDER', problems[0]?.message ?? 'nothing could be rendered');
   }
 
   #alarm(name: string, why: string): void {
-    if (this.#alarms.raise(name, why)) say(`warning: ${name}: ${why}\n`);
+    if (this.#alarms.raise(name, why)) this.#log.warn({ alarm: name }, `${name}: ${why}`);
   }
 }

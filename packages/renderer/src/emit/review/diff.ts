@@ -116,11 +116,6 @@ function printMarkdown(diff: BundleDiff): string {
   return `${['## Sluice: what changes', '', ...services, ...plain, ...table, ...more, '', verdictText(diff)].join('\n')}\n`;
 }
 
-/** The files of two bundles as a unified diff. One that takes too long to compare is named only. */
-export function printRaw(old: BundleFiles, fresh: BundleFiles): string {
-  return [...patches(old, fresh)].map(({ patch }) => patch).join('');
-}
-
 /** A unified diff for each file that differs, made when it is asked for. */
 export function* patches(old: BundleFiles, fresh: BundleFiles): Generator<{ path: string; patch: string }> {
   for (const path of [...new Set([...old.keys(), ...fresh.keys()])].toSorted()) {

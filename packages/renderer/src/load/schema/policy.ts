@@ -57,23 +57,26 @@ const waiver: Schema = {
 };
 
 /** `policy` of sluice.yaml: what `sluice policy` lets through. */
-export const policySchema: Schema = fields('What `sluice policy` lets through; docs/policy.md lists the rules.', {
-  levels: {
-    description: 'The levels of rules that should not have their own.',
-    type: 'object',
-    additionalProperties: false,
-    properties: Object.fromEntries(policyCodesOfSchema.map((code) => [code, level])),
+export const policySchema: Schema = fields(
+  'What `sluice policy` lets through; /usr/share/doc/sluice/policy.md lists the rules.',
+  {
+    levels: {
+      description: 'The levels of rules that should not have their own.',
+      type: 'object',
+      additionalProperties: false,
+      properties: Object.fromEntries(policyCodesOfSchema.map((code) => [code, level])),
+    },
+    externalIPs: cidrs('Networks in which external IPs may lie. None: every external IP is a finding.'),
+    endpointRanges: cidrs('Networks besides those of pods in which endpoints may lie.'),
+    protected: {
+      description: 'Addresses that no Service may have, such as routers and resolvers outside of the cluster.',
+      type: 'array',
+      items: text('An IP address.', { format: 'ip-address' }),
+      default: [],
+    },
+    endpointsChangedPercent: percent('How many of all endpoints one change may touch.', 50),
+    nodesChangedPercent: percent('How many of all nodes one change may give other rules.', 100),
+    ruleGrowthPercent: percent('How much the rules of a profile may grow in one change.', 50),
+    waivers: { description: 'Exceptions that somebody answers for.', type: 'array', items: waiver, default: [] },
   },
-  externalIPs: cidrs('Networks in which external IPs may lie. None: every external IP is a finding.'),
-  endpointRanges: cidrs('Networks besides those of pods in which endpoints may lie.'),
-  protected: {
-    description: 'Addresses that no Service may have, such as routers and resolvers outside of the cluster.',
-    type: 'array',
-    items: text('An IP address.', { format: 'ip-address' }),
-    default: [],
-  },
-  endpointsChangedPercent: percent('How many of all endpoints one change may touch.', 50),
-  nodesChangedPercent: percent('How many of all nodes one change may give other rules.', 100),
-  ruleGrowthPercent: percent('How much the rules of a profile may grow in one change.', 50),
-  waivers: { description: 'Exceptions that somebody answers for.', type: 'array', items: waiver, default: [] },
-});
+);
