@@ -82,9 +82,17 @@ test('the first install makes the key of the node, which root alone reads and on
   expect(seen('purged.key')).toBe('');
 });
 
+test('without /proc, as where an image is built, the package is installed and its programs work', (context) => {
+  if (whyNot) return context.skip(whyNot);
+  expect(seen('bare.package')).toBe(`install ok installed ${version}`);
+  expect(seen('bare.versions')).toBe(`${version}\n${version}\n`);
+  expect(seen('bare.said')).toContain('this node has a key to sign receipts with');
+  expect(seen('bare.key')).toMatch(/^600 root root\n/);
+});
+
 test('a shell in the clean root completes the words of both programs', (context) => {
   if (whyNot) return context.skip(whyNot);
-  expect(seen('completed')).toBe('sluice: verify\nsluiced: version\n');
+  expect(seen('completed')).toBe('sluice: verify version\nsluiced: version\n');
 });
 
 test('the archive is installed and removed as the page inside it says, and rules stay', (context) => {

@@ -54,3 +54,10 @@ inside sluiced keygen >"$root/seen/archive.line"
 see archive
 inside sh -c "xargs rm <'/root/$archive/MANIFEST'"
 see archive-removed
+
+# A root in which an image is built: nothing is mounted, /proc included.
+umount "$root/proc" "$root/run"
+rm -r "$root/etc/sluice" "$root/var/lib/sluice"
+inside dpkg -i "$2" >"$root/seen/bare.said" 2>&1
+for program in sluice sluiced; do inside "$program" --version; done >"$root/seen/bare.versions" 2>&1
+see bare

@@ -61,7 +61,7 @@ describe.each(['nft', 'legacy'] as const)('a node whose rules are those of %s', 
   test('the first bundle was rehearsed by an instance that came with sluiced.service and left nothing', async (context) => {
     if (noNodeBecause) return context.skip(noNodeBecause);
     expect(await rehearsed()).toBe(1);
-    expect(await machine.journal('-u', 'sluiced.service')).toMatch(/"in":"unit".*"msg":"rehearsed"/);
+    expect(await machine.journal('-u', 'sluiced.service')).toMatch(/^info: rehearsed .*\bin=unit\b/m);
     expect(await machine.must('systemctl', 'is-active', 'sluiced-rehearse.socket')).toBe('active');
     expect(await machine.must('stat', '-c', '%a %U %F', '/run/sluice/rehearse.sock')).toBe('600 root socket');
     expect(await machine.must('systemctl', ...list)).toBe('');

@@ -5,8 +5,11 @@ import { bundleProgram, programNames } from '../bundle.ts';
 import { architectures, type Arch, libatomic, nodeBinary } from './node.ts';
 import { run } from './run.ts';
 
-/** Where an executable looks for libatomic.so.1 before the system's own places. */
-const libraryPath = '$ORIGIN/../lib/sluice';
+/**
+ * Where an executable looks for libatomic.so.1 before the system's own places: beside itself, and where the Debian package puts it. The
+ * loader reads $ORIGIN from /proc, which a root that an image is built in may not have.
+ */
+const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
 
 /**
  * Writes `bin/sluice`, `bin/sluiced` and `lib/sluice/libatomic.so.1` below `prefix`.

@@ -36,7 +36,13 @@ const files: Readonly<Record<string, string>> = {
 export const licences = 'share/doc/sluice/THIRD-PARTY-LICENSES';
 
 /** Papers of the checkout that are at hand on a node without a network. */
-const papers = ['docs/runbooks', 'docs/threats.md', 'docs/problems.md'] as const;
+const papers = [
+  'docs/runbooks',
+  'docs/threats.md',
+  'docs/problems.md',
+  'docs/policy.md',
+  'docs/exit-codes.md',
+] as const;
 
 /** Where shells look for the completion of a program. */
 const completions: Readonly<Record<Shell, (name: string) => string>> = {
@@ -58,13 +64,24 @@ export function layOut(root: string, executables: string, tree: string): void {
     const bytes = readFileSync(join(root, from));
     put(tree, to, to.endsWith('.gz') ? withoutClock(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })) : bytes);
   }
-  for (const path of papers.flatMap((paper) => filesBelow(root, paper)))
-    put(tree, join('usr/share/doc/sluice', path.slice('docs/'.length)), readFileSync(join(root, path)));
-  put(tree, 'usr/share/doc/sluice/bundle-format.md', readFileSync(join(root, 'packages/bundle/README.md')));
+  for (const [from, to] of paperFiles(root)) put(tree, to, readFileSync(join(root, from)));
   for (const shell of Object.keys(completions) as readonly Shell[]) {
     for (const name of programNames) put(tree, completions[shell](name), Buffer.from(completionScript(name, shell)));
   }
 }
+
+/** From the checkout → where it goes. */
+function paperFiles(root: string): readonly (readonly [from: string, to: string])[] {
+  const paths = papers.flatMap((paper) => filesBelow(root, paper));
+  return [
+    ...paths.map((path) => [path, join('usr/share/doc/sluice', path.slice('docs/'.length))] as const),
+    ['packages/bundle/README.md', 'usr/share/doc/sluice/bundle-format.md'],
+  ];
+}
+
+/** Files that an installed node has to read, as absolute paths: what messages may name. */
+export const installedFiles = (root: string): readonly string[] =>
+  [...Object.values(files), ...paperFiles(root).map(([, to]) => to)].map((path) => `/${path}`);
 
 /** The file itself, or every file of a folder, as paths below the checkout. */
 function filesBelow(root: string, path: string): readonly string[] {
