@@ -3,16 +3,14 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
+import { exitMeanings } from '../packages/cli/src/index.ts';
 import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
 import { manPage } from '../tools/man.ts';
 
 const root = join(import.meta.dirname, '..');
 const directory = join(root, 'docs', 'man');
 
-/** The rows of the README's one table of exit codes. */
-const exitCodes = [...readFileSync(join(root, 'README.md'), 'utf8').matchAll(/^\| (\d) \| (.+) \|$/gm)].map(
-  ([, code, meaning]) => [Number(code), (meaning as string).replaceAll('`', '')] as const,
-);
+const exitCodes = Object.entries(exitMeanings).map(([code, meaning]) => [Number(code), meaning] as const);
 
 const pages = {
   'sluice.1': manPage(buildSluice(), {

@@ -5,7 +5,7 @@ import type { Command, Option } from 'commander';
 export interface ManPage {
   /** The section of the manual: 1 for people, 8 for administrators. */
   readonly section: 1 | 8;
-  /** Exit code and meaning, as the README's table has them. */
+  /** Exit code and meaning, as `exitMeanings` has them. */
   readonly exitCodes: readonly (readonly [number, string])[];
   readonly seeAlso: readonly string[];
 }

@@ -101,6 +101,33 @@ test('what a git that was killed left in the repository does not keep it from st
   expect(git('ls-tree', '-r', '--name-only', 'HEAD')).toContain('rendered/');
 });
 
+test('its log is JSON when asked, with the level that signals change', { timeout: 30_000 }, async () => {
+  const started = watch('--log-format', 'json', '--log-level', 'warning');
+  let log = '';
+  started.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  const entries = (): readonly { readonly level: string; readonly msg: string }[] =>
+    log
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as { level: string; msg: string });
+  const said = (message: string): boolean => entries().some(({ msg }) => msg === message);
+  await until(() => existsSync(join(out, completeFile)));
+  expect(entries().filter(({ level }) => level === 'info')).toEqual([]);
+  started.kill('SIGUSR1');
+  await until(() => said('log level is info'));
+  started.kill('SIGUSR1');
+  await until(() => said('log level is debug'));
+  cluster.put('services', serviceOf('b', 2));
+  await until(() => said('published'));
+  started.kill('SIGUSR2');
+  await until(() => entries().filter(({ msg }) => msg === 'log level is info').length === 2);
+  for (const entry of entries())
+    expect(entry).toMatchObject({
+      time: expect.stringMatching(/^\d{4}-\S+Z$/) as string,
+      level: expect.any(String) as string,
+    });
+});
+
 test('a signal ends it while a server takes requests and never answers', { timeout: 25_000 }, async () => {
   let isAsked = false;
   cluster.server.meddle = (path, request, response) => {

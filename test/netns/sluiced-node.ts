@@ -97,15 +97,17 @@ export class SluicedNode {
   }
 
   /** Starts `sluiced run`; `remove` ends it if nobody else does. */
-  start(before = ''): ChildProcess {
-    return this.startProgram([process.execPath, main, 'run', '-c', `${this.directory}/sluiced.yaml`], before);
+  start(before = '', ...more: readonly string[]): ChildProcess {
+    return this.startProgram([process.execPath, main, 'run', '-c', `${this.directory}/sluiced.yaml`, ...more], before);
   }
 
   /** Starts a program inside the namespace, as `start` does. */
   startProgram(command: readonly string[], before = ''): ChildProcess {
     const [file, args] = this.#inside(command, before);
-    const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout?.resume();
+    // The log: a test that wants it listens.
+    child.stderr?.resume();
     this.#children.push(child);
     return child;
   }

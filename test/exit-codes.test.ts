@@ -1,0 +1,55 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { exitCodes as ofSluiced } from '../packages/applier/src/rollout/outcome.ts';
+import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
+import { exitCodes, exitDetails, exitMeanings } from '../packages/cli/src/index.ts';
+import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
+import { exitCodes as ofSluice } from '../packages/renderer/src/exit.ts';
+
+const page = join(import.meta.dirname, '..', 'docs', 'exit-codes.md');
+
+const rows = (name: 'sluice' | 'sluiced'): string =>
+  Object.entries(exitDetails[name])
+    .map(([command, codes]) => `| \`${name} ${command}\` | ${codes} |\n`)
+    .join('');
+
+/** The one page on exit codes. */
+const text = `# Exit codes
+
+Both programs end with the same codes; \`sluice\` with 0, 1 or 2. A code never changes its meaning.
+
+| code | means |
+|---|---|
+${Object.entries(exitMeanings)
+  .map(([code, meaning]) => `| ${code} | ${meaning} |\n`)
+  .join('')}
+Every command ends with 0 when it has done its work, and with 2 for a command line that it cannot parse or input that it cannot read. With \`-o json\` (\`--report json\` where
+\`-o\` is a path) a command that has no result prints a document of kind \`Error\` on standard output: \`error\` has \`code\` ([problems.md](problems.md)), \`message\` and \`hint\`, and \`problems\` has all that was said.
+
+| command | further codes |
+|---|---|
+${rows('sluice')}${rows('sluiced')}
+A process that a signal ended has 128 and the number of the signal, as shells show it. Commands of \`sluiced\` beside a daemon that works on the same state directory end with 3.
+`;
+
+/** UPDATE_DOCS=1 writes the page anew. */
+if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
+
+test('docs/exit-codes.md says what the code says', () => {
+  expect(readFileSync(page, 'utf8')).toBe(text);
+});
+
+test('both programs have the one table of codes', () => {
+  expect(ofSluice).toBe(exitCodes);
+  expect(ofSluiced).toBe(exitCodes);
+  expect(Object.values(exitCodes)).toEqual(Object.keys(exitMeanings).map(Number));
+});
+
+test.each([
+  ['sluice', buildSluice()],
+  ['sluiced', buildSluiced()],
+] as const)('the commands that the page names are commands of %s', (name, program) => {
+  const known = program.commands.map((command) => command.name());
+  expect(Object.keys(exitDetails[name]).filter((command) => !known.includes(command))).toEqual([]);
+});

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { asksFormat, formats } from '../packages/cli/src/index.ts';
+import { commands } from './commands.fixture.ts';
+
+/** Commands whose `-o` is what they write: there the format is `--report`. */
+const writesOutput = [
+  'sluice render',
+  'sluice snapshot',
+  'sluice watch',
+  'sluice release',
+  'sluice pack',
+  'sluice pull',
+];
+
+test('both programs were found with their commands', () => {
+  expect(commands.length).toBeGreaterThan(40);
+  expect(commands.filter(({ title }) => writesOutput.includes(title))).toHaveLength(writesOutput.length);
+});
+
+test.each(commands)('$title takes text and json, with -o unless that is a path', ({ command, title }) => {
+  const options = command.options.filter(asksFormat);
+  expect(options.length).toBeGreaterThan(0);
+  expect(options[0]?.flags).toBe(writesOutput.includes(title) ? '--report <FORMAT>' : '-o, --output <FORMAT>');
+  expect(options[0]?.argChoices).toEqual(expect.arrayContaining([...formats]));
+  // The page of `report` is what it is for.
+  expect(options[0]?.defaultValue).toBe(title === 'sluice report' ? 'html' : 'text');
+});

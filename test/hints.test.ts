@@ -1,0 +1,41 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { installedFiles } from '../tools/package/tree.ts';
+
+const root = join(import.meta.dirname, '..');
+
+/** Texts in quotes of everything that is shipped: what messages, hints, helps and files that are written are made of. */
+const texts = readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => /^(?:applier|renderer|bundle|cli)\/src\/.*(?<!\.test|\.fixture)\.ts$/.test(path))
+  .flatMap((path) => {
+    const code = readFileSync(join(root, 'packages', path), 'utf8').replace(/^\s*(?:\/\/|\/?\*).*$/gm, '');
+    return [...code.matchAll(/'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g)].map(([text]) => ({
+      path,
+      text,
+    }));
+  });
+
+const named = (form: RegExp): readonly { readonly path: string; readonly name: string }[] =>
+  texts.flatMap(({ path, text }) => [...text.matchAll(form)].map(([name]) => ({ path, name })));
+
+test('what messages name below /usr/share is installed by the packages', () => {
+  const names = named(/\/usr\/share\/(?:doc\/)?sluice\/[-\w/.]*\w/g);
+  const installed = installedFiles(root);
+  expect(names.filter(({ name }) => !installed.includes(name))).toEqual([]);
+  // The search finds what it should.
+  expect(new Set(names.map(({ name }) => name)).size).toBeGreaterThanOrEqual(4);
+});
+
+test('no message names a path of the checkout, which no node has', () => {
+  expect(named(/(?<![-\w/.])(?:docs|examples|packaging|packages|deploy|test|tools)\/[-\w/.]+/g)).toEqual([]);
+});
+
+test('what the scripts and units of the package name below /usr/share is installed', () => {
+  const folders = ['packaging/debian', 'packages/applier/systemd'];
+  const files = folders.flatMap((folder) => readdirSync(join(root, folder)).map((name) => join(root, folder, name)));
+  const names = files.flatMap((file) => [
+    ...readFileSync(file, 'utf8').matchAll(/\/usr\/share\/(?:doc\/)?sluice\/[-\w/.]*\w/g),
+  ]);
+  expect(names.map(([name]) => name).filter((name) => !installedFiles(root).includes(name))).toEqual([]);
+});
