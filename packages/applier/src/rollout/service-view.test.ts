@@ -93,10 +93,10 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
 
   test('rules in another order, and one that is there twice, are said', () => {
-    const own = (lines: readonly string[]): boolean => lines.some((line) => line.includes('--to-destination'));
+    const leads = (lines: readonly string[]): boolean => lines.some((line) => line.includes('--to-destination'));
     for (const edit of [
-      (lines: readonly string[]) => (own(lines) ? [...lines, ...lines] : lines),
-      (lines: readonly string[]) => (own(lines) ? lines.toReversed() : lines),
+      (lines: readonly string[]) => (leads(lines) ? [...lines, ...lines] : lines),
+      (lines: readonly string[]) => (leads(lines) ? lines.toReversed() : lines),
     ]) {
       const view = viewService(
         'shop/web',
