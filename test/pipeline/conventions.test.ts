@@ -87,6 +87,7 @@ const rows: readonly Row[] = [
   { verb: 'allocations fix', args: '-c sluice.yaml --base-branch nowhere', exit: 2, stderr: /^error: / },
   { verb: 'allocations manifests', args: manifests, stdout: /^ {2}clusterIP: /m, progress: true },
   { verb: 'allocations prune', args: manifests, stderr: /^Every allocation in /m, progress: true },
+  { verb: 'version', args: '', stdout: /^sluice \d+\.\d+\.\d+ \(/ },
   { verb: 'completion', args: 'bash', stdout: /^complete -F/m },
 ];
 
