@@ -15,7 +15,8 @@ beforeEach(async (context) => {
   needBackend(context, 'nft');
   node = await SluicedNode.make();
   ({ directory } = node);
-  node.writeConfig('nft');
+  // Receipts, too, stay in the directory of the test.
+  node.writeConfig('nft', `receipts: {directory: ${directory}/receipts}\n`);
   writeBundle(`${directory}/rendered`, web(1, 2));
 });
 afterEach(() => node.remove());
