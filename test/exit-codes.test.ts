@@ -30,7 +30,7 @@ Every command ends with 0 when it has done its work, and with 2 for a command li
 | command | further codes |
 |---|---|
 ${rows('sluice')}${rows('sluiced')}
-A process that a signal ended has 128 and the number of the signal, as shells show it. Commands of \`sluiced\` beside a daemon that works on the same state directory end with 3.
+A process that a signal ended has 128 and the number of the signal, as shells show it. \`apply\`, \`recover\`, \`backend\` with a store and \`cleanup\` end with 3 beside a daemon that works on the same state directory.
 `;
 
 /** UPDATE_DOCS=1 writes the page anew. */
@@ -50,6 +50,9 @@ test.each([
   ['sluice', buildSluice()],
   ['sluiced', buildSluiced()],
 ] as const)('the commands that the page names are commands of %s', (name, program) => {
-  const known = program.commands.map((command) => command.name());
+  const known = program.commands.flatMap((command) => [
+    command.name(),
+    ...command.commands.map((one) => `${command.name()} ${one.name()}`),
+  ]);
   expect(Object.keys(exitDetails[name]).filter((command) => !known.includes(command))).toEqual([]);
 });
