@@ -145,7 +145,7 @@ test('a commit that Git refused is tried again though nothing changes', async ()
   await until(() => alarms.length > 0);
   rmSync(hook);
   await until(() => log(join(dir, 'work')).length === 2 && isClear);
-  expect(said).toContain(`committed: ${first}\n`);
+  expect(said).toContain(`committed: ${first}`);
 });
 
 test('a lock that a git left that was killed meanwhile goes away with the next try', async () => {
