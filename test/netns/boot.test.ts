@@ -129,7 +129,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     expect(await node.sluicedAfter(refuseEndpoint(3), 'boot')).toMatchObject({
       exitCode: 5,
       stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
-      stderr: expect.stringMatching(/^Cannot load generation 2: .*refused on purpose/),
+      stderr: expect.stringMatching(/ Cannot load generation 2: .*refused on purpose/),
     });
     expect(await node.rules(backend)).toBe(first);
     expect(await node.apply()).toMatchObject({ exitCode: 5 });

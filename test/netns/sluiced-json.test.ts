@@ -69,7 +69,11 @@ test('each command that changes the kernel prints its result as one document', a
   ]);
   expect(await answered('rollback', '0', '--remove-all-services', '--yes')).toEqual([
     0,
-    expect.objectContaining({ kind: 'Rollback', generation: 0, changed: true }),
+    expect.objectContaining({
+      kind: 'Rollback',
+      plan: expect.objectContaining({ to: expect.objectContaining({ generation: 0 }) as object }) as object,
+      ending: { kind: 'done', unwritten: null },
+    }),
   ]);
   expect(await node.apply()).toMatchObject({ exitCode: 0 });
   rmSync(`${directory}/state`, { recursive: true });
