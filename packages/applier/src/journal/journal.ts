@@ -369,6 +369,22 @@ export class DiskJournal implements Journal {
   }
 
   async choose(target: Generation): Promise<Generation> {
+    this.#stands(target, this.#chosen(target));
+    return target;
+  }
+
+  chooseUnwritten(target: Generation, stored: Generation): void {
+    const { current, open, held } = this.#record;
+    const record = this.#stored(stored);
+    // What is stored may be written down already, for want of room for the newest endpoints.
+    const isChosen = open === null && held === null && current?.manifest === record.manifest;
+    if (!isChosen) this.#record = { ...this.#record, ...this.#chosen(target), current: record };
+    this.#standing = target;
+    this.#forgetTransaction();
+  }
+
+  /** What a manual rollback changes in the record. */
+  #chosen(target: Generation): Partial<NodeRecord> {
     const { open, current } = this.#record;
     // What is open may be this very way back, announced before it was gone.
     // Generation 0 is what was there before Sluice: no bundle has its version.
@@ -378,8 +394,7 @@ export class DiskJournal implements Journal {
     const others = without(this.#record.quarantined, target.version);
     const quarantined = left !== undefined && left !== target.version ? remember(others, left, because) : others;
     const history = this.#and({ what: 'chosen', generation: target.number, version: target.version });
-    this.#stands(target, { open: null, held: null, quarantined, history });
-    return target;
+    return { open: null, held: null, quarantined, history };
   }
 
   async fallBack(target: Generation, because: string): Promise<void> {

@@ -264,6 +264,13 @@ export interface Journal {
   hold(because: string): Promise<void>;
   /** A person's decision: this generation stands, whatever was open or held; the version that is left is quarantined. */
   choose(target: Generation): Promise<Generation>;
+  /**
+   * The same where the disk does not take it, for this process alone: it must not put back what the operator left. The next write that
+   * the disk takes says so.
+   * @param stored the target as the store has it
+   * @throws StateError where the store does not have it
+   */
+  chooseUnwritten(target: Generation, stored: Generation): void;
   /** The generation that stands cannot be read: an older one stands in its place, and nothing is held or open. */
   fallBack(target: Generation, because: string): Promise<void>;
   /** Real servers of mode ipvs that are on their way out; kept, so that the next process goes on with them. */

@@ -106,6 +106,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     countRecovery: () => countdown.through(() => journal.countRecovery()),
     hold: (because) => countdown.through(() => journal.hold(because)),
     choose: (target) => countdown.through(() => journal.choose(target)),
+    chooseUnwritten: (target, stored) => journal.chooseUnwritten(target, stored),
     keepDraining: (draining) => countdown.through(() => journal.keepDraining(draining)),
     forget: () => countdown.through(() => journal.forget()),
   };

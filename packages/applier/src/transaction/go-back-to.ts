@@ -40,17 +40,25 @@ export async function goBackTo(
   if (standing)
     await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
+  let because: string;
   try {
     const written = await firstTaken([target, stored], (one) => journal.choose(one));
-    return written.revision === target.revision
-      ? { outcome, settled }
-      : {
-          outcome: { ...outcome, unwritten: 'the disk has no room for the newest endpoints, and keeps those of then' },
-          settled,
-        };
+    if (written.revision === target.revision) return { outcome, settled };
+    because = 'the disk has no room for the newest endpoints, and keeps those of then';
   } catch (error) {
     if (isLastResort) throw error;
-    return { outcome: { ...outcome, unwritten: messageOf(error) }, settled };
+    because = messageOf(error);
+  }
+  goOnWith(target, stored, ports);
+  return { outcome: { ...outcome, unwritten: because }, settled };
+}
+
+/** A daemon repairs by its journal: what the kernel holds now is no drift, though the disk does not know it. */
+function goOnWith(target: Generation, stored: Generation, { journal, report }: Ports): void {
+  try {
+    journal.chooseUnwritten(target, stored);
+  } catch (error) {
+    report('not-chosen', { because: messageOf(error) });
   }
 }
 
