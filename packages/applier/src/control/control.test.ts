@@ -135,6 +135,16 @@ describe('a rollback through the socket', () => {
     expect(await decisions.ask(), 'nothing is cancelled').toBeUndefined();
   });
 
+  test('goes to the generation before the active one while endpoints change, too', async () => {
+    const { control, journal } = await serving();
+    const { state: same } = journal.standing!;
+    const flows = { old: [], fresh: [] };
+    await journal.begin({ lane: 'endpoints', flip: 'ordered', version: 'v', state: same, sysctls: new Map(), flows });
+    expect(await control.planRollback(newest)).toMatchObject({ from: 2, to: { generation: 1 } });
+    await journal.hold('the old endpoints cannot be loaded');
+    expect(await control.planRollback(newest), 'a halted node').toMatchObject({ to: { generation: 2 } });
+  });
+
   test('reaches generation 0 with leave alone', async () => {
     const { control } = await serving();
     await expect(control.planRollback({ ...newest, to: '0' })).rejects.toThrow('removes the rules of every Service');

@@ -126,7 +126,8 @@ function numberOf(to: string, { kept, current }: DiskJournal['record']): number 
 
 /** The newest generation before the active one that is not blocked; where a change is open, the generation that it began with. */
 function defaultTarget({ record, standing }: DiskJournal): number | undefined {
-  if (record.open) return record.open.from.number;
+  // An update of endpoints begins and ends with the active generation.
+  if (record.open?.lane === 'release' || (record.open && record.held !== null)) return record.open.from.number;
   if (record.held !== null && record.current !== null && standing) return record.current.number;
   const isGood = ({ number, version }: { readonly number: number; readonly version: string }): boolean =>
     number > 0 && number < (record.current?.number ?? 0) && !Object.hasOwn(record.quarantined, version);
