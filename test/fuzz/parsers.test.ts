@@ -105,7 +105,7 @@ const open = {
 const state = JSON.stringify({ ...freshRecord('node-a'), open, kept: [generation], quarantined: { a: 'b' } });
 const requests = [
   '{"do":"decide","decision":{"kind":"extend","seconds":60},"token":"0123abcd"}',
-  '{"do":"rollBack","from":2,"to":"1","cancels":null,"endpoints":"newest","removeAllServices":false}',
+  '{"do":"rollBack","from":2,"to":"1","generation":1,"cancels":null,"endpoints":"newest","removeAllServices":false}',
 ];
 
 /** A journal whose slots both hold a record, of which one is damaged. */

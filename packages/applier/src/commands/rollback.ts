@@ -37,6 +37,7 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
     const ending = await control.rollBack({
       from: plan.from,
       to: to !== undefined && !/^\d+$/.test(to) ? to : String(plan.to.generation),
+      generation: plan.to.generation,
       cancels: plan.cancels,
       endpoints,
       removeAllServices,

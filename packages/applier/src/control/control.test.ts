@@ -89,7 +89,7 @@ describe('a rollback through the socket', () => {
       '',
     ]);
     expect(rules(), 'a plan changes nothing').toContain('10.244.0.6:8080');
-    expect(await control.rollBack({ ...newest, from: 2, to: '1', cancels: null })).toEqual({
+    expect(await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null })).toEqual({
       kind: 'done',
       unwritten: null,
     });
@@ -102,7 +102,14 @@ describe('a rollback through the socket', () => {
   test('with old endpoints does not let early endpoint sync bring the newest ones back', async () => {
     const { control, keeper, journal } = await serving();
     const { version } = journal.standing!;
-    await control.rollBack({ endpoints: 'old', removeAllServices: false, from: 2, to: '1', cancels: null });
+    await control.rollBack({
+      endpoints: 'old',
+      removeAllServices: false,
+      from: 2,
+      to: '1',
+      generation: 1,
+      cancels: null,
+    });
     expect(rules()).toContain('10.244.0.3:8080');
     const outcome = await keeper.put(two, false);
     expect(outcome, 'the version that was left is blocked').toMatchObject({ kind: 'refused' });
@@ -115,11 +122,15 @@ describe('a rollback through the socket', () => {
 
   test('is refused when another generation is active by now', async () => {
     const { control } = await serving();
-    await expect(control.rollBack({ ...newest, from: 1, to: '1', cancels: null })).rejects.toMatchObject({
-      problems: [{ code: 'NODE_STATE_INVALID', message: expect.stringContaining('generation 2 is active by now') }],
-      exitCode: 2,
-    });
-    await expect(control.rollBack({ ...newest, from: 2, to: '1', cancels: 'v9' })).rejects.toThrow('on probation');
+    await expect(control.rollBack({ ...newest, from: 1, to: '1', generation: 1, cancels: null })).rejects.toMatchObject(
+      {
+        problems: [{ code: 'NODE_STATE_INVALID', message: expect.stringContaining('generation 2 is active by now') }],
+        exitCode: 2,
+      },
+    );
+    await expect(control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: 'v9' })).rejects.toThrow(
+      'on probation',
+    );
     expect(rules()).toContain('10.244.0.8:8080');
   });
 
@@ -131,7 +142,9 @@ describe('a rollback through the socket', () => {
       throw stateError('busy', 'wait');
     };
     const { control } = await serving({ decisions, order });
-    await expect(control.rollBack({ ...newest, from: 2, to: '1', cancels: 'v3' })).rejects.toThrow('busy');
+    await expect(control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: 'v3' })).rejects.toThrow(
+      'busy',
+    );
     expect(await decisions.ask(), 'nothing is cancelled').toBeUndefined();
   });
 
@@ -170,13 +183,32 @@ describe('a checkpoint', () => {
     const plan = await control.planRollback({ endpoints: 'old', removeAllServices: false, to: 'before-1.31' });
     expect(plan).toMatchObject({ to: { generation: 2 }, services: { restored: ['shop/new'] } });
     const from = journal.standing!.number;
-    await control.rollBack({ endpoints: 'old', removeAllServices: false, from, to: 'before-1.31', cancels: null });
+    await control.rollBack({
+      endpoints: 'old',
+      removeAllServices: false,
+      from,
+      to: 'before-1.31',
+      generation: 2,
+      cancels: null,
+    });
     expect(rules()).toContain('10.244.0.9:8080');
     const next = await node.start();
     expect(next.journal.standing).toMatchObject({ number: 2 });
     expect(await next.keeper.settle()).toBe(0);
     expect(await control.removeCheckpoint({ name: 'before-1.31' })).toMatchObject({ name: 'before-1.31' });
     await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('there is none');
+  });
+
+  test('that another generation got the name of between plan and order is not gone to', async () => {
+    const { control, journal } = await serving();
+    await control.checkpoint({ name: 'good' });
+    const plan = await control.planRollback({ ...newest, to: 'good' });
+    expect(plan).toMatchObject({ from: 2, to: { generation: 2 } });
+    await control.removeCheckpoint({ name: 'good' });
+    journal.notes.pin({ name: 'good', at: '', generation: journal.record.kept.find(({ number }) => number === 1)! });
+    const order = { ...newest, from: 2, to: 'good', generation: plan.to.generation, cancels: null };
+    await expect(control.rollBack(order)).rejects.toThrow('good is generation 1 by now, not 2');
+    expect(journal.standing).toMatchObject({ number: 2 });
   });
 
   test.each(['', '7', 'Upper', 'a b', '../x', 'deadbeef', '__proto__', 'x'.repeat(64)])(
@@ -307,7 +339,7 @@ describe('the socket', () => {
   test('of a process that ends before it answers leads to an error, not to a wait', async () => {
     await listen(still);
     const control = await reach(state);
-    const asked = control?.rollBack({ ...newest, from: 1, to: '1', cancels: null });
+    const asked = control?.rollBack({ ...newest, from: 1, to: '1', generation: 1, cancels: null });
     setTimeout(() => sockets[0]?.close(), 50);
     await expect(asked).rejects.toThrow('ended before it answered');
   });

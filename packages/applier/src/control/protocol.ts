@@ -41,6 +41,7 @@ export const requestSchema = v.variant('do', [
     do: v.literal('rollBack'),
     from: v.nullable(generationNumber),
     to: text,
+    generation: generationNumber,
     cancels: v.nullable(text),
     endpoints,
     removeAllServices: v.boolean(),
@@ -55,7 +56,7 @@ type Of<K extends ControlRequest['do']> = Omit<Extract<ControlRequest, { do: K }
 export type Decide = Of<'decide'>;
 /** `to`: a generation, a version or how it begins, or a checkpoint; left out: the generation before the active one. */
 export type RollbackRequest = Of<'planRollback'>;
-/** `from`, `to` and `cancels` as the plan has them, so that no other change is made than the one that was agreed to. */
+/** `from`, `generation` (that of `to`) and `cancels` as the plan has them, so that no other change is made than the one that was agreed to. */
 export type RollbackOrder = Of<'rollBack'>;
 
 /** What each request is answered with. */

@@ -47,21 +47,23 @@ export async function planRollback(
 /**
  * Carries out a rollback that was agreed to. The version that is left is not applied again by itself; with old endpoints, the newest ones
  * do not return early either.
- * @throws CommandError where another generation is active by now than the plan said
+ * @throws CommandError where another generation is active, or meant, by now than the plan said
  */
 export async function rollBack(order: RollbackOrder, { journal, keeper }: Rollback): Promise<RollbackEnding> {
   const active = journal.standing?.number ?? null;
   if (active !== order.from)
-    throw stateError(
-      `Cannot roll back as agreed: generation ${active ?? 'none'} is active by now, not ${order.from ?? 'none'}`,
-      'Run `sluiced rollback` again, and read what it says',
-    );
+    throw disagreed(`generation ${active ?? 'none'} is active by now, not ${order.from ?? 'none'}`);
   const old = await targetOf(order, journal);
+  if (old.number !== order.generation)
+    throw disagreed(`${order.to} is generation ${old.number} by now, not ${order.generation}`);
   const { target } = planWayBack(journal.standing, old, order.endpoints === 'newest');
   const outcome = await keeper.backTo(target, { stored: old, declines: order.endpoints === 'old' });
   if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
   return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };
 }
+
+const disagreed = (why: string) =>
+  stateError(`Cannot roll back as agreed: ${why}`, 'Run `sluiced rollback` again, and read what it says');
 
 /**
  * Of a journal that is lost, finds out which generation is active, as the daemon does at its start.
