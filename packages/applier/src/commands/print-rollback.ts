@@ -7,7 +7,7 @@ const namedMax = 10;
 /** What a rollback changes, in lines for an operator. */
 export function printRollback({ to, cancels, endpoints, services, stale, lines }: RollbackPlan): string {
   const title = `Roll back to generation ${to.generation} (${details(to)})`;
-  const cancelled = cancels === null ? [] : [`version ${cancels}, on probation, is cancelled first`];
+  const cancelled = cancels === null ? [] : [`version ${cancels.version}, on probation, is cancelled first`];
   if (!services) {
     const unknown = 'the active generation cannot be read, so what changes is not known';
     return [title, ...[...cancelled, unknown].map((line) => `  ${line}`), ''].join('\n');

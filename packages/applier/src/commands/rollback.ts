@@ -38,7 +38,7 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
       from: plan.from,
       to: to !== undefined && !/^\d+$/.test(to) ? to : String(plan.to.generation),
       generation: plan.to.generation,
-      cancels: plan.cancels,
+      cancels: plan.cancels?.token ?? null,
       endpoints,
       removeAllServices,
     });

@@ -134,6 +134,19 @@ describe('a rollback through the socket', () => {
     expect(rules()).toContain('10.244.0.8:8080');
   });
 
+  test('cancels the release that the plan names, whatever endpoints came to it meanwhile', async () => {
+    const open = { phase: 'open', lane: 'release', version: 'v3' };
+    const decisions = new Decisions('node-a', { open: open as never, held: undefined });
+    decisions.forget();
+    const { control, journal } = await serving({ decisions });
+    const { cancels } = await control.planRollback(newest);
+    expect(cancels).toMatchObject({ version: 'v3' });
+    open.version = 'v3-with-newer-endpoints';
+    await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: cancels!.token });
+    expect(await decisions.ask()).toEqual({ kind: 'cancel' });
+    expect(journal.standing).toMatchObject({ number: 1 });
+  });
+
   test('is refused by a process that takes no orders, which goes on with its release', async () => {
     const open = { phase: 'open', lane: 'release', version: 'v3' } as never;
     const decisions = new Decisions('node-a', { open, held: undefined });
@@ -142,9 +155,9 @@ describe('a rollback through the socket', () => {
       throw stateError('busy', 'wait');
     };
     const { control } = await serving({ decisions, order });
-    await expect(control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: 'v3' })).rejects.toThrow(
-      'busy',
-    );
+    await expect(
+      control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: decisions.probation!.token }),
+    ).rejects.toThrow('busy');
     expect(await decisions.ask(), 'nothing is cancelled').toBeUndefined();
   });
 

@@ -92,8 +92,8 @@ export interface RollbackPlan {
   /** The active generation; null where none can be read. */
   readonly from: number | null;
   readonly to: RollbackTarget;
-  /** The version on probation, which is taken back first. */
-  readonly cancels: string | null;
+  /** The release on probation, which is taken back first; an order names its token. */
+  readonly cancels: Probation | null;
   readonly endpoints: 'newest' | 'old';
   /** Null where the active generation cannot be read, so that nothing can be compared. */
   readonly services: { readonly removed: readonly string[]; readonly restored: readonly string[] } | null;

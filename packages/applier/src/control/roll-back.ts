@@ -3,7 +3,7 @@ import type { DiskJournal } from '../journal/journal.ts';
 import type { Generation } from '../rollout/ports.ts';
 import type { Keeper } from '../transaction/keeper.ts';
 import { planWayBack } from '../transaction/way-back-plan.ts';
-import type { RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
+import type { Probation, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
 /** What a rollback works on, in the daemon as in a command of its own. */
 export interface Rollback {
@@ -13,13 +13,13 @@ export interface Rollback {
 
 /**
  * Says what a rollback changes; nothing is changed.
- * @param cancels the version on probation, which a rollback takes back first
+ * @param cancels the release on probation, which a rollback takes back first
  * @throws CommandError where there is no such generation, or it would remove all Services and that is not allowed
  */
 export async function planRollback(
   request: RollbackRequest,
   { journal }: Pick<Rollback, 'journal'>,
-  cancels: string | null,
+  cancels: Probation | null,
 ): Promise<RollbackPlan> {
   const old = await targetOf(request, journal);
   const {

@@ -39,10 +39,11 @@ export function controlOf(holder: Holder): Control {
       repairs: holder.repairs(),
     }),
     decide: async (request) => ({ version: decisions.take(request).version }),
-    planRollback: async (request) => planRollback(request, holder, decisions.probation?.version ?? null),
+    planRollback: async (request) => planRollback(request, holder, decisions.probation ?? null),
     rollBack: async (plan) => {
       const { probation } = decisions;
-      if ((probation?.version ?? null) !== plan.cancels)
+      // By its token: endpoints that come meanwhile make it another version.
+      if ((probation?.token ?? null) !== plan.cancels)
         throw stateError(
           'Cannot roll back as agreed: another release is on probation by now, or none',
           'Run `sluiced rollback` again, and read what it says',
