@@ -3,7 +3,7 @@ import { CommandError, stateError } from '../command-error.ts';
 import { limits } from '../limits.ts';
 import { StateError } from '../store/state-error.ts';
 import { exitCodes } from '../rollout/outcome.ts';
-import { type Control, type ControlRequest, controlPath } from './protocol.ts';
+import { type Control, type ControlRequest, controlPath, isTooLong } from './protocol.ts';
 import { jsonOf, type RefusedAnswer } from './socket.ts';
 
 /**
@@ -12,6 +12,7 @@ import { jsonOf, type RefusedAnswer } from './socket.ts';
  * @throws StateError where this user may not ask; CommandError where it does not answer
  */
 export async function reach(state: string): Promise<Control | undefined> {
+  if (isTooLong(controlPath(state))) return undefined;
   const ask = <T>(request: ControlRequest): Promise<T> => post<T>(controlPath(state), request);
   const control: Control = {
     status: () => post(controlPath(state), { do: 'status' }, limits.statusReadMsMax),

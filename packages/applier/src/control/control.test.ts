@@ -363,6 +363,7 @@ describe('the socket', () => {
     const socket = new ControlSocket(deep, still, (why) => void failures.push(why));
     await socket.refresh();
     expect(failures).toEqual([expect.stringContaining('at most 107 bytes')]);
+    expect(await reach(deep), 'nothing can listen there').toBeUndefined();
   });
 
   async function killedServer(path: string): Promise<Server> {

@@ -14,6 +14,11 @@ import type { EndpointChange } from '../transaction/endpoint-changes.ts';
 /** The socket, below the state directory: its path has at most 107 bytes, unix(7). */
 export const controlPath = (state: string): string => `${state}/control.sock`;
 
+/** unix(7): with a longer path, bind(2) would take another name than the one that is asked for. */
+export const pathBytesMax = 107;
+
+export const isTooLong = (path: string): boolean => Buffer.byteLength(path) > pathBytesMax;
+
 const text = v.pipe(v.string(), v.maxLength(256));
 const generationNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
 

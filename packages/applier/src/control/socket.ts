@@ -7,7 +7,7 @@ import { limits, serverTimes } from '../limits.ts';
 import { messageOf } from '../rollout/message.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { StateError } from '../store/state-error.ts';
-import { type Control, type ControlRequest, controlPath, requestSchema } from './protocol.ts';
+import { type Control, type ControlRequest, controlPath, isTooLong, pathBytesMax, requestSchema } from './protocol.ts';
 
 /** What a request that was refused is answered with. */
 export interface RefusedAnswer {
@@ -50,14 +50,11 @@ export class ControlSocket {
   }
 }
 
-/** unix(7): with a longer path, bind(2) would take another name than the one that is asked for. */
-const pathBytesMax = 107;
-
 async function listen(
   path: string,
   handler: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<Server> {
-  if (Buffer.byteLength(path) > pathBytesMax)
+  if (isTooLong(path))
     throw new Error(`the path of a socket has at most ${pathBytesMax} bytes; use a shorter state directory`);
   // What is there is left of a process that was killed: the lock is ours.
   rmSync(path, { force: true });
