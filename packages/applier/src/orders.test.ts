@@ -42,3 +42,32 @@ test('orders that wait when sluiced ends are refused', async () => {
   orders.refuse();
   expect(await ends).toMatchObject([{ status: 'rejected', reason: { message: 'Cannot do that now: sluiced ends' } }]);
 });
+
+test('an order that waited too long behind another is refused, and not carried out', async () => {
+  vi.useFakeTimers();
+  try {
+    const orders = new Orders();
+    const first = orders.add(() => new Promise<void>((done) => void setTimeout(done, limits.orderWaitMs * 2)));
+    const work = vi.fn<() => Promise<void>>(async () => undefined);
+    const second = orders.add(work).catch((error: unknown) => String(error));
+    const all = orders.carryOut();
+    await vi.advanceTimersByTimeAsync(limits.orderWaitMs * 3);
+    await Promise.all([all, first]);
+    expect(await second).toContain('did not end within');
+    expect(work).not.toHaveBeenCalled();
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test('an order that comes when the loop has ended is refused at once, and keeps no process waiting', async () => {
+  vi.useFakeTimers();
+  try {
+    const orders = new Orders();
+    orders.refuse();
+    await expect(orders.add(async () => 'done')).rejects.toThrow('sluiced ends');
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});

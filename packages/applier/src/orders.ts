@@ -10,6 +10,7 @@ interface Order {
 /** Orders of operators, until the daemon's loop comes to them. */
 export class Orders {
   #waiting: readonly Order[] = [];
+  #isEnded = false;
 
   get size(): number {
     return this.#waiting.length;
@@ -41,18 +42,22 @@ export class Orders {
         );
       },
     };
-    this.#waiting = [...this.#waiting, order];
+    if (this.#isEnded) order.refuse('sluiced ends');
+    else this.#waiting = [...this.#waiting, order];
     return promise;
   }
 
+  /** One by one from the queue: an order that waits too long behind another is refused, and not carried out behind that. */
   async carryOut(): Promise<void> {
-    const orders = this.#waiting;
-    this.#waiting = [];
-    for (const order of orders) await order.carryOut();
+    for (let [order] = this.#waiting; order; [order] = this.#waiting) {
+      this.#waiting = this.#waiting.slice(1);
+      await order.carryOut();
+    }
   }
 
-  /** None of them is carried out any more. */
+  /** None of them is carried out any more, and none that comes. */
   refuse(): void {
+    this.#isEnded = true;
     for (const order of this.#waiting) order.refuse('sluiced ends');
     this.#waiting = [];
   }
