@@ -258,6 +258,17 @@ describe('a decision', () => {
     expect(await decisions.ask()).toBeUndefined();
   });
 
+  test('to cancel stays: no other takes its place before or after it is heard', async () => {
+    const decisions = on(release);
+    decisions.take({ decision: { kind: 'extend', seconds: 5 } });
+    decisions.take({ decision: { kind: 'cancel' } });
+    expect(() => decisions.take({ decision: { kind: 'confirm' } })).toThrow('it is cancelled already');
+    expect(await decisions.ask()).toEqual({ kind: 'cancel' });
+    expect(() => decisions.take({ decision: { kind: 'extend', seconds: 5 } })).toThrow('it is cancelled already');
+    decisions.forget();
+    expect(decisions.take({ decision: { kind: 'confirm' } }), 'of the next release').toMatchObject({ version: 'v2' });
+  });
+
   test('with a token is about the probation that showed it alone', async () => {
     const decisions = on(release);
     const { token } = decisions.probation!;

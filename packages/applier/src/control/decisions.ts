@@ -9,6 +9,7 @@ export class Decisions implements Person {
   readonly #journal: Pick<Journal, 'open' | 'held'>;
   #said: Decision | undefined;
   #token = '';
+  #isCancelled = false;
 
   constructor(node: string, journal: Pick<Journal, 'open' | 'held'>) {
     this.#node = node;
@@ -18,6 +19,7 @@ export class Decisions implements Person {
   /** A probation may begin: what was said so far is about another one, and so is its token. */
   forget(): void {
     this.#said = undefined;
+    this.#isCancelled = false;
     this.#token = randomBytes(4).toString('hex');
   }
 
@@ -36,7 +38,7 @@ export class Decisions implements Person {
       : undefined;
   }
 
-  /** @throws CommandError where no release is on probation, or the token is that of another probation */
+  /** @throws CommandError where no release is on probation or it is cancelled, or the token is that of another probation */
   take({ decision, token }: Decide): Probation {
     const { probation } = this;
     if (!probation) throw noProbation(decision, this.#node);
@@ -47,6 +49,12 @@ export class Decisions implements Person {
         '`sluiced status` shows the version on probation and its token',
       );
     }
+    if (this.#isCancelled && decision.kind !== 'cancel')
+      throw stateError(
+        `Cannot ${decision.kind} the release on node ${this.#node}: it is cancelled already`,
+        '`sluiced history` shows how it ended',
+      );
+    this.#isCancelled = decision.kind === 'cancel';
     this.#said = decision;
     return probation;
   }
