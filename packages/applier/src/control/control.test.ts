@@ -147,6 +147,27 @@ describe('a rollback through the socket', () => {
     expect(journal.standing).toMatchObject({ number: 1 });
   });
 
+  test('is no probation itself while it is carried out', async () => {
+    const { keeper, journal } = await serving();
+    const decisions = new Decisions('node-a', journal);
+    decisions.forget();
+    const seen: (readonly [string | undefined, unknown])[] = [];
+    const backTo: typeof keeper.backTo = async (target, options) => {
+      const { apply } = node.kernel;
+      node.kernel.apply = async (step) => {
+        seen.push([journal.open?.phase, decisions.probation]);
+        return apply.call(node.kernel, step);
+      };
+      return keeper.backTo(target, options);
+    };
+    const holder = { keeper: { recover: () => keeper.recover(), backTo }, journal, decisions };
+    const rest = { repairs: () => [], report: () => null, ended: async () => undefined };
+    const control = controlOf({ ...holder, ...rest, order: (work) => work() });
+    await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null });
+    expect(seen).toContainEqual(['open', undefined]);
+    expect(seen.filter(([, probation]) => probation !== undefined)).toEqual([]);
+  });
+
   test('is refused by a process that takes no orders, which goes on with its release', async () => {
     const open = { phase: 'open', lane: 'release', version: 'v3' } as never;
     const decisions = new Decisions('node-a', { open, held: undefined });

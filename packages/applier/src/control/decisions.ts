@@ -23,6 +23,11 @@ export class Decisions implements Person {
     this.#token = randomBytes(4).toString('hex');
   }
 
+  /** No release is on probation from now on: an open change is a rollback's own. */
+  over(): void {
+    this.#token = '';
+  }
+
   async ask(): Promise<Decision | undefined> {
     const said = this.#said;
     this.#said = undefined;

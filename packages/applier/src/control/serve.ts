@@ -50,6 +50,7 @@ export function controlOf(holder: Holder): Control {
         );
       const done = holder.order(async () => {
         await mustBeKnown(holder);
+        decisions.over();
         const ending = await rollBack(plan, holder);
         await holder.ended(ending.kind === 'held' ? accountOf(ending) : byHand);
         return ending;
