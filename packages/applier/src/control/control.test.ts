@@ -12,6 +12,7 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { reach } from './ask.ts';
 import { Decisions } from './decisions.ts';
 import type { Control } from './protocol.ts';
+import { rollBack } from './roll-back.ts';
 import { controlOf, type Holder } from './serve.ts';
 import { ControlSocket } from './socket.ts';
 
@@ -190,6 +191,17 @@ describe('a rollback through the socket', () => {
     expect(await control.planRollback(newest)).toMatchObject({ from: 2, to: { generation: 1 } });
     await journal.hold('the old endpoints cannot be loaded');
     expect(await control.planRollback(newest), 'a halted node').toMatchObject({ to: { generation: 2 } });
+  });
+
+  test('blocks the active version, too, where a process ended with a release on probation', async () => {
+    const { journal: before } = await serving();
+    const { state: same, version } = before.standing!;
+    const flows = { old: [], fresh: [] };
+    await before.begin({ lane: 'release', flip: 'ordered', version: 'v3', state: same, sysctls: new Map(), flows });
+    const next = await node.start();
+    await rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null }, next);
+    expect(Object.keys(next.journal.record.quarantined).toSorted()).toEqual(['v3', version].toSorted());
+    expect(await next.keeper.put(two, false)).toMatchObject({ kind: 'refused' });
   });
 
   test('reaches generation 0 with leave alone', async () => {

@@ -389,10 +389,11 @@ export class DiskJournal implements Journal {
     // What is open may be this very way back, announced before it was gone.
     // Generation 0 is what was there before Sluice: no bundle has its version.
     const standing = current?.number === 0 ? undefined : current?.version;
-    const left = open && open.version !== target.version ? open.version : standing;
+    const versions = [open?.began, open?.version, standing].filter((one) => one !== undefined);
+    const left = new Set(versions.filter((one) => one !== target.version));
     const because = `a person went back to generation ${target.number}`;
     const others = without(this.#record.quarantined, target.version);
-    const quarantined = left !== undefined && left !== target.version ? remember(others, left, because) : others;
+    const quarantined = [...left].reduce((all, one) => remember(all, one, because), others);
     const history = this.#and({ what: 'chosen', generation: target.number, version: target.version });
     return { open: null, held: null, quarantined, history };
   }

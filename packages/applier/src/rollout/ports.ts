@@ -262,7 +262,7 @@ export interface Journal {
   countRecovery(): Promise<number>;
   /** Says that a person must look; the transaction stays open. */
   hold(because: string): Promise<void>;
-  /** A person's decision: this generation stands, whatever was open or held; the version that is left is quarantined. */
+  /** A person's decision: this generation stands, whatever was open or held; the versions that are left are quarantined. */
   choose(target: Generation): Promise<Generation>;
   /**
    * The same where the disk does not take it, for this process alone: it must not put back what the operator left. The next write that
