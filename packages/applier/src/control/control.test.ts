@@ -204,6 +204,15 @@ describe('a rollback through the socket', () => {
     expect(await next.keeper.put(two, false)).toMatchObject({ kind: 'refused' });
   });
 
+  test('goes to the generation that was active before, not to one that was passed over', async () => {
+    const { control, keeper } = await serving();
+    const next = (n: number) => keeper.put(sampleBundle({ services: { [`shop/s${n}`]: [n] } }), true);
+    await next(3);
+    await control.rollBack({ ...newest, from: 3, to: '1', generation: 1, cancels: null });
+    await next(4);
+    expect(await control.planRollback(newest)).toMatchObject({ from: 4, to: { generation: 1 } });
+  });
+
   test('reaches generation 0 with leave alone', async () => {
     const { control } = await serving();
     await expect(control.planRollback({ ...newest, to: '0' })).rejects.toThrow('removes the rules of every Service');

@@ -1,5 +1,6 @@
 import { stateError } from '../command-error.ts';
 import type { DiskJournal } from '../journal/journal.ts';
+import type { HistoryEntry } from '../journal/record.ts';
 import type { Generation } from '../rollout/ports.ts';
 import type { Keeper } from '../transaction/keeper.ts';
 import { planWayBack } from '../transaction/way-back-plan.ts';
@@ -126,12 +127,22 @@ function numberOf(to: string, { kept, current }: DiskJournal['record']): number 
   return begun.size === 1 ? [...begun][0] : undefined;
 }
 
-/** The newest generation before the active one that is not blocked; where a change is open, the generation that it began with. */
+/**
+ * The generation that was active before the active one; where that is not kept or is blocked, the newest one with a lower number that is
+ * not. Where a release is open, the generation that it began with.
+ */
 function defaultTarget({ record, standing }: DiskJournal): number | undefined {
   // An update of endpoints begins and ends with the active generation.
   if (record.open?.lane === 'release' || (record.open && record.held !== null)) return record.open.from.number;
   if (record.held !== null && record.current !== null && standing) return record.current.number;
-  const isGood = ({ number, version }: { readonly number: number; readonly version: string }): boolean =>
-    number > 0 && number < (record.current?.number ?? 0) && !Object.hasOwn(record.quarantined, version);
-  return record.kept.filter(isGood).at(-1)?.number;
+  const active = record.current?.number ?? 0;
+  const good = record.kept.filter(
+    ({ number, version }) => number > 0 && number < active && !Object.hasOwn(record.quarantined, version),
+  );
+  const before = record.history.findLast(({ what, generation }) => isActive(what) && generation !== active);
+  return (good.find(({ number }) => number === before?.generation) ?? good.at(-1))?.number;
 }
+
+/** Whether a generation is active behind an entry of the history. */
+const isActive = (what: HistoryEntry['what']): boolean =>
+  what !== 'rolled-back' && what !== 'held' && what !== 'cleaned-up';
