@@ -266,6 +266,20 @@ describe('a checkpoint', () => {
     expect(journal.standing).toMatchObject({ number: 2 });
   });
 
+  test('is not gone to after a cleanup, which keeps no way back from there', async () => {
+    const { control, keeper, journal } = await serving();
+    await control.checkpoint({ name: 'good' });
+    await keeper.cleanup();
+    const before = rules();
+    await expect(control.planRollback({ ...newest, to: 'good' })).rejects.toThrow('no generation of Sluice is active');
+    const order = { ...newest, from: null, to: 'good', generation: 2, cancels: null };
+    await expect(control.rollBack(order)).rejects.toThrow('no generation of Sluice is active');
+    expect(rules()).toBe(before);
+    await keeper.put(one, true);
+    expect(await control.planRollback({ ...newest, to: 'good' })).toMatchObject({ to: { generation: 2 } });
+    expect(journal.record.kept[0], 'the way out').toMatchObject({ number: 0 });
+  });
+
   test.each(['', '7', 'Upper', 'a b', '../x', 'deadbeef', '__proto__', 'x'.repeat(64)])(
     'is not called %j',
     async (name) => {

@@ -73,17 +73,23 @@ const disagreed = (why: string) =>
 export async function mustBeKnown({ journal, keeper }: Rollback): Promise<void> {
   if (journal.lost !== undefined) await keeper.recover();
   const { lost } = journal;
-  if (lost === undefined) return;
-  throw stateError(
+  if (lost !== undefined) throw unknown(lost);
+}
+
+const unknown = (lost: string) =>
+  stateError(
     `Cannot go on: ${lost}`,
     '/usr/share/doc/sluice/runbooks/held.md says how to find out by hand which rules are whose',
   );
-}
 
 async function targetOf(
   { to, removeAllServices }: Pick<RollbackRequest, 'to' | 'removeAllServices'>,
   journal: DiskJournal,
 ): Promise<Generation> {
+  if (journal.lost !== undefined) throw unknown(journal.lost);
+  // The rules from before Sluice, and its sysctls, are known from generation 0, which an apply stores.
+  if (journal.record.current === null)
+    throw stateError('Cannot roll back: no generation of Sluice is active', 'Apply a bundle first');
   const target = await find(to, journal);
   if (target?.number === 0 && !removeAllServices) throw removesAll();
   if (target) return target;
