@@ -53,7 +53,7 @@ describe('a rollback with the daemon at work', { timeout: 60_000 }, () => {
     expect(await node.sluiced('rollback', '--dry-run')).toMatchObject({ exitCode: 1 });
     expect(await node.rules('nft')).toBe(before);
     const said = await node.sluiced('rollback', '--yes', '-o', 'json');
-    expect(said).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(said).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('1 Service removed: shop/new') });
     expect(JSON.parse(said.stdout)).toMatchObject({
       kind: 'Rollback',
       plan: { from: 2, to: { generation: 1 }, services: { removed: ['shop/new'], restored: ['shop/was'] } },
