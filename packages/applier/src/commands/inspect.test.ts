@@ -1,4 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
@@ -54,4 +55,20 @@ test('the history tells of repairs, with when, what and by whom, and keeps the n
     by: one.by,
     changes: one.what,
   });
+});
+
+test('the history is shown, too, where the daemon holds its socket and does not answer', {
+  timeout: 30_000,
+}, async () => {
+  const state = mkdtempSync(join(tmpdir(), 'sluiced-state-'));
+  const silent = createServer();
+  silent.listen(join(state, 'control.sock'));
+  onTestFinished(() => {
+    silent.close();
+    rmSync(state, { recursive: true });
+  });
+  new Repairs(state).add({ steps: 1, by: null, what: [], at: '2026-01-01T00:00:00.000Z' });
+  let text = '';
+  await history({ state, node: 'node-a' }, { out: (part) => void (text += part), err: () => undefined });
+  expect(text).toContain('2026-01-01T00:00:00.000Z  repaired');
 });

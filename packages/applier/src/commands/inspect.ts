@@ -3,7 +3,7 @@ import type { Accepted } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import { ReleaseFloor } from '../inbox/release-floor.ts';
 import { reach } from '../control/ask.ts';
-import type { Probation } from '../control/protocol.ts';
+import type { ControlStatus, Probation } from '../control/protocol.ts';
 import { GenerationNotes } from '../journal/generation-notes.ts';
 import { checkReadable, peek } from '../journal/peek.ts';
 import type { HistoryEntry, NodeRecord } from '../journal/record.ts';
@@ -27,7 +27,7 @@ export interface InspectOptions extends CommonOptions {
 export async function status(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   const record = peek(config.state);
-  const running = await (await reach(config.state))?.status();
+  const running = await heard(config.state);
   const daemon = running ? running.report : await askDaemon(config.listen);
   const kernel = await compareKernel(config, record);
   const summary = summarise(config, running?.record ?? record, {
@@ -155,6 +155,16 @@ function printStatus(summary: Summary): string {
   return `${lines.join('\n')}\n`;
 }
 
+/** What the process at work says; undefined where none does, or where it hangs: what is on the disk and in the kernel is shown then. */
+async function heard(state: string): Promise<ControlStatus | undefined> {
+  try {
+    return await (await reach(state))?.status();
+  } catch (error) {
+    if (error instanceof CommandError) return undefined;
+    throw error;
+  }
+}
+
 /** What /status of the daemon says; null when none answers. */
 function askDaemon(listen: string): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>();
@@ -208,7 +218,7 @@ interface RepairItem {
 export async function history(options: InspectOptions, terminal: Terminal): Promise<number> {
   const config = loadConfig(options);
   checkReadable(config.state);
-  const running = await (await reach(config.state))?.status();
+  const running = await heard(config.state);
   const record = running?.record ?? peek(config.state);
   const changes = withVersions(record?.history ?? [], new GenerationNotes(config.state));
   const items = inTime(changes, (running?.repairs ?? new Repairs(config.state).read()).map(itemOf));
