@@ -26,7 +26,7 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
     'test/{cluster,fuzz,registry,review,report,pipeline}/*.test.ts',
     'tools/*.test.ts',
   ],
-  kernel: ['test/{netns,runbooks,faults}/*.test.ts'],
+  kernel: ['test/{netns,runbooks,faults,parity}/*.test.ts'],
   // What lies in `inside` runs in a guest that test/vm/vm.test.ts boots.
   vm: ['test/vm/*.test.ts', 'test/vm/inside/*.test.ts'],
   package: ['test/package/*.test.ts'],

@@ -1,0 +1,116 @@
+/**
+ * An API server for one kube-proxy, inside the network namespace of its node: lists and watches over plain HTTP on loopback. Started with
+ * the path of a file of objects and a port. `POST /change` with a `KubeChange` is answered once watchers have it. It imports nothing from
+ * the workspace, so that a namespace has it at once.
+ */
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+
+export type KubeItem = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+};
+
+export type KubeChange = { readonly type: 'put' | 'remove'; readonly item: KubeItem };
+
+const resources: Readonly<Record<string, string>> = {
+  services: 'Service',
+  endpointslices: 'EndpointSlice',
+  nodes: 'Node',
+  servicecidrs: 'ServiceCIDR',
+};
+const groups: Readonly<Record<string, string>> = {
+  endpointslices: 'discovery.k8s.io/v1',
+  servicecidrs: 'networking.k8s.io/v1',
+};
+
+const objects = new Map<string, KubeItem>();
+const watchers = new Map<
+  ServerResponse,
+  { readonly resource: string; readonly isWanted: (item: KubeItem) => boolean }
+>();
+let version = 1;
+
+const keyOf = ({ kind, metadata: { namespace = '', name } }: KubeItem): string => `${kind} ${namespace}/${name}`;
+
+/** Label selectors of presence (`a`, `!a`) and equality, and field selectors of the name: all that kube-proxy asks with. */
+function selects(url: URL): (item: KubeItem) => boolean {
+  const labels = (url.searchParams.get('labelSelector') ?? '').split(',').filter((part) => part !== '');
+  const name = /metadata\.name=([^,]+)/.exec(url.searchParams.get('fieldSelector') ?? '')?.[1];
+  return ({ metadata }) =>
+    (name === undefined || metadata.name === name) &&
+    labels.every((part) => {
+      const own = metadata.labels ?? {};
+      if (part.startsWith('!')) return !Object.hasOwn(own, part.slice(1));
+      const [key, value] = part.split(/==?/) as [string, string?];
+      return value === undefined ? Object.hasOwn(own, key) : own[key] === value;
+    });
+}
+
+const stamped = (item: KubeItem): object => ({
+  ...item,
+  metadata: { ...item.metadata, resourceVersion: String(version) },
+});
+
+function send(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function answer(request: IncomingMessage, response: ServerResponse): void {
+  const url = new URL(request.url ?? '/', 'http://server');
+  const resource = url.pathname.split('/').find((part) => Object.hasOwn(resources, part));
+  if (url.pathname === '/change') {
+    void readBody(request).then((body) => send(response, 200, change(JSON.parse(body) as KubeChange)));
+    return;
+  }
+  // Events that kube-proxy writes.
+  if (request.method !== 'GET') return send(response, 201, {});
+  if (resource === undefined)
+    return send(response, 404, { kind: 'Status', status: 'Failure', reason: 'NotFound', code: 404 });
+  const kind = resources[resource] as string;
+  const isWanted = (item: KubeItem): boolean => item.kind === kind && selects(url)(item);
+  if (url.searchParams.has('sendInitialEvents'))
+    // As a server without streaming lists: the client lists then.
+    return send(response, 422, { kind: 'Status', apiVersion: 'v1', status: 'Failure', reason: 'Invalid', code: 422 });
+  if (url.searchParams.has('watch')) {
+    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
+    watchers.set(response, { resource: kind, isWanted });
+    response.on('close', () => watchers.delete(response));
+    return;
+  }
+  const one = /\/nodes\/([^/]+)$/.exec(url.pathname)?.[1];
+  if (one !== undefined) {
+    const found = objects.get(`Node /${one}`);
+    return found ? send(response, 200, stamped(found)) : send(response, 404, { kind: 'Status', code: 404 });
+  }
+  const items = [...objects.values()].filter(isWanted).map(stamped);
+  const apiVersion = groups[resource] ?? 'v1';
+  send(response, 200, { kind: `${kind}List`, apiVersion, metadata: { resourceVersion: String(version) }, items });
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
+
+/** @returns how many watchers have it */
+function change({ type, item }: KubeChange): { readonly told: number } {
+  version += 1;
+  const isThere = objects.has(keyOf(item));
+  if (type === 'remove') objects.delete(keyOf(item));
+  else objects.set(keyOf(item), item);
+  const event = type === 'remove' ? 'DELETED' : isThere ? 'MODIFIED' : 'ADDED';
+  const told = [...watchers].filter(([, { isWanted }]) => isWanted(item));
+  for (const [response] of told) response.write(`${JSON.stringify({ type: event, object: stamped(item) })}\n`);
+  return { told: told.length };
+}
+
+for (const item of JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as readonly KubeItem[])
+  objects.set(keyOf(item), item);
+createServer(answer).listen(Number(process.argv[3]), '127.0.0.1');

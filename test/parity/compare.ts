@@ -1,0 +1,63 @@
+/** Rules by table and chain, in the order of the chain. */
+export type Chains = ReadonlyMap<string, readonly string[]>;
+
+/** Reads what a save tool prints. @returns by `nat KUBE-SERVICES`; built-in chains and those of Services alike */
+export function readSaved(text: string): Chains {
+  const chains = new Map<string, string[]>();
+  let table = '';
+  for (const line of text.split('\n')) {
+    if (line.startsWith('*')) table = line.slice(1);
+    const declared = /^:(\S+)/.exec(line)?.[1];
+    if (declared !== undefined) chains.set(`${table} ${declared}`, []);
+    const [, chain] = /^-A (\S+)/.exec(line) ?? [];
+    if (chain !== undefined) chains.get(`${table} ${chain}`)?.push(line);
+  }
+  return chains;
+}
+
+/** Chains with a rule for each Service: each matches its own addresses and ports, so that no packet can tell their order. */
+const perService =
+  /^(?:nat KUBE-(?:SERVICES|NODEPORTS)|filter KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL))$/;
+
+/** What kube-proxy has and no packet can tell, by name. */
+const untold: readonly {
+  readonly name: string;
+  readonly without: (chain: string, rules: readonly string[], chains: Chains) => readonly string[];
+}[] = [
+  {
+    name: 'canaries, by which it notices that the tables were flushed',
+    without: (chain, rules) => (/^\S+ KUBE-(?:PROXY|KUBELET)-CANARY$/.test(chain) ? [] : rules),
+  },
+  {
+    name: 'a copy of the rule of a node port, only for loopback, that counts what it accepts',
+    without: (_chain, rules) =>
+      rules.filter((rule) => {
+        const isCopy = rule.includes('--nfacct-name  localhost_nps_accepted_pkts');
+        return !isCopy || !rules.includes(withoutCounter(rule).replace(/ -d 127\.0\.0\.0\/8/, ''));
+      }),
+  },
+  {
+    name: 'jumps to KUBE-FIREWALL, which has rules in IPv4 alone',
+    without: (_chain, rules, chains) =>
+      rules.filter(
+        (rule) => !rule.endsWith(' -j KUBE-FIREWALL') || (chains.get('filter KUBE-FIREWALL') ?? []).length > 0,
+      ),
+  },
+  { name: 'counters of packets', without: (_chain, rules) => rules.map(withoutCounter) },
+];
+
+const withoutCounter = (rule: string): string => rule.replace(/ -m nfacct --nfacct-name +\S+/, '');
+
+/** Chains with rules that two nodes have otherwise, each with the rules of both. Order between Services does not count. */
+export function differences(theirs: Chains, ours: Chains): readonly string[] {
+  const names = [...new Set([...theirs.keys(), ...ours.keys()])].toSorted();
+  return names.flatMap((name) => {
+    const [left, right] = [told(name, theirs), told(name, ours)];
+    return left === right ? [] : [`${name}\n kube-proxy:\n${left}\n sluice:\n${right}`];
+  });
+}
+
+function told(name: string, chains: Chains): string {
+  const left = untold.reduce((all, { without }) => without(name, all, chains), chains.get(name) ?? []);
+  return (perService.test(name) ? left.toSorted() : left).map((rule) => `  ${rule}`).join('\n');
+}

@@ -1,0 +1,43 @@
+// @module-tag all
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { kubeProxy } from './binaries.ts';
+import { clusterOf } from './clusters.ts';
+import { differences, readSaved } from './compare.ts';
+import { kubeProxyRules, sluiceRules } from './node.ts';
+
+/** The real kube-proxy as judge: the same cluster, and the rules of both in a network namespace each. */
+
+const clusters = atTier({ quick: 1, test: 2, all: 30, soak: 300 });
+const services = 12;
+
+let binary: Awaited<ReturnType<typeof kubeProxy>>;
+beforeAll(async () => {
+  binary = await kubeProxy();
+}, 1_800_000);
+beforeEach((context) => {
+  needKernel(context);
+  needBackend(context, 'nft');
+  if ('lack' in binary) context.skip(binary.lack);
+});
+
+test.for(Array.from({ length: clusters }, (_, index) => index))(
+  'cluster %i: layout flat is chain for chain what kube-proxy loads in mode iptables',
+  { timeout: 120_000 },
+  async (index) => {
+    const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
+    try {
+      const cluster = clusterOf(services, randomOf(seed + index));
+      const path = 'path' in binary ? binary.path : '';
+      const [theirs, ours] = [await kubeProxyRules(path, cluster, dir), await sluiceRules(cluster, dir)];
+      for (const family of ['IPv4', 'IPv6'] as const)
+        expect(differences(readSaved(theirs[family]), readSaved(ours[family])), family).toEqual([]);
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  },
+);
