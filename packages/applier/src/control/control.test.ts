@@ -154,10 +154,10 @@ describe('a rollback through the socket', () => {
     decisions.forget();
     const seen: (readonly [string | undefined, unknown])[] = [];
     const backTo: typeof keeper.backTo = async (target, options) => {
-      const { apply } = node.kernel;
+      const apply = node.kernel.apply.bind(node.kernel);
       node.kernel.apply = async (step) => {
         seen.push([journal.open?.phase, decisions.probation]);
-        return apply.call(node.kernel, step);
+        return apply(step);
       };
       return keeper.backTo(target, options);
     };
