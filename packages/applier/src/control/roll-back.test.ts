@@ -1,6 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { request } from 'node:http';
-import { createServer, type Server } from 'node:net';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { stateError } from '../command-error.ts';
@@ -19,13 +17,11 @@ import { ControlSocket } from './socket.ts';
 let node: Scene;
 let state: string;
 let sockets: ControlSocket[];
-let failures: (string | undefined)[];
 beforeEach(() => {
   node = scene();
   node.layout = 'tree';
   state = mkdtempSync(`${tmpdir()}/slc-`);
   sockets = [];
-  failures = [];
 });
 afterEach(() => {
   for (const socket of sockets) socket.close();
@@ -37,7 +33,7 @@ const one = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/was': [9] } });
 const two = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/new': [5] } });
 
 async function listen(control: Control): Promise<void> {
-  const socket = new ControlSocket(state, control, (why) => void failures.push(why));
+  const socket = new ControlSocket(state, control, (why) => expect(why).toBeUndefined());
   sockets.push(socket);
   await socket.refresh();
 }
@@ -294,148 +290,4 @@ describe('a checkpoint', () => {
     await expect(control.checkpoint({ name: 'c3' })).rejects.toThrow('it exists');
     await expect(control.checkpoint({ name: 'more' })).rejects.toThrow('keeps 16 checkpoints');
   });
-});
-
-describe('a decision', () => {
-  const release = { phase: 'open', lane: 'release', version: 'v2' };
-  function on(open: object | undefined, held?: string): Decisions {
-    const decisions = new Decisions('node-a', { open: open as never, held });
-    decisions.forget();
-    return decisions;
-  }
-
-  test('is heard once, and forgotten when another probation begins', async () => {
-    const decisions = on(release);
-    decisions.take({ decision: { kind: 'confirm' } });
-    expect(await decisions.ask()).toEqual({ kind: 'confirm' });
-    expect(await decisions.ask()).toBeUndefined();
-    decisions.take({ decision: { kind: 'cancel' } });
-    decisions.forget();
-    expect(await decisions.ask()).toBeUndefined();
-  });
-
-  test('to cancel stays: no other takes its place before or after it is heard', async () => {
-    const decisions = on(release);
-    decisions.take({ decision: { kind: 'extend', seconds: 5 } });
-    decisions.take({ decision: { kind: 'cancel' } });
-    expect(() => decisions.take({ decision: { kind: 'confirm' } })).toThrow('it is cancelled already');
-    expect(await decisions.ask()).toEqual({ kind: 'cancel' });
-    expect(() => decisions.take({ decision: { kind: 'extend', seconds: 5 } })).toThrow('it is cancelled already');
-    decisions.forget();
-    expect(decisions.take({ decision: { kind: 'confirm' } }), 'of the next release').toMatchObject({ version: 'v2' });
-  });
-
-  test('with a token is about the probation that showed it alone', async () => {
-    const decisions = on(release);
-    const { token } = decisions.probation!;
-    expect(token).toMatch(/^[0-9a-f]{8}$/);
-    expect(decisions.take({ decision: { kind: 'confirm' }, token })).toMatchObject({ version: 'v2' });
-    decisions.forget();
-    expect(() => decisions.take({ decision: { kind: 'confirm' }, token })).toThrow('not the one of the probation');
-    expect(await decisions.ask()).toBeUndefined();
-  });
-
-  test.each([
-    ['no change is open', undefined, undefined],
-    ['only endpoints change', { ...release, lane: 'endpoints' }, undefined],
-    ['the release is committed', { ...release, phase: 'committed' }, undefined],
-    ['the node is halted', release, 'the way back failed'],
-  ])('is refused when %s', (_title, open, held) => {
-    expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('none is on probation');
-  });
-
-  test('is refused where a process before this one left the release open', () => {
-    const decisions = new Decisions('node-a', { open: release as never, held: undefined });
-    expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('none is on probation');
-  });
-});
-
-describe('the socket', () => {
-  const still: Control = {
-    status: async () => ({ report: null, probation: null, record: {} as never, repairs: [] }),
-    decide: async () => Promise.reject(new Error('out of order')),
-    planRollback: () => new Promise(() => undefined),
-    rollBack: () => new Promise(() => undefined),
-    checkpoint: () => new Promise(() => undefined),
-    removeCheckpoint: () => new Promise(() => undefined),
-  };
-
-  async function send(body: string | Buffer): Promise<{ readonly status: number | undefined; readonly text: string }> {
-    const { promise, resolve, reject } = Promise.withResolvers<{ status: number | undefined; text: string }>();
-    const asked = request(
-      { socketPath: `${state}/control.sock`, method: 'POST', path: '/', agent: false },
-      (answer) => {
-        let text = '';
-        answer.on('data', (chunk: Buffer) => (text += chunk.toString()));
-        answer.on('end', () => resolve({ status: answer.statusCode, text }));
-      },
-    );
-    asked.on('error', reject);
-    asked.end(body);
-    return promise;
-  }
-
-  test('is opened by root alone, and goes with its process', async () => {
-    await listen(still);
-    expect(statSync(`${state}/control.sock`).mode & 0o777).toBe(0o600);
-    expect(failures).toEqual([undefined]);
-    sockets[0]?.close();
-    expect(await reach(state)).toBeUndefined();
-  });
-
-  test.each([
-    ['no JSON', '{'],
-    ['nothing', ''],
-    ['another request', '{"do":"format"}'],
-    ['a request with more than it has', '{"do":"status","and":1}'],
-    ['a decision out of range', '{"do":"decide","decision":{"kind":"extend","seconds":1e9}}'],
-    ['too much', `{"do":"status"${' '.repeat(limits.controlRequestBytesMax)}}`],
-  ])('refuses %s, and answers the next one', async (_title, body) => {
-    await listen(still);
-    const { status, text } = await send(body);
-    expect(status).toBe(409);
-    expect(JSON.parse(text)).toMatchObject({ exitCode: 3, problems: [{ code: 'NODE_STATE_INVALID' }] });
-    expect((await send('{"do":"status"}')).status).toBe(200);
-  });
-
-  test('says what went wrong inside, too', async () => {
-    await listen(still);
-    const control = await reach(state);
-    await expect(control?.decide({ decision: { kind: 'cancel' } })).rejects.toMatchObject({
-      message: 'Cannot do that: out of order',
-      exitCode: 2,
-    });
-  });
-
-  test('that a killed process left is replaced, and nothing is reached by it before', async () => {
-    const left = await killedServer(`${state}/control.sock`);
-    left.close();
-    writeFileSync(`${state}/control.sock`, '');
-    await expect(reach(state)).resolves.toBeUndefined();
-    await listen(still);
-    expect(await reach(state)).toBeDefined();
-  });
-
-  test('of a process that ends before it answers leads to an error, not to a wait', async () => {
-    await listen(still);
-    const control = await reach(state);
-    const asked = control?.rollBack({ ...newest, from: 1, to: '1', generation: 1, cancels: null });
-    setTimeout(() => sockets[0]?.close(), 50);
-    await expect(asked).rejects.toThrow('ended before it answered');
-  });
-
-  test('with too long a path is a failure that says so', async () => {
-    const deep = `${state}/${'d'.repeat(100)}`;
-    mkdirSync(deep);
-    const socket = new ControlSocket(deep, still, (why) => void failures.push(why));
-    await socket.refresh();
-    expect(failures).toEqual([expect.stringContaining('at most 107 bytes')]);
-    expect(await reach(deep), 'nothing can listen there').toBeUndefined();
-  });
-
-  async function killedServer(path: string): Promise<Server> {
-    const server = createServer();
-    await new Promise<void>((resolve) => void server.listen(path, resolve));
-    return server;
-  }
 });

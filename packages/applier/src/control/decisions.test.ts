@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import { Decisions } from './decisions.ts';
+
+describe('a decision', () => {
+  const release = { phase: 'open', lane: 'release', version: 'v2' };
+  function on(open: object | undefined, held?: string): Decisions {
+    const decisions = new Decisions('node-a', { open: open as never, held });
+    decisions.forget();
+    return decisions;
+  }
+
+  test('is heard once, and forgotten when another probation begins', async () => {
+    const decisions = on(release);
+    decisions.take({ decision: { kind: 'confirm' } });
+    expect(await decisions.ask()).toEqual({ kind: 'confirm' });
+    expect(await decisions.ask()).toBeUndefined();
+    decisions.take({ decision: { kind: 'cancel' } });
+    decisions.forget();
+    expect(await decisions.ask()).toBeUndefined();
+  });
+
+  test('to cancel stays: no other takes its place before or after it is heard', async () => {
+    const decisions = on(release);
+    decisions.take({ decision: { kind: 'extend', seconds: 5 } });
+    decisions.take({ decision: { kind: 'cancel' } });
+    expect(() => decisions.take({ decision: { kind: 'confirm' } })).toThrow('it is cancelled already');
+    expect(await decisions.ask()).toEqual({ kind: 'cancel' });
+    expect(() => decisions.take({ decision: { kind: 'extend', seconds: 5 } })).toThrow('it is cancelled already');
+    decisions.forget();
+    expect(decisions.take({ decision: { kind: 'confirm' } }), 'of the next release').toMatchObject({ version: 'v2' });
+  });
+
+  test('with a token is about the probation that showed it alone', async () => {
+    const decisions = on(release);
+    const { token } = decisions.probation!;
+    expect(token).toMatch(/^[0-9a-f]{8}$/);
+    expect(decisions.take({ decision: { kind: 'confirm' }, token })).toMatchObject({ version: 'v2' });
+    decisions.forget();
+    expect(() => decisions.take({ decision: { kind: 'confirm' }, token })).toThrow('not the one of the probation');
+    expect(await decisions.ask()).toBeUndefined();
+  });
+
+  test.each([
+    ['no change is open', undefined, undefined],
+    ['only endpoints change', { ...release, lane: 'endpoints' }, undefined],
+    ['the release is committed', { ...release, phase: 'committed' }, undefined],
+    ['the node is halted', release, 'the way back failed'],
+  ])('is refused when %s', (_title, open, held) => {
+    expect(() => on(open, held).take({ decision: { kind: 'confirm' } })).toThrow('none is on probation');
+  });
+
+  test('is refused where a process before this one left the release open', () => {
+    const decisions = new Decisions('node-a', { open: release as never, held: undefined });
+    expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('none is on probation');
+  });
+});
