@@ -2,7 +2,7 @@ import { get } from 'node:http';
 import type { Accepted } from '@sluice/bundle';
 import type { Config } from '../config.ts';
 import { ReleaseFloor } from '../inbox/release-floor.ts';
-import { reach } from '../control/ask.ts';
+import { statusOf } from '../control/ask.ts';
 import type { ControlStatus, Probation } from '../control/protocol.ts';
 import { GenerationNotes } from '../journal/generation-notes.ts';
 import { checkReadable, peek } from '../journal/peek.ts';
@@ -158,7 +158,7 @@ function printStatus(summary: Summary): string {
 /** What the process at work says; undefined where none does, or where it hangs: what is on the disk and in the kernel is shown then. */
 async function heard(state: string): Promise<ControlStatus | undefined> {
   try {
-    return await (await reach(state))?.status();
+    return await statusOf(state);
   } catch (error) {
     if (error instanceof CommandError) return undefined;
     throw error;

@@ -3,32 +3,37 @@ import { CommandError, stateError } from '../command-error.ts';
 import { limits } from '../limits.ts';
 import { StateError } from '../store/state-error.ts';
 import { exitCodes } from '../rollout/outcome.ts';
-import { type Control, type ControlRequest, controlPath, isTooLong } from './protocol.ts';
+import { type Control, type ControlRequest, type ControlStatus, controlPath, isTooLong } from './protocol.ts';
 import { jsonOf, type RefusedAnswer } from './socket.ts';
 
 /**
- * The process that works on a state directory, by its socket.
+ * What the process that works on a state directory says of itself and the node.
  * @returns undefined where none listens
  * @throws StateError where this user may not ask; CommandError where it does not answer
  */
+export async function statusOf(state: string): Promise<ControlStatus | undefined> {
+  const path = controlPath(state);
+  if (isTooLong(path)) return undefined;
+  try {
+    return await post<ControlStatus>(path, { do: 'status' }, limits.statusReadMsMax);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+/** That process, by its socket. @returns and throws as `statusOf` */
 export async function reach(state: string): Promise<Control | undefined> {
-  if (isTooLong(controlPath(state))) return undefined;
+  if ((await statusOf(state)) === undefined) return undefined;
   const ask = <T>(request: ControlRequest): Promise<T> => post<T>(controlPath(state), request);
-  const control: Control = {
-    status: () => post(controlPath(state), { do: 'status' }, limits.statusReadMsMax),
+  return {
+    status: () => ask({ do: 'status' }),
     decide: (request) => ask({ do: 'decide', ...request }),
     planRollback: (request) => ask({ do: 'planRollback', ...request }),
     rollBack: (order) => ask({ do: 'rollBack', ...order }),
     checkpoint: (request) => ask({ do: 'checkpoint', ...request }),
     removeCheckpoint: (request) => ask({ do: 'removeCheckpoint', ...request }),
   };
-  try {
-    await control.status();
-    return control;
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
 }
 
 /** No socket, or that of a process that was killed. */
