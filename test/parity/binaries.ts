@@ -1,45 +1,77 @@
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { execa } from 'execa';
+import { atTier, isShare, reaches } from '@sluice/testing';
+import { type Built, build, type GoProgram, pathOf } from './build.ts';
 
-const module = import.meta.dirname;
+/** The real programs of Kubernetes. What they are built of is pinned in `versions`, by minor version; `pin.ts` writes that. */
 
-/** The version of Kubernetes that go.mod pins. */
-export const pinned = /k8s\.io\/kubernetes (v\S+)/.exec(readFileSync(join(module, 'go.mod'), 'utf8'))?.[1] ?? '';
+/** From the oldest. */
+export const minors = ['1.28', '1.31', '1.34', '1.37'] as const;
+export type Minor = (typeof minors)[number];
+export const newest: Minor = '1.37';
 
-/** Outside of the checkout, so that a clean checkout does not build it again. */
-const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sluice-parity');
+/** The versions that this run compares with. A build takes minutes, so that CI's share has the newest alone. */
+export const minorsOfTier: readonly Minor[] = isShare
+  ? [newest]
+  : atTier<readonly Minor[]>({ quick: [newest], all: minors });
+
+const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);
+
+/** The version of a module that a `go.mod` requires. */
+function pinnedIn(module: string, path: string): string {
+  const text = readFileSync(join(module, 'go.mod'), 'utf8');
+  const line = text.split('\n').find((one) => one.replace('require', '').trim().startsWith(`${path} v`));
+  const version = line?.split(`${path} `)[1]?.split(' ')[0];
+  if (version === undefined)
+    throw new Error(`${module}/go.mod does not require ${path}; node test/parity/pin.ts writes it`);
+  return version;
+}
+
+function ofKubernetes(name: string, minor: Minor): GoProgram {
+  const module = moduleOf(minor);
+  const version = pinnedIn(module, 'k8s.io/kubernetes');
+  const [gitMajor = '', gitMinor = ''] = minor.split('.');
+  const values = { gitVersion: version, gitMajor, gitMinor };
+  const variables = Object.fromEntries(
+    Object.entries(values).map(([key, value]) => [`k8s.io/component-base/version.${key}`, value]),
+  );
+  return { name, module, package: `k8s.io/kubernetes/cmd/${name}`, version, variables };
+}
+
+/** kube-proxy of a minor version, built where it is not there yet: 4 minutes on two processors and 2 GB of modules. */
+export const kubeProxy = (minor: Minor = newest): Promise<Built> => build(ofKubernetes('kube-proxy', minor));
+
+/** A real API server with its store. */
+export interface ApiServerPrograms {
+  readonly apiserver: string;
+  readonly etcd: string;
+}
 
 /**
- * The real kube-proxy of the pinned version, built where it is not there yet: 4 minutes on two processors and 2 GB of modules.
- * @returns its path, or why it cannot be built
+ * kube-apiserver of the newest version and the etcd that it was released with: from `KUBEBUILDER_ASSETS`, a folder with both as
+ * controller-runtime's envtest has them, or from the cache. They are built there in tier all alone: that takes 20 minutes.
  */
-export async function kubeProxy(): Promise<{ readonly path: string } | { readonly lack: string }> {
-  const digest = createHash('sha256')
-    .update(readFileSync(join(module, 'go.sum')))
-    .digest('hex')
-    .slice(0, 12);
-  const path = join(cache, `kube-proxy-${pinned}-${digest}`);
-  if (existsSync(path)) return { path };
-  const go = ['/usr/local/go/bin/go', '/usr/lib/go/bin/go', '/usr/bin/go'].find((one) => existsSync(one));
-  if (go === undefined) return { lack: `kube-proxy ${pinned} is not built, and Go is not installed` };
-  mkdirSync(cache, { recursive: true });
-  const part = `${path}.${process.pid}`;
-  const version = `-X k8s.io/component-base/version.gitVersion=${pinned}`;
-  const { failed, stderr, shortMessage } = await execa(
-    go,
-    ['build', '-trimpath', '-ldflags', `-s -w ${version}`, '-o', part, 'k8s.io/kubernetes/cmd/kube-proxy'],
-    {
-      cwd: module,
-      env: { CGO_ENABLED: '0', GOFLAGS: '-mod=readonly -buildvcs=false' },
-      reject: false,
-      timeout: 1_500_000,
-    },
-  );
-  if (failed)
-    return { lack: `kube-proxy ${pinned} cannot be built: ${(stderr || shortMessage || '').split('\n').at(-1)}` };
-  renameSync(part, path);
-  return { path };
+export async function apiServerPrograms(
+  mayBuild = reaches('all') && !isShare,
+): Promise<ApiServerPrograms | { readonly lack: string }> {
+  const assets = process.env['KUBEBUILDER_ASSETS'];
+  if (assets !== undefined) return { apiserver: join(assets, 'kube-apiserver'), etcd: join(assets, 'etcd') };
+  const module = moduleOf(newest);
+  const etcdPackage = 'go.etcd.io/etcd/server/v3';
+  const programs = {
+    etcd: { name: 'etcd', module, package: etcdPackage, version: pinnedIn(module, etcdPackage) },
+    apiserver: ofKubernetes('kube-apiserver', newest),
+  };
+  const missing = Object.values(programs).filter((program) => !existsSync(pathOf(program)));
+  if (missing.length > 0 && !mayBuild) {
+    const names = missing.map(({ name, version }) => `${name} ${version}`).join(' and ');
+    return {
+      lack: `${names} not built; KUBEBUILDER_ASSETS names a folder with both, and ./dev test --all builds them`,
+    };
+  }
+  // One at a time: each takes all processors that there are.
+  const etcd = await build(programs.etcd);
+  if ('lack' in etcd) return etcd;
+  const apiserver = await build(programs.apiserver);
+  return 'lack' in apiserver ? apiserver : { etcd: etcd.path, apiserver: apiserver.path };
 }

@@ -5,6 +5,9 @@ export type Tier = (typeof tiers)[number];
 /** The tier of this run: `./dev test --quick`, `./dev test`, `./dev test --all` and `./dev soak` set SLUICE_TIER. */
 export const tier: Tier = readTier(process.env['SLUICE_TIER'] ?? 'test');
 
+/** `./dev share`: files of tier all in a quarter of an hour. What takes longer in one file has less to do then. */
+export const isShare = process.env['SLUICE_SHARE'] === '1';
+
 /** @throws where the text is no tier: a run of another size than was asked for proves nothing */
 export function readTier(text: string): Tier {
   const found = tiers.find((one) => one === text);
