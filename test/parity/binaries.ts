@@ -41,6 +41,10 @@ function ofKubernetes(name: string, minor: Minor): GoProgram {
 /** kube-proxy of a minor version, built where it is not there yet: 4 minutes on two processors and 2 GB of modules. */
 export const kubeProxy = (minor: Minor = newest): Promise<Built> => build(ofKubernetes('kube-proxy', minor));
 
+/** The far ends of the wires of a node (`wire/`): seconds, and no module of others. */
+export const wireProgram = (): Promise<Built> =>
+  build({ name: 'wire', module: join(import.meta.dirname, 'wire'), package: '.', version: 'own' });
+
 /** A real API server with its store. */
 export interface ApiServerPrograms {
   readonly apiserver: string;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
@@ -21,10 +21,11 @@ export type Built = { readonly path: string } | { readonly lack: string };
 /** Outside of the checkout, so that a clean checkout does not build it again. */
 const defaultCache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'sluice-parity');
 
-/** Where a program is once it is built: by its version, and by all that it is built of. */
+/** Where a program is once it is built: by its version, and by all that it is built of. The folder of its module has no folders with sources. */
 export function pathOf(program: GoProgram, cache = defaultCache): string {
   const digest = createHash('sha256');
-  for (const file of ['go.mod', 'go.sum']) digest.update(readFileSync(join(program.module, file)));
+  const sources = readdirSync(program.module).filter((file) => /^go\.(?:mod|sum)$|\.go$/.test(file));
+  for (const file of sources.toSorted()) digest.update(readFileSync(join(program.module, file)));
   return join(cache, `${program.name}-${program.version}-${digest.digest('hex').slice(0, 12)}`);
 }
 

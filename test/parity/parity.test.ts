@@ -1,46 +1,69 @@
 // @module-tag all
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { atTier, randomOf, seed } from '@sluice/testing';
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
-import { kubeProxy, minorsOfTier } from './binaries.ts';
+import { kubeProxy, minorsOfTier, newest, wireProgram } from './binaries.ts';
 import type { Built } from './build.ts';
-import { clusterOf } from './clusters.ts';
+import { drawCluster, itemsOf } from './clusters.ts';
 import { differences, readSaved } from './compare.ts';
-import { kubeProxyRules, sluiceRules } from './node.ts';
+import { Coverage } from './coverage.ts';
+import { withNodes } from './nodes.ts';
+import { differencesOf, Examiner, tell, unevenness } from './outcomes.ts';
+import { questionsOf } from './questions.ts';
+import { settings } from './settings.ts';
 
-/** The real kube-proxy as judge: the same cluster, and the rules of both in a network namespace each. */
+/** The real kube-proxy as judge: the same cluster for both, the rules that they load, and what becomes of packets there. */
 
-const clusters = atTier({ quick: 1, test: 2, all: 30, soak: 300 });
 const services = 12;
+/** Above it chance is no cause. */
+const mostUneven = 5;
 
 describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
+  const count = atTier({ quick: 1, test: 2, all: minor === newest ? 30 : 10, soak: 300 });
+  const known = settings.filter(({ since = '1.28' }) => since <= minor);
+  const clusters = Array.from({ length: count }, (_, index) => {
+    const setting = known[index % known.length] as (typeof known)[number];
+    return { index, setting, title: setting.title };
+  });
+  const coverage = new Coverage();
   let binary: Built;
+  let wire: Built;
   beforeAll(async () => {
-    binary = await kubeProxy(minor);
+    [binary, wire] = [await kubeProxy(minor), await wireProgram()];
   }, 3_600_000);
   beforeEach((context) => {
     needKernel(context);
     needBackend(context, 'nft');
-    if ('lack' in binary) context.skip(binary.lack);
+    for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
   });
+  afterAll(() => console.log(`Asked of kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage}`));
 
-  test.for(Array.from({ length: clusters }, (_, index) => index))(
-    'cluster %i: layout flat is chain for chain what kube-proxy loads in mode iptables',
-    { timeout: 120_000 },
-    async (index) => {
-      const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
-      try {
-        const cluster = clusterOf(services, randomOf(seed + index));
-        const path = 'path' in binary ? binary.path : '';
-        const [theirs, ours] = [await kubeProxyRules(path, cluster, dir), await sluiceRules(cluster, dir)];
-        expect(differences(readSaved(theirs.IPv4), readSaved(ours.IPv4))).toEqual([]);
-        expect(differences(readSaved(theirs.IPv6), readSaved(ours.IPv6))).toEqual([]);
-      } finally {
-        rmSync(dir, { recursive: true, force: true });
-      }
+  test.for(clusters)(
+    'cluster $index, $title: flat is chain for chain the same, every packet ends alike',
+    { timeout: 180_000 },
+    async ({ index, setting }) => {
+      const cluster = itemsOf(drawCluster(services, randomOf(seed + index)));
+      const programs = { kubeProxy: pathOf(binary), wire: pathOf(wire) };
+      await withNodes(programs, setting, async ({ theirs, ours, put }) => {
+        await put(cluster);
+        const [flat] = ours;
+        const [saved, own] = [await theirs.saved(), await flat?.saved()];
+        for (const family of ['IPv4', 'IPv6'] as const)
+          expect
+            .soft(differences(readSaved(saved[family]), readSaved(own?.[family] ?? '')), `chains of ${family}`)
+            .toEqual([]);
+        const questions = questionsOf(cluster);
+        const judge = new Examiner(theirs);
+        const answers = await judge.ask(questions);
+        coverage.note(questions, answers);
+        for (const node of ours) {
+          const found = await differencesOf(judge, new Examiner(node), questions, answers);
+          expect.soft(found.differences.slice(0, 20).map(tell), node.name).toEqual([]);
+          expect.soft(unevenness(questions, found.ours), `shares of ${node.name}`).toBeLessThan(mostUneven);
+        }
+      });
     },
   );
 });
+
+const pathOf = (built: Built): string => ('path' in built ? built.path : '');

@@ -1,0 +1,67 @@
+// @module-tag all
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { kubeProxy, wireProgram } from './binaries.ts';
+import type { Built } from './build.ts';
+import { drawCluster, itemsOf, redraw } from './clusters.ts';
+import { Clients, tellFault } from './flows.ts';
+import { withNodes } from './nodes.ts';
+import { differencesOf, Examiner, tell } from './outcomes.ts';
+import { questionsOf } from './questions.ts';
+import { settings } from './settings.ts';
+
+/** Clusters that change: endpoints come and go, Services change their type; clients that live through it keep what they may keep. */
+
+const histories = atTier({ quick: 1, all: 6, soak: 60 });
+const steps = 6;
+const services = 12;
+
+let binary: Built;
+let wire: Built;
+/** What kube-proxy itself leaves behind is told, and no reason to do the same. */
+let leftByKubeProxy = 0;
+beforeAll(async () => {
+  [binary, wire] = [await kubeProxy(), await wireProgram()];
+}, 3_600_000);
+beforeEach((context) => {
+  needKernel(context);
+  needBackend(context, 'nft');
+  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
+});
+afterAll(() => console.log(`Clients whom kube-proxy left with an endpoint that is gone: ${leftByKubeProxy}`));
+
+test.for(Array.from({ length: histories }, (_, index) => index))(
+  'history %i: packets end as with kube-proxy after each change, and clients leave an endpoint only once it is gone',
+  { timeout: 600_000 },
+  async (index) => {
+    const random = randomOf(seed + 1_000 + index);
+    let cluster = drawCluster(services, random);
+    const programs = { kubeProxy: pathOf(binary), wire: pathOf(wire) };
+    await withNodes(programs, settings[0], async ({ theirs, ours, put }) => {
+      const examiners = [theirs, ...ours].map((node) => new Examiner(node));
+      const [judge, ...examined] = examiners as [Examiner, ...Examiner[]];
+      const clients = examiners.map((examiner) => ({ examiner, clients: new Clients(examiner) }));
+      for (let step = 0; step < steps; step++) {
+        const items = itemsOf(cluster);
+        await put(items);
+        const questions = questionsOf(items);
+        for (const one of clients) {
+          const isTheirs = one.examiner === judge;
+          const faults = await one.clients.send(questions, isTheirs ? 0 : 5_000);
+          if (isTheirs) leftByKubeProxy += faults.length;
+          else expect.soft(faults.map(tellFault), `step ${step}, ${one.examiner.plane.name}`).toEqual([]);
+        }
+        const answers = await judge.ask(questions);
+        for (const one of examined) {
+          const { differences } = await differencesOf(judge, one, questions, answers);
+          expect.soft(differences.slice(0, 20).map(tell), `step ${step}, ${one.plane.name}`).toEqual([]);
+        }
+        for (const one of clients) await one.clients.remember(questions);
+        cluster = redraw(cluster, random);
+      }
+    });
+  },
+);
+
+const pathOf = (built: Built): string => ('path' in built ? built.path : '');

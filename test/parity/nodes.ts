@@ -1,0 +1,50 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { KubeItem } from './api-server.ts';
+import { KubeProxyNode } from './kube-proxy-node.ts';
+import type { Setting } from './settings.ts';
+import { type Layout, Renderer, SluiceNode } from './sluice-node.ts';
+
+/** Programs that are built. */
+export interface Programs {
+  readonly kubeProxy: string;
+  readonly wire: string;
+}
+
+/** One node with kube-proxy, and one with Sluice for each layout. */
+export interface Nodes {
+  readonly theirs: KubeProxyNode;
+  readonly ours: readonly SluiceNode[];
+  /** Ends once all of them have every rule of the cluster. */
+  put(cluster: readonly KubeItem[]): Promise<void>;
+}
+
+const layouts: readonly Layout[] = ['flat', 'tree'];
+
+/** Starts the nodes, and ends them whatever comes of it. */
+export async function withNodes(
+  { kubeProxy, wire }: Programs,
+  setting: Setting,
+  use: (nodes: Nodes) => Promise<void>,
+): Promise<void> {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
+  const renderer = new Renderer(setting, join(dir, 'renderer'));
+  const theirs = await KubeProxyNode.start(kubeProxy, wire, setting, join(dir, 'kube-proxy'));
+  const ours: SluiceNode[] = [];
+  try {
+    for (const layout of layouts) ours.push(await SluiceNode.start(layout, renderer, wire, join(dir, layout)));
+    await use({
+      theirs,
+      ours,
+      put: async (cluster) => {
+        const putting = theirs.put(cluster);
+        await renderer.render(cluster);
+        await Promise.all([putting, ...ours.map((node) => node.put())]);
+      },
+    });
+  } finally {
+    await Promise.all([theirs, ...ours].map((node) => node.close()));
+    rmSync(dir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,132 @@
+import type { DataPlane } from './kube-proxy-node.ts';
+import type { Question } from './questions.ts';
+import type { Outcome, Probe } from './wire.ts';
+
+/** Tries of each question; an endpoint of four is missed by one question of fourteen, which is asked again. */
+const tries = 14;
+/** Of a question whose answers differ: an endpoint of four is missed once in 10^9. */
+const triesAgain = 80;
+
+/** The answers to one question, in words, and how often each came. */
+export type Answers = ReadonlyMap<string, number>;
+
+/** Asks one node. New source ports each time: no connection is asked about twice. */
+export class Examiner {
+  readonly plane: DataPlane;
+  readonly #sports = new Map<string, number>();
+
+  constructor(plane: DataPlane) {
+    this.plane = plane;
+  }
+
+  /** @returns the answers to each question, in their order */
+  async ask(questions: readonly Question[], count: number = tries): Promise<readonly Answers[]> {
+    const probes = questions.flatMap((question) =>
+      Array.from({ length: count }, (_, n) => this.#probe(question, n, count)),
+    );
+    const outcomes = await this.plane.send(probes);
+    return questions.map((question, at) =>
+      answersOf(
+        question,
+        probes.slice(at * count, (at + 1) * count),
+        outcomes.slice(at * count, (at + 1) * count),
+      ),
+    );
+  }
+
+  #probe(question: Question, n: number, count: number): Probe {
+    const { via, protocol, target, port, sources, stays } = question;
+    // With affinity each source asks twice.
+    const index = stays ? n % Math.ceil(count / 2) : n;
+    const source = sources[index % sources.length] as string;
+    const key = `${protocol === 'tcp-rst' ? 'tcp' : protocol} ${source} ${target} ${port}`;
+    const sport = (this.#sports.get(key) ?? firstSport) + 1;
+    this.#sports.set(key, sport);
+    return { via, protocol, source, sport, target, port };
+  }
+}
+
+/** Below are the ports of clients that keep theirs (`flows.ts`). */
+const firstSport = 10_000;
+
+function answersOf(question: Question, probes: readonly Probe[], outcomes: readonly Outcome[]): Answers {
+  const answers = new Map<string, number>();
+  const bySource = new Map<string, Set<string>>();
+  outcomes.forEach((outcome, index) => {
+    const probe = probes[index] as Probe;
+    const words = wordsOf(probe, outcome);
+    answers.set(words, (answers.get(words) ?? 0) + 1);
+    bySource.set(probe.source, (bySource.get(probe.source) ?? new Set()).add(words));
+  });
+  const moved = [...bySource.values()].some((words) => words.size > 1);
+  return question.stays && moved ? answers.set('one source at two endpoints', 1) : answers;
+}
+
+/** What became of a packet, in words. */
+export function wordsOf(probe: Probe, { kind, via, source, target, port, back }: Outcome): string {
+  if (kind === 'reject' || kind === 'drop') return kind;
+  const as = source === probe.source ? '' : ` as ${source}`;
+  if (kind === 'local') return `node ${target} ${port}${as}`;
+  return `${via} ${target} ${port}${as}${back || probe.protocol === 'tcp-rst' ? '' : ', no answer back'}`;
+}
+
+/** The endpoint of an answer, whatever address it saw. */
+export const endpointOf = (words: string): string => words.split(/ as |, /)[0] as string;
+
+export const isServed = (words: string): boolean => words !== 'reject' && words !== 'drop';
+
+/** A question to which two nodes answer otherwise. */
+export interface Difference {
+  readonly question: Question;
+  readonly theirs: Answers;
+  readonly ours: Answers;
+}
+
+/** Asks both; where the answers differ, often enough that chance is no cause. */
+export async function differencesOf(
+  theirs: Examiner,
+  ours: Examiner,
+  questions: readonly Question[],
+  known: readonly Answers[],
+): Promise<{ readonly differences: readonly Difference[]; readonly ours: readonly Answers[] }> {
+  const first = await ours.ask(questions);
+  const again = questions.filter((_, at) => !isSame(known[at], first[at]));
+  const asked = again.filter((question) => !(question.stays && question.sources.length === 1));
+  const [left, right] = [await theirs.ask(asked, triesAgain), await ours.ask(asked, triesAgain)];
+  const differences = asked.flatMap((question, at) => {
+    const [a, b] = [left[at] as Answers, right[at] as Answers];
+    return isSame(a, b) ? [] : [{ question, theirs: a, ours: b }];
+  });
+  return { differences, ours: first };
+}
+
+function isSame(a: Answers | undefined, b: Answers | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  return a.size === b.size && [...a.keys()].every((words) => b.has(words));
+}
+
+export function titleOf({ about, frontend, from, target, port, protocol, stays }: Question): string {
+  return `${from} → ${about} ${frontend} ${target} ${port}/${protocol}${stays ? ', affinity' : ''}`;
+}
+
+export function tell({ question, theirs, ours }: Difference): string {
+  const words = (answers: Answers): string => [...answers.keys()].toSorted().join(' | ');
+  return `${titleOf(question)}\n  kube-proxy: ${words(theirs)}\n  sluice:     ${words(ours)}`;
+}
+
+/**
+ * How far the shares of endpoints are from equal ones, over all questions without affinity: the statistic of chi-square, in standard
+ * deviations of what chance makes of it. Above 5 it is not chance.
+ */
+export function unevenness(questions: readonly Question[], answers: readonly Answers[]): number {
+  let total = 0;
+  let freedom = 0;
+  questions.forEach(({ stays }, at) => {
+    const counts = [...(answers[at] as Answers).values()];
+    if (stays || counts.length < 2) return;
+    const expected = counts.reduce((sum, count) => sum + count, 0) / counts.length;
+    total += counts.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0);
+    freedom += counts.length - 1;
+  });
+  return freedom === 0 ? 0 : (total - freedom) / Math.sqrt(2 * freedom);
+}

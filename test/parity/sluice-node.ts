@@ -1,0 +1,88 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { programPath } from '@sluice/testing';
+import { execa } from 'execa';
+import type { KubeItem } from './api-server.ts';
+import { nodeName } from './clusters.ts';
+import { type DataPlane, type Saved, savedOf } from './kube-proxy-node.ts';
+import { proxyConfig, type Setting } from './settings.ts';
+import { type Outcome, type Probe, WiredNode } from './wire.ts';
+
+/** `sluice render` of a KubeProxyConfiguration and clusters, into one directory for all nodes that are to have them. */
+export class Renderer {
+  readonly bundle: string;
+  readonly #dir: string;
+  readonly setting: Setting;
+
+  /** @param dir an empty directory */
+  constructor(setting: Setting, dir: string) {
+    mkdirSync(join(dir, 'manifests'), { recursive: true });
+    this.setting = setting;
+    this.#dir = dir;
+    this.bundle = join(dir, 'rendered');
+    const settings = 'clusterName: parity\ncomplete: true\nprofiles: [{name: default}]\n';
+    writeFileSync(join(dir, 'sluice.yaml'), `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n${settings}`);
+  }
+
+  async render(cluster: readonly KubeItem[]): Promise<void> {
+    const documents = [proxyConfig(this.setting), ...cluster].map((item) => `${JSON.stringify(item)}\n`);
+    writeFileSync(join(this.#dir, 'manifests', 'all.yaml'), documents.join('---\n'));
+    await execa(programPath('sluice'), ['render', '-f', 'manifests', '-c', 'sluice.yaml', '-o', 'rendered'], {
+      cwd: this.#dir,
+    });
+  }
+}
+
+export type Layout = 'flat' | 'tree';
+
+/** A node with what `sluiced apply` loads of a bundle. */
+export class SluiceNode implements DataPlane {
+  readonly name: string;
+  readonly node: WiredNode;
+  readonly #renderer: Renderer;
+  readonly #dir: string;
+
+  private constructor(name: string, node: WiredNode, renderer: Renderer, dir: string) {
+    this.name = name;
+    this.node = node;
+    this.#renderer = renderer;
+    this.#dir = dir;
+  }
+
+  /** @param dir an empty directory */
+  static async start(layout: Layout, renderer: Renderer, wire: string, dir: string): Promise<SluiceNode> {
+    mkdirSync(dir, { recursive: true });
+    const config = {
+      apiVersion: 'sluice.dev/v1alpha1',
+      kind: 'SluicedConfig',
+      node: nodeName,
+      state: join(dir, 'state'),
+      backend: 'nft',
+      layout,
+      signatures: { policy: 'none' },
+      receipts: { directory: join(dir, 'receipts') },
+    };
+    writeFileSync(join(dir, 'sluiced.yaml'), JSON.stringify(config));
+    const name = `sluice ${layout}`;
+    return new SluiceNode(name, await WiredNode.start(name, wire, renderer.setting.sysctls), renderer, dir);
+  }
+
+  /** Ends once every rule of what was rendered last is in the kernel. */
+  async put(): Promise<void> {
+    const { bundle } = this.#renderer;
+    const apply = [process.execPath, programPath('sluiced'), 'apply', bundle, '-c', join(this.#dir, 'sluiced.yaml')];
+    await this.node.host.run(apply, { timeoutMs: 60_000 });
+  }
+
+  saved(): Promise<Saved> {
+    return savedOf(this.node.host);
+  }
+
+  send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {
+    return this.node.send(probes, quietMs);
+  }
+
+  close(): Promise<void> {
+    return this.node.close();
+  }
+}

@@ -1,0 +1,117 @@
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { execa } from 'execa';
+import { Host } from '../netns/cluster-host.ts';
+import { nodeAddresses } from './clusters.ts';
+
+/**
+ * A node with two wires, `pod0` to its pods and `eth0` to everything else, and `wire/` at their far ends: a Go program that sends one
+ * packet at a time, answers what the node forwards, and says what became of each. Nothing has a neighbour or a route to learn.
+ */
+
+/** One packet. Two with the same addresses and ports belong to one connection. */
+export interface Probe {
+  /** The wire it comes in by; empty: the node sends it. */
+  readonly via: '' | 'pod0' | 'eth0';
+  /** `tcp-rst`: a RST of no connection, which conntrack calls invalid. */
+  readonly protocol: 'tcp' | 'udp' | 'sctp' | 'tcp-rst';
+  readonly source: string;
+  readonly sport: number;
+  readonly target: string;
+  readonly port: number;
+}
+
+export interface Outcome {
+  readonly kind: 'forward' | 'local' | 'reject' | 'drop';
+  readonly via?: string;
+  readonly source?: string;
+  readonly target?: string;
+  readonly port?: number;
+  /** Whether the answer came back from the address that was asked. */
+  readonly back?: boolean;
+}
+
+/** The far end knows it (`wire/sockets.go`). */
+const nodeMAC = '02:00:00:00:00:01';
+/** Addresses of the node beside its first, so that it can be as many clients. */
+export const moreAddresses = 95;
+
+const sysctls: Readonly<Record<string, string>> = {
+  'net/ipv4/ip_forward': '1',
+  'net/ipv4/icmp_ratelimit': '0',
+  'net/ipv4/icmp_ratemask': '0',
+  'net/ipv4/conf/all/rp_filter': '0',
+  'net/ipv4/conf/default/rp_filter': '0',
+  'net/ipv4/conf/all/send_redirects': '0',
+  'net/ipv4/conf/default/send_redirects': '0',
+  'net/ipv6/conf/all/disable_ipv6': '0',
+  'net/ipv6/conf/default/disable_ipv6': '0',
+  'net/ipv6/conf/all/forwarding': '1',
+  'net/ipv6/icmp/ratelimit': '0',
+  // No type of error at all; without it a limit of the whole machine holds.
+  'net/ipv6/icmp/ratemask': '\n',
+  'net/ipv6/conf/all/accept_dad': '0',
+  'net/ipv6/conf/default/accept_dad': '0',
+};
+
+const wiring = (far: number): string =>
+  [
+    'link set lo up',
+    ...['pod0', 'eth0'].flatMap((name) => [
+      `link add ${name} address ${nodeMAC} type veth peer name ${name} netns ${far}`,
+      `link set ${name} arp off up`,
+    ]),
+    `addr add ${nodeAddresses[0]}/24 dev eth0`,
+    `addr add ${nodeAddresses[1]}/64 dev eth0 nodad`,
+    ...Array.from({ length: moreAddresses }, (_, n) => [
+      `addr add 192.0.2.${101 + n}/24 dev eth0`,
+      `addr add fd00::1:${n + 1}/64 dev eth0 nodad`,
+    ]).flat(),
+    'route add 10.244.1.0/24 dev pod0',
+    'route add default dev eth0',
+    'route add fd00:10:244:1::/64 dev pod0',
+    'route add ::/0 dev eth0',
+  ].join('\n');
+
+export class WiredNode {
+  readonly host: Host;
+  readonly #far: Host;
+  readonly #wire: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #answers: AsyncIterator<string>;
+
+  private constructor(host: Host, far: Host, wire: ChildProcessByStdio<Writable, Readable, null>) {
+    this.host = host;
+    this.#far = far;
+    this.#wire = wire;
+    this.#answers = createInterface({ input: wire.stdout })[Symbol.asyncIterator]();
+  }
+
+  /** @param program `wire/`, built @param more what this machine has besides */
+  static async start(name: string, program: string, more: Readonly<Record<string, string>> = {}): Promise<WiredNode> {
+    const [host, far] = await Promise.all([Host.start(name), Host.start(`${name}-far`)]);
+    await host.sysctl({ ...sysctls, ...more });
+    await far.sysctl({ 'net/ipv6/conf/default/disable_ipv6': '1' });
+    // From outside of their process namespaces, in which the other's number means nothing.
+    await execa('nsenter', [`--target=${host.pid}`, '--net', '--', 'ip', '-batch', '-'], { input: wiring(far.pid) });
+    await far.run(['/bin/sh', '-c', 'ip link set pod0 up && ip link set eth0 up']);
+    const inside = [`--net=/proc/${far.pid}/ns/net`, program, `/proc/${host.pid}/ns/net`, 'pod0', 'eth0'];
+    return new WiredNode(host, far, spawn('nsenter', inside, { stdio: ['pipe', 'pipe', 'inherit'] }));
+  }
+
+  /**
+   * Sends packets one after another. @param quietMs how long nothing may come in before those without an outcome count as dropped
+   * @returns what became of each, in their order
+   */
+  async send(probes: readonly Probe[], quietMs = 200): Promise<readonly Outcome[]> {
+    this.#wire.stdin.write(`${JSON.stringify({ quietMs, probes })}\n`);
+    const { value, done } = await this.#answers.next();
+    if (done) throw new Error('The program at the far end of the wires has ended');
+    return JSON.parse(value) as readonly Outcome[];
+  }
+
+  async close(): Promise<void> {
+    this.#wire.stdin.end();
+    await Promise.all([this.#far.close(), this.host.close()]);
+  }
+}

@@ -1,0 +1,3 @@
+module sluice.dev/parity/wire
+
+go 1.24
