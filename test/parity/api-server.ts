@@ -99,16 +99,21 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** @returns how many watchers have it */
+/** A watcher whose selector no longer holds is told that the object is gone, as it was before. @returns how many watchers are told */
 function change({ type, item }: KubeChange): { readonly told: number } {
   version += 1;
-  const isThere = objects.has(keyOf(item));
+  const before = objects.get(keyOf(item));
   if (type === 'remove') objects.delete(keyOf(item));
   else objects.set(keyOf(item), item);
-  const event = type === 'remove' ? 'DELETED' : isThere ? 'MODIFIED' : 'ADDED';
-  const told = [...watchers].filter(([, { isWanted }]) => isWanted(item));
-  for (const [response] of told) response.write(`${JSON.stringify({ type: event, object: stamped(item) })}\n`);
-  return { told: told.length };
+  let told = 0;
+  for (const [response, { isWanted }] of watchers) {
+    const [was, is] = [before !== undefined && isWanted(before), type === 'put' && isWanted(item)];
+    if (!was && !is) continue;
+    const event = !is ? 'DELETED' : was ? 'MODIFIED' : 'ADDED';
+    response.write(`${JSON.stringify({ type: event, object: stamped(is ? item : (before ?? item)) })}\n`);
+    told += 1;
+  }
+  return { told };
 }
 
 for (const item of JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as readonly KubeItem[])

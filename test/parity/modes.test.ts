@@ -1,0 +1,57 @@
+// @module-tag all
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { atTier, randomOf, seed } from '@sluice/testing';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { needBackend, needKernel } from '../netns/privileges.ts';
+import { kubeProxy, wireProgram } from './binaries.ts';
+import type { Built } from './build.ts';
+import { drawCluster, itemsOf } from './clusters.ts';
+import { KubeProxyNode } from './kube-proxy-node.ts';
+import { ofNftables } from './modes.ts';
+import { type Difference, differencesOf, Examiner, tell } from './outcomes.ts';
+import { questionsOf } from './questions.ts';
+
+/** What becomes of packets with kube-proxy's own modes: what differs between them is named, and nothing else does. */
+
+const clusters = atTier({ quick: 3, all: 8, soak: 80 });
+
+let binary: Built;
+let wire: Built;
+beforeAll(async () => {
+  [binary, wire] = [await kubeProxy(), await wireProgram()];
+}, 3_600_000);
+beforeEach((context) => {
+  needKernel(context);
+  needBackend(context, 'nft');
+  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
+});
+
+test('mode nftables differs from mode iptables as listed, and in nothing else', { timeout: 600_000 }, async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
+  const start = (mode: string): Promise<KubeProxyNode> =>
+    KubeProxyNode.start(pathOf(binary), pathOf(wire), { title: mode, config: { mode } }, join(dir, mode));
+  const [nftables, iptables] = [await start('nftables'), await start('iptables')];
+  try {
+    const found: Difference[] = [];
+    for (let index = 0; index < clusters; index++) {
+      const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
+      await Promise.all([nftables.put(cluster), iptables.put(cluster)]);
+      const questions = questionsOf(cluster);
+      const judge = new Examiner(nftables);
+      const answers = await judge.ask(questions);
+      const { differences } = await differencesOf(judge, new Examiner(iptables), questions, answers);
+      found.push(...differences);
+    }
+    const unexplained = found.filter((difference) => !ofNftables.some(({ explains }) => explains(difference)));
+    expect(unexplained.slice(0, 20).map(tell)).toEqual([]);
+    const idle = ofNftables.filter(({ explains }) => !found.some(explains)).map(({ name }) => name);
+    expect(idle, 'listed, and never seen').toEqual([]);
+  } finally {
+    await Promise.all([nftables.close(), iptables.close()]);
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+const pathOf = (built: Built): string => ('path' in built ? built.path : '');
