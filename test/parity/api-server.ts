@@ -1,10 +1,12 @@
 /**
  * An API server for one kube-proxy, inside the network namespace of its node: lists and watches over plain HTTP on loopback. Started with
- * the path of a file of objects and a port. `POST /change` with a `KubeChange` is answered once watchers have it. It imports nothing from
- * the workspace, so that a namespace has it at once.
+ * the path of a file of objects and a port. `POST /change` with a list of `KubeChange` is answered once watchers have them; it is served on
+ * a socket beside the file, too, which a test reaches without entering the namespace. It imports nothing from the workspace, so that a
+ * namespace has it at once.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { dirname, join } from 'node:path';
 
 export type KubeItem = {
   readonly apiVersion: string;
@@ -65,7 +67,10 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   const url = new URL(request.url ?? '/', 'http://server');
   const resource = url.pathname.split('/').find((part) => Object.hasOwn(resources, part));
   if (url.pathname === '/change') {
-    void readBody(request).then((body) => send(response, 200, change(JSON.parse(body) as KubeChange)));
+    void readBody(request).then((body) => {
+      for (const one of JSON.parse(body) as readonly KubeChange[]) change(one);
+      send(response, 200, {});
+    });
     return;
   }
   // Events that kube-proxy writes.
@@ -99,23 +104,21 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** A watcher whose selector no longer holds is told that the object is gone, as it was before. @returns how many watchers are told */
-function change({ type, item }: KubeChange): { readonly told: number } {
+/** A watcher whose selector no longer holds is told that the object is gone, as it was before. */
+function change({ type, item }: KubeChange): void {
   version += 1;
   const before = objects.get(keyOf(item));
   if (type === 'remove') objects.delete(keyOf(item));
   else objects.set(keyOf(item), item);
-  let told = 0;
   for (const [response, { isWanted }] of watchers) {
     const [was, is] = [before !== undefined && isWanted(before), type === 'put' && isWanted(item)];
     if (!was && !is) continue;
     const event = !is ? 'DELETED' : was ? 'MODIFIED' : 'ADDED';
     response.write(`${JSON.stringify({ type: event, object: stamped(is ? item : (before ?? item)) })}\n`);
-    told += 1;
   }
-  return { told };
 }
 
 for (const item of JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as readonly KubeItem[])
   objects.set(keyOf(item), item);
 createServer(answer).listen(Number(process.argv[3]), '127.0.0.1');
+createServer(answer).listen(join(dirname(process.argv[2] as string), 'api.sock'));

@@ -42,8 +42,12 @@ function ofKubernetes(name: string, minor: Minor): GoProgram {
 export const kubeProxy = (minor: Minor = newest): Promise<Built> => build(ofKubernetes('kube-proxy', minor));
 
 /** The far ends of the wires of a node (`wire/`): seconds, and no module of others. */
-export const wireProgram = (): Promise<Built> =>
-  build({ name: 'wire', module: join(import.meta.dirname, 'wire'), package: '.', version: 'own' });
+export const wireProgram = (): Promise<Built> => build(wire);
+
+const wire: GoProgram = { name: 'wire', module: join(import.meta.dirname, 'wire'), package: '.', version: 'own' };
+
+/** What a test of packets runs. */
+export const judges = (): readonly GoProgram[] => [ofKubernetes('kube-proxy', newest), wire];
 
 /** A real API server with its store. */
 export interface ApiServerPrograms {

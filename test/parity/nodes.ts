@@ -20,13 +20,12 @@ export interface Nodes {
   put(cluster: readonly KubeItem[]): Promise<void>;
 }
 
-const layouts: readonly Layout[] = ['flat', 'tree'];
-
 /** Starts the nodes, and ends them whatever comes of it. */
 export async function withNodes(
   { kubeProxy, wire }: Programs,
   setting: Setting,
   use: (nodes: Nodes) => Promise<void>,
+  layouts: readonly Layout[] = ['flat', 'tree'],
 ): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
   const renderer = new Renderer(setting, join(dir, 'renderer'));

@@ -4,7 +4,7 @@ import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import type { KubeItem } from './api-server.ts';
 import { nodeName } from './clusters.ts';
-import { type DataPlane, type Saved, savedOf } from './kube-proxy-node.ts';
+import { type DataPlane, patienceMs, type Saved, savedOf } from './kube-proxy-node.ts';
 import { proxyConfig, type Setting } from './settings.ts';
 import { type Outcome, type Probe, WiredNode } from './wire.ts';
 
@@ -27,7 +27,7 @@ export class Renderer {
   async render(cluster: readonly KubeItem[]): Promise<void> {
     const documents = [proxyConfig(this.setting), ...cluster].map((item) => `${JSON.stringify(item)}\n`);
     writeFileSync(join(this.#dir, 'manifests', 'all.yaml'), documents.join('---\n'));
-    await execa(programPath('sluice'), ['render', '-f', 'manifests', '-c', 'sluice.yaml', '-o', 'rendered'], {
+    await execa(process.execPath, [programPath('sluice'), 'render', '-f', 'manifests', '-c', 'sluice.yaml', '-o', 'rendered'], {
       cwd: this.#dir,
     });
   }
@@ -71,7 +71,7 @@ export class SluiceNode implements DataPlane {
   async put(): Promise<void> {
     const { bundle } = this.#renderer;
     const apply = [process.execPath, programPath('sluiced'), 'apply', bundle, '-c', join(this.#dir, 'sluiced.yaml')];
-    await this.node.host.run(apply, { timeoutMs: 60_000 });
+    await this.node.host.run(apply, { timeoutMs: patienceMs });
   }
 
   saved(): Promise<Saved> {

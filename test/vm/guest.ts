@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa, execaSync } from 'execa';
 import { checkoutParts } from '../checkout-parts.ts';
+import { judges } from '../parity/binaries.ts';
+import { pathOf } from '../parity/build.ts';
 import { find, type Image, makeDisk, prepareImage } from './image.ts';
 import { portName, type Ran } from './protocol.ts';
 import { Talk } from './talk.ts';
@@ -75,6 +77,9 @@ const parts = [...checkoutParts, 'pnpm-workspace.yaml', 'vitest.guest.config.ts'
 /** Where the programs of the run are in the guest. */
 export const guestPrograms = '/sluice/programs';
 
+/** Where programs of test/parity are looked for there, below the checkout: those that are built here are. */
+const guestCache = 'cache/sluice-parity';
+
 function makeProjectDisk(image: string, folder: string): void {
   const staging = join(folder, 'project');
   for (const part of parts) {
@@ -82,7 +87,8 @@ function makeProjectDisk(image: string, folder: string): void {
     if (existsSync(from)) cpSync(from, join(staging, part), { recursive: true, verbatimSymlinks: true });
   }
   cpSync(dirname(programPath('sluice')), join(staging, 'programs'), { recursive: true });
-  makeDisk(image, staging, 200);
+  for (const program of judges()) if (existsSync(pathOf(program))) cpSync(pathOf(program), pathOf(program, join(staging, guestCache)));
+  makeDisk(image, staging, 300);
   rmSync(staging, { recursive: true });
 }
 

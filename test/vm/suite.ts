@@ -67,6 +67,7 @@ export async function runInGuest(
 
 const insideGuest = {
   SLUICE_GUEST: '1',
+  XDG_CACHE_HOME: '/sluice/cache',
   // Most of the time goes into starts of Node: the second start of a program is a third faster.
   NODE_COMPILE_CACHE: '/tmp/node-cache',
   SLUICE_PROGRAMS: guestPrograms,
