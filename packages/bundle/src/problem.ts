@@ -84,6 +84,8 @@ export const problemCodes = {
   MODE_DEPRECATED: 'a profile runs a mode that Kubernetes is taking out',
   ANNOTATION_IGNORED: 'an annotation for mode ipvs has no effect on nodes of mode iptables',
   WEIGHTS_IGNORED: 'a Service gives weights to endpoints, and its scheduler does not look at them',
+  KUBE_PROXY_VERSION_UNSET:
+    'a profile names no version of kube-proxy, and some version would serve a Service of the input differently',
   DETECTOR_MISSING: 'a profile cannot tell traffic of pods from other traffic in a family',
   // what mode ipvs does otherwise than mode iptables
   DIFFERS_LOCAL_FALLBACK:

@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../render/kube.ts';
-import { schedulerKey, weightsKey } from '../render/read/annotations.ts';
+import { hintsKeys, schedulerKey, weightsKey } from '../render/read/annotations.ts';
 import { mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';
 
-const annotationsKept: readonly string[] = [schedulerKey, weightsKey];
+const annotationsKept: readonly string[] = [schedulerKey, weightsKey, ...hintsKeys];
 
 /**
  * What a snapshot keeps of an object: what decides about rules, and nothing that changes while they stay the same, such as

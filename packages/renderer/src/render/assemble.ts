@@ -25,6 +25,7 @@ import { Memo } from './memo.ts';
 import type { Model, Service } from './model.ts';
 import { profilesInUse } from './profiles-in-use.ts';
 import { fleetOf } from './select/guards.ts';
+import { servicesOf } from './versions/eras.ts';
 
 /** A bundle before it is written. */
 export interface Assembled {
@@ -45,12 +46,15 @@ export function assemble(model: Model, config: Config, complete: boolean, memo =
   const files: [string, string][] = [...Object.entries(gitFiles), [clusterFile, clusterText(config, complete)]];
   const { names } = memo;
   const fleet = memo.of('fleet', model.nodes, [], () => fleetOf(model.nodes));
-  const texts = serviceTexts(model.services, { names, fleet }, memo);
+  const texts = serviceTexts({ names, fleet }, memo);
   const ipvsFiles = ipvsCompiler(model, fleet, memo);
   const profiles = profilesInUse(model, config);
   for (const profile of profiles) {
     addAll(files, documentFiles(profile));
-    addAll(files, profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts));
+    addAll(
+      files,
+      profile.ipvs ? ipvsFiles(profile, profile.ipvs) : iptablesFiles(profile, texts(servicesOf(model, profile))),
+    );
   }
   const byName = new Map(profiles.map((profile) => [profile.name, profile]));
   for (const node of model.nodes) {
@@ -90,15 +94,16 @@ function iptablesFiles(profile: Profile, textsOf: ServiceTexts): [string, string
 /** The text of every Service that has one in a family. */
 type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
 
-/** Compiles all Services once for every way in which profiles differ for them: most do not. */
-function serviceTexts(services: readonly Service[], surroundings: Surroundings, memo: Memo): ServiceTexts {
-  const done = new Map<string, readonly (readonly [Service, string])[]>();
-  return (family, options) => {
+/** Compiles Services once for every way in which profiles differ for them: most do not. */
+function serviceTexts(surroundings: Surroundings, memo: Memo): (services: readonly Service[]) => ServiceTexts {
+  const done = new Map<readonly Service[], Map<string, readonly (readonly [Service, string])[]>>();
+  return (services) => (family, options) => {
     const key = `${family} ${options.masqueradeAll} ${options.detectLocalMode}`;
     const compiled = (service: Service): string | undefined =>
       memo.of(key, service, [surroundings.fleet], () => textOf(service, family, options, surroundings));
-    const texts = done.get(key) ?? textsOfAll(services, compiled);
-    done.set(key, texts);
+    const ofServices = done.get(services) ?? new Map<string, readonly (readonly [Service, string])[]>();
+    const texts = ofServices.get(key) ?? textsOfAll(services, compiled);
+    done.set(services, ofServices.set(key, texts));
     return texts;
   };
 }

@@ -1,5 +1,6 @@
 import type { Family, IpvsOptions, IpvsTimeouts, Mode } from '@sluice/bundle';
 import type { PerFamily } from './model.ts';
+import type { KubeProxyVersion } from './versions/version.ts';
 
 /** SluiceConfig after defaults and KubeProxyConfiguration are merged in. `load/config.ts` makes it. */
 export interface Config {
@@ -33,6 +34,8 @@ export interface LabelSelector {
 export interface Profile {
   readonly name: string;
   readonly nodeSelector: LabelSelector;
+  /** Whose behaviour the rules follow; absent: the profile names none, and `versionByDefault` holds. */
+  readonly kubeProxyVersion?: KubeProxyVersion;
   readonly mode: Mode;
   /** In mode ipvs, and only there. */
   readonly ipvs?: IpvsProfile;

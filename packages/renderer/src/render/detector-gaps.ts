@@ -2,6 +2,7 @@ import { compareText, type Family, type Problem } from '@sluice/bundle';
 import type { Profile } from './config.ts';
 import type { Model, Node } from './model.ts';
 import { familyWord } from './read/addresses.ts';
+import { servicesOf } from './versions/eras.ts';
 
 /** So many names stand in one message. */
 const namesMax = 5;
@@ -15,11 +16,13 @@ const namesMax = 5;
  * @returns one `DETECTOR_MISSING` for each profile and family
  */
 export function detectorGaps(model: Model, profiles: readonly Profile[]): readonly Problem[] {
-  const served = (family: Family): boolean =>
-    model.services.some(({ ports }) => ports.some((port) => port.families[family] !== undefined));
+  const served = (profile: Profile, family: Family): boolean =>
+    servicesOf(model, profile).some(({ ports }) => ports.some((port) => port.families[family] !== undefined));
   return profiles.flatMap((profile) => {
     const nodes = model.nodes.filter((node) => node.profile === profile.name);
-    return profile.families.filter(served).flatMap((family) => gapOf(profile, family, nodes) ?? []);
+    return profile.families
+      .filter((family) => served(profile, family))
+      .flatMap((family) => gapOf(profile, family, nodes) ?? []);
   });
 }
 

@@ -1,4 +1,5 @@
 import type { Family, Scheduler } from '@sluice/bundle';
+import type { Era } from './versions/eras.ts';
 
 /** `shop/web:http`, or `shop/web` for a port without a name: the spelling of kube-proxy's comments and of everything here. */
 export type ServiceKey = string;
@@ -14,6 +15,8 @@ export interface Model {
   readonly nodes: readonly Node[];
   /** By `namespace/name` in byte order; only Services that have rules or may get some (no headless, no ExternalName). */
   readonly services: readonly Service[];
+  /** The same as older versions of kube-proxy serve them, where profiles name such: `servicesOf` chooses. */
+  readonly older?: ReadonlyMap<Era, readonly Service[]>;
 }
 
 export interface Node {

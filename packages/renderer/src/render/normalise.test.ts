@@ -74,7 +74,6 @@ test.each<[string, KubeObject]>([
   ['headless by its list', service('web', { clusterIP: undefined, clusterIPs: ['None'] })],
   ['ExternalName', service('web', { type: 'ExternalName', clusterIP: undefined, externalName: 'example.com' })],
   ['with service-proxy-name', service('web', {}, { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } })],
-  ['with the headless label', service('web', {}, { labels: { 'service.kubernetes.io/headless': '' } })],
 ])('a Service that is %s has no rules', (_title, web) => {
   const { model, problems } = normalised([web, slice('web')]);
   expect(model.services).toEqual([]);

@@ -16,11 +16,12 @@ import { passedOver } from './normalise/passed-over.ts';
 import { findServiceEndpoints } from './normalise/service-endpoints.ts';
 import { findOutside } from './normalise/outside.ts';
 import { findShadows } from './normalise/shadows.ts';
-import { makeService } from './normalise/service.ts';
+import { type Candidate, ofViews, type View, viewOf } from './normalise/views.ts';
 import { leftOut, waits } from './normalise/waits.ts';
+import { profilesInUse } from './profiles-in-use.ts';
 import { readObjects } from './read/read.ts';
 import type { ReadService } from './read/service.ts';
-import type { ReadSlice } from './read/slice.ts';
+import { erasOf, unsetVersions } from './versions/eras.ts';
 
 export interface NormaliseInput {
   /** What the cluster has now; empty: there is only the change. */
@@ -67,35 +68,52 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   addAll(problems, orphans(layered.slices, readable));
   addAll(problems, leftOut(layered.services));
 
-  const made: (readonly [ReadService, Service])[] = [];
+  const candidates: Candidate[] = [];
   const numbered: NumberedService[] = [];
-  for (const read of sortedWithRules(layered)) {
-    const given = numbers.given.get(read.key);
+  for (const service of sortedWithRules(layered)) {
+    const given = numbers.given.get(service.key);
     if (!given) continue;
-    numbered.push({ object: read.object, numbers: given });
-    if (!input.allocate) addAll(problems, waits(read, given, isNew(read, input, layered)));
-    if (given.clusterIPs.length > 0 && read.ports.length > 0)
-      made.push([read, serviceOf(read, given, backing.get(read.key) ?? [], memo)]);
+    numbered.push({ object: service.object, numbers: given });
+    if (!input.allocate) addAll(problems, waits(service, given, isNew(service, input, layered)));
+    if (given.clusterIPs.length > 0 && service.ports.length > 0)
+      candidates.push({ service, slices: backing.get(service.key) ?? [], numbers: given });
   }
   const completeness = {
     hasEndpoints: input.config.complete || layered.slices.length > 0,
     isWhole: !base.unread.slices && !change.unread.slices,
     isLayered: input.base.length > 0,
   };
-  const clashes = findClashes(made);
-  addAll(problems, clashes.problems);
-  addAll(problems, checkBacking(made, backing, completeness, memo));
-  addAll(problems, findServiceEndpoints(made));
-  addAll(problems, findShadows(made, nodes));
-  addAll(problems, findOutside(made, input.config));
-  addAll(problems, findDifferences(made, nodes, input.config, memo));
-  const model = { nodes, services: made.map(([, service]) => service) };
+  const profiles = profilesInUse({ nodes }, input.config);
+  const views = erasOf(profiles).map((era) => viewOf(era, candidates, memo));
+  const clashes = new Map(views.map((view) => [view, findClashes(view.made)]));
+  addAll(problems, unsetVersions(profiles, candidates, memo));
+  addAll(
+    problems,
+    ofViews(views, (view) => [
+      ...view.problems,
+      ...(clashes.get(view)?.problems ?? []),
+      ...checkBacking(view, completeness, memo),
+      ...findServiceEndpoints(view.made),
+      ...findShadows(view.made, nodes),
+      ...findOutside(view.made, input.config),
+      ...findDifferences(view.made, nodes, input.config, memo),
+    ]),
+  );
   return {
-    model,
+    model: modelOf(nodes, views),
     created: numbers.created,
     problems: problems.toSorted(compareProblems),
     services: numbered,
-    lost: clashes.lost,
+    lost: [...clashes.values()].flatMap(({ lost }) => lost),
+  };
+}
+
+function modelOf(nodes: Model['nodes'], [newest, ...older]: readonly View[]): Model {
+  const services = ({ made }: View): readonly Service[] => made.map(([, service]) => service);
+  return {
+    nodes,
+    services: newest ? services(newest) : [],
+    ...(older.length > 0 && { older: new Map(older.map((view) => [view.era, services(view)])) }),
   };
 }
 
@@ -106,11 +124,6 @@ function nodeSources({ nodes, services, slices }: Layered, { snapshot }: Normali
     slices: slices.filter(({ service }) => services.has(service)),
     isWhole: snapshot && nodes.size > 0,
   };
-}
-
-/** `makeService`, once for the same parts. */
-function serviceOf(read: ReadService, given: Allocation, slices: readonly ReadSlice[], memo: Memo): Service {
-  return memo.of('service', read, [given, ...slices], () => makeService(read, given, slices));
 }
 
 /** The node labels that weights of Services name. */
@@ -130,16 +143,11 @@ function isNew(read: ReadService, input: NormaliseInput, layered: Layered): bool
 }
 
 /** What stands behind each Service: endpoints it cannot use, ports that nobody serves. */
-function checkBacking(
-  made: readonly (readonly [ReadService, Service])[],
-  backing: ReadonlyMap<string, readonly ReadSlice[]>,
-  completeness: Completeness,
-  memo: Memo,
-): Problem[] {
+function checkBacking({ era, made, backing }: View, completeness: Completeness, memo: Memo): Problem[] {
   const flags = Object.values(completeness);
   return made.flatMap(([read, service]) => {
     const slices = backing.get(read.key) ?? [];
-    return memo.of('backing', read, [service, ...flags, ...slices], () => [
+    return memo.of(`backing ${era}`, read, [service, ...flags, ...slices], () => [
       ...passedOver(read, service, slices),
       ...findGaps(read, service, slices, completeness),
     ]);

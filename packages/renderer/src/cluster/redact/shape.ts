@@ -1,4 +1,4 @@
-import { schedulerKey, weightsKey } from '../../render/read/annotations.ts';
+import { hintsKeys, schedulerKey, weightsKey } from '../../render/read/annotations.ts';
 import type { Sort } from './names.ts';
 
 /**
@@ -13,7 +13,7 @@ const named = (sort: Sort): Shape => ({
   name: sort,
   namespace: 'namespace',
   labels: 'labels',
-  annotations: { [schedulerKey]: 'keep', [weightsKey]: 'weights' },
+  annotations: { [schedulerKey]: 'keep', [weightsKey]: 'weights', [hintsKeys[0]]: 'keep', [hintsKeys[1]]: 'keep' },
   creationTimestamp: 'keep',
 });
 const typed = { apiVersion: 'keep', kind: 'keep' } as const;

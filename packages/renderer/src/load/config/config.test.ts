@@ -252,3 +252,41 @@ test.each([
     readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }).problems.map((problem) => problem.code),
   ).toContain(code);
 });
+
+test('a profile names the version of kube-proxy that it follows, or none', () => {
+  const versions = (text: string) =>
+    read(`profiles: [{ name: a, nodeSelector: { matchLabels: { a: b } }${text} }]`).config.profiles.map(
+      ({ kubeProxyVersion }) => kubeProxyVersion,
+    );
+  expect(versions(', kubeProxyVersion: "1.30"')).toEqual(['1.30', undefined]);
+  expect(versions('')).toEqual([undefined, undefined]);
+});
+
+test.each([
+  [
+    '"1.27"',
+    '"1.27" is not a version of kube-proxy from 1.28 to 1.37',
+    'Write major and minor in quotes, such as "1.37"',
+  ],
+  [
+    '"1.38"',
+    '"1.38" is not a version of kube-proxy from 1.28 to 1.37',
+    'Write major and minor in quotes, such as "1.37"',
+  ],
+  ['v1.34.2', '"v1.34.2" is not a version of kube-proxy', 'Write major and minor'],
+  ['""', '"" is not a version of kube-proxy', 'Write major and minor'],
+  ['1.30', 'it is a number, not a text', 'without quotes YAML reads 1.30 as 1.3'],
+  ['1.34', 'it is a number, not a text', 'Put the value in quotes'],
+])('kubeProxyVersion: %s is refused', (value, why, hint) => {
+  const { problems } = read(`profiles: [{ name: a, kubeProxyVersion: ${value} }]`);
+  expect(problems).toEqual([
+    {
+      code: 'CONFIG_INVALID',
+      level: 'error',
+      at: { file: 'sluice.yaml', line: 3, column: 41 },
+      object: 'SluiceConfig',
+      message: expect.stringContaining(`Cannot use profiles[0].kubeProxyVersion: ${why}`) as string,
+      hint: expect.stringContaining(hint) as string,
+    },
+  ]);
+});

@@ -5,6 +5,7 @@ import type { PerFamily } from '../../render/model.ts';
 import { configProblem } from './problems.ts';
 import { checkIpvs, ipvsOf } from './ipvs.ts';
 import { type Defaults, defaults, type Setting, type SettingName, type Settings, settingNames } from './settings.ts';
+import { isKubeProxyVersion } from '../../render/versions/version.ts';
 import { unsupportedMode } from '../schema/formats.ts';
 
 /** A profile before it is merged: what it is called, whom it fits, what sluice.yaml sets. */
@@ -27,6 +28,7 @@ export function makeProfile(
   const profile: Profile = {
     name: draft.name,
     nodeSelector: draft.nodeSelector,
+    ...versionOf(get('kubeProxyVersion')),
     mode: get('mode') === 'ipvs' ? 'ipvs' : 'iptables',
     ...(get('mode') === 'ipvs' && { ipvs: ipvsOf(get) }),
     families: get('families').toSorted(compareText),
@@ -62,6 +64,10 @@ export function makeProfile(
   checkTimeouts(check);
   checkSysctls(check);
   return { profile, problems: [...overridden(draft, kubeProxy), ...check.problems] };
+}
+
+function versionOf(kubeProxyVersion: string): Pick<Profile, 'kubeProxyVersion'> {
+  return isKubeProxyVersion(kubeProxyVersion) ? { kubeProxyVersion } : {};
 }
 
 /** The CIDRs of a list, the first of each family. */

@@ -8,6 +8,8 @@ import { parseGoDuration } from '../schema/duration.ts';
  * Durations are seconds.
  */
 export const defaults = {
+  // No field of KubeProxyConfiguration; `''`: no version is named.
+  kubeProxyVersion: '' as string,
   mode: 'iptables' as string,
   families: ['ipv4', 'ipv6'] as readonly Family[],
   'iptables.masqueradeBit': 14 as number,

@@ -1,4 +1,5 @@
 import { parseAddress, parseCidr } from '@sluice/bundle';
+import { isKubeProxyVersion, kubeProxyVersions } from '../../render/versions/version.ts';
 import { parseGoDuration } from './duration.ts';
 
 interface Wrong {
@@ -23,6 +24,7 @@ const formats = {
   'go-duration': (text: string) => checkDuration(text),
   'bind-address': (text: string) => checkBindAddress(text),
   mode: (text: string) => unsupportedMode(text),
+  'kube-proxy-version': (text: string) => checkVersion(text),
   'port-range': (text: string) => checkPortRange(text),
   date: (text: string) => (isDate(text) ? undefined : value('is no day', 'Write it like 2026-12-31')),
   'dns-subdomain': (text: string) =>
@@ -49,6 +51,15 @@ const formats = {
           'Use at most 14 letters, digits, ".", "_" and "-", without "+" at the end',
         ),
 } as const satisfies Record<string, Check>;
+
+const checkVersion = (text: string): Wrong | undefined => {
+  if (isKubeProxyVersion(text)) return undefined;
+  const [first, last] = [kubeProxyVersions[0], kubeProxyVersions.at(-1)];
+  return value(
+    `is not a version of kube-proxy from ${first} to ${last}`,
+    `Write major and minor in quotes, such as "${last}"; without quotes YAML reads 1.30 as 1.3`,
+  );
+};
 
 /** The checks by name; a schema says which one a text must pass. */
 export type Format = keyof typeof formats;

@@ -33,7 +33,10 @@ test.each(below(sluiceSchema, 'sluice.yaml'))(
 const profileFields = sluiceSchema.properties?.['profiles']?.items?.properties ?? {};
 const shared = below({ type: 'object', properties: profileFields }, '')
   .map(([path, schema]) => [path.slice(1), schema] as const)
-  .filter(([path]) => !/^$|^name$|^nodeSelector|^families|^sysctls|^iptables.randomFully$|[\]*]$/.test(path));
+  .filter(
+    ([path]) =>
+      !/^$|^name$|^nodeSelector|^kubeProxyVersion$|^families|^sysctls|^iptables.randomFully$|[\]*]$/.test(path),
+  );
 
 test.each(shared)('%s is of the same type in a profile and in KubeProxyConfiguration', (path, schema) => {
   const theirs = path.split('.').reduce<Schema | undefined>((at, key) => at?.properties?.[key], kubeProxySchema);

@@ -1,3 +1,4 @@
+import { versionByDefault } from '../../render/versions/version.ts';
 import { policySchema } from './policy.ts';
 import type { Schema } from './schema.ts';
 import {
@@ -45,6 +46,10 @@ const profile: Schema = {
   ...fields('Nodes that are configured alike. Fields are those of KubeProxyConfiguration where it has them.', {
     name: text('The name of the profile, and of its directory in the bundle.', { format: 'dns-subdomain' }),
     nodeSelector,
+    kubeProxyVersion: text('The version of kube-proxy that the rules follow, from 1.28 to 1.37, in quotes.', {
+      format: 'kube-proxy-version',
+      default: versionByDefault,
+    }),
     families: list('The families that these nodes have rules for.', text('A family.', { enum: ['ipv4', 'ipv6'] }), {
       minItems: 1,
       maxItems: 2,

@@ -1,5 +1,6 @@
 import type { Family, GuardedRule, RuleFile, Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
+import { isBefore } from '../versions/version.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
 
 /**
@@ -46,8 +47,7 @@ export function masqueradeRules(profile: Profile): readonly GuardedRule[] {
 export function lastRules(profile: Profile, family: Family): RuleFile {
   const mark = markOf(profile);
   const forward = [
-    // The kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass.
-    ...(profile.conntrack.tcpBeLiberal ? [] : ['-m conntrack --ctstate INVALID -j DROP']),
+    ...(letsInvalidPass(profile) ? [] : ['-m conntrack --ctstate INVALID -j DROP']),
     `-m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark}/${mark} -j ACCEPT`,
     '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
   ];
@@ -59,6 +59,11 @@ export function lastRules(profile: Profile, family: Family): RuleFile {
   };
   const nat: Section = { table: 'nat', chains: [], rules: tail.map((text) => ({ text })) };
   return { header: ['after the Services'], sections: tail.length === 0 ? [filter] : [filter, nat] };
+}
+
+/** The kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass; kube-proxy asks since 1.29. */
+function letsInvalidPass({ conntrack, kubeProxyVersion }: Profile): boolean {
+  return conntrack.tcpBeLiberal && !isBefore(kubeProxyVersion, '1.29');
 }
 
 /** Undoes what `route_localnet` exposes to the neighbours (CVE-2020-8558). The kubelet has the same rule. */

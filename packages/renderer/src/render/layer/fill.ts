@@ -17,9 +17,14 @@ export function fillService(next: ReadService, old: ReadService): ReadService {
     ...next,
     ...fillAddresses(next, old),
     ports: fillPorts(next, old),
-    ingress: isBalancer && next.ingress.length === 0 ? old.ingress : next.ingress,
+    ...(isBalancer && !hasStatus(next) && { ingress: old.ingress, proxiedIngress: old.proxiedIngress }),
     healthCheckNodePort: next.healthCheckNodePort || (hasHealthPort ? old.healthCheckNodePort : 0),
   };
+}
+
+/** Whether the manifest says where the load balancer answers. */
+function hasStatus({ ingress, proxiedIngress }: ReadService): boolean {
+  return ingress.length > 0 || proxiedIngress.length > 0;
 }
 
 /** Neither headless nor ExternalName. */

@@ -2,21 +2,23 @@ import { compareText, type Family, type Problem } from '@sluice/bundle';
 import type { Layered } from '../layer/layer.ts';
 import type { Endpoint } from '../model.ts';
 import type { ReadEndpoint } from '../read/endpoint.ts';
+import { headlessLabel } from '../read/names.ts';
 import type { ReadPort } from '../read/service-ports.ts';
 import type { ReadSlice, SlicePart, SlicePort } from '../read/slice.ts';
+import { hasRules } from './numbers.ts';
 
 /**
  * The slices of each Service by name, in byte order. Endpoints count only for Services without any EndpointSlice: where
  * both are there, the API server made the slices out of the Endpoints or beside them, and kube-proxy reads only slices.
- * @param problems gains what kube-proxy passes over: slices with a label that leaves them to somebody else, Endpoints that
+ * @param problems gains what kube-proxy ignores in every version: slices with the label of headless Services, Endpoints that
  * say something which the slices do not
  */
 export function backingOf(layered: Layered, problems: Problem[]): ReadonlyMap<string, readonly ReadSlice[]> {
   const backing = new Map<string, ReadSlice[]>();
   for (const slice of layered.slices) {
     const service = layered.services.get(slice.service);
-    if (slice.foreign !== undefined) {
-      if (service && service.foreign === undefined) problems.push(foreignSlice(slice));
+    if (slice.foreign === headlessLabel) {
+      if (service && hasRules(service)) problems.push(headlessSlice(slice));
       continue;
     }
     const slices = backing.get(slice.service);
@@ -89,14 +91,14 @@ function makeEndpoint(read: ReadEndpoint, port: number, text: string): Endpoint 
   return zone === undefined ? endpoint : { ...endpoint, zone };
 }
 
-function foreignSlice(slice: ReadSlice): Problem {
+function headlessSlice(slice: ReadSlice): Problem {
   return {
     code: 'OBJECT_IGNORED',
     level: 'warning',
-    at: slice.object.origin.place(['metadata', 'labels', slice.foreign ?? '']),
+    at: slice.object.origin.place(['metadata', 'labels', headlessLabel]),
     object: `${slice.kind} ${slice.key}`,
-    message: `Cannot use these endpoints: the label ${slice.foreign} leaves them to somebody else, but Service ${slice.service} has no such label`,
-    hint: 'Remove the label here, or put it on the Service too',
+    message: `Cannot use these endpoints: kube-proxy ignores slices with the label ${headlessLabel}, but Service ${slice.service} has a ClusterIP`,
+    hint: 'Remove the label here; the endpoint controller sets it on slices of headless Services',
   };
 }
 

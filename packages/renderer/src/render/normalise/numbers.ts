@@ -8,6 +8,7 @@ import { hasAddress } from '../layer/fill.ts';
 import type { Layered } from '../layer/layer.ts';
 import { Memo } from '../memo.ts';
 import { familyOf, familyWord } from '../read/addresses.ts';
+import { proxyNameLabel } from '../read/names.ts';
 import type { ReadService } from '../read/service.ts';
 
 /** The numbers of every Service that has an address: ClusterIPs, node ports, health-check node port. */
@@ -25,9 +26,9 @@ interface NumbersInput {
   readonly allocate: boolean;
 }
 
-/** Services for which Sluice makes rules: neither headless nor ExternalName, nor left to somebody else by a label. */
+/** Services for which some version of kube-proxy makes rules: neither headless nor ExternalName, nor left to another proxy. */
 export function hasRules(service: ReadService): boolean {
-  return hasAddress(service) && service.foreign === undefined;
+  return hasAddress(service) && service.foreign !== proxyNameLabel;
 }
 
 /**

@@ -30,6 +30,7 @@ const six = (...addresses: string[]): Changes => ({
   endpoints: addresses.map((one) => endpoint(one)),
 });
 const foreign = { 'kubernetes.io/service-name': 'web', 'service.kubernetes.io/service-proxy-name': 'x' };
+const ofHeadless = { 'kubernetes.io/service-name': 'web', 'service.kubernetes.io/headless': '' };
 const notReady = { endpoints: [endpoint('10.0.0.1', { conditions: { ready: false } })] };
 const leaving = {
   endpoints: [endpoint('10.0.0.1', { conditions: { ready: false, serving: true, terminating: true } })],
@@ -123,10 +124,16 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
     ['warning ENDPOINT_WITHOUT_PORT Service web#spec.ports.1'],
   ],
   [
-    'a slice that a label leaves to somebody else',
-    [service('web', { selector: undefined }), slice('web', {}, { labels: foreign })],
-    ['warning OBJECT_IGNORED EndpointSlice web-1#metadata.labels.service.kubernetes.io/service-proxy-name'],
+    'a slice that is labelled as one of a headless Service',
+    [service('web', { selector: undefined }), slice('web', {}, { labels: ofHeadless })],
+    ['warning OBJECT_IGNORED EndpointSlice web-1#metadata.labels.service.kubernetes.io/headless'],
   ],
+  [
+    'a slice of a headless Service, labelled as such',
+    [service('web', { clusterIP: 'None' }), slice('web', {}, { labels: ofHeadless })],
+    [],
+  ],
+  ['a slice with the name of another proxy counts', [service('web'), slice('web', {}, { labels: foreign })], []],
   [
     'both are left to somebody else',
     [

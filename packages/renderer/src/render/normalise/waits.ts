@@ -1,6 +1,7 @@
 import type { Problem } from '@sluice/bundle';
 import type { Allocation } from '../allocate/allocation.ts';
 import { hasAddress } from '../layer/fill.ts';
+import { proxyNameLabel } from '../read/names.ts';
 import type { ReadService } from '../read/service.ts';
 import { missingNumbers } from './numbers.ts';
 
@@ -40,18 +41,18 @@ export function waits(read: ReadService, numbers: Allocation, isNew: boolean): P
   ];
 }
 
-/** Services that a label leaves to somebody else. That is what the label is for, so it is only noted. */
+/** Services that a label leaves to another proxy. That is what the label is for, so it is only noted. */
 export function leftOut(services: ReadonlyMap<string, ReadService>): Problem[] {
   return [...services.values()].flatMap((read) =>
-    read.foreign === undefined || !hasAddress(read)
+    read.foreign !== proxyNameLabel || !hasAddress(read)
       ? []
       : [
           {
             code: 'OBJECT_IGNORED',
             level: 'note',
-            at: read.object.origin.place(['metadata', 'labels', read.foreign]),
+            at: read.object.origin.place(['metadata', 'labels', proxyNameLabel]),
             object: `Service ${read.key}`,
-            message: `Cannot make rules for this Service: the label ${read.foreign} leaves it to another proxy`,
+            message: `Cannot make rules for this Service: the label ${proxyNameLabel} leaves it to another proxy`,
             hint: 'Remove the label if kube-proxy or Sluice should serve it',
           },
         ],

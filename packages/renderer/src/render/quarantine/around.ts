@@ -134,7 +134,7 @@ function takeRivals(model: Model, kept: Kept, ward: Ward): boolean {
     for (const text of texts.values()) for (const claim of claimsOfText(text)) claimed.set(claim, thing);
   if (claimed.size === 0) return false;
   let took = false;
-  for (const service of model.services) {
+  for (const service of [model.services, ...(model.older?.values() ?? [])].flat()) {
     const thing = `Service ${service.namespace}/${service.name}`;
     const claim = [...claimsOf(service)].find((one) => claimed.has(one));
     if (claim === undefined) continue;

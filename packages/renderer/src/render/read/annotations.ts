@@ -7,6 +7,15 @@ import { isDnsSubdomain, isLabelValue, quote } from './text.ts';
 export const schedulerKey = 'sluice.dev/scheduler';
 /** Which share of the traffic endpoints get, in mode ipvs. */
 export const weightsKey = 'sluice.dev/weights';
+/** What asks for topology hints; the first counts where both are there (`newBaseServiceInfo`, `pkg/proxy/service.go` of 1.28). */
+export const hintsKeys = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const;
+
+/** Whether hints are asked for: any value does, except `disabled` and none (`canUseTopology`). */
+export function asksForHints(annotations: Spot | undefined): boolean {
+  const key = annotations && hintsKeys.find((one) => Object.hasOwn(annotations.value, one));
+  const value = key === undefined ? '' : annotations?.value[key];
+  return value !== '' && value !== 'disabled' && value !== 'Disabled';
+}
 
 /**
  * The scheduler that a Service asks for, such as `lc`.

@@ -3,7 +3,7 @@ import type { KubeObject, Path } from '../kube.ts';
 import { checkRoutable, familyOf } from './addresses.ts';
 import type { ReadEndpoint } from './endpoint.ts';
 import { complain, mappingsIn, type Spot, textIn } from './fields.ts';
-import { foreignLabelOf, identify, nameIn } from './names.ts';
+import { foreignLabelOfSlice, identify, nameIn } from './names.ts';
 import { type ReadSlice, readSlicePort, type SlicePart, type SlicePort } from './slice.ts';
 
 /**
@@ -17,7 +17,7 @@ export function readEndpoints(object: KubeObject, problems: Problem[]): ReadSlic
   const { top, namespace, name, key, labels } = identity;
   const parts = mappingsIn(top, 'subsets').flatMap(readSubset);
   if (top.subject.broken) return undefined;
-  const foreign = foreignLabelOf(labels);
+  const foreign = foreignLabelOfSlice(labels);
   return { kind: 'Endpoints', key, namespace, name, object, service: key, foreign, mirrored: false, parts };
 }
 

@@ -112,10 +112,21 @@ function metadataText(object: KubeObject, key: 'namespace' | 'name'): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Labels by which kube-proxy leaves an object to somebody else, whatever their value (operations: watch filters). */
-const foreignLabels = ['service.kubernetes.io/service-proxy-name', 'service.kubernetes.io/headless'] as const;
-export type ForeignLabel = (typeof foreignLabels)[number];
+/** Leaves a Service to another proxy, whatever its value; before kube-proxy 1.36 also a slice. */
+export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
+/** Takes a slice out of rules, whatever its value; before kube-proxy 1.36 also a Service. */
+export const headlessLabel = 'service.kubernetes.io/headless';
+/** Labels by which kube-proxy ignores objects (`labelSelector…` in `ProxyServer.Run`, `cmd/kube-proxy/app/server.go`). */
+export type ForeignLabel = typeof proxyNameLabel | typeof headlessLabel;
 
-export function foreignLabelOf(labels: Spot | undefined): ForeignLabel | undefined {
-  return labels && foreignLabels.find((key) => Object.hasOwn(labels.value, key));
+/** The label for which a Service is ignored: first the one that counts in every version of kube-proxy. */
+export const foreignLabelOfService = (labels: Spot | undefined): ForeignLabel | undefined =>
+  firstLabel(labels, [proxyNameLabel, headlessLabel]);
+
+/** The label for which a slice is ignored, in the same order. */
+export const foreignLabelOfSlice = (labels: Spot | undefined): ForeignLabel | undefined =>
+  firstLabel(labels, [headlessLabel, proxyNameLabel]);
+
+function firstLabel(labels: Spot | undefined, keys: readonly ForeignLabel[]): ForeignLabel | undefined {
+  return labels && keys.find((key) => Object.hasOwn(labels.value, key));
 }

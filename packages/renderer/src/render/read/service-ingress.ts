@@ -2,7 +2,7 @@ import { checkRoutable } from './addresses.ts';
 import { complain, mappingIn, mappingsIn, type Spot, textIn, wordIn } from './fields.ts';
 import type { ServiceType } from './service.ts';
 
-/** One entry of `status.loadBalancer.ingress` that rules are made for. */
+/** One entry of `status.loadBalancer.ingress` that has an address. */
 export interface ReadIngress {
   readonly address: string;
   /** The position in the manifest. */
@@ -13,19 +13,27 @@ export interface ReadIngress {
  * Reads the addresses of load balancers. Those with `ipMode: Proxy` and host names get no rules, as with kube-proxy: their
  * traffic goes through the load balancer, which is what the cloud asked for, so that is only noted.
  */
-export function readIngress(top: Spot, type: ServiceType): readonly ReadIngress[] {
+export function readIngress(
+  top: Spot,
+  type: ServiceType,
+): { readonly ingress: readonly ReadIngress[]; readonly proxiedIngress: readonly ReadIngress[] } {
   const status = mappingIn(top, 'status');
   const balancer = status && mappingIn(status, 'loadBalancer');
-  if (!balancer) return [];
+  if (!balancer) return none;
   const spots = mappingsIn(balancer, 'ingress');
   if (spots.length > 0 && type !== 'LoadBalancer') {
     complain(balancer, ['ingress'], strayIngress(type));
-    return [];
+    return none;
   }
-  return spots.flatMap(readEntry);
+  const entries = spots.flatMap(readEntry);
+  const ofMode = (isProxied: boolean): readonly ReadIngress[] =>
+    entries.filter((entry) => entry.isProxied === isProxied).map(({ address, index }) => ({ address, index }));
+  return { ingress: ofMode(false), proxiedIngress: ofMode(true) };
 }
 
-function readEntry(spot: Spot): ReadIngress[] {
+const none = { ingress: [], proxiedIngress: [] } as const;
+
+function readEntry(spot: Spot): (ReadIngress & { readonly isProxied: boolean })[] {
   const text = textIn(spot, 'ip') ?? '';
   const hostname = textIn(spot, 'hostname') ?? '';
   const mode = wordIn(spot, 'ipMode', ['VIP', 'Proxy'], 'VIP');
@@ -35,7 +43,7 @@ function readEntry(spot: Spot): ReadIngress[] {
   }
   const address = checkRoutable(spot, ['ip'], text);
   if (mode === 'Proxy') complain(spot, ['ipMode'], byProxy);
-  return address === undefined || mode === 'Proxy' ? [] : [{ address, index: spot.index }];
+  return address === undefined ? [] : [{ address, index: spot.index, isProxied: mode === 'Proxy' }];
 }
 
 const strayIngress = (type: ServiceType) =>
@@ -55,5 +63,5 @@ const byProxy = {
   code: 'OBJECT_IGNORED',
   level: 'note',
   message: 'Cannot make rules for a load-balancer address with ipMode Proxy: its traffic takes the way through it',
-  hint: 'Nothing to do',
+  hint: 'Nothing to do; profiles with a kubeProxyVersion before 1.30 serve it, as kube-proxy did',
 } as const;

@@ -1,9 +1,9 @@
 import type { Family, Problem, Scheduler } from '@sluice/bundle';
 import type { KubeObject } from '../kube.ts';
 import type { WeightRule } from '../model.ts';
-import { readScheduler, readWeights } from './annotations.ts';
+import { asksForHints, readScheduler, readWeights } from './annotations.ts';
 import { complain, emptyIn, flagIn, mappingIn, type Spot, valueIn, wordIn } from './fields.ts';
-import { type ForeignLabel, foreignLabelOf, identify } from './names.ts';
+import { type ForeignLabel, foreignLabelOfService, identify } from './names.ts';
 import { portIn } from './ports.ts';
 import { readClusterAddresses, readExternalIPs, readSourceRanges } from './service-addresses.ts';
 import { readAffinity, readSelector } from './service-extras.ts';
@@ -38,6 +38,10 @@ export interface ReadService {
   /** CIDRs in the manifest's order. */
   readonly sourceRanges: readonly string[];
   readonly ingress: readonly ReadIngress[];
+  /** Addresses with `ipMode: Proxy`. */
+  readonly proxiedIngress: readonly ReadIngress[];
+  /** An annotation asks for topology hints; kube-proxy before 1.31 follows them only then. */
+  readonly asksForHints: boolean;
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
   readonly affinitySeconds: number | undefined;
@@ -69,12 +73,13 @@ export function readService(object: KubeObject, problems: Problem[]): ReadServic
     object,
     type,
     ...addresses,
-    foreign: foreignLabelOf(labels),
+    foreign: foreignLabelOfService(labels),
     selector: readSelector(spec),
     ports: readPorts(spec, { hasNodePorts, mayBeEmpty: addresses.headless || type === 'ExternalName' }),
     externalIPs: readExternalIPs(spec),
     sourceRanges: readSourceRanges(spec, type),
-    ingress: readIngress(top, type),
+    ...readIngress(top, type),
+    asksForHints: asksForHints(annotations),
     internalTrafficPolicy: wordIn(spec, 'internalTrafficPolicy', ['Cluster', 'Local'], 'Cluster'),
     externalTrafficPolicy: readExternalPolicy(spec, type),
     affinitySeconds: readAffinity(spec),

@@ -3,7 +3,7 @@ import type { KubeObject, Path } from '../kube.ts';
 import type { Protocol } from '../model.ts';
 import { type ReadEndpoint, readEndpoint } from './endpoint.ts';
 import { complain, mappingsIn, type Spot, textIn, valueIn } from './fields.ts';
-import { checkName, type ForeignLabel, foreignLabelOf, type Identity, identify } from './names.ts';
+import { checkName, type ForeignLabel, foreignLabelOfSlice, type Identity, identify } from './names.ts';
 import { portIn, protocolIn } from './ports.ts';
 import { quote } from './text.ts';
 
@@ -54,7 +54,7 @@ export function readSlice(object: KubeObject, problems: Problem[]): ReadSlice | 
   if (!identity) return undefined;
   const { top, namespace, name, key, labels } = identity;
   const service = readOwner(identity);
-  const foreign = foreignLabelOf(labels);
+  const foreign = foreignLabelOfSlice(labels);
   const mirrored = labels !== undefined && labels.value[managedLabel] === mirrorController;
   const common = { kind: 'EndpointSlice', key, namespace, name, object, foreign, mirrored } as const;
   // kube-proxy drops the slice before it looks at what is in it.

@@ -11,6 +11,8 @@ import type { IpvsProfile, Profile } from '../../config.ts';
 import type { Memo } from '../../memo.ts';
 import type { Model, Service } from '../../model.ts';
 import { type Fleet, nodeGuards } from '../../select/guards.ts';
+import { eraOf, servicesOf } from '../../versions/eras.ts';
+import { isBefore } from '../../versions/version.ts';
 import { nodePortScope } from '../nodeports.ts';
 import { firstIpvsRules, lastIpvsRules, type Undetected } from './base.ts';
 import { createText, timeoutsText } from './create.ts';
@@ -29,10 +31,11 @@ export function ipvsCompiler(model: Model, fleet: Fleet, memo: Memo): IpvsFiles 
   return (profile, ipvs) => {
     const options = optionsOf(profile, ipvs);
     const key = JSON.stringify(options);
+    const keyOfAll = `${eraOf(profile.kubeProxyVersion)} ${key}`;
     const once = (service: Service): CompiledService | undefined =>
       memo.of(`ipvs ${key}`, service, [fleet], () => compileOne(service, options, { fleet, nodes }));
-    const services = done.get(key) ?? model.services.flatMap((service) => once(service) ?? []);
-    done.set(key, services);
+    const services = done.get(keyOfAll) ?? servicesOf(model, profile).flatMap((service) => once(service) ?? []);
+    done.set(keyOfAll, services);
     return [
       ...baseFiles(profile, ipvs, services, undetected(profile, model, fleet)),
       ...services.flatMap((compiled) => filesOf(profile, compiled)),
@@ -50,7 +53,8 @@ function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOpt
   // `primary` stands alone in its list, so that it holds for both families.
   const isPrimary = nodePortScope(profile, 'ipv4').kind === 'primary';
   const nodePortAddress = isPrimary ? '${node.address}' : '${host.nodePortAddresses}';
-  return { families: profile.families, scheduler, nodePortAddress };
+  const filtersNode = !isBefore(profile.kubeProxyVersion, '1.29');
+  return { families: profile.families, scheduler, nodePortAddress, filtersNode };
 }
 
 function compileOne(

@@ -15,6 +15,8 @@ export interface IpvsServiceOptions {
   /** Of Services that choose none. */
   readonly scheduler: Scheduler;
   readonly nodePortAddress: NodePortAddress;
+  /** Source ranges also hold for what the node itself sends: from kube-proxy 1.29 on. */
+  readonly filtersNode: boolean;
 }
 
 /** What all Services of a bundle are compiled with. */
@@ -42,7 +44,7 @@ export function compileIpvsService(
   const ports = families.flatMap((family) => portsOf(service, family, options, surroundings));
   if (ports.length === 0) return undefined;
   const rules = families.flatMap((family) => {
-    const guarded = ports.filter((port) => port.family === family).flatMap(outFilterRules);
+    const guarded = options.filtersNode ? ports.filter((port) => port.family === family).flatMap(outFilterRules) : [];
     if (guarded.length === 0) return [];
     const sections = [{ table: 'filter' as const, chains: [], rules: guarded }];
     return [[family, { header: headerOf(service, family), sections }] as const];

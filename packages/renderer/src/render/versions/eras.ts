@@ -1,0 +1,86 @@
+import { addAll, compareText, type Problem } from '@sluice/bundle';
+import type { Profile } from '../config.ts';
+import type { Memo } from '../memo.ts';
+import type { Model, Service } from '../model.ts';
+import { ruleDifferences, seenDifferences } from './differences.ts';
+import type { Seen } from './seen.ts';
+import { isBefore, type KubeProxyVersion, kubeProxyVersions, versionByDefault } from './version.ts';
+
+/** The first version of those that see Services and endpoints alike: for rules of Services, 1.35 is as good as 1.34. */
+export type Era = KubeProxyVersion;
+
+/** The era of a version. @param version absent: the profile names none */
+export function eraOf(version: KubeProxyVersion = versionByDefault): Era {
+  const begun = seenDifferences.find(({ since }) => !isBefore(version, since));
+  return begun?.since ?? kubeProxyVersions[0];
+}
+
+/** The eras of profiles, newest first. */
+export function erasOf(profiles: readonly Profile[]): readonly Era[] {
+  const eras = new Set(profiles.map(({ kubeProxyVersion }) => eraOf(kubeProxyVersion)));
+  return [...eras].toSorted((a, b) => (isBefore(a, b) ? 1 : -1));
+}
+
+/** The Services as kube-proxy of a profile's version serves them. */
+export function servicesOf(model: Model, { kubeProxyVersion }: Profile): readonly Service[] {
+  return model.older?.get(eraOf(kubeProxyVersion)) ?? model.services;
+}
+
+/**
+ * What kube-proxy of an era sees of a Service.
+ * @param problems gains what it ignores though somebody may have meant it to count
+ * @returns undefined where it does not serve the Service; the same object where the era makes no difference
+ */
+export function seenIn(era: Era, seen: Seen, problems: Problem[], memo: Memo): Seen | undefined {
+  const later = seenDifferences.filter(({ since }) => isBefore(era, since));
+  if (later.length === 0) return seen;
+  const { result, found } = memo.of(`seen ${era}`, seen.service, seen.slices, () => {
+    const mine: Problem[] = [];
+    const last = later.reduce<Seen | undefined>((before, { older }) => before && older(before, mine), seen);
+    return { result: last === seen ? undefined : { seen: last }, found: mine };
+  });
+  addAll(problems, found);
+  return result === undefined ? seen : result.seen;
+}
+
+/** So many Services are named in one message. */
+const namesMax = 3;
+
+/**
+ * A note for each profile that names no version though some version would serve a Service of the input otherwise.
+ * @param profiles those that the bundle has
+ */
+export function unsetVersions(profiles: readonly Profile[], all: readonly Seen[], memo: Memo): readonly Problem[] {
+  return profiles.flatMap((profile) => {
+    if (profile.kubeProxyVersion !== undefined) return [];
+    const concerned = all.flatMap((seen) => {
+      const inputs = [profile, ...seen.slices];
+      const since = memo.of(`versions ${profile.name}`, seen.service, inputs, () => newestThatConcerns(seen, profile));
+      return since === undefined ? [] : [{ key: seen.service.key, since }];
+    });
+    return concerned.length === 0 ? [] : [unset(profile, concerned)];
+  });
+}
+
+function newestThatConcerns(seen: Seen, profile: Profile): KubeProxyVersion | undefined {
+  const difference =
+    seenDifferences.find(({ older }) => older(seen, []) !== seen) ??
+    ruleDifferences.find(({ concerns }) => concerns(seen, profile));
+  return difference?.since;
+}
+
+function unset(
+  { name }: Profile,
+  concerned: readonly { readonly key: string; readonly since: KubeProxyVersion }[],
+): Problem {
+  const keys = concerned.map(({ key }) => key).toSorted(compareText);
+  const more = keys.length > namesMax ? ` and ${keys.length - namesMax} more` : '';
+  const since = concerned.map((one) => one.since).reduce((a, b) => (isBefore(a, b) ? b : a));
+  return {
+    code: 'KUBE_PROXY_VERSION_UNSET',
+    level: 'note',
+    object: `Profile ${name}`,
+    message: `kubeProxyVersion is not set, so the rules are those of ${versionByDefault}; kube-proxy before ${since} serves ${keys.slice(0, namesMax).join(', ')}${more} differently`,
+    hint: 'Set kubeProxyVersion in the profile to the version of kube-proxy that its nodes run',
+  };
+}

@@ -1,0 +1,93 @@
+import { addAll, type Problem } from '@sluice/bundle';
+import { headlessLabel, proxyNameLabel } from '../read/names.ts';
+import type { ReadEndpoint } from '../read/endpoint.ts';
+import type { ReadService } from '../read/service.ts';
+import type { ReadSlice } from '../read/slice.ts';
+
+/** A Service with the slices behind it, as a version of kube-proxy sees them. */
+export interface Seen {
+  readonly service: ReadService;
+  /** By name. */
+  readonly slices: readonly ReadSlice[];
+}
+
+/**
+ * What the version before a change of kube-proxy sees: rules made from that are the rules of the older version.
+ * @returns the same object where the change does not concern it; undefined: the older version does not serve the Service
+ */
+export type Older = (seen: Seen, problems: Problem[]) => Seen | undefined;
+
+/** Before 1.36 the watches of Services and slices shared one selector, which left out both labels (`ProxyServer.Run`). */
+export function withoutHeadlessService(seen: Seen, problems: Problem[]): Seen | undefined {
+  const { service } = seen;
+  if (service.foreign !== headlessLabel) return seen;
+  problems.push({
+    code: 'OBJECT_IGNORED',
+    level: 'note',
+    at: service.object.origin.place(['metadata', 'labels', headlessLabel]),
+    object: `Service ${service.key}`,
+    message: `Cannot make rules for this Service: kube-proxy before 1.36 ignores Services with the label ${headlessLabel}`,
+    hint: 'Remove the label if the Service should be served',
+  });
+  return undefined;
+}
+
+/** The other half of that selector. */
+export function withoutProxyNameSlices(seen: Seen, problems: Problem[]): Seen {
+  const slices = seen.slices.filter((slice) => slice.foreign !== proxyNameLabel);
+  if (slices.length === seen.slices.length) return seen;
+  const ignored = seen.slices.filter((slice) => slice.foreign === proxyNameLabel);
+  addAll(problems, ignored.map(ignoredSlice));
+  return { ...seen, slices };
+}
+
+function ignoredSlice(slice: ReadSlice): Problem {
+  return {
+    code: 'OBJECT_IGNORED',
+    level: 'warning',
+    at: slice.object.origin.place(['metadata', 'labels', proxyNameLabel]),
+    object: `${slice.kind} ${slice.key}`,
+    message: `Cannot use these endpoints: kube-proxy before 1.36 leaves slices with the label ${proxyNameLabel} to another proxy, but Service ${slice.service} has no such label`,
+    hint: 'Remove the label here, or put it on the Service too',
+  };
+}
+
+/** Before 1.34 the feature gate PreferSameTrafficDistribution was off (`pkg/features/kube_features.go`). */
+export function withoutNodeHints(seen: Seen): Seen {
+  return withEndpoints(seen, (endpoint) =>
+    endpoint.hintNodes.length === 0 ? endpoint : { ...endpoint, hintNodes: [] },
+  );
+}
+
+/** Before 1.31 the gate ServiceTrafficDistribution was off: an annotation of the Service had to ask for hints (`canUseTopology`). */
+export function withoutUnaskedHints(seen: Seen): Seen {
+  if (seen.service.asksForHints) return seen;
+  return withEndpoints(seen, (endpoint) =>
+    endpoint.hintZones.length === 0 ? endpoint : { ...endpoint, hintZones: [] },
+  );
+}
+
+/** Before 1.30 the gate LoadBalancerIPMode was off: every address of a load balancer was a VIP (`IsVIPMode`). */
+export function withProxiedIngress(seen: Seen): Seen {
+  const { service } = seen;
+  if (service.proxiedIngress.length === 0) return seen;
+  const ingress = [...service.ingress, ...service.proxiedIngress].toSorted((a, b) => a.index - b.index);
+  return { ...seen, service: { ...service, ingress, proxiedIngress: [] } };
+}
+
+/** The same object where no endpoint changes, with the same slices where theirs do not. */
+function withEndpoints(seen: Seen, change: (endpoint: ReadEndpoint) => ReadEndpoint): Seen {
+  const slices = mapped(seen.slices, (slice) => {
+    const parts = mapped(slice.parts, (part) => {
+      const endpoints = mapped(part.endpoints, change);
+      return endpoints === part.endpoints ? part : { ...part, endpoints };
+    });
+    return parts === slice.parts ? slice : { ...slice, parts };
+  });
+  return slices === seen.slices ? seen : { ...seen, slices };
+}
+
+function mapped<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
+  const changed = items.map(change);
+  return changed.every((item, index) => item === items[index]) ? items : changed;
+}
