@@ -1,0 +1,58 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import {
+  otherDifferences,
+  ruleDifferences,
+  seenDifferences,
+} from '../packages/renderer/src/render/versions/differences.ts';
+import { isBefore, kubeProxyVersions, versionByDefault } from '../packages/renderer/src/render/versions/version.ts';
+
+const root = join(import.meta.dirname, '..');
+const page = join(root, 'docs', 'kube-proxy-versions.md');
+
+const followed = [
+  ...seenDifferences.map((difference) => ({ ...difference, followedBy: difference.older.name })),
+  ...ruleDifferences,
+].toSorted((a, b) => Number(isBefore(a.since, b.since)) - Number(isBefore(b.since, a.since)));
+
+/** The page of all differences between versions of kube-proxy. */
+const text = `# Versions of kube-proxy
+
+A profile of sluice.yaml names the version of kube-proxy whose behaviour its rules follow, from ${kubeProxyVersions[0]} to ${kubeProxyVersions.at(-1)}; of a version the newest patch release counts. Profiles of one cluster may name different ones.
+
+\`\`\`yaml
+profiles:
+  - name: default
+    kubeProxyVersion: "1.34"
+\`\`\`
+
+A profile that names none follows ${versionByDefault}, also with a later Sluice; where another version would serve a Service of the input differently, a note says so (\`KUBE_PROXY_VERSION_UNSET\`).
+\`sluice init\` writes the version, and takes it from kube-proxy's DaemonSet where it is in the input.
+Name the version that the nodes run before Sluice takes over from kube-proxy, and the new one when Kubernetes is upgraded: \`sluice diff\` then shows what that does to traffic.
+
+## What rules follow
+
+| since | kube-proxy does | before | followed by |
+|---|---|---|---|
+${followed.map(({ since, now, before, followedBy }) => `| ${since} | ${now} | ${before} | \`${followedBy}\` |\n`).join('')}
+## What they do not follow
+
+| since | kube-proxy does | before | why rules do not follow |
+|---|---|---|---|
+${otherDifferences.map(({ since, now, before, why }) => `| ${since} | ${now} | ${before} | ${why} |\n`).join('')}`;
+
+/** UPDATE_DOCS=1 writes the page anew. */
+if (process.env['UPDATE_DOCS'] === '1') writeFileSync(page, text);
+
+test('docs/kube-proxy-versions.md lists every difference there is, as it is', () => {
+  expect(readFileSync(page, 'utf8')).toBe(text);
+});
+
+test('the functions that the page names are in the code', () => {
+  const folder = join(root, 'packages/renderer/src/render');
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+  const code = files.map((name) => readFileSync(join(folder, name), 'utf8')).join('');
+  const missing = followed.filter(({ followedBy }) => !code.includes(`export function ${followedBy}(`));
+  expect(missing).toEqual([]);
+});
