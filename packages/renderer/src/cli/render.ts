@@ -40,12 +40,14 @@ export function renderCommands(program: Command): void {
 
   examples(program.command('init'), [
     'sluice init',
-    'kubectl get configmap kube-proxy -n kube-system -o yaml | sluice init -f -',
+    'kubectl get configmap,daemonset kube-proxy -n kube-system -o yaml | sluice init -f -',
   ])
     .summary('write a commented sluice.yaml')
-    .description("Writes a commented config, with kube-proxy's own settings when its ConfigMap is given.")
+    .description(
+      "Writes a commented config, with kube-proxy's own settings and version when its ConfigMap and DaemonSet are given.",
+    )
     .argument('[FILE]', 'the config', 'sluice.yaml')
-    .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration", notEmpty)
+    .option('-f, --filename <FILE|->', "kube-proxy's ConfigMap or KubeProxyConfiguration, and its DaemonSet", notEmpty)
     .option('--force', 'overwrite a file that is there')
     .addOption(outputOption())
     .action(run(async (options, file) => (await import('../commands/init.ts')).initCommand(file, options)));

@@ -6,6 +6,7 @@ import { initConfig } from '../emit/init.ts';
 import { writeAnew } from '../emit/tree.ts';
 import { exitCodes } from '../exit.ts';
 import { readKubeProxy } from '../load/config/kubeproxy.ts';
+import { kubeProxyImages } from '../load/kube-proxy-image.ts';
 import { load } from '../load/load.ts';
 import { printSluiceSchema } from '../load/schema/sluice.ts';
 import { readSources } from '../load/sources.ts';
@@ -27,7 +28,9 @@ export async function initCommand(
   if (isStopped(found)) return exitCodes.problem;
   const [kubeProxy] = loaded.kubeProxy;
   if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));
-  writeConfig(file, initConfig(kubeProxy), options.force ?? false);
+  const [version, ...newer] = kubeProxyImages(sources);
+  writeConfig(file, initConfig(kubeProxy, version), options.force ?? false);
+  if (newer.length > 0) say(`kube-proxy runs as ${[version, ...newer].join(', ')}: give the nodes of each a profile\n`);
   // Editors complete the config from it; it belongs to this version of Sluice, so it may be replaced, and a link in its place too.
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
   writing(schema, () => writeAnew(schema, printSluiceSchema()));

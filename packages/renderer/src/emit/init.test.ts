@@ -3,6 +3,7 @@ import { readConfig } from '../load/config/config.ts';
 import { readText } from '../load/config/text.ts';
 import type { KubeProxyInput } from '../load/config/kubeproxy.ts';
 import type { JsonObject } from '../render/kube.ts';
+import { versionByDefault } from '../render/versions/version.ts';
 import { initConfig } from './init.ts';
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
@@ -13,10 +14,14 @@ function kubeProxy(text: string): KubeProxyInput {
 }
 const read = (text: string) => saying(readConfig({ sluice: { file: 'sluice.yaml', text }, kubeProxy: [] }));
 
-/** What a config says; that it says so itself is no difference. */
+/** What a config says; that it says so itself is no difference, nor is the version that holds anyway. */
 function saying({ config, problems }: ReturnType<typeof readConfig>) {
   const { named: _, ...rest } = config;
-  return { config: rest, problems };
+  const profiles = config.profiles.map(({ kubeProxyVersion: version = versionByDefault, ...profile }) => ({
+    ...profile,
+    version,
+  }));
+  return { config: { ...rest, profiles }, problems };
 }
 
 test('the first line tells editors where the schema is, without an address of anybody', () => {
@@ -74,4 +79,9 @@ test('mode ipvs is carried over with its options', () => {
       },
     },
   ]);
+});
+
+test('the version of kube-proxy is written, known or not', () => {
+  expect(initConfig()).toContain('\n    kubeProxyVersion: "1.37"\n');
+  expect(read(initConfig(undefined, '1.34')).config.profiles).toMatchObject([{ version: '1.34' }]);
 });

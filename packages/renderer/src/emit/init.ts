@@ -5,13 +5,15 @@ import type { Schema } from '../load/schema/schema.ts';
 import { printGoDuration } from '../load/schema/duration.ts';
 import { sluiceSchema } from '../load/schema/sluice.ts';
 import type { Json } from '../render/kube.ts';
+import { type KubeProxyVersion, versionByDefault } from '../render/versions/version.ts';
 
 /**
  * A sluice.yaml to start from: every field with what it means. What holds anyway stands in comments.
  * @param kubeProxy what kube-proxy runs with now; the profile then carries its values, except a mode that sluice does not render
+ * @param version of kube-proxy, as far as it is known
  * @returns text that `readConfig` accepts
  */
-export function initConfig(kubeProxy?: KubeProxyInput): string {
+export function initConfig(kubeProxy?: KubeProxyInput, version: KubeProxyVersion = versionByDefault): string {
   const settings: Settings = kubeProxy ? readKubeProxy([kubeProxy]).settings : new Map();
   const top = sluiceSchema.properties ?? {};
   const profile = top['profiles']?.items ?? { type: 'object' };
@@ -27,7 +29,8 @@ export function initConfig(kubeProxy?: KubeProxyInput): string {
   );
   for (const [name, schema] of Object.entries(profile.properties ?? {})) {
     if (name === 'name' || name === 'nodeSelector') continue;
-    lines.push('', ...profileField(schema, name, settings));
+    if (name === 'kubeProxyVersion') lines.push('', ...field(schema, name, '    ', version));
+    else lines.push('', ...profileField(schema, name, settings));
   }
   return `${lines.join('\n')}\n`;
 }
