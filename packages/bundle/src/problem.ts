@@ -66,7 +66,9 @@ export const problemCodes = {
   VIP_CONFLICT: 'two Services claim one address, port and protocol',
   NODE_PORT_CONFLICT: 'two Services claim one node port',
   NODES_MISSING: 'a bundle is for no node',
-  RANGE_OUTSIDE: 'an address or a node port is outside of the range that sluice.yaml names',
+  RANGE_OUTSIDE: 'an address or a node port is outside of the ranges that sluice.yaml or ServiceCIDRs name',
+  SERVICE_CIDRS_DIFFER:
+    'serviceCIDRs of sluice.yaml is not what the ServiceCIDR of the API server says; sluice.yaml wins',
   SERVICE_SHADOWS: 'a Service has an address or a port that something else on the nodes has',
   CHAIN_COLLISION: 'two names have one chain hash',
   SERVICE_WITHOUT_ENDPOINTS: 'a Service with a selector has no endpoint: its traffic is rejected',

@@ -2,13 +2,14 @@ import type { Problem } from '@sluice/bundle';
 import type { Config, Profile } from './config.ts';
 import type { Json, JsonObject, KubeKind, KubeObject, Path } from './kube.ts';
 import type { Model } from './model.ts';
+import { apiVersions } from './read/names.ts';
 import { type Normalised, type NormaliseInput, normalise } from './normalise.ts';
 
 /** Objects and configs for tests. The place of a field is spelled as its path: `Service web#spec.ports.0.port`. */
 
 /** A Kubernetes object; `file` tells two of one name apart. */
 export function object(kind: KubeKind, metadata: JsonObject, fields: JsonObject, file?: string): KubeObject {
-  const apiVersion = kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1';
+  const [apiVersion] = apiVersions[kind];
   const name = file ?? `${kind} ${metadata['name'] as string}`;
   return {
     kind,
@@ -100,7 +101,7 @@ export function config(more: Partial<Config> = {}): Config {
     clusterName: 'test',
     complete: false,
     profiles: [profile('default')],
-    serviceCIDRs: { ipv4: '10.96.0.0/16', ipv6: 'fd00:96::/112' },
+    serviceCIDRs: { ipv4: ['10.96.0.0/16'], ipv6: ['fd00:96::/112'] },
     primaryFamily: 'ipv4',
     nodePortRange: { from: 30_000, to: 32_767 },
     named: { serviceCIDRs: false, nodePortRange: false },

@@ -9,12 +9,14 @@ export interface Config {
   readonly complete: boolean;
   /** In order: a node takes the first whose selector matches it. The last one matches every node. */
   readonly profiles: readonly Profile[];
-  /** For allocation, per family. */
-  readonly serviceCIDRs: PerFamily<string>;
+  /** The networks of ClusterIPs; new addresses come out of the first that has one. Of sluice.yaml alone there is one per family. */
+  readonly serviceCIDRs: PerFamily<readonly string[]>;
+  /** Those out of which no new address comes any more. */
+  readonly closedServiceCIDRs?: readonly string[];
   /** The family of the first service CIDR: what a Service gets that asks for no family. */
   readonly primaryFamily: Family;
   readonly nodePortRange: { readonly from: number; readonly to: number };
-  /** Which of these ranges sluice.yaml names; the others are defaults, and say nothing of the cluster. */
+  /** Which of these ranges sluice.yaml or ServiceCIDRs name; the others are defaults, and say nothing of the cluster. */
   readonly named: { readonly serviceCIDRs: boolean; readonly nodePortRange: boolean };
   /** Nodes that no manifest names, by name. */
   readonly nodes: readonly ConfigNode[];

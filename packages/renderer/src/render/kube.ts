@@ -16,7 +16,7 @@ export interface JsonObject {
 }
 
 /** The kinds that Sluice reads; `load` counts the others and passes them over. */
-export type KubeKind = 'Service' | 'Endpoints' | 'EndpointSlice' | 'Node';
+export type KubeKind = 'Service' | 'Endpoints' | 'EndpointSlice' | 'Node' | 'ServiceCIDR';
 
 /** An object of a known kind whose fields nobody has looked at yet. */
 export interface KubeObject {

@@ -217,7 +217,7 @@ test('with allocation every number is there and is told', () => {
 
 test('a family without a service CIDR is left out with a warning', () => {
   const change = [service('web', { clusterIP: undefined, ipFamilyPolicy: 'RequireDualStack' })];
-  const four = config({ serviceCIDRs: { ipv4: '10.96.0.0/16' } });
+  const four = config({ serviceCIDRs: { ipv4: ['10.96.0.0/16'] } });
   const { model, problems } = normalised(change, { allocate: true, config: four });
   expect(Object.keys(model.services[0]?.ports[0]?.families ?? {})).toEqual(['ipv4']);
   expect(lines(problems)).toContain('warning SERVICE_WAITS Service web#spec.ipFamilyPolicy');
@@ -267,8 +267,8 @@ test('the order of the input changes neither model nor problems', () => {
   const expected = normalised(cluster, { allocate: true });
   fc.assert(
     fc.property(fc.shuffledSubarray([...cluster], { minLength: cluster.length }), (shuffled) => {
-      const { model, problems, created, services, lost } = normalised(shuffled, { allocate: true });
-      expect({ model, problems, created, lost }).toEqual({ ...expected, services: undefined });
+      const { services, ...rest } = normalised(shuffled, { allocate: true });
+      expect({ ...rest, services: undefined }).toEqual({ ...expected, services: undefined });
       expect(services.map((one) => one.numbers)).toEqual(expected.services.map((one) => one.numbers));
     }),
     runs(200),

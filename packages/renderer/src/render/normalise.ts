@@ -9,6 +9,7 @@ import { backingOf } from './normalise/backing.ts';
 import { findClashes, type Lost } from './normalise/clashes.ts';
 import { findDifferences } from './normalise/differences.ts';
 import { type Completeness, findGaps } from './normalise/gaps.ts';
+import { withServiceCIDRs } from './normalise/service-cidrs.ts';
 import { makeNodes, type NodeSources } from './normalise/nodes.ts';
 import { giveNumbers, hasRules } from './normalise/numbers.ts';
 import { orphans } from './normalise/orphans.ts';
@@ -38,6 +39,8 @@ export interface NormaliseInput {
 
 export interface Normalised {
   readonly model: Model;
+  /** The config of the input, with the service CIDRs of the cluster. */
+  readonly config: Config;
   /** Allocation files to write. */
   readonly created: readonly Allocation[];
   /** By place. With an error among them the model is not to be used. */
@@ -60,10 +63,11 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
   const base = readObjects(input.base, problems, memo);
   const change = readObjects(input.change, problems, memo);
   const layered = layer(base, change, problems);
+  const config = memo.same('config', withServiceCIDRs(input.config, layered.serviceCIDRs, problems));
   const backing = backingOf(layered, problems);
-  const numbers = giveNumbers(layered, input, problems, memo);
+  const numbers = giveNumbers(layered, { ...input, config }, problems, memo);
   const asked = labelsAsked(layered);
-  const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), input.config, asked, problems));
+  const nodes = memo.same('nodes', makeNodes(nodeSources(layered, input), config, asked, problems));
   const readable = { services: layered.services, unread: [base.unread, change.unread] };
   addAll(problems, orphans(layered.slices, readable));
   addAll(problems, leftOut(layered.services));
@@ -79,11 +83,11 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
       candidates.push({ service, slices: backing.get(service.key) ?? [], numbers: given });
   }
   const completeness = {
-    hasEndpoints: input.config.complete || layered.slices.length > 0,
+    hasEndpoints: config.complete || layered.slices.length > 0,
     isWhole: !base.unread.slices && !change.unread.slices,
     isLayered: input.base.length > 0,
   };
-  const profiles = profilesInUse({ nodes }, input.config);
+  const profiles = profilesInUse({ nodes }, config);
   const views = erasOf(profiles).map((era) => viewOf(era, candidates, memo));
   const clashes = new Map(views.map((view) => [view, findClashes(view.made)]));
   addAll(problems, unsetVersions(profiles, candidates, memo));
@@ -95,12 +99,13 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
       ...checkBacking(view, completeness, memo),
       ...findServiceEndpoints(view.made),
       ...findShadows(view.made, nodes),
-      ...findOutside(view.made, input.config),
-      ...findDifferences(view.made, nodes, input.config, memo),
+      ...findOutside(view.made, config),
+      ...findDifferences(view.made, nodes, config, memo),
     ]),
   );
   return {
     model: modelOf(nodes, views),
+    config,
     created: numbers.created,
     problems: problems.toSorted(compareProblems),
     services: numbered,

@@ -5,8 +5,7 @@ import { type Assembled, assemble } from './assemble.ts';
 import type { Config } from './config.ts';
 import type { KubeObject } from './kube.ts';
 import { Memo } from './memo.ts';
-import type { Model } from './model.ts';
-import { normalise } from './normalise.ts';
+import { type Normalised, normalise } from './normalise.ts';
 
 /** Everything that a bundle is made of. */
 export interface RenderInput {
@@ -38,21 +37,25 @@ export interface Rendered {
  * @param memo of earlier renders of the same cluster: what did not change since is not computed again, and the bytes are the same
  */
 export function render(input: RenderInput, memo = new Memo()): Rendered {
-  const { model, created, problems } = normalise(input, memo);
+  const { created, problems, ...normalised } = normalise(input, memo);
   const found = ranked(problems, input.strict);
   if (found.some(isError)) return refused(found);
-  const assembled = assembleModel(model, input, memo);
+  const assembled = assembleModel(normalised, input, memo);
   const all = [...found, ...assembled.problems];
   return all.some(isError) ? refused(all) : { files: assembled.files, problems: sorted(all), created };
 }
 
 /** `assemble`. Names of Services that are gone stay in the memo: a collision counts when it is there without them too. */
-export function assembleModel(model: Model, input: RenderInput, memo: Memo): Assembled {
-  const complete = input.snapshot || input.config.complete;
-  let assembled = assemble(model, input.config, complete, memo);
+export function assembleModel(
+  { model, config }: Pick<Normalised, 'model' | 'config'>,
+  { snapshot }: Pick<RenderInput, 'snapshot'>,
+  memo: Memo,
+): Assembled {
+  const complete = snapshot || config.complete;
+  let assembled = assemble(model, config, complete, memo);
   if (assembled.problems.some(({ code }) => code === 'CHAIN_COLLISION')) {
     memo.clear();
-    assembled = assemble(model, input.config, complete, memo);
+    assembled = assemble(model, config, complete, memo);
   }
   memo.tidy();
   return assembled;

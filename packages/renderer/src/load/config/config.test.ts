@@ -34,7 +34,7 @@ test('without a config everything has its default', () => {
       clusterName: 'kubernetes',
       complete: false,
       profiles: [defaultProfile],
-      serviceCIDRs: { ipv4: '10.96.0.0/12' },
+      serviceCIDRs: { ipv4: ['10.96.0.0/12'] },
       primaryFamily: 'ipv4',
       nodePortRange: { from: 30000, to: 32767 },
       named: { serviceCIDRs: false, nodePortRange: false },
@@ -79,7 +79,7 @@ profiles:
   expect(config).toEqual({
     clusterName: 'shop',
     complete: true,
-    serviceCIDRs: { ipv4: '10.96.0.0/16', ipv6: 'fd00:96::/108' },
+    serviceCIDRs: { ipv4: ['10.96.0.0/16'], ipv6: ['fd00:96::/108'] },
     primaryFamily: 'ipv6',
     nodePortRange: { from: 31000, to: 31999 },
     named: { serviceCIDRs: true, nodePortRange: true },

@@ -3,7 +3,7 @@ import type { Config } from '../../render/config.ts';
 import { draftProfiles } from './drafts.ts';
 import { readNodes } from './nodes.ts';
 import { findingProblem } from './problems.ts';
-import { byFamily, makeProfile } from './profiles.ts';
+import { makeProfile } from './profiles.ts';
 import { fieldOf, noSluice, readSluice, type SluiceText, sluiceObject } from './sluice.ts';
 import { type KubeProxyInput, readKubeProxy } from './kubeproxy.ts';
 import type { Finding } from '../schema/schema.ts';
@@ -32,7 +32,7 @@ export function readConfig(input: ConfigInput): { config: Config; problems: Prob
     clusterName: (fieldOf(sluice, 'clusterName') ?? 'kubernetes') as string,
     complete: fieldOf(sluice, 'complete') === true,
     profiles: profiles.map(({ profile }) => profile),
-    serviceCIDRs: byFamily(serviceCIDRs.cidrs),
+    serviceCIDRs: Object.fromEntries(Map.groupBy(serviceCIDRs.cidrs, familyOf)),
     primaryFamily: familyOf(serviceCIDRs.cidrs[0]),
     nodePortRange: readPortRange(sluice),
     named: {

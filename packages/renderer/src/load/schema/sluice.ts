@@ -114,7 +114,7 @@ export const sluiceSchema: Schema = {
       },
     ),
     serviceCIDRs: list(
-      "The networks of ClusterIPs, at most one per family; the first is the cluster's primary family.",
+      "The networks of ClusterIPs as the API server's --service-cluster-ip-range, at most one per family; the first is the cluster's primary family. Left out: those of the ServiceCIDR kubernetes, where it is in the input.",
       text('A CIDR.', { format: 'cidr' }),
       {
         minItems: 1,

@@ -6,7 +6,7 @@ import type { AllocationRequest, Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
 
 const config = {
-  serviceCIDRs: { ipv4: '10.96.0.0/24', ipv6: 'fd00:96::/112' },
+  serviceCIDRs: { ipv4: ['10.96.0.0/24'], ipv6: ['fd00:96::/112'] },
   nodePortRange: { from: 30000, to: 30200 },
 };
 const noneTaken: Taken = { addresses: new Set(), nodePorts: new Set() };
@@ -131,7 +131,7 @@ test.each<[string, readonly AllocationRequest[], readonly Allocation[], readonly
 });
 
 test('an exhausted range is said of the Service that gets nothing', () => {
-  const tiny = { serviceCIDRs: { ipv4: '10.96.0.0/29' }, nodePortRange: { from: 30000, to: 30000 } };
+  const tiny = { serviceCIDRs: { ipv4: ['10.96.0.0/29'] }, nodePortRange: { from: 30000, to: 30000 } };
   const six = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => request(name));
   const { given, problems } = allocate(six, noneTaken, tiny, []);
   // Of eight addresses the network's, the broadcast and 10.96.0.1, which is default/kubernetes, are not given out.
@@ -145,7 +145,7 @@ test('a family without a service CIDR is a problem with a way out', () => {
   const { problems } = allocate(
     [request('a', { families: ['ipv6'] })],
     noneTaken,
-    { ...config, serviceCIDRs: { ipv4: '10.96.0.0/24' } },
+    { ...config, serviceCIDRs: { ipv4: ['10.96.0.0/24'] } },
     [],
   );
   expect(problems).toMatchObject([{ code: 'ALLOCATION_EXHAUSTED', at: { file: 'shop.yaml#spec.ipFamilies' } }]);

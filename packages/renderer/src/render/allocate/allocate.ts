@@ -1,6 +1,6 @@
 import { addAll, compareText, type Family, familyOfAddress, type Problem } from '@sluice/bundle';
 import { enterAllocations, enterRequests, enterTaken, type Ledger, openLedger, outvoted } from './ledger.ts';
-import { choose, type Range, type Ranges, rangesOf } from './range.ts';
+import { chooseFrom, namesOf, type Range, type RangeConfig, type Ranges, rangesOf } from './range.ts';
 import {
   type Allocated,
   type AllocationPort,
@@ -11,7 +11,6 @@ import {
   type Taken,
 } from './request.ts';
 import type { Allocation } from './allocation.ts';
-import type { Config } from '../config.ts';
 import type { Path } from '../kube.ts';
 
 /**
@@ -25,7 +24,7 @@ import type { Path } from '../kube.ts';
 export function allocate(
   requests: readonly AllocationRequest[],
   taken: Taken,
-  config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>,
+  config: RangeConfig,
   allocations: readonly Allocation[],
 ): Allocated {
   const ledger = openLedger();
@@ -104,9 +103,9 @@ function grantAddresses(
 }
 
 function newAddress(office: Office, request: AllocationRequest, family: Family): string | undefined {
-  const range = office.ranges.addresses[family];
+  const ranges = office.ranges.addresses[family] ?? [];
   const word = family === 'ipv4' ? 'IPv4' : 'IPv6';
-  if (!range) {
+  if (ranges.length === 0) {
     office.problems.push({
       code: 'ALLOCATION_EXHAUSTED',
       level: 'error',
@@ -117,7 +116,7 @@ function newAddress(office: Office, request: AllocationRequest, family: Family):
     });
     return undefined;
   }
-  return take(office, request, range, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
+  return take(office, request, ranges, seedOf.address(serviceName(request), family), ['spec', 'clusterIP']);
 }
 
 type Ports = Record<string, number>;
@@ -143,7 +142,7 @@ function grantNodePorts(
     const shared = twin && all[portKey(twin)];
     const number =
       shared ??
-      take(office, request, office.ranges.ports, seedOf.nodePort(serviceName(request), key), ['spec', 'ports']);
+      take(office, request, [office.ranges.ports], seedOf.nodePort(serviceName(request), key), ['spec', 'ports']);
     if (number === undefined) continue;
     all[key] = number;
     fresh[key] = number;
@@ -160,7 +159,7 @@ function grantHealthPort(
   if (request.healthCheckNodePort !== 'wanted') return { all: request.healthCheckNodePort };
   if (old?.healthCheckNodePort !== undefined) return { all: old.healthCheckNodePort };
   const seed = seedOf.healthCheckNodePort(serviceName(request));
-  const fresh = take(office, request, office.ranges.ports, seed, ['spec', 'healthCheckNodePort']);
+  const fresh = take(office, request, [office.ranges.ports], seed, ['spec', 'healthCheckNodePort']);
   return fresh === undefined ? {} : { all: fresh, fresh };
 }
 
@@ -168,11 +167,11 @@ function grantHealthPort(
 function take<T extends string | number>(
   office: Office,
   request: AllocationRequest,
-  range: Range<T>,
+  ranges: readonly Range<T>[],
   seed: string,
   path: Path,
 ): T | undefined {
-  const value = choose(range, seed, (candidate) => office.ledger.isFree(candidate));
+  const value = chooseFrom(ranges, seed, (candidate) => office.ledger.isFree(candidate));
   if (value !== undefined) {
     office.ledger.take(value, { service: serviceName(request) });
     return value;
@@ -182,7 +181,7 @@ function take<T extends string | number>(
     level: 'error',
     at: request.origin.place(path),
     object: `Service ${serviceName(request)}`,
-    message: `Cannot give a number out of ${range.text}: all ${range.size} are taken`,
+    message: `Cannot give a number out of ${namesOf(ranges)}: all ${ranges.reduce((sum, { size }) => sum + size, 0n)} are taken`,
     hint: 'Widen the range in sluice.yaml as the API server has it, or free numbers of Services that are gone with `sluice allocations prune`',
   });
   return undefined;

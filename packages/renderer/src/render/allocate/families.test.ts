@@ -3,8 +3,8 @@ import { type FamilyWish, wantedFamilies } from './families.ts';
 import type { Config } from '../config.ts';
 
 type Cluster = Pick<Config, 'serviceCIDRs' | 'primaryFamily'>;
-const single: Cluster = { serviceCIDRs: { ipv4: '10.96.0.0/12' }, primaryFamily: 'ipv4' };
-const dual: Cluster = { serviceCIDRs: { ipv4: '10.96.0.0/12', ipv6: 'fd00::/108' }, primaryFamily: 'ipv4' };
+const single: Cluster = { serviceCIDRs: { ipv4: ['10.96.0.0/12'] }, primaryFamily: 'ipv4' };
+const dual: Cluster = { serviceCIDRs: { ipv4: ['10.96.0.0/12'], ipv6: ['fd00::/108'] }, primaryFamily: 'ipv4' };
 const dualV6: Cluster = { ...dual, primaryFamily: 'ipv6' };
 
 test.each<[string, Partial<FamilyWish>, Cluster, string]>([

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { fixAllocations } from './fix.ts';
 import type { Allocation } from './allocation.ts';
 
-const config = { serviceCIDRs: { ipv4: '10.96.0.0/24' }, nodePortRange: { from: 30000, to: 30200 } };
+const config = { serviceCIDRs: { ipv4: ['10.96.0.0/24'] }, nodePortRange: { from: 30000, to: 30200 } };
 const held = (name: string, more: Partial<Allocation> = {}): Allocation => ({
   namespace: 'shop',
   name,
@@ -65,7 +65,7 @@ test('a number that only the base branch holds is not taken by a Service that mo
 });
 
 test('an exhausted range leaves the file as it is', () => {
-  const full = { serviceCIDRs: { ipv4: '10.96.0.8/30' }, nodePortRange: { from: 30000, to: 30000 } };
+  const full = { serviceCIDRs: { ipv4: ['10.96.0.8/30'] }, nodePortRange: { from: 30000, to: 30000 } };
   const [a, b] = [held('a', { clusterIPs: ['10.96.0.10'] }), held('b', { clusterIPs: ['10.96.0.10'] })];
   expect(fixAllocations([a, b], [a], full)).toMatchObject({
     moved: [],

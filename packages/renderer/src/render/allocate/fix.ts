@@ -1,9 +1,8 @@
 import { addAll, compareText, familyOfAddress, type Problem } from '@sluice/bundle';
 import { enterAllocations, enterTaken, type Ledger, numbersOf, openLedger } from './ledger.ts';
-import { choose, type Range, type Ranges, rangesOf } from './range.ts';
+import { chooseFrom, namesOf, type Range, type RangeConfig, type Ranges, rangesOf } from './range.ts';
 import { seedOf, serviceName, type Taken } from './request.ts';
 import type { Allocation } from './allocation.ts';
-import type { Config } from '../config.ts';
 
 /** One number that a Service gives up for another. */
 export interface Move {
@@ -31,7 +30,7 @@ export interface FixedAllocations {
 export function fixAllocations(
   current: readonly Allocation[],
   base: readonly Allocation[],
-  config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>,
+  config: RangeConfig,
   taken: Taken = { addresses: new Set(), nodePorts: new Set() },
 ): FixedAllocations {
   const ledger = openLedger();
@@ -103,22 +102,22 @@ function replacement(desk: Desk, allocation: Allocation, from: string | number):
   const service = serviceName(allocation);
   if (typeof from === 'string') {
     const family = familyOfAddress(from) ?? 'ipv4';
-    return takeNext(desk, allocation, desk.ranges.addresses[family], seedOf.address(service, family));
+    return takeNext(desk, allocation, desk.ranges.addresses[family] ?? [], seedOf.address(service, family));
   }
   const key = Object.keys(allocation.nodePorts)
     .toSorted(compareText)
     .find((name) => allocation.nodePorts[name] === from);
   const seed = key === undefined ? seedOf.healthCheckNodePort(service) : seedOf.nodePort(service, key);
-  return takeNext(desk, allocation, desk.ranges.ports, seed);
+  return takeNext(desk, allocation, [desk.ranges.ports], seed);
 }
 
 function takeNext<T extends string | number>(
   desk: Desk,
   allocation: Allocation,
-  range: Range<T> | undefined,
+  ranges: readonly Range<T>[],
   seed: string,
 ): T | undefined {
-  const next = range && choose(range, seed, (candidate) => desk.ledger.isFree(candidate));
+  const next = chooseFrom(ranges, seed, (candidate) => desk.ledger.isFree(candidate));
   if (next !== undefined) {
     desk.ledger.take(next, { service: serviceName(allocation) });
     return next;
@@ -128,7 +127,7 @@ function takeNext<T extends string | number>(
     level: 'error',
     ...(allocation.file !== undefined && { at: { file: allocation.file, line: 1, column: 1 } }),
     object: `Service ${serviceName(allocation)}`,
-    message: `Cannot move to another number: ${range ? `all of ${range.text} are taken` : 'the config has no range of this family'}`,
+    message: `Cannot move to another number: ${ranges.length > 0 ? `all of ${namesOf(ranges)} are taken` : 'the config has no range of this family'}`,
     hint: 'Widen the range in sluice.yaml as the API server has it, or free numbers of Services that are gone with `sluice allocations prune`',
   });
   return undefined;

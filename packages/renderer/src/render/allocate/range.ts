@@ -20,17 +20,19 @@ export interface Range<T> {
 
 /** Where numbers of a cluster come from. A family without a service CIDR has no range. */
 export interface Ranges {
-  readonly addresses: PerFamily<Range<string>>;
+  /** In the order in which they are used up. */
+  readonly addresses: PerFamily<readonly Range<string>[]>;
   readonly ports: Range<number>;
 }
 
-export function rangesOf(config: Pick<Config, 'serviceCIDRs' | 'nodePortRange'>): Ranges {
-  const { ipv4, ipv6 } = config.serviceCIDRs;
-  const addresses = {
-    ...(ipv4 !== undefined && { ipv4: addressRange(ipv4) }),
-    ...(ipv6 !== undefined && { ipv6: addressRange(ipv6) }),
-  };
-  return { addresses, ports: portRange(config.nodePortRange) };
+/** The part of a config that says where numbers come from. */
+export type RangeConfig = Pick<Config, 'serviceCIDRs' | 'closedServiceCIDRs' | 'nodePortRange'>;
+
+export function rangesOf({ serviceCIDRs, closedServiceCIDRs = [], nodePortRange }: RangeConfig): Ranges {
+  const open = (cidrs: readonly string[] = []): readonly Range<string>[] =>
+    cidrs.filter((cidr) => !closedServiceCIDRs.includes(cidr)).map(addressRange);
+  const addresses = { ipv4: open(serviceCIDRs.ipv4), ipv6: open(serviceCIDRs.ipv6) };
+  return { addresses, ports: portRange(nodePortRange) };
 }
 
 /**
@@ -62,6 +64,24 @@ export function portRange(range: { readonly from: number; readonly to: number })
     band: bandOf(size, { least: 16n, step: 32n, most: 128n }),
     at: (offset) => range.from + Number(offset),
   };
+}
+
+/** The first number that `choose` finds in one of several ranges. */
+export function chooseFrom<T>(
+  ranges: readonly Range<T>[],
+  key: string,
+  isFree: (candidate: T) => boolean,
+): T | undefined {
+  for (const range of ranges) {
+    const chosen = choose(range, key, isFree);
+    if (chosen !== undefined) return chosen;
+  }
+  return undefined;
+}
+
+/** `10.96.0.0/12 and 10.200.0.0/16`: ranges in a message. */
+export function namesOf(ranges: readonly Range<unknown>[]): string {
+  return ranges.map(({ text }) => text).join(' and ');
 }
 
 /** kubernetes/kubernetes `calculateRangeOffset` of the ipallocator and of the portallocator. */

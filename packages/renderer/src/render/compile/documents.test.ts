@@ -6,7 +6,7 @@ import { clusterText, nodeText, profileText } from './documents.ts';
 import { configWith, node, profileWith } from './sample.fixture.ts';
 
 test('cluster.yaml', () => {
-  const config = configWith({ serviceCIDRs: { ipv6: 'fd00:10:96::/112', ipv4: '10.96.0.0/12' } });
+  const config = configWith({ serviceCIDRs: { ipv6: ['fd00:10:96::/112'], ipv4: ['10.96.0.0/12'] } });
   const text = clusterText(config, true);
   expect(text).toBe(`apiVersion: sluice.dev/v1alpha1
 kind: Cluster

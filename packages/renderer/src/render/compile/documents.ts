@@ -7,7 +7,7 @@ import { hostCidrs } from './nodeports.ts';
 
 /** `cluster.yaml`. @param complete the input named every Service and endpoint of the cluster */
 export function clusterText(config: Config, complete: boolean): string {
-  const serviceCIDRs = Object.values(config.serviceCIDRs).toSorted(compareText);
+  const serviceCIDRs = Object.values(config.serviceCIDRs).flat().toSorted(compareText);
   return documentText('Cluster', { format: 1, name: config.clusterName, complete, serviceCIDRs } satisfies ClusterFile);
 }
 

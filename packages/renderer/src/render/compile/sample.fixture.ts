@@ -84,7 +84,7 @@ export function configWith(rest: Partial<Config> = {}): Config {
     clusterName: 'shop',
     complete: false,
     profiles: [profileWith()],
-    serviceCIDRs: { ipv4: '10.96.0.0/12' },
+    serviceCIDRs: { ipv4: ['10.96.0.0/12'] },
     primaryFamily: 'ipv4',
     nodePortRange: { from: 30_000, to: 32_767 },
     named: { serviceCIDRs: false, nodePortRange: false },

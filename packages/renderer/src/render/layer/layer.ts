@@ -2,6 +2,7 @@ import type { Problem } from '@sluice/bundle';
 import type { ReadNode } from '../read/node.ts';
 import type { ReadObjects } from '../read/read.ts';
 import type { ReadService } from '../read/service.ts';
+import type { ReadServiceCIDR } from '../read/service-cidr.ts';
 import type { ReadSlice } from '../read/slice.ts';
 import { fillNode, fillService, formerPort, hasAddress } from './fill.ts';
 import { uniqueByKey } from './unique.ts';
@@ -14,6 +15,8 @@ export interface Layered {
   readonly slices: readonly ReadSlice[];
   /** By name. */
   readonly nodes: ReadonlyMap<string, ReadNode>;
+  /** By name. */
+  readonly serviceCIDRs: ReadonlyMap<string, ReadServiceCIDR>;
   /** Keys of the Services that the change brings. */
   readonly changed: ReadonlySet<string>;
 }
@@ -35,6 +38,7 @@ export function layer(base: ReadObjects, change: ReadObjects, problems: Problem[
     services: overlay(old.services, next.services, fillService),
     slices: [...keptSlices.map(([, slice]) => slice), ...next.slices.values()].filter(({ service }) => service !== ''),
     nodes: overlay(old.nodes, next.nodes, fillNode),
+    serviceCIDRs: overlay(old.serviceCIDRs, next.serviceCIDRs, (one) => one),
     changed: new Set(next.services.keys()),
   };
 }
@@ -43,6 +47,7 @@ interface ByKey {
   readonly services: ReadonlyMap<string, ReadService>;
   readonly slices: ReadonlyMap<string, ReadSlice>;
   readonly nodes: ReadonlyMap<string, ReadNode>;
+  readonly serviceCIDRs: ReadonlyMap<string, ReadServiceCIDR>;
 }
 
 function byKey(objects: ReadObjects, problems: Problem[]): ByKey {
@@ -50,6 +55,7 @@ function byKey(objects: ReadObjects, problems: Problem[]): ByKey {
     services: uniqueByKey(objects.services, (service) => service.key, problems),
     slices: uniqueByKey(objects.slices, (slice) => `${slice.kind} ${slice.key}`, problems),
     nodes: uniqueByKey(objects.nodes, (node) => node.name, problems),
+    serviceCIDRs: uniqueByKey(objects.serviceCIDRs, (one) => one.name, problems),
   };
 }
 

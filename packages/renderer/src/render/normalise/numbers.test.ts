@@ -13,7 +13,7 @@ test('an address that anything else in the input has is not given out', () => {
     node('n', { status: { addresses: [{ type: 'InternalIP', address: '10.96.0.5' }] } }),
   ];
   // A /29 has five addresses to give out, .2 to .6.
-  const small = config({ serviceCIDRs: { ipv4: '10.96.0.0/29' } });
+  const small = config({ serviceCIDRs: { ipv4: ['10.96.0.0/29'] } });
   const { created } = normalised(change, { allocate: true, config: small });
   expect(created).toMatchObject([{ name: 'new', clusterIPs: ['10.96.0.6'] }]);
 });
@@ -32,7 +32,7 @@ test('a node port of a Service that another proxy serves is not given out', () =
 test('an address in an allocation file needs no service CIDR', () => {
   const allocations = [{ namespace: 'shop', name: 'web', file: 'web.yaml', clusterIPs: ['fd00:96::7'], nodePorts: {} }];
   const change = [service('web', { ...bare, ipFamilies: ['IPv6'] })];
-  const four = config({ serviceCIDRs: { ipv4: '10.96.0.0/16' } });
+  const four = config({ serviceCIDRs: { ipv4: ['10.96.0.0/16'] } });
   const { model, problems, created } = normalised(change, { allocate: true, allocations, config: four });
   expect(model.services[0]?.ports[0]?.families.ipv6?.clusterIP).toBe('fd00:96::7');
   expect([problems, created]).toEqual([[], []]);

@@ -6,7 +6,7 @@ import { clusterIPPath } from '../read/service-addresses.ts';
 import type { ReadService } from '../read/service.ts';
 
 /**
- * ClusterIPs and node ports outside of the ranges that sluice.yaml names, which the API server would refuse. Where it names none, the
+ * ClusterIPs and node ports outside of the ranges that sluice.yaml and ServiceCIDRs name, which the API server would refuse. Where it names none, the
  * cluster may have any.
  * @returns a warning for each
  */
@@ -22,10 +22,10 @@ export function findOutside(
       if (named.nodePortRange && isOutside)
         found.push(outside(read, portPath(read, nodePort), `node port ${nodePort}`, 'nodePortRange'));
       for (const family of ['ipv4', 'ipv6'] as const) {
-        const [front, range] = [families[family], serviceCIDRs[family]];
-        if (!named.serviceCIDRs || !front || range === undefined || addresses.has(front.clusterIP)) continue;
+        const [front, ranges] = [families[family], serviceCIDRs[family]];
+        if (!named.serviceCIDRs || !front || ranges === undefined || addresses.has(front.clusterIP)) continue;
         addresses.add(front.clusterIP);
-        if (!isIn(front.clusterIP, range))
+        if (!ranges.some((range) => isIn(front.clusterIP, range)))
           found.push(outside(read, clusterIPPath(read, family), `ClusterIP ${front.clusterIP}`, 'serviceCIDRs'));
       }
     }
@@ -43,13 +43,19 @@ function portPath(read: ReadService, nodePort: number): Path {
   return index < 0 ? ['spec', 'ports'] : ['spec', 'ports', index, 'nodePort'];
 }
 
+/** What names the ranges. */
+const whose = {
+  serviceCIDRs: 'serviceCIDRs in sluice.yaml and the ServiceCIDRs of the cluster',
+  nodePortRange: 'nodePortRange in sluice.yaml',
+} as const;
+
 function outside({ key, object }: ReadService, path: Path, what: string, field: keyof Config['named']): Problem {
   return {
     code: 'RANGE_OUTSIDE',
     level: 'warning',
     at: object.origin.place(path),
     object: `Service ${key}`,
-    message: `Cannot keep ${what} of Service ${key} apart from others: it is outside of ${field} in sluice.yaml`,
+    message: `Cannot keep ${what} of Service ${key} apart from others: it is outside of ${whose[field]}`,
     hint: `Choose one inside, or correct ${field}: the API server refuses what is outside of its ranges`,
   };
 }

@@ -43,7 +43,7 @@ export function renderAround(input: RenderInput, lastText: LastText, memo = new 
       addAll(found, errors);
       continue;
     }
-    const assembled = assembleModel(normalised.model, input, memo);
+    const assembled = assembleModel(normalised, input, memo);
     const tooLarge = assembled.problems.filter(isError);
     if (tooLarge.length > 0) {
       if (!takeAll(tooLarge, ward, owners)) return { ...refused([...found, ...tooLarge]), quarantine: [] };
@@ -62,7 +62,7 @@ export function renderAround(input: RenderInput, lastText: LastText, memo = new 
 const asWarning = (problem: Problem): Problem => (isError(problem) ? { ...problem, level: 'warning' } : problem);
 
 function without<T extends Parameters<Ward['holds']>[0]>(objects: readonly T[], ward: Ward): readonly T[] {
-  return ward.things.length === 0 ? objects : objects.filter((object) => !ward.holds(object));
+  return ward.isEmpty ? objects : objects.filter((object) => !ward.holds(object));
 }
 
 /** @returns whether anything more is left out now */

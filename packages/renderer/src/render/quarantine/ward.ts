@@ -10,8 +10,13 @@ export type Reason = Pick<Problem, 'code' | 'object' | 'message'>;
 export class Ward {
   /** `Service shop/web`, `Node node-a` → why. */
   readonly #inside = new Map<string, Reason[]>();
-  /** Slices that belong to no Service, by title. */
+  /** ServiceCIDRs, and slices that belong to no Service, by title. */
   readonly #loose = new Set<string>();
+
+  /** Nothing is left out, not even what belongs to no thing. */
+  get isEmpty(): boolean {
+    return this.#inside.size + this.#loose.size === 0;
+  }
 
   get things(): readonly string[] {
     return [...this.#inside.keys()].toSorted(compareText);
@@ -38,7 +43,7 @@ export class Ward {
 
   /**
    * Takes in what a problem is about.
-   * @param owners title of an object → what it belongs to, undefined for a slice that belongs to no Service
+   * @param owners title of an object → what it belongs to, undefined for what belongs to none
    * @returns false when that is not known, or inside already
    */
   takeFor(problem: Problem, owners: ReadonlyMap<string, string | undefined>): boolean {
@@ -58,6 +63,8 @@ export class Ward {
 
 /** What an object belongs to: a Service's endpoints to the Service. */
 export function ownerOf(object: KubeObject): string | undefined {
+  // Without a ServiceCIDR there is a range less, and no rule.
+  if (object.kind === 'ServiceCIDR') return undefined;
   if (object.kind !== 'EndpointSlice') {
     return object.kind === 'Endpoints' ? titleOf({ ...object, kind: 'Service' }) : titleOf(object);
   }

@@ -52,7 +52,7 @@ const betaSlice = slice('topology');
 
 /**
  * Every field that an object of a kind may have, of all versions since 1.19, also those that Sluice has no use for: those are silent
- * (`k8s.io/api`, `core/v1/types.go`, `discovery/v1/types.go`, `discovery/v1beta1/types.go`, `meta/v1/types.go`). Of a Node only what is
+ * (`k8s.io/api`, `core/v1/types.go`, `discovery/v1/types.go`, `discovery/v1beta1/types.go`, `networking/v1/types.go`, `meta/v1/types.go`). Of a Node only what is
  * read is looked at.
  */
 const known: Readonly<Record<KubeKind, Fields>> = {
@@ -75,6 +75,7 @@ const known: Readonly<Record<KubeKind, Fields>> = {
     subsets: { addresses: endpointAddress, notReadyAddresses: endpointAddress, ports: endpointPort },
   },
   Node: { ...top, spec: any, status: any },
+  ServiceCIDR: { ...top, spec: fields('cidrs'), status: fields('conditions') },
 };
 
 /** So many fields of one object are told of: a hostile one has hundreds of thousands. */

@@ -34,10 +34,10 @@ export function nameIn(spot: Spot, key: string, form: NameForm): string | undefi
 /** What every object begins with. */
 export interface Identity {
   readonly top: Spot;
-  /** `''` for a Node. */
+  /** `''` for what is in none. */
   readonly namespace: string;
   readonly name: string;
-  /** `shop/web`, or the name of a Node. */
+  /** `shop/web`, or the name of what is in no namespace. */
   readonly key: string;
   readonly labels: Spot | undefined;
   readonly annotations: Spot | undefined;
@@ -52,7 +52,11 @@ export const apiVersions: Readonly<Record<KubeKind, readonly [string, ...string[
   Endpoints: ['v1'],
   EndpointSlice: ['discovery.k8s.io/v1', betaSlices],
   Node: ['v1'],
+  ServiceCIDR: ['networking.k8s.io/v1', 'networking.k8s.io/v1beta1'],
 };
+
+/** Kinds of objects that are in no namespace. */
+const clusterScoped: ReadonlySet<KubeKind> = new Set(['Node', 'ServiceCIDR']);
 
 /**
  * Reads name, namespace and labels. The namespace is `default` where none is written, as for kubectl.
@@ -60,7 +64,7 @@ export const apiVersions: Readonly<Record<KubeKind, readonly [string, ...string[
  * @returns undefined when the object has no usable name; `problems` says why
  */
 export function identify(object: KubeObject, problems: Problem[], form: NameForm): Identity | undefined {
-  const isNode = object.kind === 'Node';
+  const isClusterScoped = clusterScoped.has(object.kind);
   const subject: Subject = { title: titleOf(object), object, problems, broken: false };
   const top = spotOf(subject);
   const [wanted, ...older] = apiVersions[object.kind];
@@ -79,11 +83,11 @@ export function identify(object: KubeObject, problems: Problem[], form: NameForm
     return undefined;
   }
   checkName(metadata, ['name'], name, form);
-  const written = isNode ? '' : textIn(metadata, 'namespace') || 'default';
-  if (!isNode) checkName(metadata, ['namespace'], written, 'label');
+  const written = isClusterScoped ? '' : textIn(metadata, 'namespace') || 'default';
+  if (!isClusterScoped) checkName(metadata, ['namespace'], written, 'label');
   const labels = mappingIn(metadata, 'labels');
   const annotations = mappingIn(metadata, 'annotations');
-  return { top, namespace: written, name, key: isNode ? name : `${written}/${name}`, labels, annotations };
+  return { top, namespace: written, name, key: isClusterScoped ? name : `${written}/${name}`, labels, annotations };
 }
 
 const missingName = {
@@ -96,7 +100,7 @@ const missingName = {
 export function titleOf(object: KubeObject): string {
   const safe = (text: string): string => (isDnsSubdomain(text) ? text : quote(text));
   const name = safe(metadataText(object, 'name') || '?');
-  if (object.kind === 'Node') return `Node ${name}`;
+  if (clusterScoped.has(object.kind)) return `${object.kind} ${name}`;
   return `${object.kind} ${safe(metadataText(object, 'namespace') || 'default')}/${name}`;
 }
 

@@ -7,6 +7,7 @@ import { checkFields } from './known-fields.ts';
 import { roughKey } from './names.ts';
 import { type ReadNode, readNode } from './node.ts';
 import { type ReadService, readService } from './service.ts';
+import { type ReadServiceCIDR, readServiceCIDR } from './service-cidr.ts';
 import { type ReadSlice, readSlice } from './slice.ts';
 
 /** Everything that one layer says, object by object. */
@@ -15,6 +16,7 @@ export interface ReadObjects {
   /** EndpointSlices and Endpoints. */
   readonly slices: readonly ReadSlice[];
   readonly nodes: readonly ReadNode[];
+  readonly serviceCIDRs: readonly ReadServiceCIDR[];
   /** What was there but could not be read: keys of Services, and whether any slice is among it. */
   readonly unread: { readonly services: ReadonlySet<string>; readonly slices: boolean };
 }
@@ -29,6 +31,7 @@ export function readObjects(objects: readonly KubeObject[], problems: Problem[],
   const services: ReadService[] = [];
   const slices: ReadSlice[] = [];
   const nodes: ReadNode[] = [];
+  const serviceCIDRs: ReadServiceCIDR[] = [];
   const unread = { services: new Set<string>(), slices: false };
   const keepSlice = (slice: ReadSlice | undefined): void => {
     if (slice) slices.push(slice);
@@ -46,9 +49,13 @@ export function readObjects(objects: readonly KubeObject[], problems: Problem[],
       const node = remembered(object, readNode);
       if (node) nodes.push(node);
     },
+    ServiceCIDR: (object) => {
+      const cidr = remembered(object, readServiceCIDR);
+      if (cidr) serviceCIDRs.push(cidr);
+    },
   };
   for (const object of objects) readers[object.kind](object);
-  return { services, slices, nodes, unread };
+  return { services, slices, nodes, serviceCIDRs, unread };
 }
 
 type Read<T> = (object: KubeObject, problems: Problem[]) => T;

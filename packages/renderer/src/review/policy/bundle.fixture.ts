@@ -3,9 +3,11 @@ import { readConfig } from '../../load/config/config.ts';
 import { load } from '../../load/load.ts';
 import { render } from '../../render/render.ts';
 
-/** A Service of namespace shop in a few words. */
+/** A Service in a few words. */
 export interface Short {
   readonly name: string;
+  /** `shop` where it is left out. */
+  readonly namespace?: string;
   readonly type?: string;
   /** One per family. */
   readonly clusterIPs?: readonly string[];
@@ -63,6 +65,7 @@ export function bundleOf(services: readonly Short[], profile = ''): BundleFiles 
 
 function manifestOf({
   name,
+  namespace = 'shop',
   type = 'ClusterIP',
   clusterIPs = [],
   spec = [],
@@ -72,7 +75,7 @@ function manifestOf({
   const service = [
     'apiVersion: v1',
     'kind: Service',
-    `metadata: { name: ${name}, namespace: shop }`,
+    `metadata: { name: ${name}, namespace: ${namespace} }`,
     'spec:',
     `  type: ${type}`,
     ...(clusterIPs.length === 0

@@ -20,7 +20,6 @@ export function ownersOf({ view, services, settings }: Question): OwnerOf {
     }
   }
   for (const address of settings.protected ?? []) owners.set(canonical(address), 'policy.protected');
-  const api = new Set(view.cluster.serviceCIDRs.map(firstOf));
   const clusterIPs = new Map<string, Set<string>>();
   for (const held of services.values()) {
     for (const { facts } of held) {
@@ -29,6 +28,8 @@ export function ownersOf({ view, services, settings }: Question): OwnerOf {
       }
     }
   }
+  const ofApi = [...clusterIPs].flatMap(([host, holders]) => (holders.has(apiService) ? [host] : []));
+  const api = new Set<string | undefined>(ofApi.length > 0 ? ofApi : view.cluster.serviceCIDRs.map(firstOf));
   return (host, service) => {
     if (api.has(host) && service !== apiService) return 'the API, which takes the first address of the service network';
     const holder = [...(clusterIPs.get(host) ?? [])].find((other) => other !== service);

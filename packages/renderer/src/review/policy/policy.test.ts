@@ -63,6 +63,14 @@ test.each([
   ],
   ['the address of the API', [{ ...web, clusterIPs: ['10.96.0.1'] }], ['ADDRESS_TAKEN shop/web']],
   [
+    'the first address of a network where the API has another one',
+    [
+      { ...web, clusterIPs: ['10.96.0.1'] },
+      { name: 'kubernetes', namespace: 'default', clusterIPs: ['10.96.0.9'] },
+    ],
+    [],
+  ],
+  [
     'a gateway of pods',
     [{ ...web, spec: ['externalIPs: [10.244.2.1]'] }],
     ['ADDRESS_TAKEN shop/web', 'EXTERNAL_IP shop/web'],

@@ -1,0 +1,58 @@
+import { compareText, type Problem } from '@sluice/bundle';
+import type { Config } from '../config.ts';
+import type { PerFamily } from '../model.ts';
+import { familyOf } from '../read/addresses.ts';
+import type { ReadServiceCIDR } from '../read/service-cidr.ts';
+
+/** What the API server makes out of its --service-cluster-ip-range (`DefaultServiceCIDRName`), and `serviceCIDRs` of sluice.yaml speaks of. */
+const defaultName = 'kubernetes';
+
+/**
+ * The config with the service CIDRs that the cluster has: those of sluice.yaml, else of the ServiceCIDR `kubernetes`, else the default,
+ * and beside them those of every other ServiceCIDR. Like kube-proxy it takes all that are there, whatever their conditions say
+ * (`ServiceCIDRConfig`, `pkg/proxy/config/config.go`); new addresses come only out of those that are open.
+ * @param problems gains `SERVICE_CIDRS_DIFFER`
+ * @returns the same config where there is no such object
+ */
+export function withServiceCIDRs(
+  config: Config,
+  objects: ReadonlyMap<string, ReadServiceCIDR>,
+  problems: Problem[],
+): Config {
+  if (objects.size === 0) return config;
+  const ofApi = objects.get(defaultName);
+  const others = [...objects.values()].filter(({ name }) => name !== defaultName);
+  const written = Object.values(config.serviceCIDRs).flat();
+  if (ofApi && config.named.serviceCIDRs && !sameCidrs(ofApi.cidrs, written)) problems.push(differ(ofApi, written));
+  const first = ofApi && !config.named.serviceCIDRs ? ofApi.cidrs : written;
+  const more = others.toSorted((a, b) => compareText(a.name, b.name)).flatMap(({ cidrs }) => cidrs);
+  const all = [...new Set([...first, ...more])];
+  const closed = [...objects.values()].filter(({ isOpen }) => !isOpen).flatMap(({ cidrs }) => cidrs);
+  return {
+    ...config,
+    serviceCIDRs: perFamily(all),
+    closedServiceCIDRs: closed.toSorted(compareText),
+    primaryFamily: ofApi && !config.named.serviceCIDRs ? familyOf(ofApi.cidrs[0] ?? '') : config.primaryFamily,
+    // Without `kubernetes` among them the objects are some, and addresses outside of them say nothing.
+    named: { ...config.named, serviceCIDRs: config.named.serviceCIDRs || ofApi !== undefined },
+  };
+}
+
+function perFamily(cidrs: readonly string[]): PerFamily<readonly string[]> {
+  return Object.fromEntries(Map.groupBy(cidrs, familyOf));
+}
+
+function sameCidrs(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((cidr) => b.includes(cidr));
+}
+
+function differ({ name, object, cidrs }: ReadServiceCIDR, written: readonly string[]): Problem {
+  return {
+    code: 'SERVICE_CIDRS_DIFFER',
+    level: 'warning',
+    at: object.origin.place(['spec', 'cidrs']),
+    object: `ServiceCIDR ${name}`,
+    message: `Cannot follow both serviceCIDRs of sluice.yaml (${written.join(', ')}) and this object (${cidrs.join(', ')}): sluice.yaml wins`,
+    hint: 'Remove serviceCIDRs from sluice.yaml, or correct it',
+  };
+}

@@ -1,0 +1,66 @@
+import type { Problem } from '@sluice/bundle';
+import type { KubeObject } from '../kube.ts';
+import { checkCidr, familyOf } from './addresses.ts';
+import { complain, emptyIn, mappingIn, mappingsIn, type Spot, textIn, textsIn, valueIn } from './fields.ts';
+import { identify } from './names.ts';
+
+/** A network out of which the API server gives ClusterIPs. */
+export interface ReadServiceCIDR {
+  readonly name: string;
+  readonly object: KubeObject;
+  /** One or two, one of each family, in the object's order. */
+  readonly cidrs: readonly string[];
+  /** New addresses come out of it; else it is going away or not ready, and only keeps those that were given. */
+  readonly isOpen: boolean;
+}
+
+/**
+ * Reads one ServiceCIDR (`ValidateServiceCIDR` in `pkg/apis/networking/validation/validation.go`).
+ * @returns undefined when it cannot be used; `problems` says why
+ */
+export function readServiceCIDR(object: KubeObject, problems: Problem[]): ReadServiceCIDR | undefined {
+  const identity = identify(object, problems, 'subdomain');
+  if (!identity) return undefined;
+  const { top, name } = identity;
+  const cidrs = readCidrs(mappingIn(top, 'spec') ?? emptyIn(top, 'spec'));
+  const isOpen = !isTerminating(top) && isReady(top);
+  return top.subject.broken ? undefined : { name, object, cidrs, isOpen };
+}
+
+function readCidrs(spec: Spot): readonly string[] {
+  const texts = textsIn(spec, 'cidrs');
+  if (texts.length === 0 && !spec.subject.broken) complain(spec, ['cidrs'], missing);
+  const cidrs = texts.flatMap((text, index) => checkCidr(spec, ['cidrs', index], text) ?? []);
+  if (texts.length > 2) complain(spec, ['cidrs', 2], tooMany);
+  else if (new Set(cidrs.map(familyOf)).size < cidrs.length) complain(spec, ['cidrs', 1], sameFamily);
+  return cidrs;
+}
+
+function isTerminating(top: Spot): boolean {
+  const metadata = mappingIn(top, 'metadata');
+  return metadata !== undefined && valueIn(metadata, 'deletionTimestamp') !== undefined;
+}
+
+/** As the API server takes it: ready unless a condition says otherwise (`isReady`, `ipallocator/cidrallocator.go`). */
+function isReady(top: Spot): boolean {
+  const status = mappingIn(top, 'status');
+  const conditions = status ? mappingsIn(status, 'conditions') : [];
+  const ready = conditions.find((condition) => textIn(condition, 'type') === 'Ready');
+  return ready === undefined || textIn(ready, 'status') === 'True';
+}
+
+const missing = {
+  code: 'FIELD_MISSING',
+  message: 'Cannot read a ServiceCIDR without spec.cidrs',
+  hint: 'Write one CIDR, or one of each family',
+} as const;
+const tooMany = {
+  code: 'FIELD_VALUE',
+  message: 'Cannot use more than two CIDRs of one ServiceCIDR',
+  hint: 'Write one CIDR, or one of each family; make a ServiceCIDR of every other one',
+} as const;
+const sameFamily = {
+  code: 'FIELD_VALUE',
+  message: 'Cannot use two CIDRs of one family in one ServiceCIDR',
+  hint: 'Make a ServiceCIDR of each',
+} as const;
