@@ -127,7 +127,12 @@ describe('credentials', () => {
 
   test('those who follow the cluster tell of a plugin that hangs, and end at the signal', async () => {
     const away: string[] = [];
-    const listener = { changed: () => {}, current: () => {}, away: (_kind: unknown, why: string) => away.push(why) };
+    const listener = {
+      changed: () => {},
+      current: () => {},
+      away: (_kind: unknown, why: string) => away.push(why),
+      without: () => {},
+    };
     const bounds = { ...watchLimits, credentialTimeoutMs: 50 };
     const stop = new AbortController();
     const running = new Feed(openAccess({ kubeconfig: hanging() }, {}), listener, bounds).run(stop.signal);

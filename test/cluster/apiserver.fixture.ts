@@ -72,6 +72,7 @@ function answer(
     endpointslices: 'EndpointSlice',
     nodes: 'Node',
     endpoints: 'Endpoints',
+    servicecidrs: 'ServiceCIDR',
   };
   const metadata = { resourceVersion: version(), ...(end < all.length ? { continue: String(end) } : {}) };
   send(response, 200, { kind: `${kinds[resource]}List`, apiVersion: 'v1', metadata, items: all.slice(start, end) });

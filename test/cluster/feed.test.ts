@@ -7,7 +7,7 @@ import { type Change, Feed } from '../../packages/renderer/src/cluster/watch/fee
 import type { WatchPatience } from '../../packages/renderer/src/cluster/watch/reflector.ts';
 import { send, type Item, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
-import { node, serviceOf, slice } from './objects.fixture.ts';
+import { node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
 
 const patience: WatchPatience = {
   requestTimeoutMs: 1_000,
@@ -23,6 +23,7 @@ let cluster: LiveCluster;
 let feed: Feed;
 let changes: Change[];
 let away: string[];
+let without: string[];
 let stop: AbortController;
 let running: Promise<void>;
 
@@ -33,7 +34,7 @@ beforeEach(async () => {
   cluster.put('endpointslices', slice);
   cluster.put('nodes', node);
   start();
-  await until(() => feed.isComplete && cluster.watching === 3);
+  await until(() => feed.isComplete && cluster.watching === 4);
   changes.length = 0;
 });
 afterEach(async () => {
@@ -44,12 +45,13 @@ afterEach(async () => {
 afterAll(() => vi.resetConfig());
 
 function start(more: Partial<WatchPatience> = {}, user: Item = { token }): void {
-  [changes, away, stop] = [[], [], new AbortController()];
+  [changes, away, without, stop] = [[], [], [], new AbortController()];
   const access = openAccess({ kubeconfig: cluster.server.kubeconfig(user) }, {});
   const listener = {
     changed: (change: Change) => changes.push(change),
     current: () => {},
     away: (_kind: unknown, why: string) => away.push(why),
+    without: ({ resource }: { resource: string }, why: string) => without.push(`${resource}: ${why}`),
   };
   feed = new Feed(access, listener, { ...patience, ...more });
   running = feed.run(stop.signal);
@@ -74,6 +76,39 @@ test('what is created, changed and deleted is known, and said once', async () =>
   expect(about().toSorted()).toEqual(['Service shop/a', 'Service shop/b', 'Service shop/b']);
   expect(names()).toEqual(['Node node-a', 'Service a', 'Service b']);
 });
+
+test('a ServiceCIDR is followed, but not what only the API server looks at', async () => {
+  cluster.put('servicecidrs', serviceCIDROf('kubernetes', '10.96.0.0/16'));
+  cluster.put('servicecidrs', { ...serviceCIDROf('kubernetes', '10.96.0.0/16'), status: {} });
+  cluster.put('servicecidrs', serviceCIDROf('more', '10.200.0.0/24'));
+  cluster.remove('servicecidrs', 'more', '');
+  await until(() => changes.length === 3);
+  expect(about()).toEqual(['ServiceCIDR kubernetes', 'ServiceCIDR more', 'ServiceCIDR more']);
+  expect(names()).toContain('ServiceCIDR kubernetes');
+});
+
+test.each<[string, number, RegExp]>([
+  ['does not have', 404, /^servicecidrs: https:\S+ does not know servicecidrs$/],
+  ['refuses', 403, /^servicecidrs: Cannot list servicecidrs .*\{apiGroups: \["networking.k8s.io"\]/],
+])(
+  'ServiceCIDRs that the server %s are left out, said once, and the rest is followed',
+  async (_title, status, word) => {
+    stop.abort();
+    await running;
+    const answer = cluster.server.meddle;
+    cluster.server.meddle = (path, request, response) => {
+      if (!path.includes('/servicecidrs')) return answer(path, request, response);
+      send(response, status, {});
+      return true;
+    };
+    start();
+    await until(() => feed.isComplete && cluster.watching === 3);
+    cluster.put('services', serviceOf('b', 2));
+    await until(() => names().includes('Service b'));
+    expect(without).toEqual([expect.stringMatching(word)]);
+    expect(away).toEqual([]);
+  },
+);
 
 test('an object that did not change is the same value, whatever else of it changed', async () => {
   const before = feed.objects();
@@ -104,7 +139,7 @@ test.each<[string, () => void]>([
   await until(() => changes.length === 1);
   cluster.server.asked.length = 0;
   happen();
-  await until(() => cluster.watching === 3);
+  await until(() => cluster.watching === 4);
   cluster.put('services', serviceOf('c', 3));
   await until(() => changes.length === 2);
   expect(names()).toEqual(['EndpointSlice a-1', 'Node node-a', 'Service a', 'Service b', 'Service c']);
@@ -117,7 +152,7 @@ test('watches that are cut again and again, each after a while, are taken up aga
   start({ backoffMs: 50, backoffMaxMs: 60_000 });
   // Were these failures in a row, the last wait would be half a minute at least.
   for (let cut = 0; cut < 11; cut++) {
-    await until(() => cluster.watching === 3);
+    await until(() => cluster.watching === 4);
     await new Promise((resolve) => setTimeout(resolve, 150));
     cluster.drop();
   }
@@ -187,7 +222,7 @@ test.each([
     stop.abort();
     await running;
     start({ backoffMs: 20, backoffMaxMs: 60_000 });
-    await until(() => feed.isComplete && cluster.watching === 3);
+    await until(() => feed.isComplete && cluster.watching === 4);
     let isOpen = false;
     cluster.server.meddle = (path, request, response) => {
       if (isOpen || !path.includes('watch=1')) return cluster.answer(path, request, response);
@@ -211,7 +246,7 @@ test('streams that ended leave nothing behind at the signal that ends all of the
   const few = hanging();
   for (let cut = 0; cut < 5; cut++) {
     cluster.drop();
-    await until(() => cluster.watching === 3);
+    await until(() => cluster.watching === 4);
   }
   expect(hanging()).toBeLessThanOrEqual(few);
 });
@@ -222,7 +257,7 @@ test('a certificate and a key that do not belong together, as while they are ren
   const at = (name: string): string => join(cluster.server.dir, name);
   const user = { 'client-certificate': at('client.crt'), 'client-key': at('client.key'), token };
   start({}, user);
-  await until(() => feed.isComplete && cluster.watching === 3);
+  await until(() => feed.isComplete && cluster.watching === 4);
   const renewed = readFileSync(at('client.crt'));
   copyFileSync(at('server.crt'), at('client.crt'));
   cluster.drop();

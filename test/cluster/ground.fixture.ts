@@ -62,7 +62,7 @@ async function write(
   const sent = JSON.parse(text) as Item & { metadata: Item };
   const creationTimestamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
   const item = verb === 'update' ? sent : { ...sent, metadata: { ...sent.metadata, creationTimestamp, uid: 'u' } };
-  if (['services', 'endpointslices', 'nodes'].includes(resource)) cluster.put(resource, item);
+  if (['services', 'endpointslices', 'nodes', 'servicecidrs'].includes(resource)) cluster.put(resource, item);
   else cluster.server.objects.set(resource, [...(cluster.server.objects.get(resource) ?? []), item]);
   return item;
 }

@@ -39,7 +39,7 @@ export class LiveCluster {
     const self = new LiveCluster(server);
     server.version = () => String(self.#version);
     server.meddle = (path, request, response) => self.answer(path, request, response);
-    for (const resource of ['services', 'endpointslices', 'nodes']) self.#publish(resource);
+    for (const resource of ['services', 'endpointslices', 'nodes', 'servicecidrs']) self.#publish(resource);
     return self;
   }
 

@@ -30,3 +30,10 @@ export const node: Item = {
     conditions: [{}],
   },
 };
+
+/** A ServiceCIDR as an API server gives it. */
+export const serviceCIDROf = (name: string, ...cidrs: readonly string[]): Item => ({
+  metadata: { name, uid: 'u', finalizers: ['networking.k8s.io/service-cidr-finalizer'] },
+  spec: { cidrs },
+  status: { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' }] },
+});

@@ -124,6 +124,37 @@ test('fields that are not known, and labels of people, do not come through', () 
   expect(text).toContain('namespaces:\n    - namespace-1');
 });
 
+test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the API server keeps its name', () => {
+  const typed = { apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR' };
+  const service: JsonObject = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'payroll', namespace: 'acme' },
+    spec: { clusterIP: '10.200.7.9', ports: [{ port: 80 }] },
+  };
+  const { parts } = redact({
+    header: {},
+    parts: new Map<string, readonly JsonObject[]>([
+      ['services', [service]],
+      [
+        'servicecidrs',
+        [
+          { ...typed, metadata: { name: 'acme' }, spec: { cidrs: ['10.200.0.0/16'] } },
+          { ...typed, metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/12'] } },
+        ],
+      ],
+    ]),
+    notes: [],
+  });
+  const [[acme, api], [web]] = [parts.get('servicecidrs'), parts.get('services')] as unknown as [
+    Record<'metadata' | 'spec', { name: string; cidrs: [string] }>[],
+    { spec: { clusterIP: string } }[],
+  ];
+  expect([acme?.metadata.name, api?.metadata.name]).toEqual(['range-1', 'kubernetes']);
+  expect([acme?.spec.cidrs[0], api?.spec.cidrs[0]]).not.toContain('10.200.0.0/16');
+  expect(cidrContains(canonicalCidr(acme?.spec.cidrs[0] ?? '') ?? '', web?.spec.clusterIP ?? '')).toBe(true);
+});
+
 describe('other addresses', () => {
   const others = new OtherAddresses(Buffer.from('a key'));
   const octets = fc.tuple(...Array.from({ length: 4 }, () => fc.nat(255)));

@@ -9,7 +9,7 @@ import { printSnapshot, takeSnapshot } from '../../packages/renderer/src/cluster
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
-import { endpoints, node, serviceOf, slice } from './objects.fixture.ts';
+import { endpoints, node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
 
 let server: TestApiServer;
 let out: string;
@@ -157,6 +157,61 @@ describe("kube-proxy's ConfigMap", () => {
     ['another kind', { kind: 'Status' }],
   ])('that is %s is a problem of the server', async (_title, body) => {
     answering(200, body);
+    await expect(take()).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNREACHABLE' } });
+  });
+});
+
+describe('ServiceCIDRs', () => {
+  const clusterFile = async (): Promise<string | undefined> => {
+    const kubeconfig = server.kubeconfig({ token });
+    const { input } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
+    return render(input).files.get('cluster.yaml');
+  };
+
+  test('are kept without what the API server says of them, and set serviceCIDRs', async () => {
+    server.objects.set('servicecidrs', [
+      serviceCIDROf('more', '10.200.0.0/24'),
+      serviceCIDROf('kubernetes', '10.64.0.0/16', 'fd00:96::/112'),
+    ]);
+    const text = await take();
+    expect(text.match(/kind: ServiceCIDR\n/g)).toHaveLength(2);
+    expect(text).not.toMatch(/Ready|finalizer/);
+    expect(text).toMatch(/^ {2}servicecidrs: /m);
+    expect(await clusterFile()).toContain('serviceCIDRs:\n  - 10.200.0.0/24\n  - 10.64.0.0/16\n  - fd00:96::/112\n');
+  });
+
+  test('that the cluster does not have leave the default', async () => {
+    const { notes, parts } = await takeSnapshot(access(), everything, { patience });
+    expect(notes).toEqual([]);
+    expect(parts.has('servicecidrs')).toBe(false);
+    expect(await clusterFile()).toContain('serviceCIDRs:\n  - 10.96.0.0/12\n');
+  });
+
+  test('that may not be read are a note that names the rule, and the snapshot goes on', async () => {
+    server.meddle = (path, _request, response) => {
+      if (!path.includes('/servicecidrs')) return false;
+      send(response, 403, {});
+      return true;
+    };
+    const { notes, parts } = await takeSnapshot(access(), everything, { patience });
+    expect(notes).toMatchObject([
+      {
+        code: 'CLUSTER_FORBIDDEN',
+        level: 'note',
+        message: expect.stringContaining('so serviceCIDRs of sluice.yaml, or the default, hold'),
+        hint: expect.stringContaining('resources: ["servicecidrs"], verbs: ["list", "watch"]'),
+      },
+    ]);
+    expect(parts.has('nodes')).toBe(true);
+    expect(parts.has('servicecidrs')).toBe(false);
+  });
+
+  test('of a server that stays broken end the snapshot', async () => {
+    server.meddle = (path, _request, response) => {
+      if (!path.includes('/servicecidrs')) return false;
+      send(response, 500, {});
+      return true;
+    };
     await expect(take()).rejects.toMatchObject({ problem: { code: 'CLUSTER_UNREACHABLE' } });
   });
 });

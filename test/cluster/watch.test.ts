@@ -11,7 +11,7 @@ import { planTree } from '../../packages/renderer/src/emit/tree.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { type Item, token } from './apiserver.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
-import { node, serviceOf, slice } from './objects.fixture.ts';
+import { node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
 import { freePort, heard, type Started, startSluice, until } from './program.fixture.ts';
 
 let cluster: LiveCluster;
@@ -83,6 +83,18 @@ test('what changes at the API changes in the directory, and a signal ends it in 
   watching?.kill('SIGTERM');
   expect(await watching).toMatchObject({ exitCode: 0 });
   expect(await isFresh()).toBe(true);
+}, 60_000);
+
+test('a new ServiceCIDR changes the service CIDRs of the bundle, and its removal changes them back', async () => {
+  cluster.put('servicecidrs', serviceCIDROf('kubernetes', '10.96.0.0/16'));
+  await watch();
+  expect(read('cluster.yaml')).toContain('serviceCIDRs:\n  - 10.96.0.0/16\n');
+  cluster.put('servicecidrs', serviceCIDROf('more', '10.200.0.0/24'));
+  await until(() => read('cluster.yaml')?.includes('10.200.0.0/24') ?? false);
+  await until(isFresh);
+  cluster.remove('servicecidrs', 'more', '');
+  await until(() => !(read('cluster.yaml') ?? '10.200').includes('10.200'));
+  await until(isFresh);
 }, 60_000);
 
 test('while the API is away the last directory stays, with an alarm that clears', async () => {

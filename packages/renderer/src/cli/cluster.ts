@@ -18,7 +18,9 @@ export function clusterCommands(program: Command): void {
     'sluice render -f manifests/ --base snapshot.yaml -o rendered',
   ])
     .summary('write what a cluster holds into a file')
-    .description('Reads Services, endpoints, Nodes and the config of kube-proxy from a cluster, for -f and --base.')
+    .description(
+      'Reads Services, endpoints, Nodes, ServiceCIDRs and the config of kube-proxy from a cluster, for -f and --base.',
+    )
     .requiredOption('-o, --output <FILE|DIR|->', 'where to write; a DIR gets a file for each kind', notEmpty)
     .option('-n, --namespace <NS>', 'only Services of this namespace; may be repeated', collect)
     .option('-l, --selector <SELECTOR>', 'only Services with these labels', notEmpty)

@@ -38,6 +38,8 @@ function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | und
       return { addressType: object['addressType'], endpoints: object['endpoints'], ports: object['ports'] };
     case 'Endpoints':
       return { subsets: object['subsets'] };
+    case 'ServiceCIDR':
+      return { spec: object['spec'] };
     case 'Node': {
       const capacity = some({ cpu: mapAt(status, 'capacity')['cpu'] });
       return { spec: object['spec'], status: some({ addresses: status['addresses'], capacity }) };

@@ -1,6 +1,6 @@
 /** A kind of which a snapshot holds all objects. */
 export interface ListedKind {
-  readonly kind: 'Service' | 'EndpointSlice' | 'Endpoints' | 'Node';
+  readonly kind: 'Service' | 'EndpointSlice' | 'Endpoints' | 'Node' | 'ServiceCIDR';
   readonly apiVersion: string;
   /** The API group as a rule of a role names it. */
   readonly group: string;
@@ -20,6 +20,13 @@ export const listedKinds = {
   },
   Endpoints: { kind: 'Endpoints', apiVersion: 'v1', group: '', resource: 'endpoints', namespaced: true },
   Node: { kind: 'Node', apiVersion: 'v1', group: '', resource: 'nodes', namespaced: false },
+  ServiceCIDR: {
+    kind: 'ServiceCIDR',
+    apiVersion: 'networking.k8s.io/v1',
+    group: 'networking.k8s.io',
+    resource: 'servicecidrs',
+    namespaced: false,
+  },
 } as const satisfies Record<ListedKind['kind'], ListedKind>;
 
 /** Where kubeadm keeps kube-proxy's configuration. */

@@ -60,3 +60,9 @@ export function unreadConfigMap(access: Access): Problem {
     hint: `This rule of a Role in ${namespace} grants it: ${configMapRule}`,
   };
 }
+
+/** A cluster whose ServiceCIDRs may not be read is rendered with the ranges of the config; said, because the two may differ. */
+export function unreadServiceCIDRs({ problem }: ClusterFailure): Problem {
+  const message = `${problem.message}, so serviceCIDRs of sluice.yaml, or the default, hold`;
+  return { ...problem, level: 'note', message };
+}

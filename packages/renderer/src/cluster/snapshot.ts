@@ -7,6 +7,7 @@ import { readConfigMap } from './configmap.ts';
 import { keep } from './keep.ts';
 import { type ListedKind, listedKinds } from './kinds.ts';
 import { list, type ListOptions } from './list.ts';
+import { unreadServiceCIDRs } from './refusal.ts';
 
 /** What of a cluster a snapshot holds. */
 export interface Asked {
@@ -39,6 +40,7 @@ export async function takeSnapshot(access: Access, asked: Asked, options: TakeOp
   const hasSlices = await reader.read(listedKinds.EndpointSlice, true);
   if (!hasSlices) await reader.read(listedKinds.Endpoints);
   await reader.read(listedKinds.Node);
+  await reader.readServiceCIDRs();
   await reader.readConfigMap();
   return { header: headerOf(asked, reader.versions), parts: reader.parts, notes: reader.notes };
 }
@@ -76,6 +78,16 @@ class Reader {
     }
     this.parts.set(kind.resource, found.toSorted(byName));
     return true;
+  }
+
+  /** ServiceCIDRs, where the cluster has them and they may be read: without them the config says what the ranges are. */
+  async readServiceCIDRs(): Promise<void> {
+    try {
+      await this.read(listedKinds.ServiceCIDR, true);
+    } catch (error) {
+      if (!(error instanceof ClusterFailure) || error.problem.code !== 'CLUSTER_FORBIDDEN') throw error;
+      this.notes.push(unreadServiceCIDRs(error));
+    }
   }
 
   async readConfigMap(): Promise<void> {

@@ -12,6 +12,7 @@ export const sorts = [
   'label',
   'value',
   'class',
+  'range',
 ] as const;
 export type Sort = (typeof sorts)[number];
 

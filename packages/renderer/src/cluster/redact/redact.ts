@@ -97,7 +97,7 @@ function ofLeaf(value: Json, leaf: Leaf, others: Others): Json | undefined {
   if (value === null || isMap(value) || Array.isArray(value)) return undefined;
   if (leaf === 'keep' || (leaf === 'target' && typeof value === 'number')) return value;
   if (typeof value !== 'string') return undefined;
-  if (isSort(leaf)) return value === '' ? '' : others.name(leaf, value);
+  if (isSort(leaf)) return value === '' || (leaf === 'range' && value === apiRange) ? value : others.name(leaf, value);
   switch (leaf) {
     case 'address':
       return value
@@ -117,6 +117,9 @@ function ofLeaf(value: Json, leaf: Leaf, others: Others): Json | undefined {
       return undefined;
   }
 }
+
+/** The ServiceCIDR that every cluster has. */
+const apiRange = 'kubernetes';
 
 /** A configuration that cannot be read is left out. */
 function ofConfig(text: string, others: Others): string | undefined {

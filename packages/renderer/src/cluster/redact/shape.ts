@@ -119,6 +119,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     spec: { podCIDR: 'address', podCIDRs: 'address', unschedulable: 'keep' },
     status: { addresses: { type: 'keep', address: 'address' }, capacity: { cpu: 'keep' } },
   },
+  servicecidrs: {
+    ...typed,
+    metadata: named('range'),
+    spec: { cidrs: 'address' },
+  },
   configmaps: {
     ...typed,
     metadata: { name: 'keep', namespace: 'keep', creationTimestamp: 'keep' },

@@ -21,6 +21,8 @@ export interface FeedListener {
   readonly changed: (change: Change) => void;
   readonly current: (kind: ListedKind) => void;
   readonly away: (kind: ListedKind, why: string) => void;
+  /** A kind that is not needed is not followed. */
+  readonly without: (kind: ListedKind, why: string) => void;
 }
 
 /** What endpoint controllers write, and kube-proxy measures from. */
@@ -61,29 +63,41 @@ export class Feed {
 
   /** Follows the cluster until the signal. */
   async run(signal: AbortSignal): Promise<void> {
-    const endpoints = await this.#endpointKind(signal);
-    if (endpoints === undefined) return;
-    this.#kinds = [listedKinds.Service, endpoints, listedKinds.Node];
+    const slices = await this.#find(listedKinds.EndpointSlice, signal);
+    const ranges = await this.#find(listedKinds.ServiceCIDR, signal);
+    if (signal.aborted) return;
+    // A cluster without slices has Endpoints.
+    const endpoints = typeof slices === 'string' ? listedKinds.Endpoints : slices;
+    if (typeof ranges === 'string') this.#listener.without(listedKinds.ServiceCIDR, ranges);
+    const optional = typeof ranges === 'string' ? [] : [ranges];
+    this.#kinds = [listedKinds.Service, endpoints, listedKinds.Node, ...optional];
     await Promise.all(
       this.#kinds.map((kind) => new Reflector(this.#access, kind, this.#sink, this.#patience).run(signal)),
     );
   }
 
-  /** EndpointSlices, or Endpoints in a cluster that has none. */
-  async #endpointKind(signal: AbortSignal): Promise<ListedKind | undefined> {
+  /**
+   * Waits until the server says whether it has a kind.
+   * @returns why it is not to be followed, where it has none, or one that is not needed must not be read
+   */
+  async #find(kind: ListedKind, signal: AbortSignal): Promise<ListedKind | string> {
     while (!signal.aborted) {
       try {
         const patience = { ...this.#patience, signal };
-        const listed = await list(this.#access, listedKinds.EndpointSlice, { pageObjects: 1, pagesMax: 1, patience });
-        this.#listener.current(listedKinds.EndpointSlice);
-        return listed === undefined ? listedKinds.Endpoints : listedKinds.EndpointSlice;
+        const listed = await list(this.#access, kind, { pageObjects: 1, pagesMax: 1, patience });
+        this.#listener.current(kind);
+        return listed === undefined ? `${this.#access.server} does not know ${kind.resource}` : kind;
       } catch (error) {
         if (!(error instanceof ClusterFailure)) throw error;
-        if (!signal.aborted) this.#listener.away(listedKinds.EndpointSlice, wordsOf(error));
+        if (kind === listedKinds.ServiceCIDR && error.problem.code === 'CLUSTER_FORBIDDEN') {
+          this.#listener.current(kind);
+          return wordsOf(error);
+        }
+        if (!signal.aborted) this.#listener.away(kind, wordsOf(error));
         await sleep(this.#patience.backoffMs, signal);
       }
     }
-    return undefined;
+    return kind;
   }
 
   readonly #sink = {

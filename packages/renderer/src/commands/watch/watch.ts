@@ -245,6 +245,8 @@ class Session {
       this.#alarm(`API ${resource}`, why);
       this.#metrics.away.set(1);
     },
+    without: ({ resource }: { resource: string }, why: string): void =>
+      this.#log.warn({}, `${resource} are not followed, so the config says which ranges there are: ${why}`),
   };
 
   #published(publication: Publication): void {
