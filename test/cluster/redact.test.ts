@@ -114,7 +114,12 @@ test('fields that are not known, and labels of people, do not come through', () 
   const service: JsonObject = {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { name: 'payroll', namespace: 'acme', labels: { 'acme.example/owner': 'jane' } },
+    metadata: {
+      name: 'payroll',
+      namespace: 'acme',
+      labels: { 'acme.example/owner': 'jane' },
+      annotations: { 'service.kubernetes.io/topology-mode': 'acme', 'acme.example/x': 'jane' },
+    },
     spec: { clusterIP: '10.96.0.1', newField: 'jane', externalName: 'db.acme.example', selector: { app: 'payroll' } },
   };
   const text = printSnapshot(
@@ -122,6 +127,7 @@ test('fields that are not known, and labels of people, do not come through', () 
   );
   expect(text).not.toMatch(/payroll|acme|jane|newField|10\.96\.0\.1/);
   expect(text).toContain('namespaces:\n    - namespace-1');
+  expect(text).toContain('service.kubernetes.io/topology-mode: Auto');
 });
 
 test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the API server keeps its name', () => {

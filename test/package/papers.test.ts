@@ -23,7 +23,14 @@ test('the papers that somebody needs on a node without a network are there as th
   const root = unpackDeb('amd64');
   const names = readdirSync(join(docs, 'runbooks'));
   expect(names).toContain('held.md');
-  const papers = ['threats.md', 'problems.md', 'policy.md', 'exit-codes.md', ...names.map((one) => `runbooks/${one}`)];
+  const papers = [
+    'threats.md',
+    'problems.md',
+    'policy.md',
+    'exit-codes.md',
+    'kube-proxy-versions.md',
+    ...names.map((one) => `runbooks/${one}`),
+  ];
   const textsIn = (folder: string): object =>
     Object.fromEntries(papers.map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
   expect(textsIn(join(root, doc))).toEqual(textsIn(docs));

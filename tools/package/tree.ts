@@ -42,6 +42,7 @@ const papers = [
   'docs/problems.md',
   'docs/policy.md',
   'docs/exit-codes.md',
+  'docs/kube-proxy-versions.md',
 ] as const;
 
 /** Where shells look for the completion of a program. */

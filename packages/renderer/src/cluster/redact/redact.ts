@@ -111,6 +111,8 @@ function ofLeaf(value: Json, leaf: Leaf, others: Others): Json | undefined {
         .split(',')
         .map((text) => ofWeight(text.trim(), others))
         .join(',');
+    case 'hints':
+      return ['', 'disabled', 'Disabled'].includes(value) ? value : 'Auto';
     case 'config':
       return ofConfig(value, others);
     default:

@@ -3,9 +3,9 @@ import type { Sort } from './names.ts';
 
 /**
  * What becomes of a value: it stays, becomes another name of a sort, or another address; `labels` is a map of keys and values,
- * `target` a port's number or name; `weights` and `config` are texts with an inside.
+ * `target` a port's number or name; `weights` and `config` are texts with an inside, `hints` are asked for or disabled.
  */
-export type Leaf = 'keep' | 'address' | 'labels' | 'target' | 'weights' | 'config' | Sort;
+export type Leaf = 'keep' | 'address' | 'labels' | 'target' | 'weights' | 'hints' | 'config' | Sort;
 /** Fields that are not in a shape are left out: a field that Kubernetes adds one day is not passed on unread. */
 export type Shape = Leaf | { readonly [field: string]: Shape };
 
@@ -13,7 +13,7 @@ const named = (sort: Sort): Shape => ({
   name: sort,
   namespace: 'namespace',
   labels: 'labels',
-  annotations: { [schedulerKey]: 'keep', [weightsKey]: 'weights', [hintsKeys[0]]: 'keep', [hintsKeys[1]]: 'keep' },
+  annotations: { [schedulerKey]: 'keep', [weightsKey]: 'weights', [hintsKeys[0]]: 'hints', [hintsKeys[1]]: 'hints' },
   creationTimestamp: 'keep',
 });
 const typed = { apiVersion: 'keep', kind: 'keep' } as const;

@@ -81,6 +81,6 @@ function unset(
     level: 'note',
     object: `Profile ${name}`,
     message: `kubeProxyVersion is not set, so the rules are those of ${versionByDefault}; kube-proxy before ${since} serves ${keys.slice(0, namesMax).join(', ')}${more} differently`,
-    hint: 'Set kubeProxyVersion in the profile to the version of kube-proxy that its nodes run',
+    hint: 'Set kubeProxyVersion in the profile to the version of kube-proxy that its nodes run; /usr/share/doc/sluice/kube-proxy-versions.md lists the differences',
   };
 }
