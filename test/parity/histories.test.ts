@@ -2,7 +2,7 @@
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { needBackend, needKernel } from '../netns/privileges.ts';
-import { kubeProxy, wireProgram } from './binaries.ts';
+import { kubeProxy, newest, wireProgram } from './binaries.ts';
 import type { Built } from './build.ts';
 import { drawCluster, itemsOf, redraw } from './clusters.ts';
 import { Clients, tellFault } from './flows.ts';
@@ -37,7 +37,7 @@ test.for(Array.from({ length: histories }, (_, index) => index))(
   async (index) => {
     const random = randomOf(seed + 1_000 + index);
     let cluster = drawCluster(services, random);
-    const programs = { kubeProxy: pathOf(binary), wire: pathOf(wire) };
+    const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
     await withNodes(programs, settings[0], async ({ theirs, ours, put }) => {
       const examiners = [theirs, ...ours].map((node) => new Examiner(node));
       const [judge, ...examined] = examiners as [Examiner, ...Examiner[]];

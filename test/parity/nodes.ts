@@ -2,12 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { KubeItem } from './api-server.ts';
+import type { Minor } from './binaries.ts';
 import { KubeProxyNode } from './kube-proxy-node.ts';
 import type { Setting } from './settings.ts';
 import { type Layout, Renderer, SluiceNode } from './sluice-node.ts';
 
 /** Programs that are built. */
 export interface Programs {
+  /** The version of kube-proxy, which Sluice is told to follow. */
+  readonly minor: Minor;
   readonly kubeProxy: string;
   readonly wire: string;
 }
@@ -22,13 +25,13 @@ export interface Nodes {
 
 /** Starts the nodes, and ends them whatever comes of it. */
 export async function withNodes(
-  { kubeProxy, wire }: Programs,
+  { minor, kubeProxy, wire }: Programs,
   setting: Setting,
   use: (nodes: Nodes) => Promise<void>,
   layouts: readonly Layout[] = ['flat', 'tree'],
 ): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
-  const renderer = new Renderer(setting, join(dir, 'renderer'));
+  const renderer = new Renderer(setting, minor, join(dir, 'renderer'));
   const theirs = await KubeProxyNode.start(kubeProxy, wire, setting, join(dir, 'kube-proxy'));
   const ours: SluiceNode[] = [];
   try {

@@ -43,7 +43,7 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
     { timeout: 180_000 },
     async ({ index, setting }) => {
       const cluster = itemsOf(drawCluster(services, randomOf(seed + index)));
-      const programs = { kubeProxy: pathOf(binary), wire: pathOf(wire) };
+      const programs = { minor, kubeProxy: pathOf(binary), wire: pathOf(wire) };
       await withNodes(programs, setting, async ({ theirs, ours, put }) => {
         await put(cluster);
         const [flat] = ours;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import type { KubeItem } from './api-server.ts';
+import type { Minor } from './binaries.ts';
 import { nodeName } from './clusters.ts';
 import { type DataPlane, patienceMs, type Saved, savedOf } from './kube-proxy-node.ts';
 import { proxyConfig, type Setting } from './settings.ts';
@@ -15,12 +16,13 @@ export class Renderer {
   readonly setting: Setting;
 
   /** @param dir an empty directory */
-  constructor(setting: Setting, dir: string) {
+  constructor(setting: Setting, minor: Minor, dir: string) {
     mkdirSync(join(dir, 'manifests'), { recursive: true });
     this.setting = setting;
     this.#dir = dir;
     this.bundle = join(dir, 'rendered');
-    const settings = 'clusterName: parity\ncomplete: true\nprofiles: [{name: default}]\n';
+    const profile = `{name: default, kubeProxyVersion: "${minor}"}`;
+    const settings = `clusterName: parity\ncomplete: true\nprofiles: [${profile}]\n`;
     writeFileSync(join(dir, 'sluice.yaml'), `apiVersion: sluice.dev/v1alpha1\nkind: SluiceConfig\n${settings}`);
   }
 

@@ -103,7 +103,7 @@ export class WiredNode {
    * Sends packets one after another. @param quietMs how long nothing may come in before those without an outcome count as dropped
    * @returns what became of each, in their order
    */
-  async send(probes: readonly Probe[], quietMs = 200): Promise<readonly Outcome[]> {
+  async send(probes: readonly Probe[], quietMs = 400): Promise<readonly Outcome[]> {
     this.#wire.stdin.write(`${JSON.stringify({ quietMs, probes })}\n`);
     const { value, done } = await this.#answers.next();
     if (done) throw new Error('The program at the far end of the wires has ended');

@@ -1,7 +1,7 @@
 // @module-tag all
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { kubeProxy, wireProgram } from '../../parity/binaries.ts';
+import { kubeProxy, newest, wireProgram } from '../../parity/binaries.ts';
 import type { Built } from '../../parity/build.ts';
 import { drawCluster, itemsOf } from '../../parity/clusters.ts';
 import { differences, readSaved } from '../../parity/compare.ts';
@@ -29,7 +29,7 @@ test.for(Array.from({ length: clusters }, (_, index) => index))(
   { timeout: 900_000 },
   async (index) => {
     const cluster = itemsOf(drawCluster(8, randomOf(seed + index)));
-    const programs = { kubeProxy: pathOf(binary), wire: pathOf(wire) };
+    const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
     const since = (t: number): string => `${((performance.now() - t) / 1000).toFixed(0)} s`;
     await withNodes(
       programs,
