@@ -46,10 +46,20 @@ const untold: readonly {
   { name: 'counters of packets', without: (_chain, rules) => rules.map(withoutCounter) },
 ];
 
+/** Without chains of Services that no rule leads to, as kube-proxy has for external IPs while their feature gate is off. */
+function reached(chains: Chains): Chains {
+  const targets = new Set([...chains.values()].flat().map((rule) => / -[jg] (\S+)/.exec(rule)?.[1] ?? ''));
+  const isReached = (name: string): boolean =>
+    !/^nat KUBE-(?:SVC|SVL|EXT|FW|SEP)-/.test(name) || targets.has(name.slice(4));
+  const left = new Map([...chains].filter(([name]) => isReached(name)));
+  return left.size === chains.size ? chains : reached(left);
+}
+
 const withoutCounter = (rule: string): string => rule.replace(/ -m nfacct --nfacct-name +\S+/, '');
 
 /** Chains with rules that two nodes have otherwise, each with the rules of both. Order between Services does not count. */
-export function differences(theirs: Chains, ours: Chains): readonly string[] {
+export function differences(allTheirs: Chains, ours: Chains): readonly string[] {
+  const theirs = reached(allTheirs);
   const names = [...new Set([...theirs.keys(), ...ours.keys()])].toSorted();
   return names.flatMap((name) => {
     const [left, right] = [told(name, theirs), told(name, ours)];

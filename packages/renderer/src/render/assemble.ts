@@ -83,13 +83,18 @@ function iptablesFiles(profile: Profile, textsOf: ServiceTexts): [string, string
     if (!profile.families.includes(family)) continue;
     files.push([baseFile(profile.name, 'first', tool), printRuleFile(firstRules(profile, family))]);
     files.push([baseFile(profile.name, 'last', tool), printRuleFile(lastRules(profile, family))]);
-    const { masqueradeAll } = profile.iptables;
-    for (const [service, text] of textsOf(family, { masqueradeAll, detectLocalMode: profile.detectLocalMode })) {
+    for (const [service, text] of textsOf(family, serviceOptions(profile))) {
       files.push([serviceFile(profile.name, service.namespace, service.name, tool), text]);
     }
   }
   return files;
 }
+
+const serviceOptions = ({ featureGates, iptables, detectLocalMode }: Profile): ServiceOptions => ({
+  externalIPs: featureGates.AllowServiceExternalIPs,
+  masqueradeAll: iptables.masqueradeAll,
+  detectLocalMode,
+});
 
 /** The text of every Service that has one in a family. */
 type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (readonly [Service, string])[];
@@ -98,7 +103,7 @@ type ServiceTexts = (family: Family, options: ServiceOptions) => readonly (reado
 function serviceTexts(surroundings: Surroundings, memo: Memo): (services: readonly Service[]) => ServiceTexts {
   const done = new Map<readonly Service[], Map<string, readonly (readonly [Service, string])[]>>();
   return (services) => (family, options) => {
-    const key = `${family} ${options.masqueradeAll} ${options.detectLocalMode}`;
+    const key = `${family} ${JSON.stringify(options)}`;
     const compiled = (service: Service): string | undefined =>
       memo.of(key, service, [surroundings.fleet], () => textOf(service, family, options, surroundings));
     const ofServices = done.get(services) ?? new Map<string, readonly (readonly [Service, string])[]>();

@@ -77,6 +77,7 @@ export function profile(name: string, more: Partial<Profile> = {}): Profile {
     nodeSelector: {},
     mode: 'iptables',
     families: ['ipv4', 'ipv6'],
+    featureGates: { AllowServiceExternalIPs: true },
     iptables: { masqueradeBit: 14, masqueradeAll: false, localhostNodePorts: true, randomFully: true },
     detectLocalMode: 'ClusterCIDR',
     detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },

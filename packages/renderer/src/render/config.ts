@@ -42,6 +42,10 @@ export interface Profile {
   /** In mode ipvs, and only there. */
   readonly ipvs?: IpvsProfile;
   readonly families: readonly Family[];
+  readonly featureGates: {
+    /** Whether external IPs of Services are served. */
+    readonly AllowServiceExternalIPs: boolean;
+  };
   readonly iptables: {
     /** 0 to 31. */
     readonly masqueradeBit: number;

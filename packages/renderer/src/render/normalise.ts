@@ -1,6 +1,7 @@
 import { addAll, compareProblems, compareText, type Problem } from '@sluice/bundle';
 import type { Allocation } from './allocate/allocation.ts';
 import type { Config } from './config.ts';
+import { servesExternalIPs } from './external-ips.ts';
 import type { KubeObject } from './kube.ts';
 import { type Layered, layer } from './layer/layer.ts';
 import { Memo } from './memo.ts';
@@ -88,7 +89,8 @@ export function normalise(input: NormaliseInput, memo = new Memo()): Normalised 
     isLayered: input.base.length > 0,
   };
   const profiles = profilesInUse({ nodes }, config);
-  const views = erasOf(profiles).map((era) => viewOf(era, candidates, memo));
+  const isOpen = servesExternalIPs({ nodes }, config);
+  const views = erasOf(profiles).map((era) => viewOf({ era, isOpen }, candidates, memo));
   const clashes = new Map(views.map((view) => [view, findClashes(view.made)]));
   addAll(problems, unsetVersions(profiles, candidates, memo));
   addAll(

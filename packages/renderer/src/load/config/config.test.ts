@@ -11,6 +11,7 @@ const defaultProfile: Profile = {
   nodeSelector: {},
   mode: 'iptables',
   families: ['ipv4', 'ipv6'],
+  featureGates: { AllowServiceExternalIPs: true },
   iptables: { masqueradeBit: 14, masqueradeAll: false, localhostNodePorts: true, randomFully: true },
   detectLocalMode: 'ClusterCIDR',
   detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
@@ -60,6 +61,7 @@ profiles:
       matchExpressions: [{ key: topology.kubernetes.io/zone, operator: NotIn, values: [a] }]
     families: [ipv6, ipv4]
     mode: iptables
+    featureGates: { AllowServiceExternalIPs: false }
     iptables: { masqueradeBit: 31, masqueradeAll: true, localhostNodePorts: false, randomFully: false }
     detectLocalMode: InterfaceNamePrefix
     detectLocal: { interfaceNamePrefix: cali }
@@ -96,6 +98,7 @@ profiles:
         },
         mode: 'iptables',
         families: ['ipv4', 'ipv6'],
+        featureGates: { AllowServiceExternalIPs: false },
         iptables: { masqueradeBit: 31, masqueradeAll: true, localhostNodePorts: false, randomFully: false },
         detectLocalMode: 'InterfaceNamePrefix',
         detectLocal: { bridgeInterface: '', interfaceNamePrefix: 'cali' },

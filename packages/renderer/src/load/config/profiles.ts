@@ -32,6 +32,7 @@ export function makeProfile(
     mode: get('mode') === 'ipvs' ? 'ipvs' : 'iptables',
     ...(get('mode') === 'ipvs' && { ipvs: ipvsOf(get) }),
     families: get('families').toSorted(compareText),
+    featureGates: { AllowServiceExternalIPs: get('featureGates.AllowServiceExternalIPs') },
     iptables: {
       masqueradeBit: get('iptables.masqueradeBit'),
       masqueradeAll: get('iptables.masqueradeAll'),

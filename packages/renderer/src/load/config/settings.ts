@@ -12,6 +12,7 @@ export const defaults = {
   kubeProxyVersion: '' as string,
   mode: 'iptables' as string,
   families: ['ipv4', 'ipv6'] as readonly Family[],
+  'featureGates.AllowServiceExternalIPs': true as boolean,
   'iptables.masqueradeBit': 14 as number,
   'iptables.masqueradeAll': false as boolean,
   'iptables.localhostNodePorts': true as boolean,
@@ -81,7 +82,7 @@ export function settingsOf(
 }
 
 /** Whether one path leads through the other. */
-function touches(a: Path, b: Path): boolean {
+export function touches(a: Path, b: Path): boolean {
   const length = Math.min(a.length, b.length);
   return a.slice(0, length).every((part, index) => part === b[index]);
 }

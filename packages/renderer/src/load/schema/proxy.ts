@@ -72,6 +72,10 @@ export const nodePortAddresses: Schema = {
   items: text('A CIDR, or primary.', { format: 'cidr-or-primary' }),
 };
 
+export const externalIPsGate = flag('Whether spec.externalIPs of Services are served; false: no rule names them.', {
+  default: true,
+});
+
 const none = { default: '0s' } as const;
 
 export const schedulerText =

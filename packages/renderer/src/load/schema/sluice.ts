@@ -6,6 +6,7 @@ import {
   conntrack,
   detectLocal,
   detectLocalModes,
+  externalIPsGate,
   fields,
   flag,
   integer,
@@ -55,6 +56,7 @@ const profile: Schema = {
       maxItems: 2,
       default: ['ipv4', 'ipv6'],
     }),
+    featureGates: fields('Feature gates of kube-proxy, by name.', { AllowServiceExternalIPs: externalIPsGate }),
     mode: text('The proxy mode.', { enum: ['iptables', 'ipvs'], default: 'iptables', format: 'mode' }),
     iptables: fields('Options of mode iptables; those about masquerading hold in mode ipvs too.', {
       masqueradeBit,

@@ -108,11 +108,13 @@ export const someProfile: fc.Arbitrary<Profile> = fc
     families: fc.constantFrom<Family[]>(['ipv4', 'ipv6'], ['ipv4'], ['ipv6']),
     masqueradeAll: fc.boolean(),
     localhostNodePorts: fc.boolean(),
+    AllowServiceExternalIPs: fc.boolean(),
     nodePortAddresses: fc.constantFrom<string[]>([], ['primary'], ['0.0.0.0/0']),
   })
-  .map(({ masqueradeAll, localhostNodePorts, ...rest }) =>
+  .map(({ masqueradeAll, localhostNodePorts, AllowServiceExternalIPs, ...rest }) =>
     profileWith({
       ...rest,
+      featureGates: { AllowServiceExternalIPs },
       detectLocal: { bridgeInterface: 'cni0', interfaceNamePrefix: 'veth' },
       iptables: { masqueradeBit: 14, masqueradeAll, localhostNodePorts, randomFully: true },
     }),

@@ -9,7 +9,7 @@ import { endpoint, portWith, serviceOf } from './sample.fixture.ts';
 
 const one = { endpoints: [endpoint('10.244.1.7:8080', { nodeName: 'node-1' })] };
 const local = { externalTrafficPolicy: 'Local', nodePort: 30_080 } as const;
-const usual: ServiceOptions = { masqueradeAll: false, detectLocalMode: 'ClusterCIDR' };
+const usual: ServiceOptions = { externalIPs: true, masqueradeAll: false, detectLocalMode: 'ClusterCIDR' };
 
 /** The nat section's chains and rules, hash chains by kind, endpoints' chains by number. */
 function natOf(here: Partial<PortOfFamily>, rest: Partial<ServicePort> = {}, options = usual) {

@@ -1,5 +1,6 @@
 import type { Family, RuleFile, Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
+import { withoutExternalIPs } from '../external-ips.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
 import { selectForFleet } from '../select/fleet.ts';
 import type { Fleet } from '../select/guards.ts';
@@ -12,6 +13,7 @@ import { portalRules } from './portals.ts';
 
 /** What of a profile the rules of Services depend on; everything else is in the base files and in variables. */
 export interface ServiceOptions {
+  readonly externalIPs: boolean;
   readonly masqueradeAll: boolean;
   readonly detectLocalMode: Profile['detectLocalMode'];
 }
@@ -27,11 +29,12 @@ export interface Surroundings {
  * @returns nothing when the Service has no address of this family
  */
 export function compileService(
-  service: Service,
+  whole: Service,
   family: Family,
   options: ServiceOptions,
   surroundings: Surroundings,
 ): RuleFile | undefined {
+  const service = options.externalIPs ? whole : withoutExternalIPs(whole);
   const compiled = service.ports.flatMap((port) => {
     const here = port.families[family];
     return here ? [compilePort(port, here, options, surroundings)] : [];

@@ -12,10 +12,20 @@ export function kubeProxyRules(port: ServicePort, family: Family, node: Node, pr
   const here = port.families[family];
   const written: Written = { filter: { chains: [], rules: [] }, nat: { chains: [], rules: [] } };
   if (here) new Sync(port, here, family, node, profile, written).run();
-  return written;
+  return withoutUnreached(written);
 }
 
 type Written = Record<TableName, { chains: string[]; rules: string[] }>;
+
+/** Without chains that no rule leads to, such as those for external IPs while their feature gate is off: no node of ours has these. */
+function withoutUnreached({ filter, nat }: Written): Written {
+  const isReached = (chain: string): boolean => nat.rules.some((rule) => rule.endsWith(` -j ${chain}`));
+  const chains = nat.chains.filter(isReached);
+  if (chains.length === nat.chains.length) return { filter, nat };
+  const gone = new Set(nat.chains.filter((chain) => !chains.includes(chain)));
+  const rules = nat.rules.filter((rule) => !gone.has(rule.split(' ')[1] ?? ''));
+  return withoutUnreached({ filter, nat: { chains, rules } });
+}
 
 /** Section by section as in `syncProxyRules`; names are kube-proxy's. */
 class Sync {
@@ -58,7 +68,9 @@ class Sync {
     declared.push(...this.#endpoints.all.map((endpoint) => this.#sep(endpoint)));
 
     this.#clusterIP(internal);
-    for (const address of this.#here.externalIPs) this.#vip(address, 'external IP', external.list, usesExt ? ext : '');
+    // `ExternalIPs()` asks the gate, `ExternallyAccessible()` does not.
+    const externalIPs = this.#profile.featureGates.AllowServiceExternalIPs ? this.#here.externalIPs : [];
+    for (const address of externalIPs) this.#vip(address, 'external IP', external.list, usesExt ? ext : '');
     for (const address of this.#here.loadBalancerIPs) {
       this.#vip(address, 'loadbalancer IP', external.list, usesFW ? fw : usesExt ? ext : '', usesFW ? fw : '');
     }

@@ -23,7 +23,7 @@ const v6 = inFamily({
  */
 function portals(here: Partial<PortOfFamily>, rest: Partial<ServicePort>, family: 'ipv4' | 'ipv6' = 'ipv4'): string[] {
   const port = { ...portWith(here, rest), families: { ipv4: inFamily(here), ipv6: v6 } };
-  const options = { masqueradeAll: false, detectLocalMode: 'ClusterCIDR' } as const;
+  const options = { externalIPs: true, masqueradeAll: false, detectLocalMode: 'ClusterCIDR' } as const;
   const file = compileService(serviceOf([port]), family, options, { names: chainNames(), fleet: fleetOf([]) });
   const print = ({ guard, text }: GuardedRule): string => (guard ? `${printGuard(guard)} ${text}` : text);
   return file!.sections

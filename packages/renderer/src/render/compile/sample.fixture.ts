@@ -60,6 +60,7 @@ export function profileWith(rest: Partial<Profile> = {}): Profile {
     nodeSelector: {},
     mode: 'iptables',
     families,
+    featureGates: { AllowServiceExternalIPs: true },
     iptables: { masqueradeBit: 14, masqueradeAll: false, localhostNodePorts: true, randomFully: true },
     detectLocalMode: 'ClusterCIDR',
     detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },

@@ -1,5 +1,6 @@
 import { addAll, type Problem } from '@sluice/bundle';
 import type { Allocation } from '../allocate/allocation.ts';
+import { withoutExternalIPs } from '../external-ips.ts';
 import type { Memo } from '../memo.ts';
 import type { Service } from '../model.ts';
 import type { ReadService } from '../read/service.ts';
@@ -23,8 +24,15 @@ export interface View {
   readonly problems: readonly Problem[];
 }
 
-/** The Services of an era. Those that it sees as the newest one does are the same objects. */
-export function viewOf(era: Era, candidates: readonly Candidate[], memo: Memo): View {
+/**
+ * The Services of an era. Those that it sees as the newest one does are the same objects.
+ * @param isOpen whether external IPs are served on some node
+ */
+export function viewOf(
+  { era, isOpen }: { readonly era: Era; readonly isOpen: boolean },
+  candidates: readonly Candidate[],
+  memo: Memo,
+): View {
   const problems: Problem[] = [];
   const made: (readonly [ReadService, Service])[] = [];
   const backing = new Map<string, readonly ReadSlice[]>();
@@ -34,7 +42,9 @@ export function viewOf(era: Era, candidates: readonly Candidate[], memo: Memo): 
     const { service, slices } = seen;
     const what = seen === candidate ? 'service' : `service ${era}`;
     const inputs = [candidate.numbers, ...slices];
-    made.push([service, memo.of(what, service, inputs, () => makeService(service, candidate.numbers, slices))]);
+    const whole = memo.of(what, service, inputs, () => makeService(service, candidate.numbers, slices));
+    const open = isOpen ? whole : memo.of('without external IPs', whole, [], () => withoutExternalIPs(whole));
+    made.push([service, open]);
     backing.set(service.key, slices);
   }
   return { era, made, backing, problems };

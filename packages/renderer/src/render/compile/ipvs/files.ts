@@ -54,7 +54,8 @@ function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOpt
   const isPrimary = nodePortScope(profile, 'ipv4').kind === 'primary';
   const nodePortAddress = isPrimary ? '${node.address}' : '${host.nodePortAddresses}';
   const filtersNode = !isBefore(profile.kubeProxyVersion, '1.29');
-  return { families: profile.families, scheduler, nodePortAddress, filtersNode };
+  const externalIPs = profile.featureGates.AllowServiceExternalIPs;
+  return { externalIPs, families: profile.families, scheduler, nodePortAddress, filtersNode };
 }
 
 function compileOne(

@@ -53,8 +53,10 @@ class Sync {
   }
 
   port(port: ServicePort, family: Family): void {
-    const here = port.families[family];
-    if (!here) return;
+    const whole = port.families[family];
+    if (!whole) return;
+    // kube-proxy asks the gate where it writes servers and entries; what is behind a Service that has nothing else outside is not compared.
+    const here = this.#profile.featureGates.AllowServiceExternalIPs ? whole : { ...whole, externalIPs: [] };
     const { cluster, local, all } = categorize(port, here, this.#node);
     const choose = (onlyLocal: boolean): readonly Endpoint[] => (onlyLocal && local.length > 0 ? local : cluster);
     const [inside, outside] = [port.internalTrafficPolicy === 'Local', port.externalTrafficPolicy === 'Local'];

@@ -1,4 +1,5 @@
 import { compareText, type Family, type GuardedRule, type RuleFile, type Scheduler } from '@sluice/bundle';
+import { withoutExternalIPs } from '../../external-ips.ts';
 import type { Endpoint, Node, Service } from '../../model.ts';
 import { selectForFleet } from '../../select/fleet.ts';
 import type { Fleet } from '../../select/guards.ts';
@@ -11,6 +12,7 @@ import { weighing } from './weights.ts';
 
 /** What of a profile the files of Services depend on in mode ipvs. */
 export interface IpvsServiceOptions {
+  readonly externalIPs: boolean;
   readonly families: readonly Family[];
   /** Of Services that choose none. */
   readonly scheduler: Scheduler;
@@ -36,10 +38,11 @@ export interface IpvsService {
 
 /** @returns nothing when the Service has no address of the profile's families */
 export function compileIpvsService(
-  service: Service,
+  whole: Service,
   options: IpvsServiceOptions,
   surroundings: IpvsSurroundings,
 ): IpvsService | undefined {
+  const service = options.externalIPs ? whole : withoutExternalIPs(whole);
   const families = options.families.toSorted(compareText);
   const ports = families.flatMap((family) => portsOf(service, family, options, surroundings));
   if (ports.length === 0) return undefined;

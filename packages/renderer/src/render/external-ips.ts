@@ -1,0 +1,27 @@
+import type { Config } from './config.ts';
+import type { Model, PortOfFamily, Service } from './model.ts';
+import { profilesInUse } from './profiles-in-use.ts';
+
+/** Whether external IPs are served on some node. */
+export function servesExternalIPs(model: Pick<Model, 'nodes'>, config: Config): boolean {
+  return profilesInUse(model, config).some(({ featureGates }) => featureGates.AllowServiceExternalIPs);
+}
+
+/**
+ * A Service as kube-proxy treats it where its feature gate `AllowServiceExternalIPs` is off (`ExternalIPs()` in
+ * `pkg/proxy/serviceport.go`). kube-proxy still counts such a Service as reachable from outside, and writes chains for it
+ * that no rule leads to; these are left out here.
+ */
+export function withoutExternalIPs(service: Service): Service {
+  const hasNone = (here: PortOfFamily): boolean => here.externalIPs.length === 0;
+  if (service.ports.every(({ families }) => Object.values(families).every(hasNone))) return service;
+  const ports = service.ports.map((port) => {
+    const { ipv4, ipv6 } = port.families;
+    const families = {
+      ...(ipv4 && { ipv4: { ...ipv4, externalIPs: [] } }),
+      ...(ipv6 && { ipv6: { ...ipv6, externalIPs: [] } }),
+    };
+    return { ...port, families };
+  });
+  return { ...service, ports };
+}
