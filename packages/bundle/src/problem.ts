@@ -81,6 +81,7 @@ export const problemCodes = {
   // config
   CONFIG_INVALID: 'sluice.yaml or a KubeProxyConfiguration is not valid',
   CONFIG_OVERRIDES: 'SluiceConfig and KubeProxyConfiguration differ; SluiceConfig wins',
+  CONFIG_IGNORED: 'a KubeProxyConfiguration asks for something that nodes with Sluice do otherwise',
   CONFIG_UNSUPPORTED: 'an option asks for what Sluice does not do',
   SYSCTL_NOT_ALLOWED: 'a sysctl key or value is outside the allow-list',
   MODE_DEPRECATED: 'a profile runs a mode that Kubernetes is taking out',

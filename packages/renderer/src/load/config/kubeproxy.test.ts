@@ -166,7 +166,7 @@ test.each([
   ['the same in nftables', 'nftables: { syncPeriod: 5s, minSyncPeriod: 6s }', 'CONFIG_INVALID error 3:44'],
   ['a period that is a number', 'configSyncPeriod: 900', 'CONFIG_INVALID error 3:19'],
   ['an address that is none', 'bindAddress: localhost', 'ADDRESS_INVALID error 3:14'],
-  ['a health address without a port', 'healthzBindAddress: 0.0.0.0', 'ADDRESS_INVALID error 3:21'],
+  ['a health address that is a name', 'healthzBindAddress: localhost:10256', 'ADDRESS_INVALID error 3:21'],
   ['a metrics port out of range', 'metricsBindAddress: "[::1]:70000"', 'CONFIG_INVALID error 3:21'],
   ['a CIDR that is none', 'ipvs: { excludeCIDRs: [10.0.0.0] }', 'ADDRESS_INVALID error 3:24'],
   ['three cluster CIDRs', 'clusterCIDR: 10.1.0.0/16,fd00::/56,fd01::/56', 'ADDRESS_INVALID error 3:14'],
@@ -181,6 +181,104 @@ test.each([
       .problems.map(({ code, level, at }) => `${code} ${level} ${at?.line}:${at?.column}`)
       .join(','),
   ).toBe(expected);
+});
+
+/** Every code and message, each on a line. */
+const told = (text: string): string =>
+  read(text)
+    .problems.map(({ code, level, at, message }) => `${code} ${level} ${at?.line}:${at?.column} ${message}`)
+    .join('\n');
+
+const periods =
+  'sluiced applies a bundle as soon as it changes, and compares rules at every event and by its own interval';
+
+test.each([
+  [
+    'a score of the process',
+    'oomScoreAdj: -998',
+    '3:14 Cannot follow oomScoreAdj: it is a score of the process of kube-proxy, and sluiced has one of its own',
+  ],
+  [
+    'a name of the node',
+    'hostnameOverride: a',
+    '3:19 Cannot follow hostnameOverride: nodes take their names from their own config',
+  ],
+  [
+    'an address of the node',
+    'bindAddress: 192.0.2.1',
+    '3:14 Cannot follow bindAddress: the address of a node is that of its Node object',
+  ],
+  [
+    'another port for health',
+    'healthzBindAddress: 0.0.0.0:10300',
+    '3:21 Cannot follow healthzBindAddress: sluiced serves health where its own config says',
+  ],
+  [
+    'two periods are one cause',
+    'iptables: { syncPeriod: 1m, minSyncPeriod: 10s }',
+    `3:25 Cannot follow iptables.syncPeriod, iptables.minSyncPeriod: ${periods}`,
+  ],
+  [
+    'gates that kube-proxy does not read',
+    'featureGates:\n  GracefulNodeShutdown: true\n  AllowServiceExternalIP: false',
+    '4:25 Cannot follow featureGates.GracefulNodeShutdown, featureGates.AllowServiceExternalIP: kube-proxy 1.37 reads no feature gate of this name',
+  ],
+  [
+    'a gate that is locked',
+    'featureGates: { PreferSameTrafficDistribution: false }',
+    '3:48 Cannot follow featureGates.PreferSameTrafficDistribution: hints for nodes are always followed, as by kube-proxy since 1.35',
+  ],
+])('%s is a warning', (_title, text, expected) => {
+  expect(told(text)).toBe(`CONFIG_IGNORED warning ${expected}`);
+});
+
+test('a gate with a name like one of kube-proxy has it in the hint', () => {
+  expect(read('featureGates: { AllowServiceExternalIP: false }').problems[0]?.hint).toBe(
+    'Did you mean AllowServiceExternalIPs?',
+  );
+});
+
+test.each([
+  ["kube-proxy's defaults, written out", 'oomScoreAdj: -999\niptables: { syncPeriod: 30s, minSyncPeriod: 1000ms }'],
+  ['health at the default port', 'healthzBindAddress: "[::]:10256"'],
+  ['periods of another mode', 'ipvs: { minSyncPeriod: 10s }\nnftables: { masqueradeAll: true, syncPeriod: 1m }'],
+  [
+    'gates with the values that are followed',
+    'featureGates: { KubeProxyIPVS: false, PreferSameTrafficDistribution: true }',
+  ],
+  [
+    'gates of other modes',
+    'featureGates: { NFTablesNetlink: false, WinDSR: false, AllAlpha: true, ContextualLogging: false }',
+  ],
+  [
+    'what concerns the process alone',
+    'metricsBindAddress: 0.0.0.0:10249\nenableProfiling: true\nclientConnection: { qps: 50 }',
+  ],
+])('%s is no warning', (_title, text) => {
+  expect(told(text)).toBe('');
+});
+
+test('options of mode nftables are named where sluice.yaml sets another mode', () => {
+  const { problems } = read('mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }', 'mode: iptables');
+  expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
+    'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it concerns mode nftables, and other profiles have options of their own',
+    expect.stringMatching(/^CONFIG_OVERRIDES /),
+  ]);
+});
+
+test('the gate for mode ipvs is a warning in mode ipvs alone', () => {
+  const codes = read('mode: ipvs\nfeatureGates: { KubeProxyIPVS: false }').problems.map(({ code }) => code);
+  expect(codes).toEqual(['CONFIG_IGNORED', 'MODE_DEPRECATED']);
+});
+
+test('external IPs are off in every profile where the feature gate says so, and sluice.yaml wins', () => {
+  const off = 'featureGates: { AllowServiceExternalIPs: false }';
+  const gatesOf = (profile?: string) => read(off, profile).config.profiles.map(({ featureGates }) => featureGates);
+  expect(gatesOf('nodeSelector: { matchLabels: { a: b } }')).toEqual(
+    Array.from({ length: 2 }, () => ({ AllowServiceExternalIPs: false })),
+  );
+  expect(gatesOf('featureGates: { AllowServiceExternalIPs: true }')[0]).toEqual({ AllowServiceExternalIPs: true });
+  expect(told(off)).toBe('');
 });
 
 test('another version of the format is refused', () => {

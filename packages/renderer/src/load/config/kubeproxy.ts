@@ -4,6 +4,7 @@ import { configProblem, findingProblem } from './problems.ts';
 import { childOf, type Settings, settingsOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';
 import { locateInside } from './kubeproxy-place.ts';
+import { unfollowedFields } from './unfollowed.ts';
 import { checkSchema } from '../schema/schema.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
@@ -97,8 +98,13 @@ function check({ value, origin }: Unpacked): ReadKubeProxy {
   const problems = findings.map((finding) =>
     findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
   );
-  for (const section of ['iptables', 'ipvs', 'nftables']) addAll(problems, checkPeriods(value, origin, section));
+  const short = ['iptables', 'ipvs', 'nftables'].filter((section) => isPeriodShort(value, section));
+  addAll(
+    problems,
+    short.map((section) => shortPeriod(value, origin, section)),
+  );
   const wrong = findings.filter((finding) => finding.kind !== 'missing').map((finding) => finding.path);
+  addAll(problems, unfollowedFields(value, origin, [...wrong, ...short.map((section) => [section, 'minSyncPeriod'])]));
   return { settings: settingsOf(value, origin, [], wrong, isUnset), problems };
 }
 
@@ -107,15 +113,23 @@ function isUnset(value: Json): boolean {
   return value === null || value === '' || (Array.isArray(value) && value.length === 0);
 }
 
-/** syncPeriod is 30s when it is zero, and minSyncPeriod must not be longer (`validateProxyIPTablesConfiguration` and its like). */
-function checkPeriods(value: JsonObject, origin: TextOrigin, section: string): Problem[] {
+/** In seconds; 0 is not set. */
+function periodsOf(value: JsonObject, section: string): { readonly sync: number; readonly min: number } {
   const seconds = (key: string): number => {
     const text = childOf(value[section], key);
     return (typeof text === 'string' && parseGoDuration(text)) || 0;
   };
-  const syncPeriod = seconds('syncPeriod') || 30;
-  if (syncPeriod < 0 || seconds('minSyncPeriod') <= syncPeriod) return [];
+  return { sync: seconds('syncPeriod') || 30, min: seconds('minSyncPeriod') };
+}
+
+/** syncPeriod is 30s when it is zero, and minSyncPeriod must not be longer (`validateProxyIPTablesConfiguration` and its like). */
+function isPeriodShort(value: JsonObject, section: string): boolean {
+  const { sync, min } = periodsOf(value, section);
+  return sync >= 0 && min > sync;
+}
+
+function shortPeriod(value: JsonObject, origin: TextOrigin, section: string): Problem {
   const path = [section, 'minSyncPeriod'];
-  const why = `it is longer than syncPeriod (${syncPeriod}s)`;
-  return [configProblem(origin.place(path), object, path, why, 'Make minSyncPeriod at most as long as syncPeriod')];
+  const why = `it is longer than syncPeriod (${periodsOf(value, section).sync}s)`;
+  return configProblem(origin.place(path), object, path, why, 'Make minSyncPeriod at most as long as syncPeriod');
 }

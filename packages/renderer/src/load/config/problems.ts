@@ -18,6 +18,12 @@ export function findingProblem(finding: Finding, origin: TextOrigin, object: str
   return { ...configProblem(at, object, finding.path, finding.why, finding.hint), code: codes[finding.kind], level };
 }
 
+/** "Cannot follow ⟨fields⟩: ⟨why⟩" at the place of the first, `CONFIG_IGNORED`. */
+export function ignoredProblem(at: Place, object: string, paths: readonly Path[], why: string, hint: string): Problem {
+  const what = paths.map(printPath).join(', ');
+  return { code: 'CONFIG_IGNORED', level: 'warning', at, object, message: `Cannot follow ${what}: ${why}`, hint };
+}
+
 /** "Cannot use profiles[0].mode: ⟨why⟩" at a place, `CONFIG_INVALID`. */
 export function configProblem(at: Place, object: string, path: Path, why: string, hint: string): Problem {
   const what = path.length === 0 ? 'it' : printPath(path);

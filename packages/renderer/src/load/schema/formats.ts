@@ -130,9 +130,9 @@ function checkDuration(text: string): Wrong | undefined {
   return seconds < 0 ? value('is a negative duration', hint) : undefined;
 }
 
-/** `IP:port` as `net.SplitHostPort` and kube-proxy's `validateHostPort` take it. Empty: switched off. */
+/** `IP:port` as `net.SplitHostPort` and kube-proxy's `validateHostPort` take it, or an IP alone, which gets the default port (`AppendPortIfNeeded`). */
 function checkBindAddress(text: string): Wrong | undefined {
-  if (text === '') return undefined;
+  if (text === '' || parseAddress(text)) return undefined;
   const match = /^(?:\[([^\]]+)\]|([^:[\]]*)):([0-9]{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3]);

@@ -1,5 +1,6 @@
 import { addAll } from '@sluice/bundle';
 import type { Json, Path, JsonObject } from '../../render/kube.ts';
+import type { Effect } from './effect.ts';
 import { checkFormat, type Format } from './formats.ts';
 import { nearest } from '../../render/nearest.ts';
 
@@ -29,6 +30,8 @@ export interface Schema {
   readonly propertyNames?: Schema;
   /** `false`: no other keys. A schema: keys are free and every value is of this kind. */
   readonly additionalProperties?: false | Schema;
+  /** Of a field of KubeProxyConfiguration: what becomes of it. */
+  readonly effect?: Effect;
 }
 
 /** One place where a value is not what the schema says. */

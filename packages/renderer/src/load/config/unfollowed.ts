@@ -1,0 +1,66 @@
+import type { Problem } from '@sluice/bundle';
+import type { Json, JsonObject, Path } from '../../render/kube.ts';
+import { nearest } from '../../render/nearest.ts';
+import { parseGoDuration } from '../schema/duration.ts';
+import { fieldEffects, type Unfollowed } from '../schema/effect.ts';
+import { gates } from '../schema/gates.ts';
+import { kubeProxySchema } from '../schema/kubeproxy.ts';
+import { ignoredProblem } from './problems.ts';
+import { childOf, touches } from './settings.ts';
+import type { TextOrigin } from './text.ts';
+
+interface Ignored {
+  readonly path: Path;
+  readonly why: string;
+  readonly hint: string;
+}
+
+/**
+ * What a KubeProxyConfiguration asks for and nodes with Sluice do otherwise. Fields with kube-proxy's default, or left empty, ask
+ * for nothing.
+ * @param wrong paths that the schema refused
+ * @returns a warning for each cause, at the first field that has it
+ */
+export function unfollowedFields(value: JsonObject, origin: TextOrigin, wrong: readonly Path[]): readonly Problem[] {
+  const found = [...ignoredFields(value), ...unknownGates(value)].filter(
+    ({ path }) => !wrong.some((other) => touches(other, path)),
+  );
+  return [...Map.groupBy(found, ({ why }) => why)].map(([why, fields]) => {
+    const [first] = fields as [Ignored, ...Ignored[]];
+    const paths = fields.map(({ path }) => path);
+    return ignoredProblem(origin.place(first.path), 'KubeProxyConfiguration', paths, why, first.hint);
+  });
+}
+
+function ignoredFields(value: JsonObject): readonly Ignored[] {
+  const { featureGates: _gates, ...others } = kubeProxySchema.properties ?? {};
+  const effects = [
+    ...fieldEffects({ type: 'object', properties: others }),
+    ...fieldEffects({ type: 'object', properties: gates }, ['featureGates']),
+  ];
+  return effects.flatMap(([name, effect]) => {
+    if (effect.kind !== 'unfollowed') return [];
+    const path = name.split('.');
+    const found = path.reduce<Json | undefined>((at, key) => childOf(at, key), value);
+    return differs(effect, found, value['mode']) ? [{ path, why: effect.why, hint: effect.hint }] : [];
+  });
+}
+
+function differs({ usual, modes }: Unfollowed, value: Json | undefined, mode: Json | undefined): boolean {
+  if (value === undefined || value === null) return false;
+  if (modes && !modes.includes(typeof mode === 'string' ? mode : '')) return false;
+  const seconds = typeof value === 'string' ? parseGoDuration(value) : undefined;
+  return !usual.includes(value) && (seconds === undefined || !usual.includes(seconds));
+}
+
+/** kube-proxy does not start with a gate that it does not know; one that it only does not read changes nothing. */
+function unknownGates(value: JsonObject): readonly Ignored[] {
+  const set = value['featureGates'];
+  if (typeof set !== 'object' || set === null || Array.isArray(set)) return [];
+  const unknown = Object.keys(set).filter((name) => !Object.hasOwn(gates, name));
+  return unknown.map((name) => {
+    const guess = nearest(name, Object.keys(gates));
+    const hint = guess === undefined ? 'Check its spelling, or remove it' : `Did you mean ${guess}?`;
+    return { path: ['featureGates', name], why: 'kube-proxy 1.37 reads no feature gate of this name', hint };
+  });
+}
