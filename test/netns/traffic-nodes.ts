@@ -2,8 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import {
+  cidrContains,
   type Family,
   type FamilyProgram,
+  fillRules,
   ipvsHost,
   type IpvsState,
   type Linked,
@@ -12,11 +14,13 @@ import {
   nodesOf,
   type ProfileFile,
   readIpvs,
+  type ResolvedNode,
   type ResolvedRules,
   type ResolvedVirtual,
   resolveNode,
   sectionsOf,
   settledProgram,
+  valueOf,
 } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
@@ -46,7 +50,7 @@ function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout
   const programs: { [F in Family]?: FamilyProgram } = {};
   const { ipvs, profile } = resolved;
   for (const family of ['ipv4', 'ipv6'] as const) {
-    const rules = resolved.rules[family];
+    const rules = filledRules(resolved, family);
     if (!rules) continue;
     const { program, problems } =
       layout === 'tree' && !ipvs
@@ -57,6 +61,18 @@ function programsOfNode(files: ReadonlyMap<string, string>, node: string, layout
     programs[family] = program;
   }
   return ipvs ? { ...programs, ipvs: (addresses) => ipvsOf(ipvs, profile, addresses) } : programs;
+}
+
+/** A machine has the address of its node and those of loopback. */
+function filledRules({ rules, profile, nodeFile }: ResolvedNode, family: Family): ResolvedRules | undefined {
+  const own = rules[family];
+  if (!own) return undefined;
+  const address = valueOf(nodeFile.values, family, 'address');
+  const addresses = [...(typeof address === 'string' ? [address] : []), family === 'ipv4' ? '127.0.0.1' : '::1'];
+  const isOpen = (one: string): boolean => profile.nodePortAddresses.some((cidr) => cidrContains(cidr, one));
+  const filled = fillRules(own, { nodePortAddresses: addresses.filter(isOpen) });
+  if ('code' in filled) throw new Error(filled.message);
+  return filled;
 }
 
 function ipvsOf(ipvs: ResolvedVirtual, profile: ProfileFile, addresses: readonly string[]): IpvsState {

@@ -1,5 +1,6 @@
 import {
   type BundleFiles,
+  cidrContains,
   type Family,
   type FamilyProgram,
   fillHost,
@@ -37,8 +38,10 @@ export function wholeNodes(files: BundleFiles, family: Family): readonly WholeNo
     if (!rules) continue;
     const fact = (key: string): string | undefined => valueOf(node.nodeFile.values, family, key) as string | undefined;
     const address = fact('address');
+    const own = [address ?? [], family === 'ipv4' ? '127.0.0.1' : '::1'].flat();
+    const { nodePortAddresses } = node.profile;
     const host = {
-      nodePortAddresses: node.profile.nodePortAddresses.length > 0 && address !== undefined ? [address] : [],
+      nodePortAddresses: own.filter((one) => nodePortAddresses.some((cidr) => cidrContains(cidr, one))),
     };
     const fill = (table: 'filter' | 'nat') => ({
       chains: rules[table].chains,

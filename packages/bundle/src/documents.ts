@@ -33,6 +33,9 @@ export interface IpvsOptions {
   readonly strictARP: boolean;
 }
 
+/** Among `nodePortAddresses`: the node's own address. */
+export const ownAddress = 'primary';
+
 /** `profile.yaml`. */
 export interface ProfileFile {
   readonly mode: Mode;
@@ -40,6 +43,7 @@ export interface ProfileFile {
   readonly ipvs?: IpvsOptions;
   readonly families: readonly Family[];
   readonly needs: readonly Need[];
+  /** CIDRs, and perhaps `ownAddress`. */
   readonly nodePortAddresses: readonly string[];
   readonly values: Values;
 }
@@ -97,13 +101,19 @@ const clusterChecks: Check<ClusterFile> = {
   complete: oneOf(true, false),
   serviceCIDRs: networks,
 };
+/** `primary` stands beside networks only: alone, rules have `${node.address}`. */
+const isNodePortList = (value: unknown): boolean => {
+  if (networks(value)) return true;
+  const others = Array.isArray(value) ? value.filter((item) => item !== ownAddress) : [];
+  return Array.isArray(value) && others.length > 0 && others.length === value.length - 1 && networks(others);
+};
 const profileChecks: Check<ProfileFile> = {
   mode: oneOf('iptables', 'ipvs'),
   ipvs: optional(isIpvs),
   // Without a family a node would have no rules, and would lose those that it has.
   families: oneOrMoreOf('ipv4', 'ipv6'),
   needs: allOf(...Object.keys(needs)),
-  nodePortAddresses: networks,
+  nodePortAddresses: isNodePortList,
   values: (value) => areValues('profile', value),
 };
 const nodeChecks: Check<NodeFile> = {

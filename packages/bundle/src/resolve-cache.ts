@@ -12,7 +12,14 @@ import {
 import { compareText, type Problem } from './problem.ts';
 import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
-import { isSameEverywhere, type ResolvedSection, resolvedDigest, resolveFile, type Scope } from './resolve.ts';
+import {
+  isSameEverywhere,
+  profileOn,
+  type ResolvedSection,
+  resolvedDigest,
+  resolveFile,
+  type Scope,
+} from './resolve.ts';
 import type { RuleFile, Tool, VirtualTool } from './rulefile.ts';
 import { type BundleFiles, changedFiles, lend, type Lender, sourceOf, type TextSource } from './source.ts';
 import { TextsDigest } from './texts-digest.ts';
@@ -231,7 +238,8 @@ function readHead(files: BundleFiles, node: string, nodeText: string): Head | re
   if (isProblem(own)) return [own];
   const path = profileFile(own.profile);
   const profile = readProfile(path, files.get(path) ?? '');
-  return isProblem(profile) ? [profile] : { cluster, nodeFile: own, profileName: own.profile, profile };
+  if (isProblem(profile)) return [profile];
+  return { cluster, nodeFile: own, profileName: own.profile, profile: profileOn(profile, own) };
 }
 
 /** A file that was read without problems before. */

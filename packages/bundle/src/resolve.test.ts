@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
-import { fillHost, fillVariables, resolveFile, type Scope } from './resolve.ts';
+import type { ProfileFile, Values } from './documents.ts';
+import { fillHost, fillVariables, profileOn, resolveFile, type Scope } from './resolve.ts';
 import { readRuleFile } from './read-rulefile.ts';
-import type { RuleFile } from './rulefile.ts';
+import type { Family, RuleFile } from './rulefile.ts';
 
 const scope: Scope = {
   family: 'ipv4',
@@ -106,6 +107,24 @@ test.each([
   ['${host.*} is left for the machine', '-d ${host.nodePortAddresses}', ['-d ${host.nodePortAddresses}']],
 ])('%s', (_title, text, lines) => {
   expect(fillVariables(text, scope)).toEqual(lines);
+});
+
+const address = { ipv4: { address: '192.0.2.11' }, ipv6: { address: 'fd00::11' } };
+
+test.each<[string, readonly Family[], Values, string[], string[]]>([
+  ['networks stay as they are', ['ipv4'], address, ['10.0.0.0/8'], ['10.0.0.0/8']],
+  [
+    'primary is the address of each family',
+    ['ipv4', 'ipv6'],
+    address,
+    ['10.0.0.0/8', 'primary'],
+    ['10.0.0.0/8', '192.0.2.11/32', 'fd00::11/128'],
+  ],
+  ['of families that the profile has', ['ipv6'], address, ['::1/128', 'primary'], ['::1/128', 'fd00::11/128']],
+  ['a node without an address has none', ['ipv4', 'ipv6'], { cores: 8 }, ['10.0.0.0/8', 'primary'], ['10.0.0.0/8']],
+])('node ports of one node: %s', (_title, families, values, nodePortAddresses, expected) => {
+  const profile: ProfileFile = { mode: 'iptables', families, needs: [], nodePortAddresses, values: {} };
+  expect(profileOn(profile, { profile: 'p', values }).nodePortAddresses).toEqual(expected);
 });
 
 test('the machine fills in what it knows', () => {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { cidrContains } from './rules/cidr.ts';
 import { type Family, type Guard, type GuardedRule, type RuleFile, type TableName } from './rulefile.ts';
-import type { Values } from './documents.ts';
+import { type NodeFile, ownAddress, type ProfileFile, type Values } from './documents.ts';
 
 /** What a rule file is resolved for. */
 export interface Scope {
@@ -110,6 +110,19 @@ function withoutUnreferenced(table: TableName, chains: readonly string[], rules:
   if (wanted.size === own.size) return { table, chains, rules };
   const stays = (chain: string): boolean => !own.has(chain) || wanted.has(chain);
   return { table, chains: chains.filter(stays), rules: rules.filter((rule) => stays(chainOf(rule))) };
+}
+
+/** The profile as one node has it: with its own addresses where `nodePortAddresses` names them. */
+export function profileOn(profile: ProfileFile, { values }: NodeFile): ProfileFile {
+  if (!profile.nodePortAddresses.includes(ownAddress)) return profile;
+  const own = profile.families.flatMap((family) => {
+    const address = valueOf(values, family, 'address');
+    return typeof address === 'string' ? [`${address}/${family === 'ipv4' ? 32 : 128}`] : [];
+  });
+  return {
+    ...profile,
+    nodePortAddresses: [...profile.nodePortAddresses.filter((text) => text !== ownAddress), ...own],
+  };
 }
 
 const variable = /\$\{(node|profile)\.([A-Za-z]+)\}/g;

@@ -48,7 +48,11 @@ test('the documents are read with their own values', () => {
   expect(readProfile('p', `${head}${profile}families: [ipv4, ipv4]\nvalues: {}\n`)).toHaveProperty('code');
   const whole = `${head}${profile}families: [ipv4]\nvalues: {}\n`;
   expect(readProfile('p', whole)).not.toHaveProperty('code');
-  expect(readProfile('p', whole.replace('Addresses: []', 'Addresses: [primary]'))).toHaveProperty('code');
+  const withAddresses = (list: string): object =>
+    readProfile('p', whole.replace('Addresses: []', `Addresses: ${list}`));
+  for (const list of ['[primary]', '[primary, primary]', '[primary, 10.0.0.0/8, primary]', '[localhost]'])
+    expect(withAddresses(list)).toHaveProperty('code');
+  expect(withAddresses('[10.0.0.0/8, primary]')).not.toHaveProperty('code');
 });
 
 test.each([

@@ -5,6 +5,7 @@ import {
   isProblem,
   nodeFile,
   profileFile,
+  profileOn,
   readNode,
   readPath,
   readProfile,
@@ -90,11 +91,12 @@ export class HealthReader {
 
   /** See `declaredHealth`. */
   read(files: BundleFiles): DeclaredHealth {
-    const name = profileOf(files, this.#node);
-    if (name === undefined) return { services: [], nodePortAddresses: [] };
+    const node = readNode(nodeFile(this.#node), files.get(nodeFile(this.#node)) ?? '');
+    if (isProblem(node)) return { services: [], nodePortAddresses: [] };
+    const name = node.profile;
     const path = profileFile(name);
     const profile = readProfile(path, files.get(path) ?? '');
-    const nodePortAddresses = isProblem(profile) ? [] : profile.nodePortAddresses;
+    const nodePortAddresses = isProblem(profile) ? [] : profileOn(profile, node).nodePortAddresses;
     this.#follow(files, name);
     return { services: servicesOf(this.#declared.values()), nodePortAddresses };
   }

@@ -65,6 +65,15 @@ describe('what a bundle declares', () => {
     expect(declaredHealth(files, sampleNode).services).toMatchObject([{ port: 32_000, localEndpoints: 1 }]);
   });
 
+  test("the node's own address is one to listen on where the profile names it", () => {
+    const edit = (text: string | undefined, from: string, to: string): string => (text ?? '').replace(from, to);
+    const [profile, node] = ['profiles/default/profile.yaml', `nodes/${sampleNode}/node.yaml`];
+    const files = sampleBundle();
+    files.set(profile, edit(files.get(profile), 'Addresses: []', 'Addresses: [127.0.0.0/8, primary]'));
+    files.set(node, edit(files.get(node), 'values: {}', 'values: { ipv4: { address: 192.0.2.11 } }'));
+    expect(declaredHealth(files, sampleNode).nodePortAddresses).toEqual(['127.0.0.0/8', '192.0.2.11/32']);
+  });
+
   test('a reader says of each bundle what one that reads it first says', () => {
     const reader = new HealthReader(sampleNode);
     const endpoint = 'endpoint http 10.244.1.5:8080 node-a';

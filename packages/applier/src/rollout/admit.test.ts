@@ -88,22 +88,29 @@ describe('a rule file never reaches a tool with', () => {
   });
 });
 
-test('the addresses of the machine fill the node-port rules, and only those in the networks of the profile', () => {
+test.each([
+  ['in the networks of the profile', '[192.0.2.0/24]', ['192.0.2.11/32']],
+  ["and the node's own, whose network is not there", '[203.0.113.0/24, primary]', ['192.0.2.11/32']],
+  ["on loopback and the node's own", '[127.0.0.0/8, primary]', ['127.0.0.1/32', '192.0.2.11/32']],
+  ['on loopback alone', '[127.0.0.0/8]', ['127.0.0.1/32']],
+] as const)('the addresses of the machine fill the node-port rules: %s', (_title, list, expected) => {
   const files = sampleBundle({
     extraNat: [':KUBE-NODEPORTS - [0:0]', '-A KUBE-SERVICES -d ${host.nodePortAddresses} -j KUBE-NODEPORTS'],
   });
-  const path = 'profiles/default/profile.yaml';
-  files.set(path, (files.get(path) ?? '').replace('nodePortAddresses: []', 'nodePortAddresses: [192.0.2.0/24]'));
+  const edit = (path: string, from: string, to: string): unknown =>
+    files.set(path, (files.get(path) ?? '').replace(from, to));
+  edit('profiles/default/profile.yaml', 'nodePortAddresses: []', `nodePortAddresses: ${list}`);
+  edit(`nodes/${sampleNode}/node.yaml`, 'values: {}', 'values: { ipv4: { address: 192.0.2.11 } }');
+  const facts = { ...able, addresses: { ipv4: ['127.0.0.1', '192.0.2.11', '198.51.100.1'], ipv6: [] } };
   const result = admit(
     files,
     { node: sampleNode, allowPartial: false, layout: 'flat' as const },
-    able,
+    facts,
     new AdmitMemory(),
   );
-  const rules = 'state' in result ? result.state.families.ipv4?.nat.chains.get('KUBE-SERVICES') : [];
-  expect(rules?.filter((rule) => rule.endsWith('-j KUBE-NODEPORTS'))).toEqual([
-    '-A KUBE-SERVICES -d 192.0.2.11/32 -j KUBE-NODEPORTS',
-  ]);
+  const rules = 'state' in result ? (result.state.families.ipv4?.nat.chains.get('KUBE-SERVICES') ?? []) : [];
+  const jumps = rules.filter((rule) => rule.endsWith('-j KUBE-NODEPORTS'));
+  expect(jumps).toEqual(expected.map((address) => `-A KUBE-SERVICES -d ${address} -j KUBE-NODEPORTS`));
 });
 
 test.each([

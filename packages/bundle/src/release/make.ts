@@ -1,5 +1,5 @@
 import { addAll } from '../add-all.ts';
-import { isProblem, readProfile } from '../documents.ts';
+import { isProblem, ownAddress, readProfile } from '../documents.ts';
 import { nodesOf, summariseNode } from '../node.ts';
 import { ResolveCache } from '../resolve-cache.ts';
 import type { BundleFiles } from '../source.ts';
@@ -36,6 +36,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   addAll(problems, profiles.problems);
   if (problems.length > 0) return problems;
   const features = new Set<ReleaseFeature>(Object.values(profiles.found).map(({ mode }) => `mode-${mode}` as const));
+  if (profiles.hasPrimary) features.add('primary-node-ports');
   if (terms.hasWaves) features.add('waves');
   if (terms.revision !== undefined) features.add('revisions');
   if (terms.isUrgent) features.add('urgent');
@@ -52,17 +53,27 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
   };
 }
 
-function profilesOf(files: BundleFiles): { found: Record<string, ReleaseProfile>; problems: Problem[] } {
+function profilesOf(files: BundleFiles): {
+  readonly found: Record<string, ReleaseProfile>;
+  /** One names the node's own address beside networks. */
+  readonly hasPrimary: boolean;
+  readonly problems: readonly Problem[];
+} {
   const found: Record<string, ReleaseProfile> = {};
   const problems: Problem[] = [];
+  let hasPrimary = false;
   for (const [path, text] of files) {
     const what = readPath(path);
     if (what?.kind !== 'profile') continue;
     const profile = readProfile(path, text);
-    if (isProblem(profile)) problems.push(profile);
-    else found[what.profile] = { mode: profile.mode, families: profile.families, needs: profile.needs };
+    if (isProblem(profile)) {
+      problems.push(profile);
+      continue;
+    }
+    found[what.profile] = { mode: profile.mode, families: profile.families, needs: profile.needs };
+    hasPrimary ||= profile.nodePortAddresses.includes(ownAddress);
   }
-  return { found, problems };
+  return { found, hasPrimary, problems };
 }
 
 /** The version of each node, as its applier computes it. */

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { fileDigest } from '../seal.ts';
+import { ipvsBundle } from '../virtual/bundle.fixture.ts';
+import { makeRelease } from './make.ts';
 import { printRelease, type Release, readRelease } from './release.ts';
 import { readSums, releaseSums, sumsMisfit } from './sums.ts';
 
@@ -46,6 +48,20 @@ describe('release.yaml', () => {
     expect(text).not.toBe(printRelease(release));
     expect(readRelease(text)).toMatchObject({ code: 'RELEASE_INVALID' });
   });
+});
+
+test('a release says that a profile names the own addresses of nodes beside networks', () => {
+  const requiresOf = (list: string): unknown => {
+    const path = 'profiles/default/profile.yaml';
+    const files = new Map(ipvsBundle).set(
+      path,
+      (ipvsBundle.get(path) ?? '').replace('Addresses: []', `Addresses: ${list}`),
+    );
+    const made = makeRelease(files, { serial: 1, source: 'c'.repeat(40) });
+    return 'requires' in made ? made.requires : made;
+  };
+  expect(requiresOf('[10.0.0.0/8]')).toEqual(['mode-ipvs']);
+  expect(requiresOf('[10.0.0.0/8, primary]')).toEqual(['mode-ipvs', 'primary-node-ports']);
 });
 
 test('a release that requires more than this version knows says what, and what to do', () => {

@@ -5,7 +5,14 @@ import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
 
 /** What a reader of a release must know. README.md has the table. */
-export const releaseFeatures = ['mode-iptables', 'mode-ipvs', 'revisions', 'urgent', 'waves'] as const;
+export const releaseFeatures = [
+  'mode-iptables',
+  'mode-ipvs',
+  'primary-node-ports',
+  'revisions',
+  'urgent',
+  'waves',
+] as const;
 export type ReleaseFeature = (typeof releaseFeatures)[number];
 
 export interface ReleaseProfile {

@@ -206,12 +206,13 @@ const sysctlText = (node: ResolvedNode, options: ShowOptions): string =>
     ? node.sysctls.map((line) => (line.startsWith('@') ? `# ${line}\n` : `${line}\n`)).join('')
     : '';
 
-/** Away from the machine, the Node's own address stands for those of its interfaces. */
+/** Away from the machine, the Node's own address and that of loopback stand for those of its interfaces. */
 function hostOf(node: ResolvedNode, family: Family): HostValues {
   const address = valueOf(node.nodeFile.values, family, 'address');
   const { nodePortAddresses } = node.profile;
-  const open = typeof address === 'string' && nodePortAddresses.some((cidr) => cidrContains(cidr, address));
-  return { nodePortAddresses: open ? [address] : [] };
+  const known = [...(typeof address === 'string' ? [address] : []), family === 'ipv4' ? '127.0.0.1' : '::1'];
+  const isOpen = (one: string): boolean => nodePortAddresses.some((cidr) => cidrContains(cidr, one));
+  return { nodePortAddresses: known.filter(isOpen) };
 }
 
 function noService(service: string, dir: string): Problem {

@@ -57,7 +57,7 @@ export interface Profile {
   readonly detectLocalMode: 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
   readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
   readonly clusterCIDR: PerFamily<string>;
-  /** CIDRs, or the single word `primary`; empty: every address. */
+  /** CIDRs and the words `primary`, `localhost` and `all`; empty: every address. */
   readonly nodePortAddresses: readonly string[];
   readonly conntrack: {
     /** 0: leave the limit alone. */

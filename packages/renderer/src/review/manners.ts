@@ -1,4 +1,5 @@
-import { baseFile, cidrContains, compareText, type Family, valueOf } from '@sluice/bundle';
+import { baseFile, cidrContains, compareText, type Family, ownAddress, valueOf } from '@sluice/bundle';
+import { loopback } from './destinations.ts';
 import type { Manners } from './expected.ts';
 import { toolOf } from './tools.ts';
 import type { View } from './view.ts';
@@ -16,7 +17,7 @@ export function mannersOf(view: View, profile: string, family: Family): Manners 
   if (mode === 'ipvs') {
     return {
       notLocal: ipvsDetectorOf(view, profile),
-      nodePorts: openNodePorts(view, profile, undefined),
+      nodePorts: openNodePorts(view, profile, family, undefined),
       ...(ipvs ? { scheduler: withFlags(ipvs.scheduler) } : {}),
     };
   }
@@ -30,15 +31,19 @@ export function mannersOf(view: View, profile: string, family: Family): Manners 
   const tail = nodePortTail.exec(view.files.get(baseFile(profile, 'last', toolOf[family])) ?? '')?.[1];
   return {
     notLocal: first === undefined ? detectorOf(view, profile, family) : first[0],
-    nodePorts: openNodePorts(view, profile, tail),
+    nodePorts: openNodePorts(view, profile, family, tail),
   };
 }
 
 /** `! -d` excludes the loopback addresses; a variable names addresses. Without a rule of its own the base opens what the profile chooses. */
-function openNodePorts(view: View, profile: string, tail: string | undefined): Manners['nodePorts'] {
+function openNodePorts(view: View, profile: string, family: Family, tail: string | undefined): Manners['nodePorts'] {
   const chosen = view.profiles.get(profile)?.nodePortAddresses ?? [];
-  const address = (text: string): boolean => chosen.length === 0 || chosen.some((cidr) => cidrContains(cidr, text));
-  return { address, localhost: tail?.includes('--dst-type LOCAL') === true && !tail.includes('! -d') };
+  // Away from the machine a node has no address but its own.
+  const isOpen = chosen.length === 0 || chosen.includes(ownAddress);
+  const address = (text: string): boolean => isOpen || chosen.some((cidr) => cidrContains(cidr, text));
+  const isLoopbackChosen = chosen.some((cidr) => cidrContains(cidr, loopback[family]));
+  const localhost = tail?.startsWith('-m addrtype') ? !tail.includes('! -d') : tail !== undefined && isLoopbackChosen;
+  return { address, localhost };
 }
 
 const ipvsMasquerading =

@@ -1,4 +1,12 @@
-import { type Family, type NodeFile, type Problem, type ProfileFile, type Scope, valueOf } from '@sluice/bundle';
+import {
+  type Family,
+  type NodeFile,
+  type Problem,
+  type ProfileFile,
+  profileOn,
+  type Scope,
+  valueOf,
+} from '@sluice/bundle';
 import type { View } from './view.ts';
 
 /** One node of a view. */
@@ -22,7 +30,7 @@ export class ReviewStopped extends Error {
 /** The node of that name. It must be there. */
 export function nodeOf(view: View, name: string): NodeOf {
   const file = view.nodes.get(name)!;
-  return { name, file, profile: view.profiles.get(file.profile)! };
+  return { name, file, profile: profileOn(view.profiles.get(file.profile)!, file) };
 }
 
 /** An address or a network that `node.yaml` says of a node. */

@@ -14,6 +14,7 @@ import {
   type ResolvedSection,
   type TableName,
 } from '@sluice/bundle';
+import { loopback } from './destinations.ts';
 import { factOf, type NodeOf, ReviewStopped, scopeOf } from './node.ts';
 import { toolAt, toolOf } from './tools.ts';
 import type { View } from './view.ts';
@@ -129,11 +130,12 @@ function resolvedFrom(
   }));
 }
 
-/** Away from the machine, the Node's own address stands for those of its interfaces. */
+/** Away from the machine, the Node's own address and that of loopback stand for those of its interfaces. */
 export function hostOf(node: NodeOf, family: Family): HostValues {
-  const address = factOf(node, family, 'address');
-  const open = address !== undefined && node.profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
-  return { nodePortAddresses: open ? [address] : [] };
+  const addresses = [factOf(node, family, 'address') ?? [], loopback[family]].flat();
+  const isOpen = (address: string): boolean =>
+    node.profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
+  return { nodePortAddresses: addresses.filter(isOpen) };
 }
 
 function tableOf(

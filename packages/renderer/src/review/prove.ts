@@ -2,6 +2,7 @@ import {
   addAll,
   type BundleFiles,
   type Family,
+  fillRules,
   ipvsHost,
   linkFlat,
   type Problem,
@@ -17,6 +18,7 @@ import type { Branch, Destination, FlowOutcome } from './flow.ts';
 import { flowRows, type FlowRow, nodesOfProfile } from './flows.ts';
 import { mannersOf } from './manners.ts';
 import { factOf, nodeOf, ReviewStopped } from './node.ts';
+import { hostOf } from './program.ts';
 import { declaredStanding, type Standing, standingOf, standingQuestions } from './standing.ts';
 import { hasFamily, type View, viewOf } from './view.ts';
 
@@ -99,8 +101,10 @@ function linkProblems(view: View): readonly Problem[] {
     const node = resolveNode(view.files, name);
     if (!('version' in node)) return node;
     const linked = (['ipv4', 'ipv6'] as const).flatMap((family) => {
-      const rules = node.rules[family];
-      if (!rules) return [];
+      const written = node.rules[family];
+      if (!written) return [];
+      const rules = fillRules(written, hostOf(nodeOf(view, name), family));
+      if ('code' in rules) return [rules];
       return linkFlat(rules, family, (text, of) => view.memory.line(text, of), node.profile.mode).problems;
     });
     return [...linked, ...virtualProblems(node)];

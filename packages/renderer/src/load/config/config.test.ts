@@ -198,7 +198,6 @@ test.each([
   ['a bridge name that is a rule', profile('detectLocal: { bridgeInterface: "a -j ACCEPT" }'), 'CONFIG_INVALID 5:35'],
   ['a prefix with its own plus', profile('detectLocal: { interfaceNamePrefix: cali+ }'), 'CONFIG_INVALID 5:39'],
   ['two cluster CIDRs of one family', profile('clusterCIDR: 10.1.0.0/16,10.2.0.0/16'), 'ADDRESS_INVALID 5:16'],
-  ['primary beside a CIDR', profile('nodePortAddresses: [primary, 10.0.0.0/8]'), 'CONFIG_INVALID 5:22'],
   ['an address for a CIDR', profile('nodePortAddresses: [10.0.0.1]'), 'ADDRESS_INVALID 5:23'],
   ['a number for a duration', profile('conntrack: { udpTimeout: 30 }'), 'CONFIG_INVALID 5:28'],
   ['a duration without a unit', profile('conntrack: { udpTimeout: "30" }'), 'CONFIG_INVALID 5:28'],

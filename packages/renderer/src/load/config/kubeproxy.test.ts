@@ -104,6 +104,17 @@ test("kubeadm's ConfigMap is the default plus its clusterCIDR", () => {
   expect(config).toEqual({ ...plain, profiles: [{ ...plain.profiles[0], clusterCIDR: { ipv4: '10.244.0.0/16' } }] });
 });
 
+test.each([['primary'], ['localhost'], ['all'], ['primary, localhost'], ['localhost, 10.0.0.0/8, primary']])(
+  'node ports on %s are what kube-proxy 1.37 takes, and so does a profile',
+  (list) => {
+    const text = `nodePortAddresses: [${list}]`;
+    for (const { config, problems } of [read(text), read('', text)]) {
+      expect(problems).toEqual([]);
+      expect(config.profiles[0]?.nodePortAddresses).toEqual(list.split(', '));
+    }
+  },
+);
+
 test('what kube-proxy is told holds for every profile that says nothing else', () => {
   const text = `iptables: { masqueradeBit: 15, localhostNodePorts: false }\nconntrack: { tcpEstablishedTimeout: 1h }\nnodePortAddresses: [primary]\n`;
   const { config, problems } = read(text, 'nodeSelector: { matchLabels: { a: b } }');
@@ -174,7 +185,8 @@ test.each([
   ['a bridge mode without a bridge', 'detectLocalMode: BridgeInterface', 'CONFIG_INVALID error 3:18'],
   ['a negative table size', 'conntrack: { min: -1 }', 'CONFIG_INVALID error 3:19'],
   ['a feature gate that is no switch', 'featureGates: { A: "true" }', 'CONFIG_INVALID error 3:20'],
-  ['words that 1.37 adds', 'nodePortAddresses: [localhost]', 'ADDRESS_INVALID error 3:21'],
+  ['a word that nobody has', 'nodePortAddresses: [localhosts]', 'ADDRESS_INVALID error 3:21'],
+  ['a word that is there twice', 'nodePortAddresses: [primary, 10.0.0.0/8, primary]', 'CONFIG_INVALID error 3:42'],
 ])('%s is a problem at its place', (_title, text, expected) => {
   expect(
     read(text)

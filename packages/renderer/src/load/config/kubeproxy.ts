@@ -5,6 +5,7 @@ import { childOf, type Settings, settingsOf } from './settings.ts';
 import { type Locate, readText, type TextOrigin } from './text.ts';
 import { locateInside } from './kubeproxy-place.ts';
 import { unfollowedFields } from './unfollowed.ts';
+import { nodePortWords } from '../schema/formats.ts';
 import { checkSchema } from '../schema/schema.ts';
 import { parseGoDuration } from '../schema/duration.ts';
 import { kubeProxySchema } from '../schema/kubeproxy.ts';
@@ -98,6 +99,7 @@ function check({ value, origin }: Unpacked): ReadKubeProxy {
   const problems = findings.map((finding) =>
     findingProblem(finding, origin, object, finding.kind === 'unknown' ? 'warning' : 'error'),
   );
+  addAll(problems, repeatedWords(value, origin));
   const short = ['iptables', 'ipvs', 'nftables'].filter((section) => isPeriodShort(value, section));
   addAll(
     problems,
@@ -111,6 +113,17 @@ function check({ value, origin }: Unpacked): ReadKubeProxy {
 /** `null`, `""` and `[]` are what Go leaves in a field that nobody set. */
 function isUnset(value: Json): boolean {
   return value === null || value === '' || (Array.isArray(value) && value.length === 0);
+}
+
+/** A word stands once in `nodePortAddresses` (`validateKubeProxyNodePortAddress`). */
+function repeatedWords(value: JsonObject, origin: TextOrigin): readonly Problem[] {
+  const list: Json | undefined = value['nodePortAddresses'];
+  if (!Array.isArray(list)) return [];
+  return (list as readonly Json[]).flatMap((item, index) => {
+    if (typeof item !== 'string' || !nodePortWords.includes(item) || list.indexOf(item) === index) return [];
+    const path = ['nodePortAddresses', index];
+    return [configProblem(origin.place(path), object, path, `${item} is there twice`, 'Remove one of the two')];
+  });
 }
 
 /** In seconds; 0 is not set. */

@@ -61,7 +61,6 @@ export function makeProfile(
   checkMode(check);
   checkIpvs(profile, chosen, (...complaint) => complain(check, ...complaint));
   checkDetector(check);
-  checkNodePortAddresses(check);
   checkTimeouts(check);
   checkSysctls(check);
   return { profile, problems: [...overridden(draft, kubeProxy), ...check.problems] };
@@ -148,12 +147,6 @@ function checkDetector(check: Check): void {
       : undefined;
   if (!field || detectLocal[field] !== '') return;
   complain(check, 'detectLocalMode', `${detectLocalMode} needs detectLocal.${field}`, `Set detectLocal.${field}`);
-}
-
-function checkNodePortAddresses(check: Check): void {
-  const { nodePortAddresses } = check.profile;
-  if (nodePortAddresses.length < 2 || !nodePortAddresses.includes('primary')) return;
-  complain(check, 'nodePortAddresses', 'primary stands beside other entries', 'Use primary alone, or CIDRs only');
 }
 
 /** What kube-proxy writes for each time-out (`pkg/proxy/conntrack/sysctls.go`). */

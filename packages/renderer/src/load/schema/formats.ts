@@ -12,6 +12,9 @@ interface Wrong {
 type Check = (text: string) => Wrong | undefined;
 
 const value = (why: string, hint: string): Wrong => ({ kind: 'value', why, hint });
+/** What `nodePortAddresses` may have besides CIDRs (`validateKubeProxyNodePortAddress`). */
+export const nodePortWords: readonly string[] = ['primary', 'localhost', 'all'];
+
 const address = (why: string, hint: string): Wrong => ({ kind: 'address', why, hint });
 
 /** What a text must be beyond its letters; each check says what is wrong, or nothing. */
@@ -20,7 +23,7 @@ const formats = {
   'bind-ip': (text: string) => (text === '' ? undefined : checkAddress(text)),
   cidr: (text: string) => checkCidr(text),
   'cidr-pair': (text: string) => checkPair(text),
-  'cidr-or-primary': (text: string) => (text === 'primary' ? undefined : checkNodePortAddress(text)),
+  'node-port-address': (text: string) => (nodePortWords.includes(text) ? undefined : checkNodePortAddress(text)),
   'go-duration': (text: string) => checkDuration(text),
   'bind-address': (text: string) => checkBindAddress(text),
   mode: (text: string) => unsupportedMode(text),
@@ -120,7 +123,7 @@ function checkPair(text: string): Wrong | undefined {
 
 function checkNodePortAddress(text: string): Wrong | undefined {
   const wrong = checkCidr(text);
-  return wrong && { ...wrong, why: 'is neither a CIDR nor the word primary' };
+  return wrong && { ...wrong, why: `is neither a CIDR nor one of ${nodePortWords.join(', ')}` };
 }
 
 function checkDuration(text: string): Wrong | undefined {

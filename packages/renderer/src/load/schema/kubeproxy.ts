@@ -122,7 +122,10 @@ export const kubeProxySchema: Schema = {
     detectLocalMode: followed(text('How traffic of local pods is recognised.', { enum: ['', ...detectLocalModes] })),
     detectLocal: { ...detectLocal, properties: allFollowed(detectLocal.properties ?? {}) },
     clusterCIDR: followed(clusterCIDR),
-    nodePortAddresses: followed(nodePortAddresses),
+    nodePortAddresses: followed(
+      nodePortAddresses,
+      'in mode ipvs no loopback address answers. With `primary`, a node without an address of a family opens no node port in it, where kube-proxy 1.37 opens all',
+    ),
     oomScoreAdj: unfollowed(integer('The oom_score_adj of kube-proxy.', -1000, 1000), {
       usual: [-999],
       why: 'it is a score of the process of kube-proxy, and sluiced has one of its own',

@@ -66,10 +66,10 @@ export const clusterCIDR = text('The pod network: one CIDR, or one of each famil
 
 export const nodePortAddresses: Schema = {
   description:
-    "The networks of node addresses on which node ports answer, or the single word primary for the Node's own address. Empty: every address.",
+    "Where node ports answer: networks of node addresses, primary for the Node's own address, localhost for loopback addresses, all for every address, and any of these together. Empty: every address.",
   type: 'array',
   default: [],
-  items: text('A CIDR, or primary.', { format: 'cidr-or-primary' }),
+  items: text('A CIDR, primary, localhost or all.', { format: 'node-port-address' }),
 };
 
 export const externalIPsGate = flag('Whether spec.externalIPs of Services are served; false: no rule names them.', {

@@ -109,7 +109,7 @@ export const someProfile: fc.Arbitrary<Profile> = fc
     masqueradeAll: fc.boolean(),
     localhostNodePorts: fc.boolean(),
     AllowServiceExternalIPs: fc.boolean(),
-    nodePortAddresses: fc.constantFrom<string[]>([], ['primary'], ['0.0.0.0/0']),
+    nodePortAddresses: fc.constantFrom<string[]>([], ['primary'], ['0.0.0.0/0'], ['localhost', 'primary']),
   })
   .map(({ masqueradeAll, localhostNodePorts, AllowServiceExternalIPs, ...rest }) =>
     profileWith({

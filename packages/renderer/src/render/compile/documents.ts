@@ -3,7 +3,7 @@ import { compareText } from '@sluice/bundle';
 import { stringify } from 'yaml';
 import type { Config, IpvsProfile, Profile } from '../config.ts';
 import type { Node } from '../model.ts';
-import { hostCidrs } from './nodeports.ts';
+import { chosenCidrs } from './nodeports.ts';
 
 /** `cluster.yaml`. @param complete the input named every Service and endpoint of the cluster */
 export function clusterText(config: Config, complete: boolean): string {
@@ -19,7 +19,7 @@ export function profileText(profile: Profile): string {
     ...(profile.ipvs && { ipvs: ipvsOptions(profile.ipvs) }),
     families,
     needs: profile.iptables.randomFully ? ['random-fully'] : [],
-    nodePortAddresses: families.flatMap((family) => hostCidrs(profile, family)).toSorted(compareText),
+    nodePortAddresses: chosenCidrs(profile),
     values: profileValues(profile, families),
   } satisfies ProfileFile);
 }

@@ -14,12 +14,15 @@ function refusals(files: ReadonlyMap<string, string>, nodes: readonly string[]):
   return [...unread, ...nodes.flatMap((name) => refusedRules(files, name))];
 }
 
+const hostAddress = { ipv4: '192.0.2.7', ipv6: '2001:db8::7' } as const;
+
 function refusedRules(files: ReadonlyMap<string, string>, name: string): readonly string[] {
   const resolved = resolveNode(files, name);
   if (!('rules' in resolved)) return [JSON.stringify(resolved)];
   return Object.entries(resolved.rules).flatMap(([family, tables]) =>
     Object.values(tables).flatMap(({ chains, rules }) =>
-      rules.flatMap((text) => {
+      rules.flatMap((written) => {
+        const text = written.replace('${host.nodePortAddresses}', hostAddress[family as Family]);
         const rule = readRule(text, family as Family);
         if ('error' in rule) return [`${text}: ${rule.error}`];
         const led = / -j (KUBE-\S+)$/.exec(text)?.[1] ?? rule.chain;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
-import { hostCidrs, needsRouteLocalnet, nodePortTail } from './nodeports.ts';
+import { chosenCidrs, hostCidrs, isPrimaryAlone, needsRouteLocalnet, nodePortTail } from './nodeports.ts';
 import { profileWith } from './sample.fixture.ts';
 import { sysctlText } from './sysctl.ts';
 
@@ -63,6 +63,50 @@ test.each<[string, string[], boolean, string, string]>([
     '-d ${host.nodePortAddresses}',
     '-',
   ],
+  ['loopback, by its word', ['localhost'], localhost, '-d ${host.nodePortAddresses}', '-'],
+  ['loopback, by its word, without localhost node ports', ['localhost'], noLocalhost, '-', '-'],
+  [
+    'every address, by its word',
+    ['all'],
+    localhost,
+    '-m addrtype --dst-type LOCAL',
+    '-m addrtype --dst-type LOCAL ! -d ::1/128',
+  ],
+  [
+    'every address, whatever stands beside the word',
+    ['primary', 'all', 'localhost', '192.0.2.0/24'],
+    noLocalhost,
+    '-m addrtype --dst-type LOCAL ! -d 127.0.0.0/8',
+    '-m addrtype --dst-type LOCAL ! -d ::1/128',
+  ],
+  [
+    'the Node’s own address and loopback',
+    ['primary', 'localhost'],
+    localhost,
+    '-d ${host.nodePortAddresses}',
+    '-d ${host.nodePortAddresses}',
+  ],
+  [
+    'the Node’s own address and loopback, without localhost node ports',
+    ['primary', 'localhost'],
+    noLocalhost,
+    '-d ${node.address}',
+    '-d ${node.address}',
+  ],
+  [
+    'the Node’s own address and CIDRs of one family',
+    ['192.0.2.0/24', 'primary'],
+    localhost,
+    '-d ${host.nodePortAddresses}',
+    '-d ${host.nodePortAddresses}',
+  ],
+  [
+    'the Node’s own address and a CIDR that holds a family',
+    ['0.0.0.0/0', 'primary'],
+    localhost,
+    '-m addrtype --dst-type LOCAL',
+    '-d ${node.address}',
+  ],
   ['loopback only, without localhost node ports', ['127.0.0.1/32', '::1/128'], noLocalhost, '-', '-'],
 ])('node ports on %s', (_title, addresses, localhostNodePorts, ipv4, ipv6) => {
   const of = profile(addresses, localhostNodePorts);
@@ -88,6 +132,35 @@ test.each<[string, string[], boolean, string[]]>([
   expect(hostCidrs(profile(addresses, localhostNodePorts), 'ipv4')).toEqual(expected);
 });
 
+/** A profile of mode ipvs, where loopback addresses never answer. */
+const ipvs = (nodePortAddresses: readonly string[]): Profile => ({ ...profile(nodePortAddresses), mode: 'ipvs' });
+
+test.each<[string, Profile, string[]]>([
+  ['every address', profile([]), []],
+  ['every address, by its word', profile(['all', '192.0.2.0/24']), []],
+  ['`primary` alone', profile(['primary']), []],
+  ['loopback', profile(['localhost']), ['127.0.0.0/8']],
+  ['loopback where it cannot answer: nothing is open', profile(['localhost'], noLocalhost), ['127.0.0.0/8', '::1/128']],
+  ['`primary` and loopback', profile(['primary', 'localhost']), ['127.0.0.0/8', 'primary']],
+  ['`primary` and loopback where it cannot answer', profile(['primary', 'localhost'], noLocalhost), []],
+  [
+    '`primary` and networks',
+    profile(['primary', '2001:db8::/64', '192.0.2.0/24']),
+    ['192.0.2.0/24', '2001:db8::/64', 'primary'],
+  ],
+  ['`primary` and a CIDR that holds a family', profile(['primary', '::/0']), []],
+  ['mode ipvs, `primary` alone', ipvs(['primary']), []],
+  ['mode ipvs, loopback: nothing is open', ipvs(['localhost']), ['127.0.0.0/8', '::1/128']],
+  ['mode ipvs, `primary` and loopback', ipvs(['primary', 'localhost']), []],
+  ['mode ipvs, `primary` and networks', ipvs(['primary', '192.0.2.0/24']), ['192.0.2.0/24', 'primary']],
+  ['mode ipvs, `primary` and a CIDR that holds a family', ipvs(['primary', '::/0']), ['::/0', 'primary']],
+  ['mode ipvs, every address', ipvs(['all', 'primary']), []],
+])('profile.yaml names, with node ports on %s', (_title, of, expected) => {
+  expect(chosenCidrs(of)).toEqual(expected);
+  // Where rules ask for the variable the list says what it is, and `primary` stands beside something.
+  if (expected.includes('primary')) expect([expected.length > 1, isPrimaryAlone(of)]).toEqual([true, false]);
+});
+
 test.each([
   [['::/126'], ['::2/127', '::/128']],
   [['2001:db8::/64'], ['2001:db8::/64']],
@@ -106,6 +179,10 @@ test.each<[string, Profile, boolean]>([
   ['node ports on IPv6 addresses, which leaves IPv4 open', profile(['2001:db8::/64']), true],
   ['node ports on other addresses', profile(['192.0.2.0/24']), false],
   ['node ports on the Node’s own address', profile(['primary']), false],
+  ['node ports on loopback, by its word', profile(['localhost']), true],
+  ['node ports on the Node’s own address and loopback', profile(['primary', 'localhost']), true],
+  ['node ports on the Node’s own address and another network', profile(['primary', '192.0.2.0/24']), false],
+  ['node ports on every address, by its word', profile(['all']), true],
   ['no localhost node ports', profile([], noLocalhost), false],
   ['no IPv4', { ...profile([]), families: ['ipv6'] }, false],
 ])('route_localnet with %s: %s', (_title, of, expected) => {

@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, type Family, parseCidr, printWords } from '@sluice/bundle';
+import { type Cidr, cidrContains, compareText, type Family, parseCidr, printWords } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 
 /** On which of a node's addresses node ports are open in one family. `any` may or may not hold the loopback addresses. */
@@ -6,8 +6,13 @@ export type NodePortScope = { readonly kind: 'any' } | { readonly kind: 'primary
 
 interface CidrScope {
   readonly kind: 'cidrs';
+  /** CIDRs, and perhaps the word `primary` for the node's own address. */
   readonly cidrs: readonly string[];
 }
+
+const primary = 'primary';
+const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
+const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
 /**
  * localhost node ports exist only in mode iptables and IPv4: IPv6 has no `route_localnet` (kube-proxy's `NewProxier` in
@@ -18,37 +23,70 @@ export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean
 }
 
 /**
- * What `nodePortAddresses` means for a family. A list with no CIDR of the family opens every address, as in kube-proxy, and so
- * does a CIDR that holds the whole family.
+ * What `nodePortAddresses` means for a family (kube-proxy's `expandNodePortAddressKeywords` and `NewNodePortAddresses`). A list with
+ * nothing of the family opens every address, and so does a CIDR that holds the whole family. With `primary`, a node without an
+ * address of the family opens none, as up to kube-proxy 1.36; from 1.37 on it opens every one there.
  */
 export function nodePortScope(profile: Profile, family: Family): NodePortScope {
-  if (profile.nodePortAddresses.includes('primary')) return { kind: 'primary' };
-  const cidrs = profile.nodePortAddresses.filter((text) => parseCidr(text)?.family === family);
-  if (cidrs.length === 0 || cidrs.some((text) => parseCidr(text)?.prefix === 0)) return { kind: 'any' };
-  return { kind: 'cidrs', cidrs };
+  const { nodePortAddresses: wanted } = profile;
+  const cidrs = wanted.flatMap((text) => cidrsOf(text, family));
+  if (cidrs.some((text) => parseCidr(text)?.prefix === 0)) return { kind: 'any' };
+  if (!wanted.includes(primary)) return cidrs.length === 0 ? { kind: 'any' } : { kind: 'cidrs', cidrs };
+  const besides = usable(profile, family, cidrs);
+  return besides.length === 0 ? { kind: 'primary' } : { kind: 'cidrs', cidrs: [...besides, primary] };
+}
+
+function cidrsOf(text: string, family: Family): readonly string[] {
+  if (text === 'localhost') return [loopback[family].text];
+  if (text === 'all') return [whole[family]];
+  return parseCidr(text)?.family === family ? [text] : [];
+}
+
+/** Without the loopback addresses where node ports on these cannot work: kube-proxy passes over such an address, whichever CIDR it lies in. */
+function usable(profile: Profile, family: Family, cidrs: readonly string[]): readonly string[] {
+  if (hasLocalhostNodePorts(profile, family)) return cidrs;
+  return cidrs.flatMap((text) => (text === primary ? [text] : without(parseCidr(text)!, loopback[family])));
 }
 
 /**
- * The CIDRs that choose `${host.nodePortAddresses}` in a family, without the loopback addresses where node ports on these
- * cannot work: kube-proxy passes over such an address of the host, whichever CIDR it lies in.
+ * Whether rules can say `${node.address}`, since node ports are open on nothing else where they stand. In mode ipvs one variable
+ * serves both families.
  */
+export function isPrimaryAlone(profile: Profile): boolean {
+  const kinds = profile.families.map((family) => nodePortScope(profile, family).kind);
+  const besides = profile.mode === 'ipvs' ? 'primary' : 'any';
+  return kinds.includes('primary') && kinds.every((kind) => kind === 'primary' || kind === besides);
+}
+
+/** What chooses `${host.nodePortAddresses}` in a family: CIDRs, and `primary` beside others. */
 export function hostCidrs(profile: Profile, family: Family): readonly string[] {
   const scope = nodePortScope(profile, family);
-  if (profile.mode === 'ipvs') return ipvsHostCidrs(profile, family, scope);
-  if (scope.kind !== 'cidrs') return [];
-  if (hasLocalhostNodePorts(profile, family)) return scope.cidrs;
-  return scope.cidrs.flatMap((text) => without(parseCidr(text)!, loopback[family]));
+  switch (scope.kind) {
+    case 'primary':
+      return isPrimaryAlone(profile) ? [] : [primary];
+    case 'cidrs':
+      return profile.mode === 'ipvs' ? scope.cidrs : usable(profile, family, scope.cidrs);
+    case 'any':
+      return profile.mode === 'ipvs' ? wholeBesideOthers(profile, family) : [];
+  }
+}
+
+/** In mode ipvs an empty list opens every address. So a family without a CIDR has to say so where the other one has some. */
+function wholeBesideOthers(profile: Profile, family: Family): readonly string[] {
+  const isAny = (other: Family): boolean => nodePortScope(profile, other).kind === 'any';
+  return profile.families.every(isAny) ? [] : [whole[family]];
 }
 
 /**
- * In mode ipvs an empty list opens every address. So a family without a CIDR has to say so where the other one has some.
- * Loopback addresses never count there.
+ * `nodePortAddresses` of `profile.yaml`: for all families. Node ports that are open nowhere have their CIDRs there, too, because an
+ * empty list means every address.
  */
-function ipvsHostCidrs(profile: Profile, family: Family, scope: NodePortScope): readonly string[] {
-  if (scope.kind === 'cidrs') return scope.cidrs;
-  const isAny = (other: Family): boolean => nodePortScope(profile, other).kind !== 'cidrs';
-  if (scope.kind === 'primary' || profile.families.every(isAny)) return [];
-  return [family === 'ipv4' ? '0.0.0.0/0' : '::/0'];
+export function chosenCidrs(profile: Profile): readonly string[] {
+  const chosen = profile.families.flatMap((family) => hostCidrs(profile, family));
+  const scopes = profile.families.map((family) => nodePortScope(profile, family));
+  const isClosed = chosen.length === 0 && scopes.every(({ kind }) => kind === 'cidrs');
+  const cidrs = isClosed ? scopes.flatMap((scope) => (scope.kind === 'cidrs' ? scope.cidrs : [])) : chosen;
+  return [...new Set(cidrs)].toSorted(compareText);
 }
 
 /** Whether node ports are to answer on 127.0.0.1, for which the kernel must route what it calls martian. */
@@ -56,7 +94,7 @@ export function needsRouteLocalnet(profile: Profile): boolean {
   if (!profile.families.includes('ipv4') || !hasLocalhostNodePorts(profile, 'ipv4')) return false;
   const scope = nodePortScope(profile, 'ipv4');
   if (scope.kind !== 'cidrs') return scope.kind === 'any';
-  return scope.cidrs.some((text) => overlap(parseCidr(text)!, loopback.ipv4));
+  return scope.cidrs.some((text) => text !== primary && overlap(parseCidr(text)!, loopback.ipv4));
 }
 
 /** The last rules of `KUBE-SERVICES`: what is for the node itself may be for a node port. */
@@ -68,7 +106,7 @@ export function nodePortTail(profile: Profile, family: Family): readonly string[
   const scope = nodePortScope(profile, family);
   switch (scope.kind) {
     case 'primary':
-      return tail('-d ${node.address}');
+      return tail(isPrimaryAlone(profile) ? '-d ${node.address}' : '-d ${host.nodePortAddresses}');
     case 'cidrs':
       return hostCidrs(profile, family).length === 0 ? [] : tail('-d ${host.nodePortAddresses}');
     case 'any':
@@ -76,8 +114,6 @@ export function nodePortTail(profile: Profile, family: Family): readonly string[
       return tail(`-m addrtype --dst-type LOCAL ! -d ${family === 'ipv4' ? '127.0.0.0/8' : '::1/128'}`);
   }
 }
-
-const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
 
 function overlap(a: Cidr, b: Cidr): boolean {
   const [wide, narrow] = a.prefix <= b.prefix ? [a, b] : [b, a];

@@ -13,7 +13,8 @@ export function nodePortsWidened({ view, services, base }: ChangeQuestion): read
   return [...view.profiles].flatMap(([name, { nodePortAddresses: fresh }]) => {
     const old = base.view.profiles.get(name)?.nodePortAddresses ?? [];
     // No CIDR at all stands for every address.
-    const isWider = fresh.length === 0 || fresh.some((cidr) => !old.some((known) => covers(known, cidr)));
+    const isWider =
+      fresh.length === 0 || fresh.some((cidr) => !old.some((known) => known === cidr || covers(known, cidr)));
     if (old.length === 0 || !isWider || ports.size === 0) return [];
     const path = profileFile(name);
     const now = fresh.length === 0 ? 'every address' : fresh.join(', ');

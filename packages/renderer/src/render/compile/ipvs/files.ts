@@ -13,7 +13,7 @@ import type { Model, Service } from '../../model.ts';
 import { type Fleet, nodeGuards } from '../../select/guards.ts';
 import { eraOf, servicesOf } from '../../versions/eras.ts';
 import { isBefore } from '../../versions/version.ts';
-import { nodePortScope } from '../nodeports.ts';
+import { isPrimaryAlone } from '../nodeports.ts';
 import { firstIpvsRules, lastIpvsRules, type Undetected } from './base.ts';
 import { createText, timeoutsText } from './create.ts';
 import { printLines } from './lines.ts';
@@ -50,9 +50,7 @@ interface CompiledService {
 }
 
 function optionsOf(profile: Profile, { scheduler }: IpvsProfile): IpvsServiceOptions {
-  // `primary` stands alone in its list, so that it holds for both families.
-  const isPrimary = nodePortScope(profile, 'ipv4').kind === 'primary';
-  const nodePortAddress = isPrimary ? '${node.address}' : '${host.nodePortAddresses}';
+  const nodePortAddress = isPrimaryAlone(profile) ? '${node.address}' : '${host.nodePortAddresses}';
   const filtersNode = !isBefore(profile.kubeProxyVersion, '1.29');
   const externalIPs = profile.featureGates.AllowServiceExternalIPs;
   return { externalIPs, families: profile.families, scheduler, nodePortAddress, filtersNode };

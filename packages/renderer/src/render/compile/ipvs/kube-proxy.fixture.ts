@@ -145,10 +145,18 @@ class Sync {
 
   #nodePortAddresses(family: Family): readonly string[] {
     const wanted = this.#profile.nodePortAddresses;
-    if (wanted.includes('primary')) return [this.#node.address[family]].filter((address) => address !== undefined);
-    const cidrs = wanted.filter((cidr) => cidr.includes(':') === (family === 'ipv6'));
+    const [one, loopback, all] = family === 'ipv4' ? [32, '127.0.0.0/8', '0.0.0.0/0'] : [128, '::1/128', '::/0'];
+    const primary = this.#node.address[family];
+    // `expandNodePortAddressKeywords`, then `NewNodePortAddresses`, but that a node without an address of the family opens none.
+    const cidrs = wanted.flatMap((text) => {
+      if (text === 'primary') return primary === undefined ? [] : [`${primary}/${one}`];
+      if (text === 'localhost') return [loopback];
+      if (text === 'all') return [all];
+      return text.includes(':') === (family === 'ipv6') ? [text] : [];
+    });
     const { own } = this.#host[family];
-    return cidrs.length === 0 ? own : own.filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
+    const isOpen = cidrs.length === 0 && !wanted.includes('primary');
+    return isOpen ? own : own.filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
   }
 
   #add(set: SetKey, family: Family, entry: string): void {

@@ -84,6 +84,12 @@ const someIpvsProfile = fc
       ['primary'],
       ['198.18.0.0/16'],
       ['198.18.0.0/16', '2001:db8::7/128'],
+      ['localhost'],
+      ['all', 'primary'],
+      ['primary', 'localhost'],
+      ['primary', '198.18.0.0/16'],
+      ['primary', '2001:db8::/64'],
+      ['primary', '0.0.0.0/0'],
     ),
   })
   .map(({ profile, scheduler, nodePortAddresses }) => ({
