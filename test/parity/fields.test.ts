@@ -50,7 +50,7 @@ const opaque = /^(?:clientConnection|logging|winkernel\..*)$/;
 test.each([...typeOf].filter(([path]) => !opaque.test(path)))('%s is read as the Go type %s', (path, type) => {
   const schema = path.split('.').reduce<Schema | undefined>((at, key) => at?.properties?.[key], kubeProxySchema);
   expect(schema?.type).toBe(schemaTypes[type.replace(/^\*/, '')]);
-  if (type.endsWith('metav1.Duration')) expect(schema?.format).toBe('go-duration');
+  expect(schema?.format === 'go-duration').toBe(type.endsWith('metav1.Duration'));
 });
 
 /** What only sluice.yaml has. */
