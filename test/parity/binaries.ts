@@ -15,7 +15,8 @@ export const minorsOfTier: readonly Minor[] = isShare
   ? [newest]
   : atTier<readonly Minor[]>({ quick: [newest], all: minors });
 
-const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);
+/** The folder with the pins of a version. */
+export const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);
 
 /** The version of a module that a `go.mod` requires. */
 function pinnedIn(module: string, path: string): string {

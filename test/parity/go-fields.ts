@@ -5,8 +5,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { moduleOf, newest } from './binaries.ts';
 
-const goMod = readFileSync(join(import.meta.dirname, 'go.mod'), 'utf8');
+const goMod = readFileSync(join(moduleOf(newest), 'go.mod'), 'utf8');
 
 /** The folder of a module of the pinned version in Go's module cache; undefined where it is not there. */
 export function moduleFolder(module: string): string | undefined {

@@ -273,7 +273,7 @@ test.each([
 test('options of mode nftables are named where sluice.yaml sets another mode', () => {
   const { problems } = read('mode: nftables\nnftables: { masqueradeBit: 15, masqueradeAll: true }', 'mode: iptables');
   expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
-    'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it concerns mode nftables, and other profiles have options of their own',
+    'CONFIG_IGNORED Cannot follow nftables.masqueradeBit, nftables.masqueradeAll: it concerns mode nftables, and modes iptables and ipvs have an option of their own',
     expect.stringMatching(/^CONFIG_OVERRIDES /),
   ]);
 });

@@ -33,9 +33,8 @@ export function unfollowedFields(value: JsonObject, origin: TextOrigin, wrong: r
 }
 
 function ignoredFields(value: JsonObject): readonly Ignored[] {
-  const { featureGates: _gates, ...others } = kubeProxySchema.properties ?? {};
   const effects = [
-    ...fieldEffects({ type: 'object', properties: others }),
+    ...fieldEffects(kubeProxySchema),
     ...fieldEffects({ type: 'object', properties: gates }, ['featureGates']),
   ];
   return effects.flatMap(([name, effect]) => {

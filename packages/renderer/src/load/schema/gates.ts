@@ -14,7 +14,10 @@ const groups = 'no gate that changes rules of modes iptables and ipvs is in this
  * the names with its source.
  */
 export const gates: Readonly<Record<string, Schema>> = {
-  AllowServiceExternalIPs: followed(externalIPsGate, 'with `false` no rule names an external IP'),
+  AllowServiceExternalIPs: followed(
+    externalIPsGate,
+    'with `false`, which kube-proxy knows since 1.36, no rule names an external IP',
+  ),
   KubeProxyIPVS: unfollowed(gate, {
     usual: [true],
     modes: ['ipvs'],

@@ -41,7 +41,7 @@ const periods = (mode: string, minSyncPeriod: number): Record<string, Schema> =>
 };
 const ofModeNftables = {
   modes: ['nftables'],
-  why: 'it concerns mode nftables, and other profiles have options of their own',
+  why: 'it concerns mode nftables, and modes iptables and ipvs have an option of their own',
   hint: 'Set the field of the same name under iptables in the profile of sluice.yaml',
 };
 /** `logging` and `winkernel` belong to other programs' documentation; nothing here depends on them. */
@@ -62,7 +62,7 @@ export const kubeProxySchema: Schema = {
     featureGates: {
       ...free('Feature gates of kube-proxy, by name.', flag('On or off.')),
       properties: gates,
-      effect: { kind: 'followed', note: 'gate by gate: see below' },
+      effect: { kind: 'followed', note: 'gate by gate, as below' },
     },
     clientConnection: withoutEffect(
       fields('How kube-proxy talks to the API server.', {
@@ -124,7 +124,7 @@ export const kubeProxySchema: Schema = {
     clusterCIDR: followed(clusterCIDR),
     nodePortAddresses: followed(
       nodePortAddresses,
-      'in mode ipvs no loopback address answers. With `primary`, a node without an address of a family opens no node port in it, where kube-proxy 1.37 opens all',
+      'in mode ipvs no loopback address answers. With `primary`, a node without an address of a family opens no node port in it, where kube-proxy opens all',
     ),
     oomScoreAdj: unfollowed(integer('The oom_score_adj of kube-proxy.', -1000, 1000), {
       usual: [-999],

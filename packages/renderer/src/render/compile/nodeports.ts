@@ -25,7 +25,7 @@ export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean
 /**
  * What `nodePortAddresses` means for a family (kube-proxy's `expandNodePortAddressKeywords` and `NewNodePortAddresses`). A list with
  * nothing of the family opens every address, and so does a CIDR that holds the whole family. With `primary`, a node without an
- * address of the family opens none, as up to kube-proxy 1.36; from 1.37 on it opens every one there.
+ * address of the family opens none; kube-proxy opens every one there, which is the opposite of what the word asks for.
  */
 export function nodePortScope(profile: Profile, family: Family): NodePortScope {
   const { nodePortAddresses: wanted } = profile;
