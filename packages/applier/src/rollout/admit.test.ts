@@ -111,6 +111,12 @@ test.each([
   const rules = 'state' in result ? (result.state.families.ipv4?.nat.chains.get('KUBE-SERVICES') ?? []) : [];
   const jumps = rules.filter((rule) => rule.endsWith('-j KUBE-NODEPORTS'));
   expect(jumps).toEqual(expected.map((address) => `-A KUBE-SERVICES -d ${address} -j KUBE-NODEPORTS`));
+  const tree = admit(files, { node: sampleNode, allowPartial: false, layout: 'tree' }, facts, new AdmitMemory());
+  const chains = 'state' in tree ? [...(tree.state.families.ipv4?.nat.chains.values() ?? [])] : [];
+  const named = ['127.0.0.1/32', '192.0.2.11/32', '198.51.100.1/32'].filter((address) =>
+    chains.some((lines) => lines.some((rule) => rule.includes(` -d ${address} `))),
+  );
+  expect(named).toEqual(expected);
 });
 
 test.each([
