@@ -161,6 +161,16 @@ test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the A
   expect(cidrContains(canonicalCidr(acme?.spec.cidrs[0] ?? '') ?? '', web?.spec.clusterIP ?? '')).toBe(true);
 });
 
+test("what rules depend on in kube-proxy's configuration comes through, words among addresses, too", () => {
+  const conf =
+    'featureGates: { AllowServiceExternalIPs: false, Acme: true }\nnodePortAddresses: [primary, localhost, all, 10.9.8.0/24]\n';
+  const configMap = { kind: 'ConfigMap', metadata: { name: 'kube-proxy' }, data: { 'config.conf': conf } };
+  const text = printSnapshot(redact({ header: {}, parts: new Map([['configmaps', [configMap]]]), notes: [] }));
+  expect(text).toContain('AllowServiceExternalIPs: false');
+  expect(text).toMatch(/- primary\n +- localhost\n +- all\n +- \d/);
+  expect(text).not.toMatch(/Acme|10\.9\.8\.0/);
+});
+
 describe('other addresses', () => {
   const others = new OtherAddresses(Buffer.from('a key'));
   const octets = fc.tuple(...Array.from({ length: 4 }, () => fc.nat(255)));

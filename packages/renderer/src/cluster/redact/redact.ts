@@ -43,8 +43,8 @@ export function othersFor(snapshot: Snapshot): Others {
   return others((sort, text) => names.of(sort, text));
 }
 
-/** What stands in fields of addresses and is none: no address, a headless Service, every address of the primary interface. */
-const isWord = (text: string): boolean => text === '' || text === 'None' || text === 'primary';
+/** What stands in fields of addresses and is none: no address, a headless Service, the words of `nodePortAddresses`. */
+const isWord = (text: string): boolean => ['', 'None', 'primary', 'localhost', 'all'].includes(text);
 
 function redacted(snapshot: Snapshot, others: Others): Snapshot {
   const parts = [...snapshot.parts].map(([resource, objects]) => {
