@@ -28,6 +28,7 @@ const facts: NodeFacts = {
   addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
   ipvsToolsMissing: [],
   kernelRelease: '6.1.0',
+  tcpBeLiberal: false,
   kubeProxies: () => [],
   sysctlTakes: () => true,
 };

@@ -41,6 +41,7 @@ const facts: NodeFacts = {
   addresses: { ipv4: [own.ipv4], ipv6: [own.ipv6] },
   ipvsToolsMissing: [],
   kernelRelease: '6.1.0',
+  tcpBeLiberal: false,
   kubeProxies: () => [],
   sysctlTakes: () => true,
 };

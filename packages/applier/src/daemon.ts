@@ -33,7 +33,7 @@ export interface DaemonParts {
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
   readonly log: Log;
-  /** What of the machine itself goes into the rules: its addresses. Another value asks for the bundle to be put in again. */
+  /** What of the machine itself goes into the rules, such as its addresses. Another value asks for the bundle to be put in again. */
   readonly machine: () => string;
   readonly monotonicMs: () => number;
   /** What of a processor this process and its children have used; left out: all of the time. */

@@ -21,6 +21,7 @@ export {
 } from './source.ts';
 export * from './reach.ts';
 export * from './resolve.ts';
+export * from './machine.ts';
 export * from './seal.ts';
 export * from './texts-digest.ts';
 export * from './tree.ts';

@@ -1,6 +1,14 @@
 import { expect, test } from 'vitest';
 import type { ProfileFile, Values } from './documents.ts';
-import { fillHost, fillVariables, profileOn, resolveFile, type Scope } from './resolve.ts';
+import {
+  dependsOnHost,
+  fillHost,
+  fillVariables,
+  invalidDrop,
+  profileOn,
+  resolveFile,
+  type Scope,
+} from './resolve.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import type { Family, RuleFile } from './rulefile.ts';
 
@@ -133,4 +141,20 @@ test('the machine fills in what it knows', () => {
     '-d 192.0.2.2',
   ]);
   expect(fillHost('-d ${host.nodePortAddresses}', {})).toEqual([]);
+});
+
+test.each([
+  ['a strict machine drops what it calls INVALID', invalidDrop, false, [invalidDrop]],
+  ['a liberal one lets it pass', invalidDrop, true, []],
+  ['a liberal one keeps other rules', '-A KUBE-FORWARD -j ACCEPT', true, ['-A KUBE-FORWARD -j ACCEPT']],
+] as const)('%s', (_title, rule, tcpBeLiberal, expected) => {
+  expect(fillHost(rule, { tcpBeLiberal })).toEqual(expected);
+});
+
+test('what becomes of a rule depends on the machine where it names a value, or is the INVALID drop', () => {
+  expect([invalidDrop, '-d ${host.nodePortAddresses}', '-d ${node.address}'].map(dependsOnHost)).toEqual([
+    true,
+    true,
+    false,
+  ]);
 });

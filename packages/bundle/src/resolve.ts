@@ -137,12 +137,30 @@ export function fillVariables(text: string, scope: Omit<Scope, 'family'> & { fam
 
 const hostVariable = /\$\{(host)\.([A-Za-z]+)\}/g;
 
-/** What the machine itself knows: the values of `${host.*}` in one family. */
-export type HostValues = Readonly<Record<string, readonly string[]>>;
+/** What the machine itself knows, in one family. */
+export interface HostValues {
+  /** `${host.nodePortAddresses}` */
+  readonly nodePortAddresses?: readonly string[];
+  /** Whether connection tracking is liberal about TCP windows: `nf_conntrack_tcp_be_liberal` is not 0. */
+  readonly tcpBeLiberal?: boolean;
+}
 
-/** The line with its `${host.*}` filled in. */
+/**
+ * The rule that a machine leaves out which is liberal about TCP windows: its INVALID packets should pass. kube-proxy decides it when it
+ * starts (`NewProxier` in `pkg/proxy/iptables/proxier.go`).
+ */
+export const invalidDrop = '-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP';
+
+/** Whether what becomes of a line depends on the machine. */
+export function dependsOnHost(text: string): boolean {
+  return text.includes('${host.') || text === invalidDrop;
+}
+
+/** The line as the machine has it: once, once for each of its addresses, or not at all. */
 export function fillHost(text: string, host: HostValues): readonly string[] {
-  return text.includes('${host.') ? fillFrom(text, hostVariable, (_, name) => host[name]) : [text];
+  if (!dependsOnHost(text)) return [text];
+  if (text === invalidDrop) return host.tcpBeLiberal ? [] : [text];
+  return fillFrom(text, hostVariable, (_, name) => (name === 'nodePortAddresses' ? host.nodePortAddresses : undefined));
 }
 
 function fillFrom(

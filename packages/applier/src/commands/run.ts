@@ -9,8 +9,9 @@ import { StatusPort } from '../health/status-port.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
 import { watchBundle } from '../inbox/watch.ts';
-import { interfaceAddresses } from '../kernel/facts.ts';
+import { interfaceAddresses, readMachine } from '../kernel/facts.ts';
 import { processorMs } from '../kernel/processor-time.ts';
+import { procTunables } from '../kernel/sysctl.ts';
 import { limits } from '../limits.ts';
 import { type Heap, Tidier } from '../memory.ts';
 import type { NodeMemory } from '../metrics.ts';
@@ -142,7 +143,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     ),
     status,
     log,
-    machine: () => JSON.stringify(interfaceAddresses()),
+    machine: () => JSON.stringify(readMachine(procTunables)),
     monotonicMs,
     processorMs,
     scanIntervalMs,

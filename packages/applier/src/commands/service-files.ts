@@ -3,6 +3,8 @@ import {
   canonicalRule,
   clusterFile,
   fillHost,
+  type HostValues,
+  hostValues,
   ipvsHost,
   lineFamily,
   nodeFile,
@@ -16,7 +18,8 @@ import {
   type VirtualTool,
 } from '@sluice/bundle';
 import type { Config } from '../config.ts';
-import { interfaceAddresses } from '../kernel/facts.ts';
+import { readMachine } from '../kernel/facts.ts';
+import { procTunables } from '../kernel/sysctl.ts';
 import type { Unnamed } from '../rollout/service-view.ts';
 import { lookAt } from './preflight.ts';
 
@@ -63,22 +66,26 @@ function isFileOf(path: string, profile: string, service: string): boolean {
 }
 
 /** What one file says on this node. */
-function resolvedText(files: BundleFiles, node: string, { profile, profileName }: ResolvedFiles, path: string): string {
+function resolvedText(files: BundleFiles, node: string, whole: ResolvedFiles, path: string): string {
+  const { profile, profileName } = whole;
   const only = [clusterFile, nodeFile(node), profileFile(profileName), path];
   const one = resolveSections(new Map(only.map((name) => [name, files.get(name) ?? ''])), node);
   if (!('version' in one)) return '';
-  const host = ipvsHost(profile, interfaceAddresses());
+  const machine = readMachine(procTunables);
+  const host = ipvsHost(profile, machine.addresses);
   const rules = [...one.sections].flatMap(([family, sections]) =>
-    sections.flat().map((section) => ({ ...section, rules: filled(section.rules, host[family].nodePortAddresses) })),
+    sections
+      .flat()
+      .map((section) => ({ ...section, rules: filled(section.rules, hostValues(whole, machine, family)) })),
   );
   const { ipset = [], ipvs = [] } = one.ipvs ?? {};
   const lines = (['ipset', 'ipvs'] as const).flatMap((tool) =>
     (tool === 'ipset' ? ipset : ipvs).flatMap((file) =>
-      file.lines.flatMap(({ text }) => filled([text], host[lineFamily(tool, text)].nodePortAddresses)),
+      file.lines.flatMap(({ text }) => filled([text], host[lineFamily(tool, text)])),
     ),
   );
   return [...rules.map(printSection), ...lines.map((line) => `${line}\n`)].join('');
 }
 
-const filled = (lines: readonly string[], nodePortAddresses: readonly string[]): readonly string[] =>
-  lines.flatMap((line) => fillHost(line, { nodePortAddresses }));
+const filled = (lines: readonly string[], host: HostValues): readonly string[] =>
+  lines.flatMap((line) => fillHost(line, host));

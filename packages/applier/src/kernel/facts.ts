@@ -1,10 +1,19 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { networkInterfaces, release } from 'node:os';
-import { canonicalAddress, type Family, ipvsInterface } from '@sluice/bundle';
+import { canonicalAddress, type Family, ipvsInterface, liberalKey, type Machine } from '@sluice/bundle';
 import type { NodeFacts } from '../rollout/ports.ts';
 import { findIpvsTools } from './ipvs-linux.ts';
 import type { Tunables } from './sysctl.ts';
 import type { Tools } from './tools.ts';
+
+/** What of this machine goes into rules, as of now. */
+export function readMachine(tunables: Tunables): Machine {
+  return {
+    kernelRelease: release(),
+    addresses: interfaceAddresses(),
+    tcpBeLiberal: (tunables.read(liberalKey) ?? 0) !== 0,
+  };
+}
 
 /** What this machine is and can do, as of now. Addresses come and go: read it again for each bundle. */
 export function readFacts(tools: Tools, tunables: Tunables): NodeFacts {
@@ -15,10 +24,9 @@ export function readFacts(tools: Tools, tunables: Tunables): NodeFacts {
   }
   const ipvsTools = findIpvsTools();
   return {
+    ...readMachine(tunables),
     tools: versions,
-    addresses: interfaceAddresses(),
     ipvsToolsMissing: 'missing' in ipvsTools ? ipvsTools.missing : [],
-    kernelRelease: release(),
     kubeProxies: () => processesNamed('kube-proxy'),
     sysctlTakes: (key, value) =>
       tunables.read(key) === value || (tunables.read(key) !== undefined && tunables.writable(key)),

@@ -1,3 +1,4 @@
+import { invalidDrop, liberalKey } from '@sluice/bundle';
 import { describe, expect, test } from 'vitest';
 import { sampleBundle, type SampleOptions, sampleNode } from '../testing/bundle.fixture.ts';
 import { admit, AdmitMemory, isAtLeast } from './admit.ts';
@@ -8,6 +9,7 @@ const able: NodeFacts = {
   addresses: { ipv4: ['127.0.0.1', '192.0.2.11', '198.51.100.11'], ipv6: [] },
   ipvsToolsMissing: [],
   kernelRelease: '6.1.0',
+  tcpBeLiberal: false,
   kubeProxies: () => [],
   sysctlTakes: () => true,
 };
@@ -117,6 +119,40 @@ test.each([
     chains.some((lines) => lines.some((rule) => rule.includes(` -d ${address} `))),
   );
   expect(named).toEqual(expected);
+});
+
+const withInvalidDrop = (options: SampleOptions = {}): Map<string, string> =>
+  sampleBundle(options).set('profiles/default/base/last.iptables', `*filter\n${invalidDrop}\nCOMMIT\n`);
+
+test.each([
+  ['a strict machine drops INVALID packets', false, [], true],
+  ['a liberal one lets them pass', true, [], false],
+  ['a bundle that makes the machine liberal lets them pass', false, [`${liberalKey} = 1`], false],
+  ['a bundle that makes it strict drops them', true, [`${liberalKey} = 0`], true],
+] as const)('%s, in both layouts', (_title, tcpBeLiberal, sysctls, isDropped) => {
+  for (const [layout, chain] of [
+    ['flat', 'KUBE-FORWARD'],
+    ['tree', 'SLUICE-FORWARD'],
+  ] as const) {
+    const files = withInvalidDrop({ sysctls });
+    const options = { node: sampleNode, allowPartial: false, layout };
+    const result = admit(files, options, { ...able, tcpBeLiberal }, new AdmitMemory());
+    const rules = 'state' in result ? result.state.families.ipv4?.filter.chains.get(chain) : [];
+    expect(rules?.some((rule) => rule.includes('INVALID'))).toBe(isDropped);
+    expect(rules?.some((rule) => rule.endsWith('-j ACCEPT'))).toBe(true);
+  }
+});
+
+test('a machine that became liberal since the last bundle is linked again, in both layouts', () => {
+  for (const layout of ['flat', 'tree'] as const) {
+    const memory = new AdmitMemory();
+    const files = withInvalidDrop();
+    const linked = (tcpBeLiberal: boolean): string => {
+      const result = admit(files, { node: sampleNode, allowPartial: false, layout }, { ...able, tcpBeLiberal }, memory);
+      return 'state' in result ? [...(result.state.families.ipv4?.filter.chains.values() ?? [])].flat().join('\n') : '';
+    };
+    expect([false, true, false].map((liberal) => linked(liberal).includes('INVALID'))).toEqual([true, false, true]);
+  }
 });
 
 test.each([

@@ -1,12 +1,12 @@
 import {
   addAll,
   asksHost,
-  cidrContains,
   collectRules,
   type Family,
   type FamilyProgram,
   fillRules,
   type HostValues,
+  hostValues,
   letGo,
   linkFlat,
   type Problem,
@@ -56,8 +56,7 @@ export function linkFamilies(
   const link = options.layout === 'tree' && resolved.profile.mode === 'iptables' ? linkAsTree : linkAsFlat;
   for (const family of resolved.profile.families) {
     if (!resolved.sections.has(family)) continue;
-    const host = { nodePortAddresses: hostAddresses(resolved, facts, family) };
-    const linked = link(resolved, family, host, options, memory);
+    const linked = link(resolved, family, hostValues(resolved, facts, family), options, memory);
     addAll(problems, linked.problems);
     if (linked.program) families[family] = linked.program;
   }
@@ -110,11 +109,4 @@ function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
     rules: rules.filter((rule) => rule.includes('${host.')),
   });
   return { filter: only(filter), nat: only(nat) };
-}
-
-/** The machine's own addresses in the networks for node ports. packages/bundle/README.md, `${host.nodePortAddresses}`. */
-function hostAddresses({ profile }: ResolvedFiles, facts: NodeFacts, family: Family): readonly string[] {
-  return facts.addresses[family].filter((address) =>
-    profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address)),
-  );
 }

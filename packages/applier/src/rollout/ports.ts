@@ -1,4 +1,4 @@
-import type { Family, IpvsTimeouts, Problem, SysctlKey, TableName } from '@sluice/bundle';
+import type { Family, IpvsTimeouts, Machine, Problem, SysctlKey, TableName } from '@sluice/bundle';
 import type { Drain, IpvsStep } from '../ipvs/values.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import type { Rehearsal } from './rehearsal.ts';
@@ -377,15 +377,11 @@ export interface Ports {
 }
 
 /** What the machine is and can do, as far as admission asks. kernel/facts.ts reads it. */
-export interface NodeFacts {
+export interface NodeFacts extends Machine {
   /** Per family with tools: the version of iptables, such as `1.8.9`. */
   readonly tools: { readonly [F in Family]?: string };
-  /** Per family: the addresses of the machine's interfaces. */
-  readonly addresses: Readonly<Record<Family, readonly string[]>>;
   /** Tools of mode ipvs that the node lacks. */
   readonly ipvsToolsMissing: readonly string[];
-  /** Such as `6.1.0-44-amd64`. */
-  readonly kernelRelease: string;
   /** Process ids of the kube-proxies that run now. */
   kubeProxies(): readonly number[];
   /** True when the sysctl has this value or can be given it. */

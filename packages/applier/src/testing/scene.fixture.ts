@@ -79,6 +79,7 @@ async function startKeeper(
     addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
     ipvsToolsMissing: [],
     kernelRelease: '6.1.0',
+    tcpBeLiberal: false,
     kubeProxies: () => self.kubeProxies,
     sysctlTakes: () => true,
   };

@@ -13,6 +13,7 @@ const facts: NodeFacts = {
   addresses: { ipv4: [], ipv6: [] },
   ipvsToolsMissing: [],
   kernelRelease: '6.1.0',
+  tcpBeLiberal: false,
   kubeProxies: () => [],
   sysctlTakes: () => true,
 };

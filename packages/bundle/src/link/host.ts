@@ -1,18 +1,18 @@
 import { addAll } from '../add-all.ts';
 import { bundleLimits } from '../limits.ts';
 import type { Problem } from '../problem.ts';
-import { fillHost, type HostValues } from '../resolve.ts';
+import { dependsOnHost, fillHost, type HostValues } from '../resolve.ts';
 import type { ResolvedRules } from './program.ts';
 
 /**
- * The rules with their `${host.*}` filled in: a rule for each address of the machine.
+ * The rules as the machine has them: those with `${host.*}` once for each of its addresses, the INVALID drop where it belongs.
  * @param host what the machine, or what stands for it, knows
  * @returns the rules, or `PROGRAM_LIMIT` where they would become more than `bundleLimits.hostRulesMax`
  */
 export function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules | Problem {
   let left: number = bundleLimits.hostRulesMax;
   const fill = (lines: readonly string[]): readonly string[] => {
-    if (!lines.some((line) => line.includes('${host.'))) return lines;
+    if (!lines.some(dependsOnHost)) return lines;
     const filled: string[] = [];
     for (const line of lines) {
       const own = fillHost(line, host);
@@ -24,11 +24,10 @@ export function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules
   };
   const { filter, nat } = rules;
   const result = { filter: { ...filter, rules: fill(filter.rules) }, nat: { ...nat, rules: fill(nat.rules) } };
-  return left < 0 ? tooMany(host) : result;
+  return left < 0 ? tooMany(host.nodePortAddresses?.length ?? 0) : result;
 }
 
-function tooMany(host: HostValues): Problem {
-  const count = Math.max(0, ...Object.values(host).map((values) => values.length));
+function tooMany(count: number): Problem {
   return {
     code: 'PROGRAM_LIMIT',
     level: 'error',

@@ -1,4 +1,4 @@
-import type { HostValues, ResolvedSection } from '../../resolve.ts';
+import { dependsOnHost, type HostValues, type ResolvedSection } from '../../resolve.ts';
 import { linkUnits, type Units, type UnitScope } from './unit.ts';
 
 /**
@@ -21,11 +21,11 @@ export class TreeMemory {
   }
 }
 
-/** Whether a file names values of the machine; few do, and one that did not change is not read again. */
+/** Whether what a file says depends on the machine; few do, and one that did not change is not read again. */
 export function asksHost(sections: readonly ResolvedSection[]): boolean {
   const known = hostAskers.get(sections);
   if (known !== undefined) return known;
-  const asks = sections.some(({ rules }) => rules.some((rule) => rule.includes('${host.')));
+  const asks = sections.some(({ rules }) => rules.some(dependsOnHost));
   hostAskers.set(sections, asks);
   return asks;
 }

@@ -1,0 +1,47 @@
+import type { ProfileFile } from './documents.ts';
+import type { HostValues } from './resolve.ts';
+import type { Family } from './rulefile.ts';
+import { cidrContains } from './rules/cidr.ts';
+import { onKernel, parseKernelRelease } from './rules/kernel.ts';
+import { readSysctlLine, type Sysctl, type SysctlKey } from './rules/sysctl.ts';
+
+/** What of a machine goes into its rules and sysctls. */
+export interface Machine {
+  /** Such as `6.1.0-44-amd64`. */
+  readonly kernelRelease: string;
+  /** Per family: the addresses of its interfaces without `kube-ipvs0`, sorted. */
+  readonly addresses: Readonly<Record<Family, readonly string[]>>;
+  /** Whether `nf_conntrack_tcp_be_liberal` is not 0; false where the kernel does not have it yet. */
+  readonly tcpBeLiberal: boolean;
+}
+
+/** What of a resolved node decides which of these count. */
+interface Wants {
+  readonly profile: Pick<ProfileFile, 'nodePortAddresses'>;
+  /** Lines of `sysctl.conf`. */
+  readonly sysctls: readonly string[];
+}
+
+/** Decides whether the INVALID drop stands: `invalidDrop`. */
+export const liberalKey = 'net.netfilter.nf_conntrack_tcp_be_liberal' satisfies SysctlKey;
+
+/**
+ * The values of `${host.*}` in rule files, and whether the INVALID drop stands. README.md, "Variables" and "The INVALID drop".
+ * A sysctl that the bundle sets itself counts before the value of now.
+ */
+export function hostValues({ profile, sysctls }: Wants, machine: Machine, family: Family): HostValues {
+  const isOpen = (address: string): boolean => profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
+  const own = settingsOn(sysctls, machine).find(({ key }) => key === liberalKey);
+  return {
+    nodePortAddresses: machine.addresses[family].filter(isOpen),
+    tcpBeLiberal: own ? own.value !== 0 : machine.tcpBeLiberal,
+  };
+}
+
+function settingsOn(lines: readonly string[], { kernelRelease }: Machine): readonly Sysctl[] {
+  const release = parseKernelRelease(kernelRelease) ?? [0, 0];
+  return lines.flatMap((line) => {
+    const setting = readSysctlLine(onKernel(line, release) ?? '');
+    return typeof setting === 'string' ? [] : [setting];
+  });
+}
