@@ -1,6 +1,6 @@
 import { canonicalRule, changedChains, type Family, type TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { chainNames, familiesOf, type NodeState, tableOf } from './state.ts';
+import { chainNames, familiesOf, type NodeState } from './state.ts';
 import { ownState } from './own.ts';
 import { describeStep, type Plan, plan, type Touched } from './plan.ts';
 import type { Kernel } from './ports.ts';
@@ -18,7 +18,7 @@ export async function unlike(goal: NodeState, change: Plan, kernel: Kernel): Pro
     if (!isSmall(touched)) return unlikeAnywhere(goal, kernel);
   }
   for (const touched of change.touched) {
-    const difference = await unlikeChains(goal, touched, kernel);
+    const difference = await unlikeChains(touched, kernel);
     if (difference !== undefined) return difference;
   }
   return undefined;
@@ -30,16 +30,11 @@ function isSmall({ change }: Touched): boolean {
   );
 }
 
-async function unlikeChains(
-  goal: NodeState,
-  { family, table, change }: Touched,
-  kernel: Kernel,
-): Promise<string | undefined> {
-  const wanted = tableOf(goal, family, table).chains;
+async function unlikeChains({ family, table, change }: Touched, kernel: Kernel): Promise<string | undefined> {
   const names = changedChains(change);
   const seen = await kernel.observeChains(family, table, names);
   return names
-    .map((name) => differs(family, table, name, wanted.get(name), seen.get(name)))
+    .map((name) => differs(family, table, name, change.write.get(name), seen.get(name)))
     .find((one) => one !== undefined);
 }
 

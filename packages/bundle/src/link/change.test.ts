@@ -151,6 +151,18 @@ test.each<[string, TableProgram, TableProgram, string]>([
     one('KUBE-A', '-A KUBE-A -d 10.0.0.1/32 -j ACCEPT'),
     '',
   ],
+  [
+    'a shared chain keeps the rules of the kubelet where we have none',
+    one('KUBE-FIREWALL', '-A KUBE-FIREWALL -j DROP'),
+    one('KUBE-FIREWALL'),
+    '',
+  ],
+  [
+    'a shared chain keeps the rules of the kubelet before ours',
+    one('KUBE-FIREWALL', '-A KUBE-FIREWALL -j RETURN'),
+    one('KUBE-FIREWALL', '-A KUBE-FIREWALL -j DROP'),
+    '*nat\n:KUBE-FIREWALL - [0:0]\n-A KUBE-FIREWALL -j RETURN\n-A KUBE-FIREWALL -j DROP\nCOMMIT\n',
+  ],
   ['a shared chain is not deleted', one('KUBE-FIREWALL', '-A KUBE-FIREWALL -j DROP'), emptyTable, ''],
   [
     'a jump to a shared chain that is no longer wanted stays',

@@ -23,7 +23,8 @@ export interface TableChange {
  * back from a kernel equals the one that was loaded. When a jump of a built-in chain is missing or out of order, all our
  * jumps of that chain are deleted and inserted again; foreign rules around them stay.
  *
- * Chains that others share are not deleted, nor the jumps to them, even when `to` lacks them.
+ * Chains that are shared with the kubelet are not deleted, nor the jumps to them, even when `to` lacks them, and they keep the rules that
+ * `to` lacks: kube-proxy empties none of these chains where it has no rule for it.
  */
 export function changeTable(from: TableProgram, to: TableProgram): TableChange {
   if (from === to) return nothing;
@@ -33,7 +34,8 @@ export function changeTable(from: TableProgram, to: TableProgram): TableChange {
     const [old, rules] = [from.chains.get(chain), to.chains.get(chain)];
     if (!rules) {
       if (!sharedChains.has(chain)) drop.push(chain);
-    } else if (!old || !sameRules(old, rules)) write.set(chain, rules);
+    } else if (!old || !holdsRules(chain, old, rules))
+      write.set(chain, sharedChains.has(chain) ? union(old ?? [], rules) : rules);
   }
   const remove: string[] = [];
   const insert: string[] = [];
@@ -127,6 +129,13 @@ function byBuiltIn(jumps: readonly string[]): ReadonlyMap<string, readonly strin
 
 function builtInOf(jump: string): string {
   return jump.split(' ', 2)[1] ?? '';
+}
+
+/** Whether a chain is as it shall be: it has these rules, and only these unless it is shared. */
+function holdsRules(chain: string, old: readonly string[], rules: readonly string[]): boolean {
+  if (!sharedChains.has(chain)) return sameRules(old, rules);
+  const held = new Set(old.map(canonicalRule));
+  return rules.every((rule) => held.has(canonicalRule(rule)));
 }
 
 function sameRules(a: readonly string[], b: readonly string[]): boolean {
