@@ -187,6 +187,18 @@ test('addresses, ranges and load balancers go to their family', () => {
   });
 });
 
+test.each([
+  ['of one family leaves the ranges of the other', ['203.0.113.0/24', '0.0.0.0/0', 'fd00::/8'], [], ['fd00::/8']],
+  ['of IPv6 leaves those of IPv4', ['203.0.113.0/24', '::/0'], ['203.0.113.0/24'], []],
+  ['of both leaves none', ['0.0.0.0/0', '::/0'], [], []],
+  ['may have blanks', [' 0.0.0.0/0 '], [], []],
+  ['is known by its prefix', ['192.0.2.0/0', 'fd00::/8'], [], ['fd00::/8']],
+])('a source range that is all of a family is none: it %s', (_title, loadBalancerSourceRanges, ipv4, ipv6) => {
+  const clusterIPs = ['10.96.0.1', 'fd00:96::1'];
+  const { families } = portOf(service('web', { type: 'LoadBalancer', clusterIPs, loadBalancerSourceRanges }));
+  expect([families.ipv4?.loadBalancerSourceRanges, families.ipv6?.loadBalancerSourceRanges]).toEqual([ipv4, ipv6]);
+});
+
 test('a Service that waits for its numbers is listed and has no rules', () => {
   const change = [service('web', { type: 'NodePort', clusterIP: undefined })];
   const { model, problems } = normalised(change, { base: [node('n')] });

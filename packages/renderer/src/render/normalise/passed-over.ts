@@ -52,7 +52,8 @@ function openBalancers(read: ReadService, service: Service, warn: Warn): Problem
   if (read.sourceRanges.length === 0) return [];
   return (['ipv4', 'ipv6'] as const).flatMap((family) => {
     const front = service.ports[0]?.families[family];
-    const isOpen = front && front.loadBalancerIPs.length > 0 && front.loadBalancerSourceRanges.length === 0;
+    const hasRange = read.sourceRanges.some((range) => familyOf(range) === family);
+    const isOpen = front && front.loadBalancerIPs.length > 0 && !hasRange;
     if (!isOpen) return [];
     const message = `Cannot restrict ${front.loadBalancerIPs.join(', ')}: no source range is ${familyWord[family]}, so everybody may come`;
     return [warn(['spec', 'loadBalancerSourceRanges'], message, `Add an ${familyWord[family]} range`)];

@@ -166,6 +166,11 @@ test.each<[string, readonly KubeObject[], readonly string[]]>([
     ],
   ],
   [
+    'no warning where a source range says that everybody may come',
+    [balancer({ loadBalancerSourceRanges: ['0.0.0.0/0'] }, '192.0.2.9'), slice('web')],
+    [],
+  ],
+  [
     'no health-check node port',
     [balancer({ externalTrafficPolicy: 'Local' }, '192.0.2.9'), slice('web')],
     ['warning FIELD_MISSING Service web#spec'],

@@ -1,4 +1,4 @@
-import { compareText, type Family } from '@sluice/bundle';
+import { compareText, type Family, parseCidr } from '@sluice/bundle';
 import type { Allocation } from '../allocate/allocation.ts';
 import { portKey } from '../allocate/request.ts';
 import type { PortOfFamily, Service, ServicePort } from '../model.ts';
@@ -42,8 +42,13 @@ function frontOf(service: ReadService, clusterIP: string): Front {
     clusterIP,
     externalIPs: ofFamily(service.externalIPs),
     loadBalancerIPs: ofFamily(service.ingress.map((entry) => entry.address)),
-    loadBalancerSourceRanges: ofFamily(service.sourceRanges),
+    loadBalancerSourceRanges: restricting(ofFamily(service.sourceRanges)),
   };
+}
+
+/** A network of the whole family is what no source range says: `newBaseServiceInfo` in kube-proxy's `pkg/proxy/serviceport.go`. */
+function restricting(ranges: readonly string[]): readonly string[] {
+  return ranges.some((range) => parseCidr(range)?.prefix === 0) ? [] : ranges;
 }
 
 function makePort(

@@ -1,4 +1,4 @@
-import { compareText, type Guard, parseCidr, type SetKey, setName } from '@sluice/bundle';
+import { compareText, type Guard, type SetKey, setName } from '@sluice/bundle';
 import type { Endpoint } from '../../model.ts';
 import { holdsOn } from './holds.ts';
 import { type Line, lineWhere } from './lines.ts';
@@ -42,7 +42,7 @@ function balancerLines(compiled: IpvsPort, address: string): readonly Line[] {
     add('KUBE-LOAD-BALANCER', entry),
     ...(port.externalTrafficPolicy === 'Local' ? [add('KUBE-LOAD-BALANCER-LOCAL', entry)] : []),
     ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-FW', entry)] : []),
-    ...ranges.flatMap(withoutPrefixZero).map((range) => add('KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`)),
+    ...ranges.map((range) => add('KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`)),
     // A node inside the ranges speaks to the address from that very address, which kube-ipvs0 carries.
     ...(ranges.length > 0 ? [add('KUBE-LOAD-BALANCER-SOURCE-IP', `${entry},${address}`, ownIn(ranges, false))] : []),
     add('KUBE-IPVS-IPS', address),
@@ -52,13 +52,6 @@ function balancerLines(compiled: IpvsPort, address: string): readonly Line[] {
 /** Nodes whose own address is in one of the ranges, or in none. */
 export function ownIn(ranges: readonly string[], negated: boolean): Guard {
   return { kind: 'ip-in', negated, values: [...new Set(ranges)].toSorted(compareText) };
-}
-
-/** hash:ip,port,net takes no prefix of 0: such a range becomes its two halves. */
-function withoutPrefixZero(range: string): readonly string[] {
-  const cidr = parseCidr(range);
-  if (cidr?.prefix !== 0) return [range];
-  return cidr.family === 'ipv4' ? ['0.0.0.0/1', '128.0.0.0/1'] : ['::/1', '8000::/1'];
 }
 
 const portSets = {

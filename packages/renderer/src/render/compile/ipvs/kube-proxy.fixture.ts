@@ -115,10 +115,7 @@ class Sync {
     const entry = `${vip},${port.protocol.toLowerCase()}:${port.port}`;
     const ranges = here.loadBalancerSourceRanges;
     if (ranges.length === 0) return;
-    for (const range of ranges) {
-      const halves = { '0.0.0.0/0': ['0.0.0.0/1', '128.0.0.0/1'], '::/0': ['::/1', '8000::/1'] }[range];
-      for (const part of halves ?? [range]) this.#add('KUBE-LOAD-BALANCER-SOURCE-CIDR', family, `${entry},${part}`);
-    }
+    for (const range of ranges) this.#add('KUBE-LOAD-BALANCER-SOURCE-CIDR', family, `${entry},${range}`);
     const own = this.#node.address[family];
     if (own !== undefined && ranges.some((range) => cidrContains(range, own))) {
       this.#add('KUBE-LOAD-BALANCER-SOURCE-IP', family, `${entry},${vip}`);
