@@ -23,7 +23,7 @@ export function fixtureName(base: string): string {
 export const providedChains = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'] as const;
 
 /**
- * The rules of the fixtures.
+ * The rules of the fixtures. A firewall without rules is left out.
  * @param rules of base chains, each without `-A <name> `
  * @param late the family, when endpoints stand in place: `markLate`
  * @param provide also under kube-proxy's names what CNI plugins jump to: marking, and masquerading what is marked
@@ -44,6 +44,8 @@ export function fixturesOf(
   };
   for (const base of fixtureChains[table]) {
     const own = rules.get(base);
+    // kube-proxy has the chain in any case, since it shares it with the kubelet; ours is nobody's but ours.
+    if (base === 'KUBE-FIREWALL' && own?.length === 0) continue;
     write(fixtureName(base), own && late ? markLate(base, own, late) : own);
   }
   if (provide && table === 'nat') for (const base of providedChains) write(base, rules.get(base));

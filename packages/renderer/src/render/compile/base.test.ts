@@ -45,13 +45,6 @@ COMMIT
 `);
 });
 
-test.each<[string, Profile, 'ipv4' | 'ipv6']>([
-  ['IPv6, which has no localhost node ports', usual, 'ipv6'],
-  ['IPv4 without localhost node ports', withIptables({ localhostNodePorts: false }), 'ipv4'],
-])('no KUBE-FIREWALL: %s', (_title, profile, family) => {
-  expect(printRuleFile(firstRules(profile, family))).not.toContain('KUBE-FIREWALL');
-});
-
 test('--random-fully is left out where the profile says so', () => {
   expect(printRuleFile(firstRules(withIptables({ randomFully: false }), 'ipv4'))).toContain('-j MASQUERADE\n');
 });
@@ -76,3 +69,25 @@ test('a family whose only node-port range cannot work has no nat section after t
   const profile = profileWith({ nodePortAddresses: ['::1/128'] });
   expect(lastRules(profile, 'ipv6').sections.map((section) => section.table)).toEqual(['filter']);
 });
+
+test.each([
+  ['IPv6', {}, 'ipv6'],
+  ['no localhost node ports', { localhostNodePorts: false }, 'ipv4'],
+] as const)('KUBE-FIREWALL is there without rules: %s', (_title, options, family) => {
+  const text = printRuleFile(firstRules(withIptables(options), family));
+  expect(text).toContain(':KUBE-FIREWALL - [0:0]\n');
+  expect(text).not.toContain('-A KUBE-FIREWALL');
+});
+
+test.each([
+  ['every address', [], true],
+  ['loopback among others', ['127.0.0.0/8', '192.0.2.0/24'], true],
+  ['networks without loopback', ['192.0.2.0/24'], false],
+  ["the Node's own address", ['primary'], false],
+] as const)(
+  'node ports on %s: what comes for loopback from elsewhere is dropped: %s',
+  (_title, addresses, isDropped) => {
+    const text = printRuleFile(firstRules(profileWith({ nodePortAddresses: addresses }), 'ipv4'));
+    expect(text.includes('-A KUBE-FIREWALL')).toBe(isDropped);
+  },
+);

@@ -1,4 +1,4 @@
-import type { Family, GuardedRule, RuleFile, Section } from '@sluice/bundle';
+import { type Family, type GuardedRule, invalidDrop, type RuleFile, type Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
 import { isBefore } from '../versions/version.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
@@ -8,7 +8,6 @@ import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
  * `syncProxyRules` (`pkg/proxy/iptables/proxier.go`).
  */
 export function firstRules(profile: Profile, family: Family): RuleFile {
-  const firewall = hasLocalhostNodePorts(profile, family);
   const filter: Section = {
     table: 'filter',
     chains: [
@@ -17,9 +16,10 @@ export function firstRules(profile: Profile, family: Family): RuleFile {
       'KUBE-FORWARD',
       'KUBE-NODEPORTS',
       'KUBE-PROXY-FIREWALL',
-      ...(firewall ? ['KUBE-FIREWALL'] : []),
+      // kube-proxy makes sure of it and the jumps to it in both families, also where it has no rule for it (`iptablesKubeletJumpChains`).
+      'KUBE-FIREWALL',
     ],
-    rules: firewall ? [{ text: localnetRule }] : [],
+    rules: hasLocalhostNodePorts(profile, family) ? [{ text: localnetRule }] : [],
   };
   const nat: Section = {
     table: 'nat',
@@ -47,15 +47,17 @@ export function masqueradeRules(profile: Profile): readonly GuardedRule[] {
 export function lastRules(profile: Profile, family: Family): RuleFile {
   const mark = markOf(profile);
   const forward = [
-    ...(letsInvalidPass(profile) ? [] : ['-m conntrack --ctstate INVALID -j DROP']),
-    `-m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark}/${mark} -j ACCEPT`,
-    '-m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+    // A kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass. A node that is liberal by itself leaves
+    // the rule out.
+    ...(letsInvalidPass(profile) ? [] : [invalidDrop]),
+    `-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark}/${mark} -j ACCEPT`,
+    '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
   ];
   const tail = nodePortTail(profile, family);
   const filter: Section = {
     table: 'filter',
     chains: [],
-    rules: forward.map((rest) => ({ text: `-A KUBE-FORWARD ${rest}` })),
+    rules: forward.map((text) => ({ text })),
   };
   const nat: Section = { table: 'nat', chains: [], rules: tail.map((text) => ({ text })) };
   return { header: ['after the Services'], sections: tail.length === 0 ? [filter] : [filter, nat] };

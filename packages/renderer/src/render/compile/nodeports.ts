@@ -15,11 +15,14 @@ const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! 
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
 /**
- * localhost node ports exist only in mode iptables and IPv4: IPv6 has no `route_localnet` (kube-proxy's `NewProxier` in
- * `pkg/proxy/iptables`), and IPVS serves no loopback address.
+ * localhost node ports exist only in mode iptables and IPv4, where node ports are open on a loopback address (kube-proxy's `NewProxier` in
+ * `pkg/proxy/iptables`): IPv6 has no `route_localnet`, and IPVS serves no loopback address.
  */
 export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
-  return profile.mode === 'iptables' && family === 'ipv4' && profile.iptables.localhostNodePorts;
+  if (profile.mode !== 'iptables' || family !== 'ipv4' || !profile.iptables.localhostNodePorts) return false;
+  const scope = nodePortScope(profile, family);
+  if (scope.kind !== 'cidrs') return scope.kind === 'any';
+  return scope.cidrs.some((text) => text !== primary && overlap(parseCidr(text)!, loopback.ipv4));
 }
 
 /**
@@ -91,10 +94,7 @@ export function chosenCidrs(profile: Profile): readonly string[] {
 
 /** Whether node ports are to answer on 127.0.0.1, for which the kernel must route what it calls martian. */
 export function needsRouteLocalnet(profile: Profile): boolean {
-  if (!profile.families.includes('ipv4') || !hasLocalhostNodePorts(profile, 'ipv4')) return false;
-  const scope = nodePortScope(profile, 'ipv4');
-  if (scope.kind !== 'cidrs') return scope.kind === 'any';
-  return scope.cidrs.some((text) => text !== primary && overlap(parseCidr(text)!, loopback.ipv4));
+  return profile.families.includes('ipv4') && hasLocalhostNodePorts(profile, 'ipv4');
 }
 
 /** The last rules of `KUBE-SERVICES`: what is for the node itself may be for a node port. */
