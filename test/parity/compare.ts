@@ -22,7 +22,7 @@ const perService =
 /** What kube-proxy has and no packet can tell, by name. */
 const untold: readonly {
   readonly name: string;
-  readonly without: (chain: string, rules: readonly string[], chains: Chains) => readonly string[];
+  readonly without: (chain: string, rules: readonly string[]) => readonly string[];
 }[] = [
   {
     name: 'canaries, by which it notices that the tables were flushed',
@@ -35,13 +35,6 @@ const untold: readonly {
         const isCopy = rule.includes('--nfacct-name  localhost_nps_accepted_pkts');
         return !isCopy || !rules.includes(withoutCounter(rule).replace(/ -d 127\.0\.0\.0\/8/, ''));
       }),
-  },
-  {
-    name: 'jumps to KUBE-FIREWALL, which has rules in IPv4 alone',
-    without: (_chain, rules, chains) =>
-      rules.filter(
-        (rule) => !rule.endsWith(' -j KUBE-FIREWALL') || (chains.get('filter KUBE-FIREWALL') ?? []).length > 0,
-      ),
   },
   { name: 'counters of packets', without: (_chain, rules) => rules.map(withoutCounter) },
 ];
@@ -68,6 +61,7 @@ export function differences(allTheirs: Chains, ours: Chains): readonly string[] 
 }
 
 function told(name: string, chains: Chains): string {
-  const left = untold.reduce((all, { without }) => without(name, all, chains), chains.get(name) ?? []);
+  if (!chains.has(name) && / KUBE-(?!PROXY-CANARY)/.test(name)) return '  there is no such chain';
+  const left = untold.reduce((all, { without }) => without(name, all), chains.get(name) ?? []);
   return (perService.test(name) ? left.toSorted() : left).map((rule) => `  ${rule}`).join('\n');
 }
