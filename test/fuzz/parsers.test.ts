@@ -6,9 +6,11 @@ import fc from 'fast-check';
 import {
   fileDigest,
   isProblem,
+  printHostFacts,
   printArchive,
   readArchive,
   readCluster,
+  readHostFacts,
   readNode,
   readPath,
   readProfile,
@@ -132,6 +134,15 @@ const requestOf = (rules: string): string => {
   return Buffer.concat([...pieces]).toString('latin1');
 };
 
+const hostFacts = printHostFacts({
+  node: sampleNode,
+  kernelRelease: '6.1.0',
+  addresses: { ipv4: ['192.0.2.11'], ipv6: ['fd00::11'] },
+  tcpBeLiberal: false,
+  knowsBpf: true,
+  providesKubeChains: true,
+});
+
 /** Each with how often it runs, a good input, and what may come out: a value or a typed refusal. */
 const parsers: readonly (readonly [
   title: string,
@@ -146,6 +157,7 @@ const parsers: readonly (readonly [
   ['cluster.yaml', 6_000, [text('cluster.yaml')], (input) => void isProblem(readCluster('cluster.yaml', input))],
   ['profile.yaml', 6_000, [text('profiles/default/profile.yaml')], (input) => void isProblem(readProfile('p', input))],
   ['node.yaml', 6_000, [text(`nodes/${sampleNode}/node.yaml`)], (input) => void isProblem(readNode('n', input))],
+  ['facts of a host', 6_000, [hostFacts], readsHostFacts],
   ['rule lines', 30_000, ruleLines, (input) => void readRule(input)],
   ['sysctl lines', 10_000, ['net.ipv4.vs.conn_reuse_mode = 0'], (input) => void readSysctlLine(input)],
   ['paths', 10_000, [...files.keys()], (input) => void readPath(input)],
@@ -182,6 +194,14 @@ function readDamaged(input: string): void {
 function readsArchive(bytes: Uint8Array): void {
   const read = readArchive('a', bytes);
   if (!isProblem(read)) readArchive('a', printArchive(read));
+}
+
+/** What is taken can be printed, and is the same then. */
+function readsHostFacts(input: string): void {
+  const read = readHostFacts('h', input);
+  if (isProblem(read)) return;
+  const again = readHostFacts('h', printHostFacts(read));
+  if (JSON.stringify(again) !== JSON.stringify(read)) throw new Error(`read back otherwise: ${JSON.stringify(again)}`);
 }
 
 function readsManifest(input: string): void {

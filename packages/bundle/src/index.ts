@@ -22,6 +22,7 @@ export {
 export * from './reach.ts';
 export * from './resolve.ts';
 export * from './machine.ts';
+export * from './host-facts.ts';
 export * from './seal.ts';
 export * from './texts-digest.ts';
 export * from './tree.ts';

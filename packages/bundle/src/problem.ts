@@ -138,6 +138,7 @@ export const problemCodes = {
   INTERNAL: 'the program met a state that it should never reach',
   ANSWER_MISSING: 'a command asks before it changes something, and there is no terminal to answer',
   // the node
+  HOST_FACTS_INVALID: 'a file of host facts is not one that this Sluice reads, or is of another node',
   NODE_CONFIG_INVALID: 'sluiced.yaml is not valid',
   NODE_TOOL_MISSING: 'a tool that the bundle needs is not on the node',
   NODE_LACKS_NEED: 'the node cannot do what the profile needs',

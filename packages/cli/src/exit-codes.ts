@@ -43,6 +43,7 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     rehearse: '3 a tool did not take the rules',
     status: '1 the kernel differs, the daemon is not healthy or an alarm is open; 5 held',
     show: '1 the kernel differs, or has no such Service; 3 not root',
+    observe: '3 not root',
     rollback: '1 the answer was no, or --dry-run found a change; 3 refused, such as during `sluiced apply`; 5 held',
     checkpoint: '3 the state directory cannot be used',
     confirm: '3 the state directory cannot be used',

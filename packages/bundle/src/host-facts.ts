@@ -1,0 +1,81 @@
+import { type Check, isProblem, readDocument } from './documents.ts';
+import type { Machine } from './machine.ts';
+import type { Problem } from './problem.ts';
+import type { Family } from './rulefile.ts';
+import { parseAddress } from './rules/address.ts';
+import { parseKernelRelease } from './rules/kernel.ts';
+
+/**
+ * What only a machine knows and its program depends on, as one file: `sluiced observe` writes it, `sluice show --host` reads it.
+ * README.md, "Host facts".
+ */
+export interface HostFacts extends Machine {
+  /** The node's name in the bundle. */
+  readonly node: string;
+  /** For layout `tree`: whether rules may ask for a packet's own bytes (`-m bpf`). */
+  readonly knowsBpf: boolean;
+  /** For layout `tree`: whether Sluice has KUBE-MARK-MASQ and KUBE-POSTROUTING there, because no other program has. */
+  readonly providesKubeChains: boolean;
+}
+
+export const hostFactsLimits = { bytesMax: 1024 * 1024 } as const;
+
+const format = 1;
+const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
+const areAddresses = (value: unknown, family: Family): boolean =>
+  Array.isArray(value) && value.every((one) => typeof one === 'string' && parseAddress(one)?.family === family);
+const isFlag = (value: unknown): boolean => typeof value === 'boolean';
+
+const checks: Check<HostFacts & { readonly format: number }> = {
+  format: (value) => value === format,
+  node: (value) => typeof value === 'string' && value.length <= 253 && subdomain.test(value),
+  kernelRelease: (value) => typeof value === 'string' && value.length <= 64 && parseKernelRelease(value) !== undefined,
+  addresses: (value) => {
+    if (typeof value !== 'object' || value === null || Object.keys(value).join() !== 'ipv4,ipv6') return false;
+    const { ipv4, ipv6 } = value as Record<Family, unknown>;
+    return areAddresses(ipv4, 'ipv4') && areAddresses(ipv6, 'ipv6');
+  },
+  tcpBeLiberal: isFlag,
+  knowsBpf: isFlag,
+  providesKubeChains: isFlag,
+};
+
+/** The text of a file: keys in the order of README.md, so that equal facts are equal bytes. */
+export function printHostFacts(facts: HostFacts): string {
+  const { node, kernelRelease, addresses, tcpBeLiberal, knowsBpf, providesKubeChains } = facts;
+  const list = (family: Family): string =>
+    addresses[family].length === 0
+      ? `  ${family}: []`
+      : [`  ${family}:`, ...addresses[family].map((one) => `    - ${JSON.stringify(one)}`)].join('\n');
+  return `apiVersion: sluice.dev/v1alpha1
+kind: HostFacts
+format: ${format}
+node: ${JSON.stringify(node)}
+kernelRelease: ${JSON.stringify(kernelRelease)}
+addresses:
+${list('ipv4')}
+${list('ipv6')}
+tcpBeLiberal: ${tcpBeLiberal}
+knowsBpf: ${knowsBpf}
+providesKubeChains: ${providesKubeChains}
+`;
+}
+
+/**
+ * Reads such a file; unknown keys and other formats are refused, as in every file of the contract.
+ * @param file named in the problem
+ * @returns the facts, or `HOST_FACTS_INVALID`
+ */
+export function readHostFacts(file: string, text: string): HostFacts | Problem {
+  if (text.length > hostFactsLimits.bytesMax)
+    return hostFactsProblem(`Cannot read ${file}: it is larger than ${hostFactsLimits.bytesMax} bytes`);
+  const read = readDocument<HostFacts & { readonly format: number }>(file, text, 'HostFacts', checks);
+  if (isProblem(read)) return { ...hostFactsProblem(read.message), ...(read.at ? { at: read.at } : {}) };
+  const { format: _format, ...facts } = read;
+  return facts;
+}
+
+export function hostFactsProblem(message: string): Problem {
+  const hint = 'Write it on that node with `sluiced observe -o FILE`, and read it with a Sluice of the same version';
+  return { code: 'HOST_FACTS_INVALID', level: 'error', message, hint };
+}
