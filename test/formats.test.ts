@@ -10,6 +10,7 @@ const writesOutput = [
   'sluice release',
   'sluice pack',
   'sluice pull',
+  'sluiced observe',
 ];
 
 test('both programs were found with their commands', () => {

@@ -1,4 +1,4 @@
-import { examples, exitLine, outputOption, shellCommands, versionCommand, withLog } from '@sluice/cli';
+import { examples, exitLine, outputOption, reportOption, shellCommands, versionCommand, withLog } from '@sluice/cli';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { nodesIn } from './commands/names.ts';
 import type { CommonOptions, Terminal } from './commands/terminal.ts';
@@ -53,12 +53,12 @@ export function buildProgram(surroundings = nowhere): Command {
 }
 
 /** The options of every command: which node this is, where its state is kept, and how it prints. */
-function onNode(command: Command): Command {
+function onNode(command: Command, format = outputOption()): Command {
   return command
     .option('-c, --config <FILE>', 'the config (default: /etc/sluice/sluiced.yaml)')
     .option('--node <NAME>', "the node's name in the bundle; wins over the config")
     .option('--state <DIR>', 'the state directory; wins over the config')
-    .addOption(outputOption());
+    .addOption(format);
 }
 
 const signatures = (): Option =>
@@ -154,6 +154,16 @@ function inspecting(program: Command, { terminal, finish }: Surroundings): void 
     .action((service: string, options) =>
       finish(async () => (await import('./commands/show.ts')).show(service, options, terminal)),
     );
+  examples(onNode(program.command('observe'), reportOption()), [
+    'sluiced observe -o host.yaml',
+    'ssh node-a sluiced observe -o - > host.yaml && sluice show --node node-a --host host.yaml',
+  ])
+    .summary('write what only this machine knows, for `sluice show --host`')
+    .description(
+      'Writes the addresses of the machine, its kernel and what else decides which rules a bundle becomes here. It reads the host, changes nothing and works beside the daemon. Exit code 3 for users other than root.',
+    )
+    .requiredOption('-o, --output <FILE>', 'where to write; - is standard output')
+    .action((options) => finish(async () => (await import('./commands/observe.ts')).observe(options, terminal)));
   examples(onNode(program.command('history')), ['sluiced history', 'sluiced history | tail -n 5'])
     .summary('say what happened on this node')
     .description('Lists what happened on this node, the newest last, each with the versions that it led from and to.')

@@ -9,11 +9,13 @@ export function inspectCommands(program: Command): void {
     'sluice show rendered --node node-a --service shop/web',
     'sluice show rendered --node node-a --service shop/web --layout tree      # with the names that the kernel has',
     'sluice show rendered --node node-a --tool iptables | iptables-restore --noflush',
+    'sluice show rendered --node node-a --host host.yaml      # a file of `sluiced observe -o host.yaml`',
   ])
     .summary('print what a node loads, in the native syntax of the tool')
     .description('Prints the resolved text of one node, which a person can load by hand.')
     .argument('[DIR]', 'the bundle directory', 'rendered')
     .requiredOption('--node <NAME>', 'the node', notEmpty)
+    .option('--host <FILE>', 'what only the node knows, as `sluiced observe` writes it', notEmpty)
     .option('--service <NS/NAME>', 'only the lines of one Service', notEmpty)
     .addOption(
       new Option('--tool <TOOL>', 'only the text for one tool').choices([

@@ -1,14 +1,13 @@
 import {
   type BundleFiles,
-  cidrContains,
   clusterFile,
   type Family,
   familyOf,
   fillHost,
   fillRules,
-  type HostValues,
-  ipvsHost,
+  type HostFacts,
   type IpvsHost,
+  isProblem,
   lineFamily,
   linkFlat,
   linkTree,
@@ -29,7 +28,6 @@ import {
   settledProgram,
   tableNames,
   type Tool,
-  valueOf,
   type VirtualTool,
 } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
@@ -38,6 +36,7 @@ import { readTree } from '../load/tree.ts';
 import { incomplete } from './complete.ts';
 import { reading } from './failure.ts';
 import { print, say } from './progress.ts';
+import { hostNotes, printHostNotes, readHostFile, ShownHost, type ShownLines } from './show-host.ts';
 import { printDocument, tellProblems } from './told.ts';
 
 /** How a node's rules are put together. */
@@ -50,6 +49,8 @@ export interface ShowOptions {
   /** `flat`, or left out: the chains as kube-proxy names them; `tree`: the program that a node switches to. */
   readonly layout?: Layout;
   readonly node: string;
+  /** A file of `sluiced observe`. */
+  readonly host?: string;
   readonly service?: string;
   readonly tool?: ShowTool;
   readonly output?: Format;
@@ -82,6 +83,8 @@ function show(
   dir: string,
   options: ShowOptions,
 ): { readonly node: ResolvedNode; readonly parts: readonly Part[] } | readonly Problem[] {
+  const facts = options.host === undefined ? undefined : readHostFile(options.host, options.node);
+  if (facts && isProblem(facts)) return [facts];
   const all = reading(dir, () => readTree(dir));
   if (!(all instanceof Map)) return [all as Problem];
   tellProblems(incomplete(dir, all));
@@ -91,12 +94,14 @@ function show(
   if (!('version' in node)) return node;
   if (options.service !== undefined && !hasService(files, options.service)) return [noService(options.service, dir)];
   const tools = options.tool === undefined ? toolsInOrder : [options.tool];
+  const host = new ShownHost(node, facts);
   const parts: Part[] = [];
   for (const tool of tools) {
-    const text = textOf(node, tool, options);
+    const text = textOf(node, tool, options, host);
     if (typeof text !== 'string') return text;
     parts.push({ tool, text });
   }
+  if (!facts) say(printHostNotes(hostNotes(node, linesOf(node, tools, options))));
   if (options.layout === 'tree' && options.service !== undefined) say(namesNote);
   return { node, parts };
 }
@@ -111,9 +116,33 @@ const loaders = {
   sysctl: 'sysctl -p -',
 } as const satisfies Record<ShowTool, string>;
 
-function textOf(node: ResolvedNode, tool: ShowTool, options: ShowOptions): string | readonly Problem[] {
-  if (tool === 'sysctl') return sysctlText(node, options);
-  return tool === 'ipset' || tool === 'ipvs' ? virtualText(node, tool, options) : rulesText(node, tool, options);
+function textOf(
+  node: ResolvedNode,
+  tool: ShowTool,
+  options: ShowOptions,
+  host: ShownHost,
+): string | readonly Problem[] {
+  if (tool === 'sysctl') return sysctlText(node, options, host);
+  if (tool === 'ipset' || tool === 'ipvs') return virtualText(node, tool, options, host);
+  return rulesText(node, tool, options, host);
+}
+
+/** The lines of the bundle that these tools are shown of. */
+function linesOf(node: ResolvedNode, tools: readonly ShowTool[], { service, layout }: ShowOptions): ShownLines {
+  const lines = tools.flatMap((tool) => {
+    if (tool === 'sysctl') return [];
+    if (tool === 'ipset' || tool === 'ipvs')
+      return node.ipvs?.[tool].flatMap((file) => file.lines.map(({ text }) => text)) ?? [];
+    const rules = node.rules[familyOf[tool]];
+    return rules ? tableNames.flatMap((table) => rules[table].rules) : [];
+  });
+  const isWhole = service === undefined;
+  return {
+    lines,
+    sysctls: isWhole && tools.includes('sysctl') ? node.sysctls : [],
+    hasSets: isWhole && node.ipvs !== undefined && tools.includes('ipset'),
+    isTree: layout === 'tree' && lines.length > 0,
+  };
 }
 
 /**
@@ -132,13 +161,13 @@ function hasService(files: BundleFiles, service: string): boolean {
   return toolsInOrder.some((tool) => [...files.keys()].some((path) => path.endsWith(`/services/${service}.${tool}`)));
 }
 
-function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions): string | readonly Problem[] {
+function rulesText(node: ResolvedNode, tool: Tool, options: ShowOptions, host: ShownHost): string | readonly Problem[] {
   const family = familyOf[tool];
   const rules = node.rules[family];
   if (rules === undefined) return '';
-  const filled = fillRules(rules, hostOf(node, family));
+  const filled = fillRules(rules, host.values(family));
   if ('code' in filled) return [filled];
-  if (options.layout === 'tree') return treeText(node, filled, family, options.service);
+  if (options.layout === 'tree') return treeText(node, filled, family, options.service, host.facts);
   if (options.service !== undefined) {
     const sections = tableNames.map((table) => ({ table, ...filled[table] }));
     return sections
@@ -155,9 +184,11 @@ function treeText(
   rules: ResolvedRules,
   family: Family,
   service: string | undefined,
+  facts: HostFacts | undefined,
 ): string | readonly Problem[] {
   if (node.profile.mode !== 'iptables') return [noTree(node)];
-  const linked = linkTree(sectionsOf(rules), { family });
+  const known = facts ? { knowsBpf: facts.knowsBpf, provideKubeChains: facts.providesKubeChains } : {};
+  const linked = linkTree(sectionsOf(rules), { family, ...known });
   if (linked.problems.length > 0) return linked.problems;
   const program = settledProgram(linked.program);
   if (service === undefined) return printProgram(program);
@@ -179,15 +210,15 @@ function noTree({ node, profile }: ResolvedNode): Problem {
 }
 
 /** Sets or virtual servers; of one Service, its lines, and of all, what they add up to. */
-function virtualText(node: ResolvedNode, tool: VirtualTool, options: ShowOptions): string | readonly Problem[] {
+function virtualText(
+  node: ResolvedNode,
+  tool: VirtualTool,
+  options: ShowOptions,
+  host: ShownHost,
+): string | readonly Problem[] {
   if (!node.ipvs) return '';
-  const own = (family: Family): readonly string[] => {
-    const address = valueOf(node.nodeFile.values, family, 'address');
-    return typeof address === 'string' ? [address] : [];
-  };
-  const host = ipvsHost(node.profile, { ipv4: own('ipv4'), ipv6: own('ipv6') });
-  if (options.service !== undefined) return fileLines(node.ipvs[tool], tool, host);
-  const state = readIpvs(node.ipvs, node.profile.families, host);
+  if (options.service !== undefined) return fileLines(node.ipvs[tool], tool, host.ipvs);
+  const state = readIpvs(node.ipvs, node.profile.families, host.ipvs);
   if ('problems' in state) return state.problems;
   return tool === 'ipset' ? printSets(state) : printServers(state);
 }
@@ -200,20 +231,13 @@ function fileLines(files: ResolvedVirtual['ipset'], tool: VirtualTool, host: Ipv
     .join('');
 }
 
-/** The kernel of the node is not known here, so lines for some kernels are left to the reader. */
-const sysctlText = (node: ResolvedNode, options: ShowOptions): string =>
-  options.service === undefined
-    ? node.sysctls.map((line) => (line.startsWith('@') ? `# ${line}\n` : `${line}\n`)).join('')
+const sysctlText = (node: ResolvedNode, { service }: ShowOptions, host: ShownHost): string =>
+  service === undefined
+    ? node.sysctls
+        .flatMap((line) => host.sysctl(line))
+        .map((line) => `${line}\n`)
+        .join('')
     : '';
-
-/** Away from the machine, the Node's own address and that of loopback stand for those of its interfaces. */
-function hostOf(node: ResolvedNode, family: Family): HostValues {
-  const address = valueOf(node.nodeFile.values, family, 'address');
-  const { nodePortAddresses } = node.profile;
-  const known = [...(typeof address === 'string' ? [address] : []), family === 'ipv4' ? '127.0.0.1' : '::1'];
-  const isOpen = (one: string): boolean => nodePortAddresses.some((cidr) => cidrContains(cidr, one));
-  return { nodePortAddresses: known.filter(isOpen) };
-}
 
 function noService(service: string, dir: string): Problem {
   return {
