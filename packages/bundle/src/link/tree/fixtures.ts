@@ -44,7 +44,7 @@ export function fixturesOf(
   };
   for (const base of fixtureChains[table]) {
     const own = rules.get(base);
-    // kube-proxy has the chain in any case, since it shares it with the kubelet; ours is nobody's but ours.
+    // kube-proxy has the chain in any case, since it shares it with the kubelet; that of layout `tree` is Sluice's alone.
     if (base === 'KUBE-FIREWALL' && own?.length === 0) continue;
     write(fixtureName(base), own && late ? markLate(base, own, late) : own);
   }
