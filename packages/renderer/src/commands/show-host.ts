@@ -50,11 +50,11 @@ export class ShownHost {
   }
 }
 
-/** Away from the machine the Node's own address stands for those of its interfaces. */
+/** Away from the machine, the Node's own address and that of loopback stand for those of its interfaces. */
 function standIn({ nodeFile }: ResolvedNode): Machine {
   const own = (family: Family): readonly string[] => {
     const address = valueOf(nodeFile.values, family, 'address');
-    return typeof address === 'string' ? [address] : [];
+    return [...(typeof address === 'string' ? [address] : []), family === 'ipv4' ? '127.0.0.1' : '::1'];
   };
   return { kernelRelease: '', addresses: { ipv4: own('ipv4'), ipv6: own('ipv6') }, tcpBeLiberal: false };
 }
@@ -88,7 +88,7 @@ export function hostNotes(node: ResolvedNode, { lines, sysctls, hasSets, isTree 
   const notes: readonly (readonly [boolean, string])[] = [
     [
       lines.some((line) => line.includes('${host.nodePortAddresses}')),
-      "${host.nodePortAddresses}: the Node's own address, where it is in nodePortAddresses, stands for those of its interfaces",
+      "${host.nodePortAddresses}: the Node's own address and loopback, where they are in nodePortAddresses, stand for those of its interfaces",
     ],
     [!isOpen && lines.includes(invalidDrop), `${liberalKey}: 0; where it is not, no rule drops INVALID packets`],
     [sysctls.some((line) => line.startsWith('@')), 'the kernel: lines of sysctl.conf for some kernels are comments'],
