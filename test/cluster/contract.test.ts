@@ -6,6 +6,7 @@ import { quarantineFile, serviceFile } from '@sluice/bundle';
 import { execa } from 'execa';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { apiServerPrograms } from '../parity/binaries.ts';
 import type { Item } from './apiserver.fixture.ts';
 import type { Role } from './authorizer.fixture.ts';
 import { type Ground, ownGround } from './ground.fixture.ts';
@@ -13,44 +14,52 @@ import { node, serviceOf, slice } from './objects.fixture.ts';
 import { type Started, sluicePath, startSluice, until } from './program.fixture.ts';
 import { realGround } from './real-ground.fixture.ts';
 
-// The same tests on the project's own API server and on a real one, which `KUBEBUILDER_ASSETS` names as for controller-runtime's envtest.
-// What the server holds is written and read a second time by kubectl, with requests that need nothing but the objects themselves.
+// The same tests on the project's own API server and on a real one. What the server holds is written and read a second time by kubectl,
+// with requests that need nothing but the objects themselves.
 
-const assets = process.env['KUBEBUILDER_ASSETS'];
-const kubectl = [join(assets ?? '/nowhere', 'kubectl'), '/usr/bin/kubectl', '/usr/local/bin/kubectl'].find((path) =>
-  existsSync(path),
-);
-const grounds: readonly [string, string | undefined, () => Promise<Ground>][] = [
-  ["the project's own API server", kubectl === undefined ? 'kubectl is not installed' : undefined, ownGround],
-  [
-    'a real API server',
-    kubectl === undefined
-      ? 'kubectl is not installed'
-      : assets === undefined
-        ? 'KUBEBUILDER_ASSETS names no directory with kube-apiserver and etcd'
-        : undefined,
-    () => realGround(assets ?? '', kubectl ?? ''),
-  ],
+const kubectl = [
+  join(process.env['KUBEBUILDER_ASSETS'] ?? '/nowhere', 'kubectl'),
+  '/usr/bin/kubectl',
+  '/usr/local/bin/kubectl',
+].find((path) => existsSync(path));
+
+/** An API server, or why there is none here. */
+type Opened = Ground | { readonly lack: string };
+
+async function openReal(): Promise<Opened> {
+  const programs = await apiServerPrograms();
+  return 'lack' in programs ? programs : realGround(programs);
+}
+
+const grounds: readonly [string, () => Promise<Opened>][] = [
+  ["the project's own API server", ownGround],
+  ['a real API server', openReal],
 ];
+const buildMs = 3_600_000;
 const timeout = 90_000;
 const rbac = '/apis/rbac.authorization.k8s.io/v1';
 const services = '/api/v1/namespaces/shop/services';
 const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
 
-describe.each(grounds)('%s', { timeout }, (_title, lack, open) => {
+describe.each(grounds)('%s', { timeout }, (_title, open) => {
   let ground: Ground;
+  let lack: string | undefined;
   let dir: string;
   const running: Started[] = [];
 
   beforeAll(async () => {
-    if (lack !== undefined) return;
-    ground = await open();
+    const opened = kubectl === undefined ? { lack: 'kubectl is not installed' } : await open();
+    if ('lack' in opened) {
+      ({ lack } = opened);
+      return;
+    }
+    ground = opened;
     for (const name of ['shop', 'sluice'])
       await create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
     await create('/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', ...node });
     await create(services, serviceIn(serviceOf('a', 11)));
     await create(slices, { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', ...slice });
-  }, 300_000);
+  }, buildMs);
   afterAll(async () => ground?.close(), timeout);
   beforeEach((context) => {
     if (lack !== undefined) context.skip(lack);

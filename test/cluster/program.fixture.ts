@@ -1,7 +1,8 @@
-import { createServer } from 'node:net';
 import { programPath } from '@sluice/testing';
 import { execa } from 'execa';
 import { expect, vi } from 'vitest';
+
+export { freePort } from './port.fixture.ts';
 
 export const sluicePath = programPath('sluice');
 
@@ -17,15 +18,6 @@ export type Started = ReturnType<typeof startSluice>;
 /** Waits for what will be so, and fails when it never is. */
 export async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
   await vi.waitFor(async () => expect(await condition()).toBe(true), { timeout, interval: 10 });
-}
-
-/** A port of 127.0.0.1 that nobody had a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** Everything that the program has said up to now. */

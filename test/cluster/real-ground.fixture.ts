@@ -1,49 +1,67 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { execa } from 'execa';
+import { until } from '../netns/until.ts';
+import type { ApiServerPrograms } from '../parity/binaries.ts';
 import { makeAuthority } from './certificates.fixture.ts';
 import type { Ground } from './ground.fixture.ts';
-import { freePort, until } from './program.fixture.ts';
+import { freePort } from './port.fixture.ts';
 
 const adminToken = 'a-token-of-an-administrator';
 const sluiceToken = 'a-token-of-sluice';
 const startMs = 120_000;
 
 /**
- * A real API server with its etcd, on 127.0.0.1 and with its state in a directory that goes with it.
- * @param assets a directory with `kube-apiserver` and `etcd`, as controller-runtime's envtest has them
+ * A real API server with its etcd, and its state in a directory that goes with it.
+ * @param address of this network namespace, where the API server listens; etcd is on loopback
  */
-export async function realGround(assets: string, kubectl: string): Promise<Ground> {
+export async function realGround(programs: ApiServerPrograms, address = '127.0.0.1'): Promise<Ground> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-real-'));
-  const ports = { client: await freePort(), peer: await freePort(), secure: await freePort() };
-  writeIdentities(dir);
+  const ports = { client: await freePort(), peer: await freePort(), secure: await freePort(address) };
+  writeIdentities(dir, address);
   const children = [
-    start(dir, join(assets, 'etcd'), etcdArgs(dir, ports)),
-    start(dir, join(assets, 'kube-apiserver'), apiserverArgs(dir, ports)),
+    start(dir, 'etcd', programs.etcd, etcdArgs(dir, ports)),
+    start(dir, 'kube-apiserver', programs.apiserver, apiserverArgs(dir, address, ports)),
   ];
   const close = async (): Promise<void> => {
     await Promise.all(children.toReversed().map(stop));
     rmSync(dir, { recursive: true });
   };
-  const url = `https://127.0.0.1:${ports.secure}`;
-  const admin = kubeconfig(dir, 'admin', url, adminToken);
-  const asks = (path: string) => execa(kubectl, ['--kubeconfig', admin, 'get', '--raw', path], { reject: false });
+  const url = `https://${address}:${ports.secure}`;
+  const ca = readFileSync(join(dir, 'ca.crt'));
   try {
     // The namespace is made by a controller of the server, some time after it is ready.
     for (const path of ['/readyz', '/api/v1/namespaces/kube-system']) {
-      await until(async () => children.some(hasEnded) || (await asks(path)).exitCode === 0, startMs);
+      const isReady = async (): Promise<boolean> =>
+        children.some(hasEnded) || (await statusOf(new URL(path, url), ca)) === 200;
+      await until(`an answer to ${path}`, isReady, startMs);
       if (children.some(hasEnded)) throw new Error('a program ended');
     }
   } catch (error) {
     const logs = ['etcd.log', 'kube-apiserver.log'].map((name) => readFileSync(join(dir, name), 'utf8'));
     const log = logs.map((text) => text.trim().split('\n').slice(-10).join('\n')).join('\n');
     await close();
-    throw new Error(`Cannot start the API server of ${assets}:\n${log}`, { cause: error });
+    throw new Error(`Cannot start the API server ${programs.apiserver}:\n${log}`, { cause: error });
   }
-  return { admin, kubeconfig: kubeconfig(dir, 'sluice', url, sluiceToken), close };
+  return {
+    admin: kubeconfig(dir, 'admin', url, adminToken),
+    kubeconfig: kubeconfig(dir, 'sluice', url, sluiceToken),
+    close,
+  };
+}
+
+/** What the server answers the administrator; 0 where it does not answer. */
+function statusOf(url: URL, ca: Buffer): Promise<number> {
+  return new Promise((resolve) => {
+    const asked = request(url, { ca, headers: { authorization: `Bearer ${adminToken}` } }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    asked.on('error', () => resolve(0)).end();
+  });
 }
 
 interface Ports {
@@ -63,12 +81,14 @@ function etcdArgs(dir: string, { client, peer }: Ports): readonly string[] {
 }
 
 /** https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/ */
-function apiserverArgs(dir: string, { client, secure }: Ports): readonly string[] {
+function apiserverArgs(dir: string, address: string, { client, secure }: Ports): readonly string[] {
   return [
     `--etcd-servers=http://127.0.0.1:${client}`,
     `--secure-port=${secure}`,
-    '--bind-address=127.0.0.1',
-    '--advertise-address=127.0.0.1',
+    `--bind-address=${address}`,
+    `--advertise-address=${address}`,
+    // It makes no EndpointSlice of itself, which may not hold an address of loopback.
+    '--endpoint-reconciler-type=none',
     '--service-cluster-ip-range=10.96.0.0/16',
     `--cert-dir=${dir}`,
     `--tls-cert-file=${join(dir, 'server.crt')}`,
@@ -82,10 +102,10 @@ function apiserverArgs(dir: string, { client, secure }: Ports): readonly string[
   ];
 }
 
-function writeIdentities(dir: string): void {
+function writeIdentities(dir: string, address: string): void {
   const notAfter = new Date(Date.now() + 24 * 3_600_000);
   const authority = makeAuthority('test-ca', notAfter);
-  const server = authority.issue('server', notAfter);
+  const server = authority.issue('server', notAfter, address.split('.').map(Number));
   writeFileSync(join(dir, 'ca.crt'), authority.certificate);
   writeFileSync(join(dir, 'server.crt'), server.certificate);
   writeFileSync(join(dir, 'server.key'), server.key, { mode: 0o600 });
@@ -111,8 +131,8 @@ function kubeconfig(dir: string, name: string, server: string, token: string): s
   return file;
 }
 
-function start(dir: string, program: string, args: readonly string[]): ChildProcess {
-  const log = openSync(join(dir, `${program.split('/').at(-1)}.log`), 'w');
+function start(dir: string, name: string, program: string, args: readonly string[]): ChildProcess {
+  const log = openSync(join(dir, `${name}.log`), 'w');
   const child = spawn(program, args, { cwd: dir, stdio: ['ignore', log, log] });
   // That it did not start is seen by the server that never is ready, and by what its log says.
   child.on('error', () => {});
