@@ -1,11 +1,12 @@
 /**
  * An API server for one kube-proxy, inside the network namespace of its node: lists and watches over plain HTTP on loopback. Started with
- * the path of a file of objects and a port. `POST /change` with a list of `KubeChange` is answered once watchers have them; it is served on
- * a socket beside the file, too, which a test reaches without entering the namespace. It imports nothing from the workspace, so that a
- * namespace has it at once.
+ * the path of a file of objects and a port; with an address and a directory of certificates, too, it listens there, over HTTPS.
+ * `POST /change` with a list of `KubeChange` is answered once watchers have them; it is served on a socket beside the file, too, which a
+ * test reaches without entering the namespace. It imports nothing from the workspace, so that a namespace has it at once.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
 
 export type KubeItem = {
@@ -118,7 +119,12 @@ function change({ type, item }: KubeChange): void {
   }
 }
 
-for (const item of JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as readonly KubeItem[])
-  objects.set(keyOf(item), item);
-createServer(answer).listen(Number(process.argv[3]), '127.0.0.1');
-createServer(answer).listen(join(dirname(process.argv[2] as string), 'api.sock'));
+const [file = '', port, address = '127.0.0.1', certificates] = process.argv.slice(2);
+for (const item of JSON.parse(readFileSync(file, 'utf8')) as readonly KubeItem[]) objects.set(keyOf(item), item);
+const certificate = (name: string): Buffer => readFileSync(join(certificates ?? '', name));
+const server =
+  certificates === undefined
+    ? createServer(answer)
+    : createSecureServer({ key: certificate('server.key'), cert: certificate('server.crt') }, answer);
+server.listen(Number(port), address);
+createServer(answer).listen(join(dirname(file), 'api.sock'));

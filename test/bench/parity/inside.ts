@@ -1,0 +1,59 @@
+// The rounds of one size, inside a network namespace of their own, started by main.ts with a plan as JSON. Prints a line of JSON for each round
+// of a subject; what is under way goes to standard error.
+import type { ApiServerPrograms } from '../../parity/binaries.ts';
+import { mustBeInNamespace } from '../in-namespace.ts';
+import { openApi } from './api.ts';
+import { parityCluster } from './cluster.ts';
+import { apiAddress, now, setUpApiAddress } from './node.ts';
+import { type Round, runRound } from './round.ts';
+import { type Programs, type SubjectName, subjects } from './subjects.ts';
+
+export interface Plan {
+  readonly services: number;
+  readonly endpointsPerService: number;
+  readonly rounds: number;
+  readonly changesPerRound: number;
+  readonly steadySeconds: number;
+  readonly subjects: readonly SubjectName[];
+  readonly programs: Programs;
+  readonly apiServer?: ApiServerPrograms;
+}
+
+/** A round of a subject, or why it came to no end. */
+export type Told = { readonly subject: SubjectName } & ({ readonly round: Round } | { readonly failure: string });
+
+async function main(plan: Plan): Promise<void> {
+  mustBeInNamespace();
+  await setUpApiAddress();
+  const cluster = parityCluster(plan.services, plan.endpointsPerService);
+  const loading = now();
+  const api = await openApi(plan.apiServer, cluster.items, apiAddress);
+  progress(`${plan.services} Services are loaded after ${seconds(now() - loading)}`);
+  const options = {
+    programs: plan.programs,
+    api,
+    cluster,
+    changes: plan.changesPerRound,
+    steadySeconds: plan.steadySeconds,
+  };
+  try {
+    for (let turn = 1; turn <= plan.rounds; turn++)
+      for (const subject of plan.subjects) {
+        const begun = now();
+        const told = await runRound(subjects[subject], options).then(
+          (round): Told => ({ subject, round }),
+          (error: unknown): Told => ({ subject, failure: (error as Error).message }),
+        );
+        const ending = 'failure' in told ? ` FAILED: ${told.failure}` : '';
+        progress(`round ${turn} of ${plan.rounds}, ${subject}: ${seconds(now() - begun)}${ending}`);
+        process.stdout.write(`${JSON.stringify(told)}\n`);
+      }
+  } finally {
+    await api.close();
+  }
+}
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+const progress = (text: string): void => void process.stderr.write(`  ${text}\n`);
+
+if (import.meta.main) await main(JSON.parse(process.argv[2] ?? '') as Plan);

@@ -1,0 +1,158 @@
+// `./dev bench parity`: Sluice beside the real kube-proxy on one API server, in turns, each on a node that has nothing yet. What is measured
+// and how is in test/README.md.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, loadavg, release, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { execa } from 'execa';
+import { bundleProgram } from '../../../tools/bundle.ts';
+import { apiServerPrograms, kubeProxy } from '../../parity/binaries.ts';
+import type { Plan, Told } from './inside.ts';
+import type { Round } from './round.ts';
+import { type Programs, type SubjectName, subjectNames } from './subjects.ts';
+import { type Summary, summarise } from './summary.ts';
+import { tableOf } from './table.ts';
+
+const root = join(import.meta.dirname, '../../..');
+
+const usage = `Usage: ./dev bench parity [options]
+
+  --services N,…   sizes of the cluster (default: 1000,5000,10000)
+  --endpoints N    of each Service (default: 5)
+  --rounds N       starts of each subject (default: 3)
+  --changes N      of one endpoint, of each subject over all rounds (default: 30)
+  --steady S       seconds of 100 changes a second at the end of each round (default: 0)
+  --subjects WORD  only those with it in their name, such as nf_tables
+  -o FILE          all figures as JSON
+`;
+
+function readOptions() {
+  const { values } = parseArgs({
+    args: process.argv.slice(2),
+    options: {
+      services: { type: 'string', default: '1000,5000,10000' },
+      endpoints: { type: 'string', default: '5' },
+      rounds: { type: 'string', default: '3' },
+      changes: { type: 'string', default: '30' },
+      steady: { type: 'string', default: '0' },
+      subjects: { type: 'string', default: '' },
+      output: { type: 'string', short: 'o' },
+    },
+  });
+  const [endpoints, rounds, changes, steady] = [values.endpoints, values.rounds, values.changes, values.steady].map(
+    Number,
+  ) as [number, number, number, number];
+  const sizes = values.services.split(',').map(Number);
+  const subjects = subjectNames.filter((name) => name.includes(values.subjects));
+  const isGood =
+    sizes.every((size) => size >= 3 && size <= 60_000) &&
+    endpoints >= 1 &&
+    rounds >= 1 &&
+    changes >= rounds &&
+    steady >= 0;
+  if (!isGood || subjects.length === 0) throw new Error('an option has no good value');
+  return { sizes, endpoints, rounds, changes, steady, subjects, output: values.output };
+}
+
+async function preparePrograms(dir: string): Promise<Programs | { readonly lack: string }> {
+  if (process.getuid?.() !== 0) return { lack: 'it needs root' };
+  const built = await kubeProxy();
+  if ('lack' in built) return built;
+  const [sluice, sluiced] = [join(dir, 'sluice.mjs'), join(dir, 'sluiced.mjs')];
+  await bundleProgram(root, 'sluice', sluice, true);
+  await bundleProgram(root, 'sluiced', sluiced, true);
+  return { sluice, sluiced, kubeProxy: built.path };
+}
+
+/** What the figures depend on. */
+async function versionsOf(programs: Programs, apiServer: Plan['apiServer']): Promise<Readonly<Record<string, string>>> {
+  const first = async (...argv: readonly [string, ...string[]]): Promise<string> => {
+    const { stdout } = await execa(argv[0], argv.slice(1), { reject: false });
+    return stdout.split('\n')[0]?.trim() ?? '';
+  };
+  return {
+    sluice: await first(process.execPath, programs.sluice, '--version'),
+    'kube-proxy': await first(programs.kubeProxy, '--version'),
+    'API server':
+      apiServer === undefined
+        ? "the tests' own, without a store: kube-apiserver and etcd are not built"
+        : `${await first(apiServer.apiserver, '--version')}, ${await first(apiServer.etcd, '--version')}`,
+    iptables: await first('iptables', '--version'),
+    nft: await first('nft', '--version'),
+    kernel: release(),
+    node: process.version,
+    processors: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`,
+  };
+}
+
+/** Runs a plan in namespaces of its own. @returns its rounds by subject, and what failed */
+async function carryOut(plan: Plan): Promise<{ rounds: Map<SubjectName, Round[]>; failures: readonly string[] }> {
+  const script = join(import.meta.dirname, 'inside.ts');
+  const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
+  const argv = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, JSON.stringify(plan)];
+  const child = spawn('/usr/bin/unshare', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const rounds = new Map<SubjectName, Round[]>();
+  const failures: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    const told = JSON.parse(line) as Told;
+    if ('failure' in told) failures.push(`${told.subject}: ${told.failure}`);
+    else rounds.set(told.subject, [...(rounds.get(told.subject) ?? []), told.round]);
+  }
+  const code = await ended;
+  if (code !== 0) failures.push(`the bench of ${plan.services} Services ended with ${code}`);
+  return { rounds, failures };
+}
+
+async function main(): Promise<void> {
+  const { sizes, endpoints, rounds, changes, steady, subjects, output } = readOptions();
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-bench-'));
+  process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const programs = await preparePrograms(dir);
+  if ('lack' in programs) {
+    process.stdout.write(`parity: not measured, ${programs.lack}\n`);
+    return;
+  }
+  const found = await apiServerPrograms(false);
+  const apiServer = 'lack' in found ? undefined : found;
+  const versions = await versionsOf(programs, apiServer);
+  process.stdout.write(
+    Object.entries(versions)
+      .map(([name, version]) => `${name}: ${version}\n`)
+      .join(''),
+  );
+  process.stdout.write('mode ipvs: not measured\n');
+  const results: Record<number, object> = {};
+  for (const services of sizes) {
+    const load = loadavg()[0] ?? 0;
+    const plan = {
+      services,
+      endpointsPerService: endpoints,
+      rounds,
+      changesPerRound: Math.ceil(changes / rounds),
+      steadySeconds: steady,
+      subjects,
+      programs,
+      ...(apiServer && { apiServer }),
+    };
+    const measured = await carryOut(plan);
+    const summaries = new Map(
+      [...measured.rounds].map(([name, all]): [SubjectName, Summary] => [name, summarise(all)]),
+    );
+    const title = `${services} Services with ${endpoints} endpoints each; starts of each: ${rounds}, in turns, with ${plan.changesPerRound} changes each time; load of the machine before: ${load.toFixed(1)}`;
+    process.stdout.write(`\n${title}\n\n${tableOf(summaries)}`);
+    for (const failure of measured.failures) process.stdout.write(`FAILED: ${failure}\n`);
+    if (measured.failures.length > 0) process.exitCode = 1;
+    results[services] = { load, rounds: Object.fromEntries(measured.rounds), summaries: Object.fromEntries(summaries) };
+    if (output !== undefined) writeFileSync(output, `${JSON.stringify({ versions, endpoints, results }, null, 2)}\n`);
+  }
+}
+
+if (process.argv.includes('--help')) process.stdout.write(usage);
+else
+  await main().catch((error: unknown) => {
+    process.stderr.write(`${(error as Error).message}\n\n${usage}`);
+    process.exitCode = 2;
+  });

@@ -1,0 +1,114 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { execa } from 'execa';
+import { Host } from '../../netns/cluster-host.ts';
+import { nodeAddress, servers } from './cluster.ts';
+import type { Seen } from './witness.ts';
+
+/** Where the API server listens, in the namespace of the bench. */
+export const apiAddress = '10.255.0.1';
+const linkAddress = '10.255.0.2';
+
+/** Milliseconds of the clock that the witness has too. */
+export const now = (): number => Number(process.hrtime.bigint()) / 1e6;
+
+export async function setUpApiAddress(): Promise<void> {
+  await execa('ip', ['link', 'set', 'lo', 'up']);
+  await execa('ip', ['addr', 'add', `${apiAddress}/32`, 'dev', 'lo']);
+}
+
+let links = 0;
+
+/**
+ * A node that reaches the API server by a wire, and serves two endpoints itself. What no rule takes goes to the API server's namespace,
+ * which forwards nothing.
+ */
+export async function startNode(): Promise<Host> {
+  const host = await Host.start('node');
+  const link = `node${links++}`;
+  const batch = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
+  await execa('ip', ['-batch', '-'], {
+    input: batch([
+      `link add ${link} type veth peer name eth0 netns ${host.pid}`,
+      `link set ${link} up`,
+      `route add ${linkAddress}/32 dev ${link}`,
+    ]),
+  });
+  const own = [nodeAddress, ...servers].map((address) => `addr add ${address}/32 dev lo`);
+  const wire = [`addr add ${linkAddress}/32 dev eth0`, 'link set eth0 up', `route add ${apiAddress}/32 dev eth0`];
+  const input = batch(['link set lo up', ...own, ...wire, `route add default via ${apiAddress} dev eth0 onlink`]);
+  await host.run(['/usr/sbin/ip', '-batch', '-'], { input });
+  return host;
+}
+
+/** The process namespace of what is started on a node, as /proc prints it. */
+export const processNamespace = (host: Host): string => readlinkSync(`/proc/${host.pid}/ns/pid_for_children`);
+
+type Of<K extends Seen['kind']> = Extract<Seen, { kind: K }>;
+
+/** The client and the servers of `witness.ts`, in the network namespace of a node and outside of its processes. */
+export class Witness {
+  readonly #child: ChildProcess;
+  readonly #seen: Seen[] = [];
+  readonly #ended: Promise<never>;
+  #wake = Promise.withResolvers<void>();
+
+  constructor(host: Host, services: readonly string[]) {
+    const program = join(import.meta.dirname, 'witness.ts');
+    const argv = [`--target=${host.pid}`, '--net', '--', process.execPath, program, services.join(), servers.join()];
+    this.#child = spawn('nsenter', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#ended = new Promise((_resolve, reject) =>
+      this.#child.once('exit', () => reject(new Error('the witness has ended'))),
+    );
+    this.#ended.catch(() => {});
+    createInterface({ input: this.#child.stdout! }).on('line', (line) => {
+      this.#seen.push(JSON.parse(line) as Seen);
+      this.#wake.resolve();
+      this.#wake = Promise.withResolvers();
+    });
+  }
+
+  /** Waits until all these Services have answered. @returns when the last of them was asked */
+  async answered(services: readonly string[], timeoutMs: number): Promise<number> {
+    const of = (service: string): Of<'answered'> | undefined =>
+      this.#seen.find((one): one is Of<'answered'> => one.kind === 'answered' && one.service === service);
+    await this.#until('every Service to answer', timeoutMs, () => services.every(of));
+    return Math.max(...services.map((service) => of(service)?.at ?? 0));
+  }
+
+  /** Waits until a server answers since then. @returns when the first packet that it answered was sent */
+  async moved(to: string, since: number, timeoutMs: number): Promise<number> {
+    const found = (): Of<'moved'> | undefined =>
+      this.#seen.find((one): one is Of<'moved'> => one.kind === 'moved' && one.to === to && one.at >= since);
+    await this.#until(`an answer of ${to}`, timeoutMs, () => found() !== undefined);
+    return found()?.at ?? 0;
+  }
+
+  /** How many packets were sent and lost since the last time this was asked, a second ago for the last ones. */
+  async count(): Promise<Of<'count'>> {
+    const before = this.#seen.length;
+    this.#child.stdin!.write('\n');
+    const found = (): Of<'count'> | undefined =>
+      this.#seen.slice(before).find((one): one is Of<'count'> => one.kind === 'count');
+    await this.#until('a count', 10_000, () => found() !== undefined);
+    return found() as Of<'count'>;
+  }
+
+  async close(): Promise<void> {
+    this.#child.stdin!.end();
+    await this.#ended.catch(() => {});
+  }
+
+  async #until(what: string, timeoutMs: number, isSo: () => boolean): Promise<void> {
+    const end = now() + timeoutMs;
+    while (!isSo()) {
+      const timer = Promise.withResolvers<void>();
+      const left = setTimeout(timer.resolve, Math.max(0, end - now()));
+      await Promise.race([this.#wake.promise, timer.promise, this.#ended]);
+      clearTimeout(left);
+      if (!isSo() && now() >= end) throw new Error(`waited ${timeoutMs / 1000} s in vain for ${what}`);
+    }
+  }
+}

@@ -1,0 +1,178 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Daemon, Host } from '../../netns/cluster-host.ts';
+import type { Api } from './api.ts';
+import { type ParityCluster, servers } from './cluster.ts';
+import { now, processNamespace, startNode, Witness } from './node.ts';
+import type { Programs, Subject } from './subjects.ts';
+import { type Usage, usageIn } from './usage.ts';
+
+/** What one start of a subject and some changes came to. Times are milliseconds. */
+export interface Round {
+  /** From the start of its programs to a packet that the last Service answers. */
+  readonly cold: number;
+  /** Processor time up to then and until it was quiet, by program. */
+  readonly coldCpu: Readonly<Record<string, number>>;
+  /** From the request that changes an endpoint to a packet that meets the new one. */
+  readonly latencies: readonly number[];
+  /** Processor time of all the changes, by program. */
+  readonly changesCpu: Readonly<Record<string, number>>;
+  readonly memory: Readonly<Record<string, Pick<Usage, 'residentMb' | 'peakMb'>>>;
+  /** The most that all of its processes had at once. */
+  readonly mostMb: number;
+  /** Packets of the witness during the changes. */
+  readonly packets: { readonly sent: number; readonly lost: number };
+  readonly steady?: Steady;
+}
+
+/** 100 changes a second: of one each second the time to a packet is measured. */
+export interface Steady {
+  readonly seconds: number;
+  readonly sent: number;
+  readonly latencies: readonly number[];
+  readonly cpu: Readonly<Record<string, number>>;
+}
+
+export interface RoundOptions {
+  readonly programs: Programs;
+  readonly api: Api;
+  readonly cluster: ParityCluster;
+  readonly changes: number;
+  /** Of 100 changes a second at the end; 0: none. */
+  readonly steadySeconds: number;
+}
+
+const coldMs = 600_000;
+const changeMs = 120_000;
+const steadyRate = 100;
+
+/** One subject on a new node. @throws where a Service is not served in time, with what the programs said */
+export async function runRound(subject: Subject, options: RoundOptions): Promise<Round> {
+  const { api, cluster, programs } = options;
+  await api.put(cluster.moved(servers[0]));
+  const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-round-'));
+  const host = await startNode();
+  const witness = new Witness(host, cluster.asked);
+  const look = (): ReadonlyMap<string, Usage> => usageIn(processNamespace(host), subject.programs);
+  let mostMb = 0;
+  const sampler = setInterval(() => {
+    mostMb = Math.max(
+      mostMb,
+      [...look().values()].reduce((sum, { treeMb }) => sum + treeMb, 0),
+    );
+  }, 100);
+  const daemons: Daemon[] = [];
+  try {
+    const commands = subject.setUp(programs, api, dir);
+    const started = now();
+    daemons.push(...commands.map(({ argv, env }) => host.start(argv, env)));
+    const cold = (await witness.answered(cluster.asked, coldMs)) - started;
+    await untilQuiet(look);
+    const before = look();
+    await witness.count();
+    const latencies = await change(options, witness);
+    const after = look();
+    const { sent, lost } = await witness.count();
+    const steady = options.steadySeconds > 0 ? await steadily(options, witness, look) : undefined;
+    return {
+      cold,
+      coldCpu: cpuSince(before),
+      latencies,
+      changesCpu: cpuSince(after, before),
+      memory: Object.fromEntries([...after].map(([name, { residentMb, peakMb }]) => [name, { residentMb, peakMb }])),
+      mostMb,
+      packets: { sent, lost },
+      ...(steady && { steady }),
+    };
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${await said(daemons)}`, { cause: error });
+  } finally {
+    clearInterval(sampler);
+    await end(witness, daemons, host);
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function end(witness: Witness, daemons: readonly Daemon[], host: Host): Promise<void> {
+  await witness.close();
+  await Promise.all(daemons.map((daemon) => daemon.stop()));
+  await host.close();
+}
+
+async function said(daemons: readonly Daemon[]): Promise<string> {
+  await Promise.all(daemons.map((daemon) => daemon.stop()));
+  const outputs = await Promise.all(daemons.map(async (daemon) => (await daemon.ended).output));
+  return outputs.map((output) => output.slice(-2_000)).join('\n');
+}
+
+function cpuSince(
+  after: ReadonlyMap<string, Usage>,
+  before: ReadonlyMap<string, Usage> = new Map(),
+): Readonly<Record<string, number>> {
+  return Object.fromEntries([...after].map(([name, { cpuMs }]) => [name, cpuMs - (before.get(name)?.cpuMs ?? 0)]));
+}
+
+/** What follows a start is over: for 3 s its programs take less than a twentieth of a processor. */
+async function untilQuiet(look: () => ReadonlyMap<string, Usage>): Promise<void> {
+  const total = (): number => [...look().values()].reduce((sum, { cpuMs }) => sum + cpuMs, 0);
+  for (let tries = 0, quiet = 0; tries < 60 && quiet < 3; tries++) {
+    const before = total();
+    await sleep(1_000);
+    quiet = total() - before < 50 ? quiet + 1 : 0;
+  }
+}
+
+/** One change at a time, so far apart that no pace counts: kube-proxy waits a second between two syncs. */
+async function change({ api, cluster, changes }: RoundOptions, witness: Witness): Promise<readonly number[]> {
+  const latencies: number[] = [];
+  for (let turn = 0; turn < changes; turn++) {
+    await sleep(1_500 + ((turn * 211) % 700));
+    latencies.push(await moveOnce({ api, cluster }, witness, turn));
+  }
+  return latencies;
+}
+
+async function moveOnce(
+  { api, cluster }: Pick<RoundOptions, 'api' | 'cluster'>,
+  witness: Witness,
+  turn: number,
+): Promise<number> {
+  const server = servers[(turn + 1) % servers.length] as string;
+  const asked = now();
+  const [met] = await Promise.all([witness.moved(server, asked, changeMs), api.put(cluster.moved(server))]);
+  return met - asked;
+}
+
+async function steadily(
+  { api, cluster, changes, steadySeconds }: RoundOptions,
+  witness: Witness,
+  look: () => ReadonlyMap<string, Usage>,
+): Promise<Steady> {
+  const before = look();
+  const started = now();
+  const latencies: number[] = [];
+  const sending: Promise<void>[] = [];
+  let sent = 0;
+  const send = (): void => {
+    const due = Math.floor(((now() - started) / 1000) * steadyRate);
+    for (; sent < due; sent++) {
+      const put = api.put(cluster.churn(sent));
+      // Told at the end, by Promise.all.
+      put.catch(() => {});
+      sending.push(put);
+    }
+  };
+  const timer = setInterval(send, 5);
+  try {
+    for (let turn = changes; now() - started < steadySeconds * 1000; turn++) {
+      await sleep(1_000);
+      latencies.push(await moveOnce({ api, cluster }, witness, turn));
+    }
+  } finally {
+    clearInterval(timer);
+    await Promise.all(sending);
+  }
+  return { seconds: (now() - started) / 1000, sent, latencies, cpu: cpuSince(look(), before) };
+}

@@ -1,0 +1,105 @@
+// What is measured: how each is set up on a node that has nothing yet, and the programs whose processor time and memory count.
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { allocator } from '../allocator.ts';
+import type { Api } from './api.ts';
+import { clusterCIDR, nodeName } from './cluster.ts';
+
+/** Paths of the programs: both of Sluice's as one file each, as `./dev build` makes them. */
+export interface Programs {
+  readonly sluice: string;
+  readonly sluiced: string;
+  readonly kubeProxy: string;
+}
+
+export interface Command {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** @param dir empty, for what the programs read and write */
+type SetUp = (programs: Programs, api: Api, dir: string) => readonly Command[];
+
+export interface Subject {
+  /** What the command lines of its programs have, the one that writes rules first. */
+  readonly programs: readonly string[];
+  readonly setUp: SetUp;
+}
+
+/** By name, in the order of a round. The first is what ratios are of, and `… again` its A/A control. */
+export const subjects = {
+  'Sluice, nf_tables': sluice('nft'),
+  'kube-proxy iptables, nf_tables': kubeProxy('iptables', 'nft'),
+  'kube-proxy nftables': kubeProxy('nftables', 'nft'),
+  'Sluice, legacy': sluice('legacy'),
+  'kube-proxy iptables, legacy': kubeProxy('iptables', 'legacy'),
+  'Sluice, nf_tables, again': sluice('nft'),
+} as const satisfies Readonly<Record<string, Subject>>;
+export type SubjectName = keyof typeof subjects;
+export const subjectNames = Object.keys(subjects) as readonly SubjectName[];
+
+type Backend = 'nft' | 'legacy';
+
+function sluice(backend: Backend): Subject {
+  return {
+    programs: ['sluiced.mjs', 'sluice.mjs'],
+    setUp: (programs, { kubeconfig }, dir) => {
+      const files = { bundle: join(dir, 'rendered'), state: join(dir, 'state') };
+      mkdirSync(files.state, { mode: 0o700 });
+      const profile = { name: 'default', clusterCIDR, conntrack: { maxPerCore: 0 } };
+      const watched = write(dir, 'sluice.yaml', { kind: 'SluiceConfig', complete: true, profiles: [profile] });
+      const applied = write(dir, 'sluiced.yaml', {
+        kind: 'SluicedConfig',
+        node: nodeName,
+        ...files,
+        backend,
+        layout: 'tree',
+        signatures: { policy: 'none' },
+      });
+      const watch = [programs.sluice, 'watch', '--kubeconfig', kubeconfig, '-c', watched, '-o', files.bundle];
+      return [
+        { argv: [process.execPath, ...watch], env: {} },
+        { argv: [process.execPath, programs.sluiced, 'run', '-c', applied], env: allocator },
+      ];
+    },
+  };
+}
+
+const write = (dir: string, name: string, config: object): string => {
+  const path = join(dir, name);
+  writeFileSync(path, JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', ...config }));
+  return path;
+};
+
+function kubeProxy(mode: 'iptables' | 'nftables', backend: Backend): Subject {
+  return {
+    programs: ['kube-proxy'],
+    setUp: (programs, { kubeconfig, contentType }, dir) => {
+      const config = {
+        apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+        kind: 'KubeProxyConfiguration',
+        mode,
+        hostnameOverride: nodeName,
+        clusterCIDR,
+        detectLocalMode: 'ClusterCIDR',
+        clientConnection: { kubeconfig, contentType, acceptContentTypes: contentType },
+        // A namespace may not set the node's own limits.
+        conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
+      };
+      const path = join(dir, 'kube-proxy.yaml');
+      writeFileSync(path, JSON.stringify(config));
+      const env = { PATH: `${iptablesOf(backend, dir)}:/usr/sbin:/usr/bin:/sbin:/bin` };
+      return [{ argv: [programs.kubeProxy, '--config', path], env }];
+    },
+  };
+}
+
+/** kube-proxy calls `iptables`, whichever that is. @returns a folder where it is the one for this store */
+function iptablesOf(backend: Backend, dir: string): string {
+  const folder = join(dir, 'bin');
+  mkdirSync(folder);
+  for (const family of ['iptables', 'ip6tables'])
+    for (const tool of ['', '-save', '-restore'])
+      symlinkSync(`/usr/sbin/${family}-${backend}${tool}`, join(folder, `${family}${tool}`));
+  return folder;
+}

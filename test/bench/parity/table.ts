@@ -1,0 +1,78 @@
+import { ratio } from '../measure.ts';
+import type { Summary } from './summary.ts';
+
+/** Figures of all subjects as text: one line each, those of the first beside it as ratios. */
+export function tableOf(summaries: ReadonlyMap<string, Summary>): string {
+  const [first] = summaries.values();
+  if (first === undefined) return 'no round came to an end\n';
+  const rows = [...summaries].map(([name, summary]) => [name, ...cellsOf(summary, first)]);
+  const all = [titles, ...rows];
+  const widths = titles.map((_title, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const line = (row: readonly string[]): string =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join('  ');
+  return `${all.map(line).join('\n')}\n${steadyLines(summaries)}`;
+}
+
+const titles = [
+  'times in ms, memory in MiB',
+  'cold start',
+  'worst',
+  'endpoint p50',
+  'p90',
+  'worst',
+  'CPU a change',
+  'in the cluster',
+  'CPU of the start',
+  'resident',
+  'peak',
+  'with tools',
+  'lost packets',
+];
+
+const sum = (values: Readonly<Record<string, number>>): number =>
+  Object.values(values).reduce((total, one) => total + one, 0);
+
+/** What runs on each node; `sluice watch` runs once in a cluster. */
+const isOfNode = (program: string): boolean => program !== 'sluice.mjs';
+
+function parts(values: Readonly<Record<string, number>>): { readonly node: number; readonly cluster: number } {
+  const of = (isWanted: (name: string) => boolean): number =>
+    sum(Object.fromEntries(Object.entries(values).filter(([name]) => isWanted(name))));
+  return { node: of(isOfNode), cluster: of((name) => !isOfNode(name)) };
+}
+
+function cellsOf(own: Summary, first: Summary): readonly string[] {
+  const against = (value: (summary: Summary) => number, digits = 0): string => {
+    const text = value(own).toFixed(digits);
+    return own === first ? text : `${text} ${ratio(value(own), value(first))}`;
+  };
+  const watch = parts(own.cpuPerChange).cluster;
+  return [
+    against(({ cold }) => cold.median),
+    own.cold.worst.toFixed(0),
+    against(({ endpoint }) => endpoint.p50),
+    against(({ endpoint }) => endpoint.p90),
+    own.endpoint.worst.toFixed(0),
+    against(({ cpuPerChange }) => parts(cpuPerChange).node, 1),
+    watch === 0 ? '-' : watch.toFixed(1),
+    against(({ coldCpu }) => parts(coldCpu).node),
+    against(({ residentMb }) => parts(residentMb).node),
+    parts(own.peakMb).node.toFixed(0),
+    own.mostMb.toFixed(0),
+    `${own.packets.lost} of ${own.packets.sent}`,
+  ];
+}
+
+function steadyLines(summaries: ReadonlyMap<string, Summary>): string {
+  const lines = [...summaries].flatMap(([name, { steady }]) => {
+    if (steady === undefined) return [];
+    const cpu = Object.entries(steady.cpu).map(([program, share]) => `${program} ${share.toFixed(1)} %`);
+    const times = [steady.p50, steady.p90, steady.worst].map((time) => `${time.toFixed(0)} ms`).join(', ');
+    return [
+      `${name}: ${steady.changesPerSecond.toFixed(0)} changes a second, endpoint p50, p90, worst ${times}; ${cpu.join(', ')}\n`,
+    ];
+  });
+  return lines.join('');
+}

@@ -1,0 +1,79 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** Processor time and memory of a program with what it started, from /proc. */
+export interface Usage {
+  /** User and system time in milliseconds, with that of children that have ended and were waited for. */
+  readonly cpuMs: number;
+  /** Resident memory of the program alone, in MiB. */
+  readonly residentMb: number;
+  /** The most that it had. */
+  readonly peakMb: number;
+  /** Resident memory of the program and all it has started. */
+  readonly treeMb: number;
+}
+
+interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  readonly command: string;
+  readonly cpuMs: number;
+  readonly residentMb: number;
+  readonly peakMb: number;
+}
+
+const mebibytes = (status: string, key: string): number =>
+  Number(new RegExp(`^${key}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0) / 1024;
+
+/** A clock tick is 10 ms on every Linux that Node runs on (USER_HZ). */
+function readProcess(pid: number): Process {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return {
+    pid,
+    parent: Number(stat[1]),
+    command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '),
+    // utime, stime, cutime and cstime of proc_pid_stat(5).
+    cpuMs: stat.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * 10, 0),
+    residentMb: mebibytes(status, 'VmRSS'),
+    peakMb: mebibytes(status, 'VmHWM'),
+  };
+}
+
+/** What runs in a process namespace, which `/proc/PID/ns/pid` names. */
+function processesIn(namespace: string): readonly Process[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        return readlinkSync(`/proc/${name}/ns/pid`) === namespace ? [readProcess(Number(name))] : [];
+      } catch {
+        return []; // it has ended
+      }
+    });
+}
+
+/**
+ * Of each program in a process namespace that was started from outside of it, by the first of these words that its command line has.
+ * @param words such as `kube-proxy`; programs without one are left out
+ */
+export function usageIn(namespace: string, words: readonly string[]): ReadonlyMap<string, Usage> {
+  const processes = processesIn(namespace);
+  const pids = new Set(processes.map(({ pid }) => pid));
+  const tree = (root: Process): readonly Process[] => [
+    root,
+    ...processes.filter(({ parent }) => parent === root.pid).flatMap(tree),
+  ];
+  const roots = processes.filter(({ parent }) => !pids.has(parent));
+  return new Map(
+    roots.flatMap((root): readonly (readonly [string, Usage])[] => {
+      const word = words.find((one) => root.command.includes(one));
+      if (word === undefined) return [];
+      const all = tree(root);
+      const sum = (of: (one: Process) => number): number => all.reduce((total, one) => total + of(one), 0);
+      const { residentMb, peakMb } = root;
+      return [[word, { cpuMs: sum((one) => one.cpuMs), residentMb, peakMb, treeMb: sum((one) => one.residentMb) }]];
+    }),
+  );
+}
