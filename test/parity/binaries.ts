@@ -39,7 +39,7 @@ function ofKubernetes(name: string, minor: Minor): GoProgram {
   return { name, module, package: `k8s.io/kubernetes/cmd/${name}`, version, variables };
 }
 
-/** kube-proxy of a minor version, built where it is not there yet: 4 minutes on two processors and 2 GB of modules. */
+/** kube-proxy of a minor version, built where it is not there yet: 4 minutes on two processors. */
 export const kubeProxy = (minor: Minor = newest): Promise<Built> => build(ofKubernetes('kube-proxy', minor));
 
 /** The far ends of the wires of a node (`wire/`): seconds, and no module of others. */

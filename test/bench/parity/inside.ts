@@ -1,5 +1,5 @@
-// The rounds of one size, inside a network namespace of their own, started by main.ts with a plan as JSON. Prints a line of JSON for each round
-// of a subject; what is under way goes to standard error.
+// The rounds of one size, as the first process of namespaces of their own, started by main.ts with a plan as JSON. Prints a line of JSON for
+// each round of a subject; what is under way goes to standard error. It ends with its standard input, and with it all that it has started.
 import type { ApiServerPrograms } from '../../parity/binaries.ts';
 import { mustBeInNamespace } from '../in-namespace.ts';
 import { openApi } from './api.ts';
@@ -56,4 +56,8 @@ async function main(plan: Plan): Promise<void> {
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
 const progress = (text: string): void => void process.stderr.write(`  ${text}\n`);
 
-if (import.meta.main) await main(JSON.parse(process.argv[2] ?? '') as Plan);
+if (import.meta.main) {
+  process.stdin.once('close', () => process.exit(1)).resume();
+  await main(JSON.parse(process.argv[2] ?? '') as Plan);
+  process.exit(0);
+}

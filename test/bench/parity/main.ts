@@ -87,12 +87,14 @@ async function versionsOf(programs: Programs, apiServer: Plan['apiServer']): Pro
   };
 }
 
-/** Runs a plan in namespaces of its own. @returns its rounds by subject, and what failed */
+/** Runs a plan in namespaces of its own, which end with this process, however it ends. @returns its rounds by subject, and what failed */
 async function carryOut(plan: Plan): Promise<{ rounds: Map<SubjectName, Round[]>; failures: readonly string[] }> {
   const script = join(import.meta.dirname, 'inside.ts');
   const shell = 'mount -t tmpfs tmpfs /run && exec "$@"';
-  const argv = ['-n', '-m', 'sh', '-c', shell, 'sh', process.execPath, script, JSON.stringify(plan)];
-  const child = spawn('/usr/bin/unshare', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const argv = [...namespaces, 'sh', '-c', shell, 'sh', process.execPath, script, JSON.stringify(plan)];
+  // Its standard input tells it that this process has ended.
+  const child = spawn('/usr/bin/unshare', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const rounds = new Map<SubjectName, Round[]>();
   const failures: string[] = [];
