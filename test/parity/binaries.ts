@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { atTier, isShare, reaches } from '@sluice/testing';
+import { atTier, isShare, reaches, type Tier, tier } from '@sluice/testing';
 import { type Built, build, type GoProgram, pathOf } from './build.ts';
 
 /** The real programs of Kubernetes. What they are built of is pinned in `versions`, by minor version; `pin.ts` writes that. */
@@ -10,10 +10,10 @@ export const minors = ['1.28', '1.31', '1.34', '1.37'] as const;
 export type Minor = (typeof minors)[number];
 export const newest: Minor = '1.37';
 
-/** The versions that this run compares with. A build takes minutes, so that CI's share has the newest alone. */
-export const minorsOfTier: readonly Minor[] = isShare
-  ? [newest]
-  : atTier<readonly Minor[]>({ quick: [newest], all: minors });
+/** The versions that a tier compares with. A build takes minutes, so that CI's share has the newest alone. */
+export const minorsAt = (at: Tier, share: boolean): readonly Minor[] =>
+  share ? [newest] : atTier<readonly Minor[]>({ quick: [newest], all: minors }, at);
+export const minorsOfTier = minorsAt(tier, isShare);
 
 /** The folder with the pins of a version. */
 export const moduleOf = (minor: Minor): string => join(import.meta.dirname, 'versions', minor);
@@ -28,7 +28,8 @@ function pinnedIn(module: string, path: string): string {
   return version;
 }
 
-function ofKubernetes(name: string, minor: Minor): GoProgram {
+/** A program of Kubernetes, as `versions` pins it. */
+export function ofKubernetes(name: string, minor: Minor): GoProgram {
   const module = moduleOf(minor);
   const version = pinnedIn(module, 'k8s.io/kubernetes');
   const [gitMajor = '', gitMinor = ''] = minor.split('.');

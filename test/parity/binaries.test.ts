@@ -1,0 +1,24 @@
+// @module-tag quick
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { minors, minorsAt, newest, ofKubernetes } from './binaries.ts';
+
+test.each([
+  ['quick', false, [newest]],
+  ['test', false, [newest]],
+  ['all', false, minors],
+  ['soak', false, minors],
+  ['all', true, [newest]],
+] as const)('tier %s compares with the versions it has time for (share of CI: %s)', (tier, share, expected) => {
+  expect(minorsAt(tier, share)).toEqual(expected);
+});
+
+test('every version is pinned in the folder of its minor version', () => {
+  expect(readdirSync(join(import.meta.dirname, 'versions')).toSorted()).toEqual([...minors]);
+  for (const minor of minors) {
+    const { version, variables } = ofKubernetes('kube-proxy', minor);
+    expect(version.split('.').slice(0, 2).join('.')).toBe(`v${minor}`);
+    expect(variables).toMatchObject({ 'k8s.io/component-base/version.gitVersion': version });
+  }
+});
