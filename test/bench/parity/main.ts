@@ -100,7 +100,7 @@ async function carryOut(plan: Plan): Promise<{ rounds: Map<SubjectName, Round[]>
   const failures: string[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
     const told = JSON.parse(line) as Told;
-    if ('failure' in told) failures.push(`${told.subject}: ${told.failure}`);
+    if ('failure' in told) failures.push(`${told.subject}: ${told.failure.split('\n')[0]}`);
     else rounds.set(told.subject, [...(rounds.get(told.subject) ?? []), told.round]);
   }
   const code = await ended;
