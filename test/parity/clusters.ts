@@ -44,7 +44,10 @@ export type DrawnCluster = readonly Drawn[];
 /** @param services how many: up to 12, or addresses meet those of clients */
 export function drawCluster(services: number, random: Random): DrawnCluster {
   return Array.from({ length: services }, (_, index) => {
-    const families: readonly Family[] = pick([['IPv4'], ['IPv4'], ['IPv6'], ['IPv4', 'IPv6'], ['IPv6', 'IPv4']], random);
+    const families: readonly Family[] = pick(
+      [['IPv4'], ['IPv4'], ['IPv6'], ['IPv4', 'IPv6'], ['IPv6', 'IPv4']],
+      random,
+    );
     const draft = { name: `s${index}`, index, families, ports: portsOf(index, random) };
     return { draft, service: serviceOf(draft, random), slices: slicesOf(draft, random) };
   });
@@ -129,9 +132,7 @@ function serviceOf(draft: Draft, random: Random): KubeItem {
 }
 
 const outer = (draft: Draft, n: number): readonly string[] =>
-  draft.families.map((family) =>
-    family === 'IPv4' ? `198.51.100.${n + draft.index}` : `fd00:51::${n + draft.index}`,
-  );
+  draft.families.map((family) => (family === 'IPv4' ? `198.51.100.${n + draft.index}` : `fd00:51::${n + draft.index}`));
 
 function ingressOf(draft: Draft, random: Random): readonly object[] {
   const ipMode = chance(0.15, random) ? 'Proxy' : 'VIP';
@@ -215,7 +216,11 @@ function sliceOf({ draft, family, at }: SliceDraft, random: Random): KubeItem {
       },
     },
     addressType: family,
-    ports: ports.map(({ name: port, protocol, targetPort }) => ({ name: port, protocol, port: targetPort + 1000 * at })),
+    ports: ports.map(({ name: port, protocol, targetPort }) => ({
+      name: port,
+      protocol,
+      port: targetPort + 1000 * at,
+    })),
     endpoints,
   } as KubeItem;
 }

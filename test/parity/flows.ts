@@ -26,6 +26,10 @@ export class Clients {
     this.#examiner = examiner;
   }
 
+  get name(): string {
+    return this.#examiner.plane.name;
+  }
+
   /**
    * Every client that is known sends. To be asked before anything else is, once the cluster has changed: a list of affinity has place for
    * 100 sources, and forgets the oldest.
@@ -77,12 +81,7 @@ const keyOf = ({ about, frontend, from, target, port, protocol, stays }: Questio
 const hasClient = ({ protocol, stays, frontend }: Question): boolean =>
   (protocol === 'udp' || stays) && frontend !== 'unassigned port';
 
-function faultOf(
-  question: Question,
-  before: string,
-  now: string,
-  met: ReadonlySet<string>,
-): readonly Fault[] {
+function faultOf(question: Question, before: string, now: string, met: ReadonlySet<string>): readonly Fault[] {
   const stays = isServed(before) && met.has(endpointOf(before));
   if (stays ? endpointOf(now) === endpointOf(before) : met.has(endpointOf(now))) return [];
   const fault = stays ? 'left an endpoint that stays' : 'stays with an endpoint that is gone';

@@ -76,7 +76,7 @@ export class KubeProxyNode implements DataPlane {
   /** @param dir an empty directory */
   static async start(binary: string, wire: string, setting: Setting, dir: string): Promise<KubeProxyNode> {
     mkdirSync(dir, { recursive: true });
-    const node = await WiredNode.start('kube-proxy', wire, setting.sysctls);
+    const node = await WiredNode.start('kube-proxy', wire, setting.commands);
     writeFileSync(join(dir, 'objects.json'), JSON.stringify([]));
     writeFileSync(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
     writeFileSync(join(dir, 'kube-proxy.yaml'), JSON.stringify(ownConfig(setting, dir)));
@@ -95,8 +95,9 @@ export class KubeProxyNode implements DataPlane {
     await this.#until('kube-proxy has written all rules', () => this.#isPast(this.#fence));
   }
 
-  saved(): Promise<Saved> {
-    return savedOf(this.node.host);
+  async saved(): Promise<Saved> {
+    const { IPv4, IPv6 } = await savedOf(this.node.host);
+    return { IPv4: withoutFence(IPv4), IPv6: withoutFence(IPv6) };
   }
 
   send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {
@@ -193,6 +194,14 @@ function fenceOf(count: number): readonly KubeItem[] {
     ],
   }));
   return [service, ...slices];
+}
+
+function withoutFence(saved: string): string {
+  const lines = saved.split('\n');
+  const chains = lines.flatMap((line) => /^-A (KUBE-(?:SVC|SEP)-\S+) .*"fence\/fence/.exec(line)?.[1] ?? []);
+  return lines
+    .filter((line) => !line.includes('"fence/fence') && !chains.some((chain) => line.startsWith(`:${chain} `)))
+    .join('\n');
 }
 
 /** What turns one state of a cluster into another, in the order of the new one: removals first. */

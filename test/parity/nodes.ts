@@ -20,7 +20,7 @@ export interface Nodes {
   readonly theirs: KubeProxyNode;
   readonly ours: readonly SluiceNode[];
   /** Ends once all of them have every rule of the cluster. */
-  put(cluster: readonly KubeItem[]): Promise<void>;
+  readonly put: (cluster: readonly KubeItem[]) => Promise<void>;
 }
 
 /** Starts the nodes, and ends them whatever comes of it. */

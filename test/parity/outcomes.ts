@@ -26,11 +26,7 @@ export class Examiner {
     );
     const outcomes = await this.plane.send(probes);
     return questions.map((question, at) =>
-      answersOf(
-        question,
-        probes.slice(at * count, (at + 1) * count),
-        outcomes.slice(at * count, (at + 1) * count),
-      ),
+      answersOf(question, probes.slice(at * count, (at + 1) * count), outcomes.slice(at * count, (at + 1) * count)),
     );
   }
 

@@ -10,7 +10,7 @@ import { Coverage } from './coverage.ts';
 import { withNodes } from './nodes.ts';
 import { differencesOf, Examiner, tell, unevenness } from './outcomes.ts';
 import { questionsOf } from './questions.ts';
-import { settings } from './settings.ts';
+import { type Setting, settings } from './settings.ts';
 
 /** The real kube-proxy as judge: the same cluster for both, the rules that they load, and what becomes of packets there. */
 
@@ -20,9 +20,9 @@ const mostUneven = 5;
 
 describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
   const count = atTier({ quick: 1, test: 2, all: minor === newest ? 30 : 10, soak: 300 });
-  const known = settings.filter(({ since = '1.28' }) => since <= minor);
+  const ofVersion = settings.filter(({ since = '1.28' }) => since <= minor);
   const clusters = Array.from({ length: count }, (_, index) => {
-    const setting = known[index % known.length] as (typeof known)[number];
+    const setting = ofVersion[index % ofVersion.length] as Setting;
     return { index, setting, title: setting.title };
   });
   const coverage = new Coverage();
@@ -36,7 +36,7 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
     needBackend(context, 'nft');
     for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
   });
-  afterAll(() => console.log(`Asked of kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage}`));
+  afterAll(() => console.log(`Asked of kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage.toString()}`));
 
   test.for(clusters)(
     'cluster $index, $title: flat is chain for chain the same, every packet ends alike',
@@ -48,10 +48,11 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
         await put(cluster);
         const [flat] = ours;
         const [saved, own] = [await theirs.saved(), await flat?.saved()];
-        for (const family of ['IPv4', 'IPv6'] as const)
-          expect
-            .soft(differences(readSaved(saved[family]), readSaved(own?.[family] ?? '')), `chains of ${family}`)
-            .toEqual([]);
+        const unlike = (['IPv4', 'IPv6'] as const).flatMap((family) =>
+          differences(readSaved(saved[family]), readSaved(own?.[family] ?? '')),
+        );
+        const known = setting.unlike ?? [];
+        expect.soft(unlike.filter((one) => !known.includes(one.split('\n', 1)[0] as string))).toEqual([]);
         const questions = questionsOf(cluster);
         const judge = new Examiner(theirs);
         const answers = await judge.ask(questions);

@@ -55,7 +55,12 @@ const sources: readonly Source[] = [
   { from: 'pod here', via: 'pod0', IPv4: (n) => `10.244.1.${151 + n}`, IPv6: (n) => `fd00:10:244:1::1:${n}` },
   { from: 'pod elsewhere', via: 'eth0', IPv4: (n) => `10.244.2.${151 + n}`, IPv6: (n) => `fd00:10:244:2::1:${n}` },
   { from: 'node', via: '', IPv4: (n) => `192.0.2.${101 + n}`, IPv6: (n) => `fd00::1:${n + 1}` },
-  { from: 'other node', via: 'eth0', IPv4: (n) => `192.0.2.${n < 10 ? n + 1 : n + 2}`, IPv6: (n) => `fd00::2:${n + 1}` },
+  {
+    from: 'other node',
+    via: 'eth0',
+    IPv4: (n) => `192.0.2.${n < 10 ? n + 1 : n + 2}`,
+    IPv6: (n) => `fd00::2:${n + 1}`,
+  },
   { from: 'outside, in range', via: 'eth0', IPv4: (n) => `203.0.113.${1 + n}`, IPv6: (n) => `fd00:203::${n + 1}` },
   { from: 'outside', via: 'eth0', IPv4: (n) => `198.18.0.${1 + n}`, IPv6: (n) => `fd00:18::${n + 1}` },
 ];
@@ -72,7 +77,10 @@ interface Frontend extends Pick<Question, 'about' | 'frontend' | 'target' | 'por
 /** Every question that a cluster raises. */
 export function questionsOf(cluster: readonly KubeItem[]): readonly Question[] {
   const slices = cluster.filter(isSlice);
-  const frontends = [...cluster.filter(isService).flatMap((service) => frontendsOf(service, slices)), ...others(slices)];
+  const frontends = [
+    ...cluster.filter(isService).flatMap((service) => frontendsOf(service, slices)),
+    ...others(slices),
+  ];
   return frontends.flatMap((frontend) => [...sources.flatMap((source) => ask(frontend, source)), ...special(frontend)]);
 }
 
@@ -93,9 +101,7 @@ function special({ local, ...frontend }: Frontend): readonly Question[] {
     return [{ ...frontend, family, from: 'loopback', via: '', sources: own }];
   }
   const [itself] = local.filter((address) => familyOf(address) === family && !isOfNode(address));
-  return itself === undefined
-    ? []
-    : [{ ...frontend, family, from: 'endpoint itself', via: 'pod0', sources: [itself] }];
+  return itself === undefined ? [] : [{ ...frontend, family, from: 'endpoint itself', via: 'pod0', sources: [itself] }];
 }
 
 function frontendsOf({ metadata, spec, status }: ServiceItem, slices: readonly SliceItem[]): readonly Frontend[] {
@@ -115,9 +121,7 @@ function frontendsOf({ metadata, spec, status }: ServiceItem, slices: readonly S
     const protocol = upper.toLowerCase() as Probe['protocol'];
     const about = `${metadata.namespace}/${metadata.name}:${name}`;
     const common = { about, protocol, local, stays: spec.sessionAffinity === 'ClientIP' };
-    const addresses = kinds.flatMap(([frontend, of]) =>
-      of.map((target) => ({ ...common, frontend, target, port })),
-    );
+    const addresses = kinds.flatMap(([frontend, of]) => of.map((target) => ({ ...common, frontend, target, port })));
     const nodePorts = nodePort === undefined ? [] : ofFamily(nodePortTargets);
     const unassigned = { ...common, frontend: 'unassigned port', port: 4444, stays: false };
     const invalid = { ...common, frontend: 'invalid packet', protocol: 'tcp-rst' as const, port, stays: false };

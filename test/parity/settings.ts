@@ -8,41 +8,70 @@ export type ProxyConfig = Readonly<Record<string, unknown>>;
 export interface Setting {
   readonly title: string;
   readonly config?: ProxyConfig;
-  /** What the machine has before either program starts. */
-  readonly sysctls?: Readonly<Record<string, string>>;
+  /** Shell commands that make the machine another one, before either program starts. */
+  readonly commands?: readonly string[];
+  /** Chains in which the place of a jump differs, and nothing else. */
+  readonly unlike?: readonly string[];
   /** The first version that knows it. */
   readonly since?: Minor;
 }
 
+const iptables = (fields: ProxyConfig): { readonly config: ProxyConfig } => ({ config: { iptables: fields } });
+const nodePorts = (...nodePortAddresses: readonly string[]): { readonly config: ProxyConfig } => ({
+  config: { nodePortAddresses },
+});
+const local = (detectLocalMode: string, detectLocal: ProxyConfig = {}): { readonly config: ProxyConfig } => ({
+  config: { detectLocalMode, detectLocal, clusterCIDR: '' },
+});
+/** As the kubelet leaves them: its chain has its rule, and kube-proxy takes neither that nor the jumps away. */
+const kubelet = [
+  'iptables-nft -N KUBE-FIREWALL',
+  'iptables-nft -A KUBE-FIREWALL -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
+  'iptables-nft -I INPUT -j KUBE-FIREWALL',
+  'iptables-nft -I OUTPUT -j KUBE-FIREWALL',
+];
+
 export const settings: readonly [Setting, ...Setting[]] = [
   { title: 'nothing set' },
-  { title: 'masqueradeAll', config: { iptables: { masqueradeAll: true } } },
-  { title: 'the node CIDR as local', config: { detectLocalMode: 'NodeCIDR', clusterCIDR: '' } },
-  { title: 'localhostNodePorts false', config: { iptables: { localhostNodePorts: false } } },
-  { title: 'nodePortAddresses primary', config: { nodePortAddresses: ['primary'] }, since: '1.31' },
-  {
-    title: 'a bridge as local',
-    config: { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'pod0' }, clusterCIDR: '' },
-  },
-  { title: 'another bit', config: { iptables: { masqueradeBit: 10 } } },
+  { title: 'masqueradeAll', config: { iptables: { masqueradeAll: true }, linux: { masqueradeAll: true } } },
+  { title: 'pods by the CIDR of their node', ...local('NodeCIDR') },
+  { title: 'no localhost node ports', ...iptables({ localhostNodePorts: false }) },
+  { title: 'node ports on the primary address', ...nodePorts('primary'), since: '1.31' },
+  { title: 'pods by a bridge', ...local('BridgeInterface', { bridgeInterface: 'pod0' }) },
+  { title: 'masqueradeBit 10', ...iptables({ masqueradeBit: 10 }) },
   { title: 'no external IPs', config: { featureGates: { AllowServiceExternalIPs: false } }, since: '1.37' },
-  { title: 'nodePortAddresses of the node', config: { nodePortAddresses: ['192.0.2.0/28', 'fd00::/112'] } },
+  { title: 'node ports on networks without loopback', ...nodePorts('192.0.2.0/28', 'fd00::/112') },
   { title: 'conntrack told to be liberal', config: { conntrack: { tcpBeLiberal: true } }, since: '1.31' },
+  { title: 'pods by the prefix of their interfaces', ...local('InterfaceNamePrefix', { interfaceNamePrefix: 'pod' }) },
+  { title: 'node ports on localhost', ...nodePorts('localhost'), since: '1.37' },
   {
-    title: 'a prefix as local',
-    config: { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'pod' }, clusterCIDR: '' },
-  },
-  { title: 'nodePortAddresses localhost', config: { nodePortAddresses: ['localhost'] }, since: '1.37' },
-  {
-    title: 'conntrack liberal before',
-    sysctls: { 'net/netfilter/nf_conntrack_tcp_be_liberal': '1' },
+    title: 'a machine that is liberal about TCP windows',
+    commands: ['echo 1 > /proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'],
+    since: '1.31',
   },
   {
-    title: 'nodePortAddresses primary, localhost and a range',
-    config: { nodePortAddresses: ['primary', 'localhost', '192.0.2.102/32'] },
+    title: 'node ports on words and a network',
+    ...nodePorts('primary', 'localhost', '192.0.2.102/32'),
     since: '1.37',
   },
-  { title: 'nodePortAddresses all', config: { nodePortAddresses: ['all'] }, since: '1.37' },
+  { title: 'node ports on all', ...nodePorts('all'), since: '1.37' },
+  { title: 'node ports on a network of IPv4, any of IPv6', ...nodePorts('192.0.2.0/24') },
+  { title: 'node ports on a network of IPv6, any of IPv4', ...nodePorts('fd00::/64') },
+  { title: 'node ports on loopback and a network', ...nodePorts('127.0.0.0/8', '192.0.2.0/28', '::1/128') },
+  { title: 'node ports on a part of loopback', ...nodePorts('127.0.0.1/32') },
+  { title: 'node ports on a network around loopback', ...nodePorts('126.0.0.0/7') },
+  { title: 'node ports on every address', ...nodePorts('0.0.0.0/0', '::/0') },
+  {
+    title: 'node ports on loopback, and no localhost node ports',
+    config: { iptables: { localhostNodePorts: false }, nodePortAddresses: ['127.0.0.0/8', '192.0.2.0/24'] },
+  },
+  { title: 'no CIDR of the cluster', config: { clusterCIDR: '' } },
+  {
+    title: 'a kubelet with its rules',
+    ...iptables({ localhostNodePorts: false }),
+    commands: kubelet,
+    unlike: ['filter INPUT', 'filter OUTPUT'],
+  },
 ];
 
 /** The whole configuration: what a test is about, and what every cluster has. */

@@ -29,9 +29,13 @@ export class Renderer {
   async render(cluster: readonly KubeItem[]): Promise<void> {
     const documents = [proxyConfig(this.setting), ...cluster].map((item) => `${JSON.stringify(item)}\n`);
     writeFileSync(join(this.#dir, 'manifests', 'all.yaml'), documents.join('---\n'));
-    await execa(process.execPath, [programPath('sluice'), 'render', '-f', 'manifests', '-c', 'sluice.yaml', '-o', 'rendered'], {
-      cwd: this.#dir,
-    });
+    await execa(
+      process.execPath,
+      [programPath('sluice'), 'render', '-f', 'manifests', '-c', 'sluice.yaml', '-o', 'rendered'],
+      {
+        cwd: this.#dir,
+      },
+    );
   }
 }
 
@@ -66,7 +70,7 @@ export class SluiceNode implements DataPlane {
     };
     writeFileSync(join(dir, 'sluiced.yaml'), JSON.stringify(config));
     const name = `sluice ${layout}`;
-    return new SluiceNode(name, await WiredNode.start(name, wire, renderer.setting.sysctls), renderer, dir);
+    return new SluiceNode(name, await WiredNode.start(name, wire, renderer.setting.commands), renderer, dir);
   }
 
   /** Ends once every rule of what was rendered last is in the kernel. */

@@ -87,14 +87,15 @@ export class WiredNode {
     this.#answers = createInterface({ input: wire.stdout })[Symbol.asyncIterator]();
   }
 
-  /** @param program `wire/`, built @param more what this machine has besides */
-  static async start(name: string, program: string, more: Readonly<Record<string, string>> = {}): Promise<WiredNode> {
+  /** @param program `wire/`, built @param commands of the shell, run on the node before anything else is */
+  static async start(name: string, program: string, commands: readonly string[] = []): Promise<WiredNode> {
     const [host, far] = await Promise.all([Host.start(name), Host.start(`${name}-far`)]);
-    await host.sysctl({ ...sysctls, ...more });
+    await host.sysctl(sysctls);
     await far.sysctl({ 'net/ipv6/conf/default/disable_ipv6': '1' });
     // From outside of their process namespaces, in which the other's number means nothing.
     await execa('nsenter', [`--target=${host.pid}`, '--net', '--', 'ip', '-batch', '-'], { input: wiring(far.pid) });
     await far.run(['/bin/sh', '-c', 'ip link set pod0 up && ip link set eth0 up']);
+    await host.run(['/bin/sh', '-ec', commands.join('\n')]);
     const inside = [`--net=/proc/${far.pid}/ns/net`, program, `/proc/${host.pid}/ns/net`, 'pod0', 'eth0'];
     return new WiredNode(host, far, spawn('nsenter', inside, { stdio: ['pipe', 'pipe', 'inherit'] }));
   }

@@ -87,7 +87,8 @@ function makeProjectDisk(image: string, folder: string): void {
     if (existsSync(from)) cpSync(from, join(staging, part), { recursive: true, verbatimSymlinks: true });
   }
   cpSync(dirname(programPath('sluice')), join(staging, 'programs'), { recursive: true });
-  for (const program of judges()) if (existsSync(pathOf(program))) cpSync(pathOf(program), pathOf(program, join(staging, guestCache)));
+  for (const program of judges())
+    if (existsSync(pathOf(program))) cpSync(pathOf(program), pathOf(program, join(staging, guestCache)));
   makeDisk(image, staging, 300);
   rmSync(staging, { recursive: true });
 }

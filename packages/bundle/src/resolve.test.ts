@@ -1,14 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ProfileFile, Values } from './documents.ts';
-import {
-  dependsOnHost,
-  fillHost,
-  fillVariables,
-  invalidDrop,
-  profileOn,
-  resolveFile,
-  type Scope,
-} from './resolve.ts';
+import { dependsOnHost, fillHost, fillVariables, invalidDrop, profileOn, resolveFile, type Scope } from './resolve.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import type { Family, RuleFile } from './rulefile.ts';
 

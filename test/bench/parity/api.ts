@@ -83,7 +83,7 @@ async function openOwn(items: readonly Item[], address: string): Promise<Api> {
   return {
     kubeconfig,
     contentType: 'application/json',
-    put: (item) => client.send('POST', '/change', { type: 'put', item }),
+    put: (item) => client.send('POST', '/change', [{ type: 'put', item }]),
     close: async () => {
       client.close();
       child.kill('SIGTERM');

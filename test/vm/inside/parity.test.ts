@@ -40,7 +40,13 @@ test.for(Array.from({ length: clusters }, (_, index) => index))(
         console.log(`guest: put ${since(t)}`);
         t = performance.now();
         if (node === undefined) throw new Error('no node');
-        for (const tool of [['/usr/sbin/ipvsadm', '-Sn'], ['/usr/sbin/ipset', 'save'], ['/usr/sbin/iptables-nft-save'], ['/usr/sbin/ip6tables-nft-save'], ['ip', 'addr', 'show', 'dev', 'kube-ipvs0']]) {
+        for (const tool of [
+          ['/usr/sbin/ipvsadm', '-Sn'],
+          ['/usr/sbin/ipset', 'save'],
+          ['/usr/sbin/iptables-nft-save'],
+          ['/usr/sbin/ip6tables-nft-save'],
+          ['ip', 'addr', 'show', 'dev', 'kube-ipvs0'],
+        ]) {
           console.log('guest: ' + tool.join(' '));
           console.log((await theirs.node.host.run(tool)).replaceAll(/^/gm, 'guest: < '));
           console.log((await node.node.host.run(tool)).replaceAll(/^/gm, 'guest: > '));

@@ -14,12 +14,13 @@ const primary = 'primary';
 const loopback = { ipv4: parseCidr('127.0.0.0/8')!, ipv6: parseCidr('::1/128')! } as const;
 const whole = { ipv4: '0.0.0.0/0', ipv6: '::/0' } as const;
 
-/**
- * localhost node ports exist only in mode iptables and IPv4, where node ports are open on a loopback address (kube-proxy's `NewProxier` in
- * `pkg/proxy/iptables`): IPv6 has no `route_localnet`, and IPVS serves no loopback address.
- */
+/** Localhost node ports exist only in mode iptables and IPv4: IPv6 has no `route_localnet`, and IPVS serves no loopback address. */
+const mayHaveLocalhostNodePorts = ({ mode, iptables }: Profile, family: Family): boolean =>
+  mode === 'iptables' && family === 'ipv4' && iptables.localhostNodePorts;
+
+/** Whether node ports are open on a loopback address (kube-proxy's `NewProxier` in `pkg/proxy/iptables`). */
 export function hasLocalhostNodePorts(profile: Profile, family: Family): boolean {
-  if (profile.mode !== 'iptables' || family !== 'ipv4' || !profile.iptables.localhostNodePorts) return false;
+  if (!mayHaveLocalhostNodePorts(profile, family)) return false;
   const scope = nodePortScope(profile, family);
   if (scope.kind !== 'cidrs') return scope.kind === 'any';
   return scope.cidrs.some((text) => text !== primary && overlap(parseCidr(text)!, loopback.ipv4));
@@ -47,7 +48,7 @@ function cidrsOf(text: string, family: Family): readonly string[] {
 
 /** Without the loopback addresses where node ports on these cannot work: kube-proxy passes over such an address, whichever CIDR it lies in. */
 function usable(profile: Profile, family: Family, cidrs: readonly string[]): readonly string[] {
-  if (hasLocalhostNodePorts(profile, family)) return cidrs;
+  if (mayHaveLocalhostNodePorts(profile, family)) return cidrs;
   return cidrs.flatMap((text) => (text === primary ? [text] : without(parseCidr(text)!, loopback[family])));
 }
 
