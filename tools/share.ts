@@ -38,6 +38,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
+  [/^packages\/(renderer\/src\/(render|load)|bundle\/src\/(link|rules))\/|^test\/parity\//, ['test/parity/']],
   [/ipvs/, ['test/vm/inside/']],
   [/^(packages\/applier\/systemd|packaging|tools\/package)\//, ['test/package/']],
 ];

@@ -69,6 +69,13 @@ export const itemsOf = (cluster: DrawnCluster): readonly KubeItem[] => [
   ...cluster.flatMap(({ service, slices }) => [service, ...slices]),
 ];
 
+/** A Service without `/0` among its source ranges; anything else as it is. */
+export function withoutEverybody(item: KubeItem): KubeItem {
+  const { spec } = item as { readonly spec?: { readonly loadBalancerSourceRanges?: readonly string[] } };
+  const ranges = spec?.loadBalancerSourceRanges?.filter((range) => !range.endsWith('/0'));
+  return ranges === undefined ? item : ({ ...item, spec: { ...spec, loadBalancerSourceRanges: ranges } } as KubeItem);
+}
+
 interface Port {
   readonly name: string;
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';

@@ -14,8 +14,6 @@ export interface Fault {
   readonly now: string;
 }
 
-/** Enough for every endpoint to be met. */
-const tries = 60;
 export class Clients {
   readonly #examiner: Examiner;
   /** What became of the last packet of each. */
@@ -31,8 +29,8 @@ export class Clients {
   }
 
   /**
-   * Every client that is known sends. To be asked before anything else is, once the cluster has changed: a list of affinity has place for
-   * 100 sources, and forgets the oldest.
+   * Every client that is known sends. To be called before anything else is asked, once the cluster has changed: a list of affinity has
+   * place for 100 sources, and forgets the oldest. The node forgets all clients with affinity.
    * @param asked all questions of the cluster as it is now
    * @param withinMs how long conntrack may remember an endpoint that is gone: it is told to forget after the rules are written
    * @returns what clients have met and must not
@@ -41,7 +39,7 @@ export class Clients {
     const questions = asked.filter((question) => hasClient(question) && this.#last.has(keyOf(question)));
     const end = performance.now() + withinMs;
     const words = [...(await this.#sendOnce(questions))];
-    const answers = await this.#examiner.ask(questions, tries);
+    const answers = await this.#examiner.askWidely(questions);
     const met = answers.map((one) => new Set([...one.keys()].map(endpointOf)));
     for (;;) {
       const faults = questions.flatMap((question, at) =>
@@ -56,7 +54,7 @@ export class Clients {
     }
   }
 
-  /** Every client sends, new ones, too: what it meets is what it must meet after the next change. To be asked last. */
+  /** Every client sends, new ones, too: what it meets is what it must meet after the next change. To be called last. */
   async remember(asked: readonly Question[]): Promise<void> {
     const questions = asked.filter(hasClient);
     const words = await this.#sendOnce(questions);

@@ -26,6 +26,8 @@ export async function savedOf(host: Host): Promise<Saved> {
 export interface DataPlane {
   readonly name: string;
   saved(): Promise<Saved>;
+  /** The clients of Services with affinity. */
+  forgetClients(): Promise<void>;
   send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]>;
   close(): Promise<void>;
 }
@@ -98,6 +100,10 @@ export class KubeProxyNode implements DataPlane {
   async saved(): Promise<Saved> {
     const { IPv4, IPv6 } = await savedOf(this.node.host);
     return { IPv4: withoutFence(IPv4), IPv6: withoutFence(IPv6) };
+  }
+
+  forgetClients(): Promise<void> {
+    return this.node.forgetClients();
   }
 
   send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {

@@ -1,11 +1,11 @@
 import type { DataPlane } from './kube-proxy-node.ts';
 import type { Question } from './questions.ts';
-import type { Outcome, Probe } from './wire.ts';
+import { moreAddresses, type Outcome, type Probe } from './wire.ts';
 
 /** Tries of each question; an endpoint of four is missed by one question of fourteen, which is asked again. */
 const tries = 14;
-/** Of a question whose answers differ: an endpoint of four is missed once in 10^9. */
-const triesAgain = 80;
+/** Of a question whose answers differ: an endpoint of seven is missed once in 10^5, one of four once in 10^11. */
+const triesAgain = moreAddresses;
 
 /** The answers to one question, in words, and how often each came. */
 export type Answers = ReadonlyMap<string, number>;
@@ -19,21 +19,41 @@ export class Examiner {
     this.plane = plane;
   }
 
-  /** @returns the answers to each question, in their order */
-  async ask(questions: readonly Question[], count: number = tries): Promise<readonly Answers[]> {
-    const probes = questions.flatMap((question) =>
-      Array.from({ length: count }, (_, n) => this.#probe(question, n, count)),
-    );
-    const outcomes = await this.plane.send(probes);
-    return questions.map((question, at) =>
-      answersOf(question, probes.slice(at * count, (at + 1) * count), outcomes.slice(at * count, (at + 1) * count)),
-    );
+  /** @returns the answers to each question, in their order. With affinity each source asks twice */
+  async ask(questions: readonly Question[]): Promise<readonly Answers[]> {
+    return this.#send(questions, tries, (n, { stays }) => (stays ? n % (tries / 2) : n));
   }
 
-  #probe(question: Question, n: number, count: number): Probe {
-    const { via, protocol, target, port, sources, stays } = question;
-    // With affinity each source asks twice.
-    const index = stays ? n % Math.ceil(count / 2) : n;
+  /**
+   * As often as it takes to meet every endpoint. Endpoints remember a client for all frontends of their Service, so that answers to one
+   * question would hang on the questions before: the node forgets them.
+   */
+  async askWidely(questions: readonly Question[]): Promise<readonly Answers[]> {
+    const free = questions.filter(({ stays }) => !stays);
+    const answers = await this.#send(free, triesAgain, (n) => n);
+    const found = new Map(free.map((question, at) => [question, answers[at] as Answers]));
+    for (const question of questions.filter(({ stays }) => stays)) {
+      await this.plane.forgetClients();
+      const [one] = await this.#send([question], triesAgain, (n) => n);
+      found.set(question, one as Answers);
+    }
+    return questions.map((question) => found.get(question) as Answers);
+  }
+
+  async #send(
+    questions: readonly Question[],
+    count: number,
+    sourceOf: (n: number, question: Question) => number,
+  ): Promise<readonly Answers[]> {
+    const probes = questions.flatMap((question) =>
+      Array.from({ length: count }, (_, n) => this.#probe(question, sourceOf(n, question))),
+    );
+    const outcomes = await this.plane.send(probes);
+    const part = <T>(all: readonly T[], at: number): readonly T[] => all.slice(at * count, (at + 1) * count);
+    return questions.map((question, at) => answersOf(question, part(probes, at), part(outcomes, at)));
+  }
+
+  #probe({ via, protocol, target, port, sources }: Question, index: number): Probe {
     const source = sources[index % sources.length] as string;
     const key = `${protocol === 'tcp-rst' ? 'tcp' : protocol} ${source} ${target} ${port}`;
     const sport = (this.#sports.get(key) ?? firstSport) + 1;
@@ -88,7 +108,7 @@ export async function differencesOf(
   const first = await ours.ask(questions);
   const again = questions.filter((_, at) => !isSame(known[at], first[at]));
   const asked = again.filter((question) => !(question.stays && question.sources.length === 1));
-  const [left, right] = [await theirs.ask(asked, triesAgain), await ours.ask(asked, triesAgain)];
+  const [left, right] = [await theirs.askWidely(asked), await ours.askWidely(asked)];
   const differences = asked.flatMap((question, at) => {
     const [a, b] = [left[at] as Answers, right[at] as Answers];
     return isSame(a, b) ? [] : [{ question, theirs: a, ours: b }];

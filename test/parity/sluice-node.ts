@@ -84,6 +84,10 @@ export class SluiceNode implements DataPlane {
     return savedOf(this.node.host);
   }
 
+  forgetClients(): Promise<void> {
+    return this.node.forgetClients();
+  }
+
   send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {
     return this.node.send(probes, quietMs);
   }

@@ -74,6 +74,11 @@ const wiring = (far: number): string =>
     'route add ::/0 dev eth0',
   ].join('\n');
 
+const forget = `
+  for list in /proc/net/xt_recent/*; do [ ! -e "$list" ] || echo / >"$list"; done
+  nft list sets 2>/dev/null | awk '/^table/ { table = $2 " " $3 } /set affinity-/ { print "flush set", table, $2 }' | nft -f -
+`;
+
 export class WiredNode {
   readonly host: Host;
   readonly #far: Host;
@@ -109,6 +114,11 @@ export class WiredNode {
     const { value, done } = await this.#answers.next();
     if (done) throw new Error('The program at the far end of the wires has ended');
     return JSON.parse(value) as readonly Outcome[];
+  }
+
+  /** Empties the lists by which Services with affinity know their clients: those of iptables, and the sets of kube-proxy's mode nftables. */
+  async forgetClients(): Promise<void> {
+    await this.host.run(['/bin/sh', '-c', forget]);
   }
 
   async close(): Promise<void> {

@@ -99,8 +99,8 @@ export const otherDifferences: readonly OtherDifference[] = [
   {
     since: '1.36',
     now: 'External IPs have no rules where the feature gate `AllowServiceExternalIPs` is off',
-    before: 'There is no such gate',
-    why: 'The gate is on unless it is turned off',
+    before: 'There is no such gate, and kube-proxy does not start with it',
+    why: 'The setting of the profile holds with any version',
   },
   {
     since: '1.34',
