@@ -202,6 +202,10 @@ function fenceOf(count: number): readonly KubeItem[] {
   return [service, ...slices];
 }
 
+/** Whether a line of `ipvsadm`, `ipset` or `ip` is of the fence: it alone has port 9. */
+export const isOfFence = (line: string): boolean =>
+  /[:\]]9(?: |$)|,tcp:9(?:,|$)|^10\.96\.1\.|^fd00:10:96::1:/.test(line);
+
 function withoutFence(saved: string): string {
   const lines = saved.split('\n');
   const chains = lines.flatMap((line) => /^-A (KUBE-(?:SVC|SEP)-\S+) .*"fence\/fence/.exec(line)?.[1] ?? []);

@@ -1,18 +1,21 @@
 // @module-tag all
 import { atTier, randomOf, seed } from '@sluice/testing';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
+import type { Host } from '../../netns/cluster-host.ts';
 import { kubeProxy, newest, wireProgram } from '../../parity/binaries.ts';
 import type { Built } from '../../parity/build.ts';
 import { drawCluster, itemsOf } from '../../parity/clusters.ts';
 import { differences, readSaved } from '../../parity/compare.ts';
+import { isOfFence } from '../../parity/kube-proxy-node.ts';
 import { withNodes } from '../../parity/nodes.ts';
-import { differencesOf, Examiner, tell } from '../../parity/outcomes.ts';
+import { type Difference, differencesOf, endpointOf, Examiner, tell } from '../../parity/outcomes.ts';
 import { questionsOf } from '../../parity/questions.ts';
 import type { Setting } from '../../parity/settings.ts';
 
-/** The real kube-proxy as judge of mode ipvs: virtual servers, sets, rules, and what becomes of packets. */
+/** The real kube-proxy as judge of mode ipvs: virtual servers, sets, bound addresses, rules, and what becomes of packets. */
 
-const clusters = atTier({ quick: 1, all: 3, soak: 30 });
+const clusters = atTier({ quick: 1, soak: 10 });
+const services = 8;
 const setting: Setting = { title: 'mode ipvs', config: { mode: 'ipvs', ipvs: { scheduler: 'rr' } } };
 
 let binary: Built;
@@ -25,45 +28,81 @@ beforeEach((context) => {
 });
 
 test.for(Array.from({ length: clusters }, (_, index) => index))(
-  'cluster %i: kube-proxy and sluiced load the same, and packets end alike',
-  { timeout: 900_000 },
+  'cluster %i: kube-proxy and sluiced load the same in mode ipvs, and every packet ends alike',
+  { timeout: 1_200_000 },
   async (index) => {
-    const cluster = itemsOf(drawCluster(8, randomOf(seed + index)));
+    const cluster = itemsOf(drawCluster(services, randomOf(seed + index)));
     const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
-    const since = (t: number): string => `${((performance.now() - t) / 1000).toFixed(0)} s`;
     await withNodes(
       programs,
       setting,
-      async ({ theirs, ours: [node], put }) => {
-        let t = performance.now();
+      async ({ theirs, ours, put }) => {
+        const [node] = ours as [(typeof ours)[0]];
         await put(cluster);
-        console.log(`guest: put ${since(t)}`);
-        t = performance.now();
-        if (node === undefined) throw new Error('no node');
-        for (const tool of [
-          ['/usr/sbin/ipvsadm', '-Sn'],
-          ['/usr/sbin/ipset', 'save'],
-          ['/usr/sbin/iptables-nft-save'],
-          ['/usr/sbin/ip6tables-nft-save'],
-          ['ip', 'addr', 'show', 'dev', 'kube-ipvs0'],
-        ]) {
-          console.log('guest: ' + tool.join(' '));
-          console.log((await theirs.node.host.run(tool)).replaceAll(/^/gm, 'guest: < '));
-          console.log((await node.node.host.run(tool)).replaceAll(/^/gm, 'guest: > '));
+        const [left, right] = [await loaded(theirs.node.host), await loaded(node.node.host)];
+        expect.soft(right.servers).toEqual(left.servers);
+        expect.soft(right.entries).toEqual(left.entries);
+        expect.soft(right.bound).toEqual(left.bound);
+        const [saved, own] = [await theirs.saved(), await node.saved()];
+        for (const family of ['IPv4', 'IPv6'] as const) {
+          const [a, b] = [withoutIdle(saved[family], left.entries), withoutIdle(own[family], right.entries)];
+          expect.soft(differences(readSaved(a), readSaved(b)), `rules of ${family}`).toEqual([]);
         }
         const questions = questionsOf(cluster);
         const judge = new Examiner(theirs);
         const answers = await judge.ask(questions);
         const found = await differencesOf(judge, new Examiner(node), questions, answers);
-        console.log(`guest: asked ${since(t)} ${questions.length} ${found.differences.length}`);
-        expect.soft(found.differences.slice(0, 60).map(tell), node.name).toEqual([]);
-        const [saved, own] = [await theirs.saved(), await node.saved()];
-        for (const family of ['IPv4', 'IPv6'] as const)
-          expect.soft(differences(readSaved(saved[family]), readSaved(own[family]))).toEqual([]);
+        expect.soft(found.differences.filter((one) => !isBoundSource(one)).map(tell)).toEqual([]);
       },
       ['flat'],
     );
   },
 );
+
+/** What mode ipvs has beside rules. Sorted, without what only marks the end of a change. */
+interface Loaded {
+  readonly servers: readonly string[];
+  readonly entries: readonly string[];
+  readonly bound: readonly string[];
+}
+
+async function loaded(host: Host): Promise<Loaded> {
+  const lines = async (argv: readonly string[], form: RegExp): Promise<readonly string[]> =>
+    (await host.run(argv))
+      .split('\n')
+      .flatMap((line) => form.exec(line)?.[1] ?? [])
+      .filter((line) => !isOfFence(line))
+      .toSorted();
+  return {
+    servers: await lines(['/usr/sbin/ipvsadm', '-Sn'], /^(-.*?) *$/),
+    entries: await lines(['/usr/sbin/ipset', 'save'], /^add (.*?)(?: comment .*)?$/),
+    bound: await lines(['/usr/sbin/ip', '-o', 'addr', 'show', 'dev', 'kube-ipvs0'], / inet6? (\S+)/),
+  };
+}
+
+/** Without rules for sets that have no entry: kube-proxy writes them once there is one, and no packet can tell. */
+function withoutIdle(saved: string, entries: readonly string[]): string {
+  const filled = new Set(entries.map((entry) => entry.split(' ', 1)[0]));
+  return saved
+    .split('\n')
+    .filter((line) => {
+      const [, set] = / --match-set (\S+)/.exec(line) ?? [];
+      return set === undefined || filled.has(set);
+    })
+    .join('\n');
+}
+
+/**
+ * In IPv6 kube-proxy's addresses on kube-ipvs0 may be the source that the kernel chooses to masquerade with: pods see a cluster IP then.
+ * `sluiced` binds them as deprecated ones, so that pods see the node's own address.
+ */
+function isBoundSource({ question: { family }, theirs, ours }: Difference): boolean {
+  const [left, right] = [theirs, ours].map((answers) => [...new Set([...answers.keys()].map(endpointOf))].toSorted());
+  return (
+    family === 'IPv6' &&
+    JSON.stringify(left) === JSON.stringify(right) &&
+    [...theirs.keys()].some((words) => words.includes(' as fd00:10:96::'))
+  );
+}
 
 const pathOf = (built: Built): string => ('path' in built ? built.path : '');
