@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { endpointOf, type Examiner, isServed, titleOf, wordsOf } from './outcomes.ts';
+import { type Answers, endpointOf, type Examiner, isServed, titleOf, wordsOf } from './outcomes.ts';
 import type { Question } from './questions.ts';
 import type { Probe } from './wire.ts';
 
@@ -12,6 +12,14 @@ export interface Fault {
   readonly fault: 'left an endpoint that stays' | 'stays with an endpoint that is gone';
   readonly before: string;
   readonly now: string;
+}
+
+/** A client, what it met before the change and now, and what new clients meet now. */
+interface Client {
+  readonly question: Question;
+  readonly before: string;
+  readonly now: string;
+  readonly met: ReadonlySet<string>;
 }
 
 export class Clients {
@@ -36,21 +44,29 @@ export class Clients {
    * @returns what clients have met and must not
    */
   async send(asked: readonly Question[], withinMs: number): Promise<readonly Fault[]> {
-    const questions = asked.filter((question) => hasClient(question) && this.#last.has(keyOf(question)));
+    const all = asked.filter((question) => hasClient(question) && this.#last.has(keyOf(question)));
     const end = performance.now() + withinMs;
-    const words = [...(await this.#sendOnce(questions))];
-    const answers = await this.#examiner.askWidely(questions);
-    const met = answers.map((one) => new Set([...one.keys()].map(endpointOf)));
+    const first = await this.#sendOnce(all);
+    // A new connection is led by the rules as they are: one that meets the same endpoint again needs no proof that the endpoint stays.
+    const known = all.map((question, at) => ({
+      question,
+      before: this.#last.get(keyOf(question)) as string,
+      now: first[at] as string,
+    }));
+    const open = known.filter(({ question, before, now }) => !question.stays || endpointOf(before) !== endpointOf(now));
+    const answers = await this.#examiner.askWidely(open.map(({ question }) => question));
+    let clients = open.map((client, at) => ({ ...client, met: endpointsOf(answers[at] as Answers) }));
     for (;;) {
-      const faults = questions.flatMap((question, at) =>
-        faultOf(question, this.#last.get(keyOf(question)) as string, words[at] as string, met[at] as Set<string>),
+      const faults = clients.flatMap(faultOf);
+      const stale = faults.filter(
+        ({ question, fault }) => fault === 'stays with an endpoint that is gone' && !question.stays,
       );
-      const stale = questions.filter(({ stays }) => !stays);
-      const mayHeal = faults.some(({ fault }) => fault === 'stays with an endpoint that is gone');
-      if (!mayHeal || performance.now() > end) return faults;
+      if (stale.length === 0 || performance.now() > end) return faults;
       await sleep(200);
-      const again = await this.#sendOnce(stale);
-      stale.forEach((question, at) => (words[questions.indexOf(question)] = again[at] as string));
+      const flows = clients.filter(({ question }) => !question.stays);
+      const again = await this.#sendOnce(flows.map(({ question }) => question));
+      const moved = new Map(flows.map(({ question }, at) => [question, again[at] as string]));
+      clients = clients.map((client) => ({ ...client, now: moved.get(client.question) ?? client.now }));
     }
   }
 
@@ -79,7 +95,9 @@ const keyOf = ({ about, frontend, from, target, port, protocol, stays }: Questio
 const hasClient = ({ protocol, stays, frontend }: Question): boolean =>
   (protocol === 'udp' || stays) && frontend !== 'unassigned port';
 
-function faultOf(question: Question, before: string, now: string, met: ReadonlySet<string>): readonly Fault[] {
+const endpointsOf = (answers: Answers): ReadonlySet<string> => new Set([...answers.keys()].map(endpointOf));
+
+function faultOf({ question, before, now, met }: Client): readonly Fault[] {
   const stays = isServed(before) && met.has(endpointOf(before));
   if (stays ? endpointOf(now) === endpointOf(before) : met.has(endpointOf(now))) return [];
   const fault = stays ? 'left an endpoint that stays' : 'stays with an endpoint that is gone';

@@ -34,24 +34,26 @@ test('mode nftables differs from mode iptables as listed, and in nothing else', 
     KubeProxyNode.start(pathOf(binary), pathOf(wire), { title: mode, config: { mode } }, join(dir, mode));
   const [nftables, iptables] = [await start('nftables'), await start('iptables')];
   try {
-    const found: Difference[] = [];
+    const [explained, unexplained]: [Difference[], Difference[]] = [[], []];
     for (let index = 0; index < clusters; index++) {
       const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
       await Promise.all([nftables.put(cluster), iptables.put(cluster)]);
       const questions = questionsOf(cluster);
       const judge = new Examiner(nftables);
       const answers = await judge.ask(questions);
-      const { differences } = await differencesOf(judge, new Examiner(iptables), questions, answers);
-      found.push(...differences);
+      const found = await differencesOf(judge, new Examiner(iptables), questions, answers, isOfNftables);
+      explained.push(...found.explained);
+      unexplained.push(...found.differences);
     }
-    const unexplained = found.filter((difference) => !ofNftables.some(({ explains }) => explains(difference)));
     expect(unexplained.slice(0, 20).map(tell)).toEqual([]);
-    const idle = ofNftables.filter(({ explains }) => !found.some(explains)).map(({ name }) => name);
+    const idle = ofNftables.filter(({ explains }) => !explained.some(explains)).map(({ name }) => name);
     expect(idle, 'listed, and never seen').toEqual([]);
   } finally {
     await Promise.all([nftables.close(), iptables.close()]);
     rmSync(dir, { recursive: true, force: true });
   }
 });
+
+const isOfNftables = (difference: Difference): boolean => ofNftables.some(({ explains }) => explains(difference));
 
 const pathOf = (built: Built): string => ('path' in built ? built.path : '');

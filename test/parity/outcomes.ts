@@ -5,7 +5,7 @@ import { moreAddresses, type Outcome, type Probe } from './wire.ts';
 /** Tries of each question; an endpoint of four is missed by one question of fourteen, which is asked again. */
 const tries = 14;
 /** Of a question whose answers differ: an endpoint of seven is missed once in 10^5, one of four once in 10^11. */
-const triesAgain = moreAddresses;
+const triesAgain = moreAddresses - 1;
 
 /** The answers to one question, in words, and how often each came. */
 export type Answers = ReadonlyMap<string, number>;
@@ -98,26 +98,40 @@ export interface Difference {
   readonly ours: Answers;
 }
 
-/** Asks both; where the answers differ, often enough that chance is no cause. */
+/**
+ * Asks both; where the answers differ, often enough that chance is no cause.
+ * @param known the answers of `theirs`
+ * @param isExplained whether a difference is a known one, of which nothing more is asked
+ */
 export async function differencesOf(
   theirs: Examiner,
   ours: Examiner,
   questions: readonly Question[],
   known: readonly Answers[],
-): Promise<{ readonly differences: readonly Difference[]; readonly ours: readonly Answers[] }> {
+  isExplained: (difference: Difference) => boolean = () => false,
+): Promise<{
+  readonly differences: readonly Difference[];
+  readonly explained: readonly Difference[];
+  readonly ours: readonly Answers[];
+}> {
   const first = await ours.ask(questions);
-  const again = questions.filter((_, at) => !isSame(known[at], first[at]));
-  const asked = again.filter((question) => !(question.stays && question.sources.length === 1));
-  const [left, right] = [await theirs.askWidely(asked), await ours.askWidely(asked)];
-  const differences = asked.flatMap((question, at) => {
-    const [a, b] = [left[at] as Answers, right[at] as Answers];
-    return isSame(a, b) ? [] : [{ question, theirs: a, ours: b }];
+  const unlike = questions.flatMap((question, at): readonly Difference[] => {
+    const [left, right] = [known[at] as Answers, first[at] as Answers];
+    return isSame(left, right) ? [] : [{ question, theirs: left, ours: right }];
   });
-  return { differences, ours: first };
+  const [explained, open] = [unlike.filter(isExplained), unlike.filter((one) => !isExplained(one))];
+  // Of one client with affinity nobody can tell which endpoint it is to meet.
+  const asked = open.map(({ question }) => question).filter(({ stays, sources }) => !(stays && sources.length === 1));
+  const [left, right] = [await theirs.askWidely(asked), await ours.askWidely(asked)];
+  const differences = asked.flatMap((question, at): readonly Difference[] => {
+    const [a, b] = [left[at] as Answers, right[at] as Answers];
+    const difference = { question, theirs: a, ours: b };
+    return isSame(a, b) || isExplained(difference) ? [] : [difference];
+  });
+  return { differences, explained, ours: first };
 }
 
-function isSame(a: Answers | undefined, b: Answers | undefined): boolean {
-  if (a === undefined || b === undefined) return false;
+function isSame(a: Answers, b: Answers): boolean {
   return a.size === b.size && [...a.keys()].every((words) => b.has(words));
 }
 

@@ -48,8 +48,8 @@ interface Source {
   readonly IPv6: (n: number) => string;
 }
 
-/** How many sources a class has. */
-const many = moreAddresses;
+/** How many sources a class has: the last address of the node is the one that masqueraded packets come from in IPv6. */
+const many = moreAddresses - 1;
 
 const sources: readonly Source[] = [
   { from: 'pod here', via: 'pod0', IPv4: (n) => `10.244.1.${151 + n}`, IPv6: (n) => `fd00:10:244:1::1:${n}` },

@@ -77,7 +77,10 @@ export class SluiceNode implements DataPlane {
   async put(): Promise<void> {
     const { bundle } = this.#renderer;
     const apply = [process.execPath, programPath('sluiced'), 'apply', bundle, '-c', join(this.#dir, 'sluiced.yaml')];
-    await this.node.host.run(apply, { timeoutMs: patienceMs });
+    const { exitCode, stderr } = await this.node.host.exec(apply, { timeoutMs: patienceMs });
+    // What it could not do besides, such as to forget connections, it says there.
+    if (exitCode !== 0 || stderr !== '')
+      throw new Error(`sluiced apply on ${this.name}: exit code ${exitCode}\n${stderr}`);
   }
 
   saved(): Promise<Saved> {
