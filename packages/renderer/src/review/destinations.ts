@@ -106,13 +106,16 @@ function elsewhere(rule: Rule, family: Family): readonly Omit<Destination, 'serv
 }
 
 /**
- * What concerns no Service and still meets rules: traffic to anywhere else, which must pass as it is; and, where a profile has the
- * chain for that, the kubelet's port on the loopback address, which no neighbour may reach (CVE-2020-8558).
+ * What concerns no Service and still meets rules: traffic to anywhere else, which must pass as it is; and, where a profile routes
+ * loopback addresses for its node ports, the kubelet's port on one, which no neighbour may reach (CVE-2020-8558).
  */
 export function commonDestinations(view: View, profile: string, family: Family): readonly Destination[] {
   const first = view.files.get(baseFile(profile, 'first', toolOf[family])) ?? '';
   const other = { kind: 'elsewhere', address: stranger[family], port: 443, protocol: 'tcp', services: [] } as const;
-  const kubelet = first.includes('\n:KUBE-FIREWALL ') ? [{ ...other, address: loopback[family], port: 10_250 }] : [];
+  const sysctls = view.files.get(`profiles/${profile}/base/sysctl.conf`) ?? '';
+  const isRouted =
+    family === 'ipv4' && sysctls.includes('.route_localnet = 1\n') && first.includes('\n:KUBE-FIREWALL ');
+  const kubelet = isRouted ? [{ ...other, address: loopback[family], port: 10_250 }] : [];
   const asked = baseRulesOf(view, profile, family).flatMap(({ rule }) => namedBy(rule, other));
   const all = [other, ...kubelet, ...asked].map((one) => [`${one.protocol} ${one.address} ${one.port}`, one] as const);
   return [...new Map(all).values()];

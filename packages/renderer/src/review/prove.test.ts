@@ -74,6 +74,12 @@ test('a counter-example says who meets what', () => {
   expect(said).toEqual(['outside 198.51.0.0/16 → 203.0.113.9 on node-1: drop, not 10.244.1.5:8080']);
 });
 
+test('a base whose loopback addresses neighbours reach is not proved', () => {
+  const open = edited(bundleOf('01-cluster-ip'), first, (text) => text.replace(/^-A KUBE-FIREWALL .*\n/m, ''));
+  const reached = proofOf(open).counterExamples.map(({ destination }) => destination.address);
+  expect(new Set(reached)).toEqual(new Set(['127.0.0.1']));
+});
+
 const first = 'profiles/default/base/first.iptables';
 const last = 'profiles/default/base/last.iptables';
 
