@@ -1,8 +1,9 @@
-import { printRuleFile } from '@sluice/bundle';
+import { invalidDrop, liberalKey, printRuleFile } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Profile } from '../config.ts';
 import { firstRules, lastRules } from './base.ts';
 import { profileWith } from './sample.fixture.ts';
+import { sysctlText } from './sysctl.ts';
 
 const usual = profileWith();
 const withIptables = (rest: Partial<Profile['iptables']>): Profile =>
@@ -60,9 +61,15 @@ test.each([
   expect(printRuleFile(lastRules(profile, 'ipv6'))).toContain(`--mark ${mark}/${mark} -j ACCEPT\n`);
 });
 
-test('a liberal connection table drops no INVALID packets', () => {
-  const profile = profileWith({ conntrack: { ...usual.conntrack, tcpBeLiberal: true } });
-  expect(printRuleFile(lastRules(profile, 'ipv4'))).not.toContain('INVALID');
+test.each([
+  [false, {}, true],
+  [true, {}, false],
+  [false, { [liberalKey]: '1' }, false],
+  [true, { [liberalKey]: '0' }, true],
+])('INVALID packets are dropped as sysctl.conf says (tcpBeLiberal %s, sysctls %j)', (tcpBeLiberal, sysctls, drops) => {
+  const profile = profileWith({ conntrack: { ...usual.conntrack, tcpBeLiberal }, sysctls });
+  expect(printRuleFile(lastRules(profile, 'ipv4')).includes(invalidDrop)).toBe(drops);
+  expect(sysctlText(profile).includes(`${liberalKey} = 1`)).toBe(!drops);
 });
 
 test('a family whose only node-port range cannot work has no nat section after the Services', () => {

@@ -1,6 +1,5 @@
-import { type Family, type GuardedRule, invalidDrop, type RuleFile, type Section } from '@sluice/bundle';
+import { type Family, type GuardedRule, invalidDrop, liberalKey, type RuleFile, type Section } from '@sluice/bundle';
 import type { Profile } from '../config.ts';
-import { isBefore } from '../versions/version.ts';
 import { hasLocalhostNodePorts, nodePortTail } from './nodeports.ts';
 
 /**
@@ -47,8 +46,7 @@ export function masqueradeRules(profile: Profile): readonly GuardedRule[] {
 export function lastRules(profile: Profile, family: Family): RuleFile {
   const mark = markOf(profile);
   const forward = [
-    // A kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass. A node that is liberal by itself leaves
-    // the rule out.
+    // A node that is liberal by itself leaves the rule out.
     ...(letsInvalidPass(profile) ? [] : [invalidDrop]),
     `-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark}/${mark} -j ACCEPT`,
     '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
@@ -63,9 +61,13 @@ export function lastRules(profile: Profile, family: Family): RuleFile {
   return { header: ['after the Services'], sections: tail.length === 0 ? [filter] : [filter, nat] };
 }
 
-/** The kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass; kube-proxy asks since 1.29. */
-function letsInvalidPass({ conntrack, kubeProxyVersion }: Profile): boolean {
-  return conntrack.tcpBeLiberal && !isBefore(kubeProxyVersion, '1.29');
+/**
+ * The kernel that is liberal about TCP windows calls fewer packets INVALID, and those should pass. As in `sysctlText` a sysctl of the
+ * profile wins, so that rules and `sysctl.conf` agree.
+ */
+function letsInvalidPass({ conntrack, sysctls }: Profile): boolean {
+  const chosen = sysctls[liberalKey];
+  return chosen === undefined ? conntrack.tcpBeLiberal : Number(chosen) !== 0;
 }
 
 /** Undoes what `route_localnet` exposes to the neighbours (CVE-2020-8558). The kubelet has the same rule. */

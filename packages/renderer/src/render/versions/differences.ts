@@ -75,13 +75,6 @@ export const seenDifferences: readonly SeenDifference[] = [
 export const ruleDifferences: readonly RuleDifference[] = [
   {
     since: '1.29',
-    now: 'Mode iptables: with `conntrack.tcpBeLiberal` no rule drops INVALID packets',
-    before: 'The rule is always there',
-    followedBy: 'lastRules',
-    concerns: (_, { mode, conntrack }) => mode === 'iptables' && conntrack.tcpBeLiberal,
-  },
-  {
-    since: '1.29',
     now: 'Mode ipvs: `loadBalancerSourceRanges` also hold for what a node itself sends (`KUBE-IPVS-OUT-FILTER`)',
     before: 'A node outside of the ranges gets in',
     followedBy: 'compileIpvsService',
@@ -106,13 +99,19 @@ export const otherDifferences: readonly OtherDifference[] = [
     since: '1.34',
     now: 'A source range `0.0.0.0/0` or `::/0` is as good as none',
     before: 'It is a range like others; in mode ipvs the kernel does not take it into the set of ranges',
-    why: 'Mode iptables lets in the same packets either way; in mode ipvs older versions shut out every client, which nobody wants back',
+    why: 'Mode iptables lets in the same packets either way; in mode ipvs older versions shut out every client',
   },
   {
     since: '1.31',
     now: 'Some rules count packets (`-m nfacct`)',
     before: 'They do not',
     why: 'Counters change no packet',
+  },
+  {
+    since: '1.29',
+    now: 'Mode iptables: where `nf_conntrack_tcp_be_liberal` is not 0, as with `conntrack.tcpBeLiberal`, no rule drops INVALID packets',
+    before: 'The rule is always there',
+    why: 'The node decides it whatever the bundle says; dropped packets of a liberal kernel were packets of live connections',
   },
   {
     since: '1.29',

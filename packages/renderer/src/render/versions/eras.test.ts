@@ -257,13 +257,6 @@ const renderedWith = (change: readonly KubeObject[], more: Partial<Profile>) =>
     strict: false,
   }).files;
 
-test('before 1.29 INVALID packets are dropped, however liberal the kernel is', () => {
-  const conntrack = { ...profile('x').conntrack, tcpBeLiberal: true };
-  const drops = (kubeProxyVersion: KubeProxyVersion) =>
-    text(renderedWith([service('web')], { conntrack, kubeProxyVersion }), '/last').includes('INVALID -j DROP');
-  expect([drops('1.28'), drops('1.29'), drops('1.37')]).toEqual([true, false, false]);
-});
-
 test('before 1.29 source ranges of mode ipvs do not hold for the node itself', () => {
   const balancer = service(
     'web',

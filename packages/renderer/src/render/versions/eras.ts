@@ -28,7 +28,7 @@ export function servicesOf(model: Model, { kubeProxyVersion }: Profile): readonl
 
 /**
  * What kube-proxy of an era sees of a Service.
- * @param problems gains what it ignores though somebody may have meant it to count
+ * @param problems gains what it ignores though the manifest seems to ask for it
  * @returns undefined where it does not serve the Service; the same object where the era makes no difference
  */
 export function seenIn(era: Era, seen: Seen, problems: Problem[], memo: Memo): Seen | undefined {
