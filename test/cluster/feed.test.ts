@@ -77,6 +77,17 @@ test('what is created, changed and deleted is known, and said once', async () =>
   expect(names()).toEqual(['Node node-a', 'Service a', 'Service b']);
 });
 
+test('a ServiceCIDR that ends, or is not ready, is a change', async () => {
+  const { metadata, ...rest } = serviceCIDROf('more', '10.200.0.0/24');
+  const deletionTimestamp = '2026-01-02T03:04:05Z';
+  cluster.put('servicecidrs', { metadata, ...rest });
+  cluster.put('servicecidrs', { metadata, ...rest, status: { conditions: [{ type: 'Ready', status: 'False' }] } });
+  cluster.put('servicecidrs', { metadata: { ...(metadata as Item), deletionTimestamp }, ...rest });
+  await until(() => changes.length === 3);
+  const { metadata: kept, status } = feed.objects().find(({ kind }) => kind === 'ServiceCIDR')!.value;
+  expect([kept, status]).toEqual([{ name: 'more', deletionTimestamp }, undefined]);
+});
+
 test('a ServiceCIDR is followed, but not what only the API server looks at', async () => {
   cluster.put('servicecidrs', serviceCIDROf('kubernetes', '10.96.0.0/16'));
   cluster.put('servicecidrs', { ...serviceCIDROf('kubernetes', '10.96.0.0/16'), status: {} });

@@ -132,6 +132,8 @@ test('fields that are not known, and labels of people, do not come through', () 
 
 test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the API server keeps its name', () => {
   const typed = { apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR' };
+  const status = { conditions: [{ type: 'Ready', status: 'False' }] };
+  const deletionTimestamp = '2026-01-02T03:04:05Z';
   const service: JsonObject = {
     apiVersion: 'v1',
     kind: 'Service',
@@ -145,7 +147,7 @@ test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the A
       [
         'servicecidrs',
         [
-          { ...typed, metadata: { name: 'acme' }, spec: { cidrs: ['10.200.0.0/16'] } },
+          { ...typed, metadata: { name: 'acme', deletionTimestamp }, spec: { cidrs: ['10.200.0.0/16'] }, status },
           { ...typed, metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/12'] } },
         ],
       ],
@@ -157,6 +159,7 @@ test('ServiceCIDRs hold the ClusterIPs that they held, and only the one of the A
     { spec: { clusterIP: string } }[],
   ];
   expect([acme?.metadata.name, api?.metadata.name]).toEqual(['range-1', 'kubernetes']);
+  expect(acme).toMatchObject({ metadata: { deletionTimestamp }, status });
   expect([acme?.spec.cidrs[0], api?.spec.cidrs[0]]).not.toContain('10.200.0.0/16');
   expect(cidrContains(canonicalCidr(acme?.spec.cidrs[0] ?? '') ?? '', web?.spec.clusterIP ?? '')).toBe(true);
 });

@@ -7,6 +7,7 @@ import { openAccess } from '../../packages/renderer/src/cluster/access.ts';
 import { configMapRule, kubeProxyConfigMap, listedKinds } from '../../packages/renderer/src/cluster/kinds.ts';
 import { printSnapshot, takeSnapshot } from '../../packages/renderer/src/cluster/snapshot.ts';
 import { readInput } from '../../packages/renderer/src/commands/input.ts';
+import { normalise } from '../../packages/renderer/src/render/normalise.ts';
 import { render } from '../../packages/renderer/src/render/render.ts';
 import { type Item, send, startApiServer, type TestApiServer, token } from './apiserver.fixture.ts';
 import { endpoints, node, serviceCIDROf, serviceOf, slice } from './objects.fixture.ts';
@@ -89,6 +90,26 @@ test.each<[string, number | string, string, RegExp, RegExp]>([
   await expect(take()).rejects.toMatchObject({
     problem: { code, message: expect.stringMatching(message), hint: expect.stringMatching(hint) },
   });
+});
+
+test('no new address comes out of a ServiceCIDR that a snapshot says is closed', async () => {
+  const { metadata, spec } = serviceCIDROf('more', '10.200.0.0/24');
+  const ended = { metadata: { ...(metadata as Item), deletionTimestamp: '2026-01-02T03:04:05Z' }, spec };
+  const notReady = {
+    metadata,
+    spec,
+    status: { conditions: [{ type: 'Ready', status: 'False', reason: 'Terminating' }] },
+  };
+  for (const [more, closed] of [
+    [serviceCIDROf('more', '10.200.0.0/24'), []],
+    [ended, ['10.200.0.0/24']],
+    [notReady, ['10.200.0.0/24']],
+  ] as const) {
+    server.objects.set('servicecidrs', [more]);
+    const kubeconfig = server.kubeconfig({ token });
+    const { input } = await readInput({ fromCluster: true, kubeconfig, output: join(out, 'rendered') });
+    expect(normalise(input).config.closedServiceCIDRs).toEqual(closed);
+  }
 });
 
 test('rendering the cluster gives the bytes of rendering its snapshot', async () => {

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../render/kube.ts';
 import { hintsKeys, schedulerKey, weightsKey } from '../render/read/annotations.ts';
-import { mapAt } from './json.ts';
+import { isMap, mapAt } from './json.ts';
 import type { ListedKind } from './kinds.ts';
 
 const annotationsKept: readonly string[] = [schedulerKey, weightsKey, ...hintsKeys];
@@ -13,7 +13,7 @@ export function keep(kind: ListedKind, object: JsonObject): JsonObject {
   return present({
     apiVersion: kind.apiVersion,
     kind: kind.kind,
-    metadata: metadataOf(object),
+    metadata: metadataOf(object, kind),
     ...bodyOf(kind, object),
   });
 }
@@ -39,7 +39,7 @@ function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | und
     case 'Endpoints':
       return { subsets: object['subsets'] };
     case 'ServiceCIDR':
-      return { spec: object['spec'] };
+      return { spec: object['spec'], status: isReady(status) ? undefined : notReady };
     case 'Node': {
       const capacity = some({ cpu: mapAt(status, 'capacity')['cpu'] });
       return { spec: object['spec'], status: some({ addresses: status['addresses'], capacity }) };
@@ -47,7 +47,17 @@ function bodyOf(kind: ListedKind, object: JsonObject): Record<string, Json | und
   }
 }
 
-function metadataOf(object: JsonObject): JsonObject {
+/** Of a ServiceCIDR counts only whether it is ready: no new address comes out of one that is not. */
+const notReady = { conditions: [{ type: 'Ready', status: 'False' }] } as const;
+
+/** As the API server takes it: ready unless a condition says otherwise. */
+function isReady(status: JsonObject): boolean {
+  const conditions = (Array.isArray(status['conditions']) ? status['conditions'] : []) as readonly Json[];
+  const ready = conditions.filter(isMap).find(({ type }) => type === 'Ready');
+  return ready === undefined || ready['status'] === 'True';
+}
+
+function metadataOf(object: JsonObject, kind?: ListedKind): JsonObject {
   const metadata = mapAt(object, 'metadata');
   const annotations = Object.entries(mapAt(metadata, 'annotations')).filter(([key]) => annotationsKept.includes(key));
   return present({
@@ -56,6 +66,7 @@ function metadataOf(object: JsonObject): JsonObject {
     labels: metadata['labels'],
     annotations: some(Object.fromEntries(annotations)),
     creationTimestamp: metadata['creationTimestamp'],
+    deletionTimestamp: kind?.kind === 'ServiceCIDR' ? metadata['deletionTimestamp'] : undefined,
   });
 }
 

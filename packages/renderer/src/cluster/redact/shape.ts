@@ -9,7 +9,7 @@ export type Leaf = 'keep' | 'address' | 'labels' | 'target' | 'weights' | 'hints
 /** Fields that are not in a shape are left out: a field that Kubernetes adds one day is not passed on unread. */
 export type Shape = Leaf | { readonly [field: string]: Shape };
 
-const named = (sort: Sort): Shape => ({
+const named = (sort: Sort): Exclude<Shape, Leaf> => ({
   name: sort,
   namespace: 'namespace',
   labels: 'labels',
@@ -122,8 +122,9 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
   servicecidrs: {
     ...typed,
-    metadata: named('range'),
+    metadata: { ...named('range'), deletionTimestamp: 'keep' },
     spec: { cidrs: 'address' },
+    status: { conditions: { type: 'keep', status: 'keep' } },
   },
   configmaps: {
     ...typed,
