@@ -232,8 +232,8 @@ test.each([
   ],
   [
     'gates that kube-proxy does not read',
-    'featureGates:\n  GracefulNodeShutdown: true\n  AllowServiceExternalIP: false',
-    '4:25 Cannot follow featureGates.GracefulNodeShutdown, featureGates.AllowServiceExternalIP: kube-proxy 1.37 reads no feature gate of this name',
+    `featureGates:\n${[1, 2, 3, 4, 5, 6, 7].map((index) => `  Gate${index}Of7: true\n`).join('')}`,
+    `4:13 Cannot follow ${[1, 2, 3, 4, 5].map((index) => `featureGates.Gate${index}Of7`).join(', ')} and 2 more: kube-proxy 1.37 reads no feature gate of this name`,
   ],
   [
     'a gate that is locked',
@@ -244,10 +244,12 @@ test.each([
   expect(told(text)).toBe(`CONFIG_IGNORED warning ${expected}`);
 });
 
-test('a gate with a name like one of kube-proxy has it in the hint', () => {
-  expect(read('featureGates: { AllowServiceExternalIP: false }').problems[0]?.hint).toBe(
-    'Did you mean AllowServiceExternalIPs?',
-  );
+test('a gate with a name like one of kube-proxy has it in the hint, beside others too', () => {
+  const { problems } = read('featureGates: { GracefulNodeShutdown: true, AllowServiceExternalIP: false }');
+  expect(problems.map(({ message, hint }) => [message.split(':')[0], hint])).toEqual([
+    ['Cannot follow featureGates.GracefulNodeShutdown', 'Check its spelling, or remove it'],
+    ['Cannot follow featureGates.AllowServiceExternalIP', 'Did you mean AllowServiceExternalIPs?'],
+  ]);
 });
 
 test.each([

@@ -18,9 +18,13 @@ export function findingProblem(finding: Finding, origin: TextOrigin, object: str
   return { ...configProblem(at, object, finding.path, finding.why, finding.hint), code: codes[finding.kind], level };
 }
 
+/** So many fields are named in one message. */
+const namesMax = 5;
+
 /** "Cannot follow ⟨fields⟩: ⟨why⟩" at the place of the first, `CONFIG_IGNORED`. */
 export function ignoredProblem(at: Place, object: string, paths: readonly Path[], why: string, hint: string): Problem {
-  const what = paths.map(printPath).join(', ');
+  const more = paths.length > namesMax ? ` and ${paths.length - namesMax} more` : '';
+  const what = `${paths.slice(0, namesMax).map(printPath).join(', ')}${more}`;
   return { code: 'CONFIG_IGNORED', level: 'warning', at, object, message: `Cannot follow ${what}: ${why}`, hint };
 }
 

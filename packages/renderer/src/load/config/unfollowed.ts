@@ -25,10 +25,10 @@ export function unfollowedFields(value: JsonObject, origin: TextOrigin, wrong: r
   const found = [...ignoredFields(value), ...unknownGates(value)].filter(
     ({ path }) => !wrong.some((other) => touches(other, path)),
   );
-  return [...Map.groupBy(found, ({ why }) => why)].map(([why, fields]) => {
-    const [first] = fields as [Ignored, ...Ignored[]];
-    const paths = fields.map(({ path }) => path);
-    return ignoredProblem(origin.place(first.path), 'KubeProxyConfiguration', paths, why, first.hint);
+  return [...Map.groupBy(found, ({ why, hint }) => `${why}; ${hint}`).values()].map((fields) => {
+    const [{ path, why, hint }] = fields as [Ignored, ...Ignored[]];
+    const paths = fields.map((field) => field.path);
+    return ignoredProblem(origin.place(path), 'KubeProxyConfiguration', paths, why, hint);
   });
 }
 
