@@ -37,6 +37,8 @@ test.each([
   ['a kernel without a number', text.replace('6.1.0-44-amd64', 'new'), 'kernelRelease is "new"'],
   ['a node that is no name', text.replace('"node-a"', '"../a"'), 'node is "../a"'],
   ['an address of the other family', text.replace('192.0.2.11', 'fd00::1'), 'addresses is'],
+  ['another spelling of an address', text.replace('ipv6: []', 'ipv6: ["FD00::0001"]'), 'addresses is'],
+  ['an address given twice', text.replace('127.0.0.1', '192.0.2.11'), 'addresses is'],
   ['a text in place of an address', text.replace('192.0.2.11', '1.2.3.4 -j ACCEPT'), 'addresses is'],
   ['a family that there is not', text.replace('  ipv6', '  ipx'), 'addresses is'],
   ['a number in place of a flag', text.replace('knowsBpf: true', 'knowsBpf: 1'), 'knowsBpf is 1'],

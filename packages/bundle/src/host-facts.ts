@@ -23,7 +23,12 @@ export const hostFactsLimits = { bytesMax: 1024 * 1024 } as const;
 const format = 1;
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 const areAddresses = (value: unknown, family: Family): boolean =>
-  Array.isArray(value) && value.every((one) => typeof one === 'string' && parseAddress(one)?.family === family);
+  Array.isArray(value) && new Set(value).size === value.length && value.every((one) => isAddress(one, family));
+/** In the spelling of rules, which carry it as it is. */
+const isAddress = (value: unknown, family: Family): boolean => {
+  const address = typeof value === 'string' ? parseAddress(value) : undefined;
+  return address?.family === family && address.text === value;
+};
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
 const checks: Check<HostFacts & { readonly format: number }> = {
