@@ -48,7 +48,7 @@ const rows: readonly Row[] = [
   { verb: 'init', args: 'new.yaml', stderr: /^new\.yaml written/ },
   { verb: 'snapshot', args: '--kubeconfig nowhere -o -', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
   { verb: 'watch', args: '--kubeconfig nowhere -o fresh', exit: 2, stderr: /\[CLUSTER_ACCESS\]/ },
-  { verb: 'show', args: '--node node-1', stdout: /^\*nat$/m },
+  { verb: 'show', args: '--node node-1', stdout: /^\*nat$/m, stderr: /^note: only the node knows / },
   { verb: 'ls', args: '-o json', stdout: /^\{/, progress: true },
   { verb: 'diff', args: 'rendered changed', exit: 1, stdout: /^1 Service appears/m, progress: true },
   { verb: 'diff', args: 'rendered rendered -o json', stdout: /^\{/, progress: true },
