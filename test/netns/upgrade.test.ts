@@ -168,12 +168,11 @@ describe.each(versions)('a node of version %s', (version) => {
       appendFileSync(allowed, await node.keygen());
       const before = node.journal();
       let daemon = node.start();
-      await until('the daemon is well', async () => (await node.sluiced('status')).exitCode === 0, 20_000);
+      await until('the daemon is well', async () => (await node.status()).daemon?.healthy, 20_000);
       await answeredAgain();
       expect(await node.rules(), 'a start changes no rule').toEqual(old);
       expect(node.journal(), 'nor what is confirmed').toEqual(before);
-      const status = JSON.parse((await node.sluiced('status', '-o', 'json')).stdout) as object;
-      expect(status).toMatchObject({
+      expect(await node.status()).toMatchObject({
         generation: before?.current?.number,
         kernel: { holds: true },
         daemon: { healthy: true, lastRepair: null, alarms: {} },

@@ -91,6 +91,11 @@ export class UpgradeNode {
     return this.#host.exec([process.execPath, this.#sluiced, ...args, ...config], { timeoutMs: 60_000 });
   }
 
+  /** What `sluiced status` says; of a daemon that does not answer yet, `daemon` is null, which is no failure of the command. */
+  async status(): Promise<NodeStatus> {
+    return JSON.parse((await this.sluiced('status', '-o', 'json')).stdout) as NodeStatus;
+  }
+
   /** Makes the key that signs receipts. @returns its line for `allowed_receipts` */
   async keygen(): Promise<string> {
     return `${(await this.sluiced('keygen')).stdout}\n`;
@@ -140,6 +145,11 @@ export class UpgradeNode {
     await this.#host.run([`/usr/sbin/ip6tables-${backend}-restore`], { input: rules['ip6tables.save'] });
     await this.#host.run(['/usr/sbin/sysctl', '-q', '-p', join(release, 'profiles/default/base/sysctl.conf')]);
   }
+}
+
+/** What a test reads of `sluiced status -o json`. */
+interface NodeStatus {
+  readonly daemon: { readonly healthy: boolean } | null;
 }
 
 /** By the names of their files, what the save tools print, with counters of 0 and without dates. */
