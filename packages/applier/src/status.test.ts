@@ -106,6 +106,17 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
   }
 });
 
+test('a start does not call the rules right, nor deny a bundle that was confirmed, before the kernel was compared', () => {
+  const status = new Status('node-a', () => 0, 1000);
+  const why =
+    'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
+  expect(status.report()).toMatchObject({ healthy: false, alarms: { NO_GENERATION: why } });
+  status.stands(undefined);
+  expect(status.healthy).toBe(false);
+  status.stands(generation);
+  expect(status.report()).toMatchObject({ healthy: true, alarms: {} });
+});
+
 test('what is known of signatures is in /status and in metrics, and alarms about a release stay until it is well, those about the machine for good', async () => {
   const status = new Status('node-a', () => 0, 1000);
   status.signatures('none');

@@ -36,6 +36,9 @@ export interface AwaitedWave {
 
 /** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
 const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION', 'FIGHT']);
+/** Said from the start of the process until the journal has a generation and the kernel was held against it. */
+const nothingKnown =
+  'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
 /** Alarms that no other bundle clears. */
 const lastingAlarms: ReadonlySet<string> = new Set([
   'STRANGERS',
@@ -84,7 +87,7 @@ export class Status {
   readonly #monotonicMs: () => number;
   readonly #stallMs: number;
   readonly #registry = new Registry();
-  readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', 'no bundle was confirmed yet']]);
+  readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', nothingKnown]]);
   readonly #notes = new Map<NoteCode, string>();
   readonly #outcomes: Counter<'outcome'>;
   readonly #repairs: Counter;
