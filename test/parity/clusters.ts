@@ -16,7 +16,7 @@ type Random = () => number;
 const chance = (share: number, random: Random): boolean => random() < share;
 const upTo = (most: number, random: Random): number => Math.floor(random() * (most + 1));
 
-const nodes: readonly KubeItem[] = ['node-1', 'node-2'].map((name, index) => ({
+export const nodes: readonly KubeItem[] = ['node-1', 'node-2'].map((name, index) => ({
   apiVersion: 'v1',
   kind: 'Node',
   metadata: { name, labels: { 'kubernetes.io/hostname': name, 'topology.kubernetes.io/zone': `zone-${index}` } },

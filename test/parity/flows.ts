@@ -70,8 +70,12 @@ export class Clients {
     }
   }
 
-  /** Every client sends, new ones, too: what it meets is what it must meet after the next change. To be called last. */
+  /**
+   * Every client sends, new ones, too: what it meets is what it must meet after the next change. To be called last: the kernel forgets all
+   * other connections, of which there are more than a node of this size has.
+   */
   async remember(asked: readonly Question[]): Promise<void> {
+    await this.#examiner.plane.forgetConnections();
     const questions = asked.filter(hasClient);
     const words = await this.#sendOnce(questions);
     this.#last = new Map(questions.map((question, at) => [keyOf(question), words[at] as string]));

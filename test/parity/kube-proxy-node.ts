@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Daemon, Host } from '../netns/cluster-host.ts';
 import type { KubeChange, KubeItem } from './api-server.ts';
-import { nodeName } from './clusters.ts';
+import { nodeName, nodes } from './clusters.ts';
 import { type ProxyConfig, proxyConfig, type Setting } from './settings.ts';
 import { type Outcome, type Probe, WiredNode } from './wire.ts';
 
@@ -28,6 +28,7 @@ export interface DataPlane {
   saved(): Promise<Saved>;
   /** The clients of Services with affinity. */
   forgetClients(): Promise<void>;
+  forgetConnections(): Promise<void>;
   send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]>;
   close(): Promise<void>;
 }
@@ -66,7 +67,7 @@ export class KubeProxyNode implements DataPlane {
   readonly node: WiredNode;
   readonly #daemons: readonly Daemon[];
   readonly #socket: string;
-  #cluster: readonly KubeItem[] = [];
+  #cluster: readonly KubeItem[] = nodes;
   #fence = 0;
 
   private constructor(node: WiredNode, daemons: readonly Daemon[], socket: string) {
@@ -79,7 +80,8 @@ export class KubeProxyNode implements DataPlane {
   static async start(binary: string, wire: string, setting: Setting, dir: string): Promise<KubeProxyNode> {
     mkdirSync(dir, { recursive: true });
     const node = await WiredNode.start('kube-proxy', wire, setting.commands);
-    writeFileSync(join(dir, 'objects.json'), JSON.stringify([]));
+    // It looks for its Node at once, and goes on without one.
+    writeFileSync(join(dir, 'objects.json'), JSON.stringify(nodes));
     writeFileSync(join(dir, 'kubeconfig'), JSON.stringify(kubeconfig));
     writeFileSync(join(dir, 'kube-proxy.yaml'), JSON.stringify(ownConfig(setting, dir)));
     const server = join(import.meta.dirname, 'api-server.ts');
@@ -104,6 +106,10 @@ export class KubeProxyNode implements DataPlane {
 
   forgetClients(): Promise<void> {
     return this.node.forgetClients();
+  }
+
+  forgetConnections(): Promise<void> {
+    return this.node.forgetConnections();
   }
 
   send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {
@@ -142,7 +148,7 @@ export class KubeProxyNode implements DataPlane {
 
 const isInGuest = process.env['SLUICE_GUEST'] === '1';
 /** An emulated machine takes its time. */
-export const patienceMs = isInGuest ? 300_000 : 60_000;
+export const patienceMs = isInGuest ? 600_000 : 60_000;
 
 /** @returns whether it was taken */
 function post(socketPath: string, path: string, body: string): Promise<boolean> {

@@ -121,6 +121,11 @@ export class WiredNode {
     await this.host.run(['/bin/sh', '-c', forget]);
   }
 
+  /** Empties the kernel's table of connections. */
+  async forgetConnections(): Promise<void> {
+    await this.host.run(['/bin/sh', '-ec', 'conntrack -F -f ipv4; conntrack -F -f ipv6']);
+  }
+
   async close(): Promise<void> {
     this.#wire.stdin.end();
     await Promise.all([this.#far.close(), this.host.close()]);
