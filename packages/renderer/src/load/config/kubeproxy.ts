@@ -115,14 +115,15 @@ function isUnset(value: Json): boolean {
   return value === null || value === '' || (Array.isArray(value) && value.length === 0);
 }
 
-/** A word stands once in `nodePortAddresses` (`validateKubeProxyNodePortAddress`). */
+/** A word stands once in `nodePortAddresses` (`validateKubeProxyNodePortAddress`). One problem for each word, at its second place. */
 function repeatedWords(value: JsonObject, origin: TextOrigin): readonly Problem[] {
   const list: Json | undefined = value['nodePortAddresses'];
   if (!Array.isArray(list)) return [];
-  return (list as readonly Json[]).flatMap((item, index) => {
-    if (typeof item !== 'string' || !nodePortWords.includes(item) || list.indexOf(item) === index) return [];
-    const path = ['nodePortAddresses', index];
-    return [configProblem(origin.place(path), object, path, `${item} is there twice`, 'Remove one of the two')];
+  return nodePortWords.flatMap((word) => {
+    const second = list.indexOf(word, list.indexOf(word) + 1);
+    if (second <= list.indexOf(word)) return [];
+    const path = ['nodePortAddresses', second];
+    return [configProblem(origin.place(path), object, path, `${word} is there twice`, 'Remove one of the two')];
   });
 }
 

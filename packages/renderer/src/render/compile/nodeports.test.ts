@@ -141,6 +141,11 @@ test.each<[string, Profile, string[]]>([
   ['`primary` alone', profile(['primary']), []],
   ['loopback', profile(['localhost']), ['127.0.0.0/8']],
   ['loopback where it cannot answer: nothing is open', profile(['localhost'], noLocalhost), ['127.0.0.0/8', '::1/128']],
+  [
+    'loopback of IPv4 where it cannot answer: every address of IPv6 alone',
+    profile(['127.0.0.0/8'], noLocalhost),
+    ['127.0.0.0/8', '::/0'],
+  ],
   ['`primary` and loopback', profile(['primary', 'localhost']), ['127.0.0.0/8', 'primary']],
   ['`primary` and loopback where it cannot answer', profile(['primary', 'localhost'], noLocalhost), []],
   [

@@ -82,14 +82,16 @@ function wholeBesideOthers(profile: Profile, family: Family): readonly string[] 
 }
 
 /**
- * `nodePortAddresses` of `profile.yaml`: for all families. Node ports that are open nowhere have their CIDRs there, too, because an
- * empty list means every address.
+ * `nodePortAddresses` of `profile.yaml`: for all families. A family in which node ports are open nowhere has its CIDRs there, too, because
+ * an empty list means every address; the other one then has to say that it is open.
  */
 export function chosenCidrs(profile: Profile): readonly string[] {
   const chosen = profile.families.flatMap((family) => hostCidrs(profile, family));
-  const scopes = profile.families.map((family) => nodePortScope(profile, family));
-  const isClosed = chosen.length === 0 && scopes.every(({ kind }) => kind === 'cidrs');
-  const cidrs = isClosed ? scopes.flatMap((scope) => (scope.kind === 'cidrs' ? scope.cidrs : [])) : chosen;
+  const scopes = profile.families.map((family) => ({ family, scope: nodePortScope(profile, family) }));
+  const isClosed = chosen.length === 0 && scopes.some(({ scope }) => scope.kind === 'cidrs');
+  const cidrs = isClosed
+    ? scopes.flatMap(({ family, scope }) => (scope.kind === 'cidrs' ? scope.cidrs : [whole[family]]))
+    : chosen;
   return [...new Set(cidrs)].toSorted(compareText);
 }
 
