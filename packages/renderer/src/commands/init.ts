@@ -11,6 +11,7 @@ import { load } from '../load/load.ts';
 import { printSluiceSchema } from '../load/schema/sluice.ts';
 import { readSources } from '../load/sources.ts';
 import { Stopped, writing } from './failure.ts';
+import { versionByDefault } from '../render/versions/version.ts';
 import { say } from './progress.ts';
 import { isStopped } from './render.ts';
 import { printDocument, tellProblems } from './told.ts';
@@ -30,6 +31,10 @@ export async function initCommand(
   if (options.filename !== undefined && kubeProxy === undefined) throw new Stopped(noKubeProxy(options.filename));
   const [version, ...newer] = kubeProxyImages(sources);
   writeConfig(file, initConfig(kubeProxy, version), options.force ?? false);
+  if (kubeProxy !== undefined && version === undefined)
+    say(
+      `kubeProxyVersion is "${versionByDefault}", which the input does not tell: change it where nodes run another\n`,
+    );
   if (newer.length > 0) say(`kube-proxy runs as ${[version, ...newer].join(', ')}: give the nodes of each a profile\n`);
   // Editors complete the config from it; it belongs to this version of Sluice, so it may be replaced, and a link in its place too.
   const schema = join(dirname(file), 'sluiceconfig.schema.json');
