@@ -34,6 +34,12 @@ describe('a share of --all', () => {
     expect(paths(shareOf(pool, [touched], 0).guards)).toEqual(guards);
   });
 
+  test('the real kube-proxy comes first where rules were touched', () => {
+    const large = [piece('test/netns/upgrade.test.ts', 200), piece('test/parity/parity.test.ts', 1_400)];
+    const { guards, left } = shareOf(large, ['packages/bundle/src/link/change.ts'], 0);
+    expect([paths(guards), paths(left)]).toEqual([['test/parity/parity.test.ts'], ['test/netns/upgrade.test.ts']]);
+  });
+
   test('what does not fit into the time is named as left out', () => {
     const large = [piece('test/faults/faults.test.ts', 1_000), piece('test/faults/power.test.ts', 900)];
     const { guards, left } = shareOf(large, ['packages/applier/src/journal/slots.ts'], 0);

@@ -29,8 +29,9 @@ const budgetSeconds = 12 * 60;
 /** For a file that nobody measured yet. */
 const usualSeconds = 60;
 
-/** Paths that a change may touch → the beginnings of the files that guard them. */
+/** Paths that a change may touch → the beginnings of the files that guard them, the most telling ones first. */
 const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
+  [/^packages\/(renderer\/src\/(render|load)|bundle\/src\/(link|rules))\/|^test\/parity\//, ['test/parity/parity']],
   [
     /^packages\/applier\/src\/(transaction|rollout|kernel|journal|store)\//,
     ['test/netns/upgrade', 'test/faults/', 'test/netns/switch-', 'test/netns/sluiced-', 'test/netns/rehearsal-node'],
@@ -38,7 +39,6 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/(applier\/src\/(inbox|archive)|bundle\/src\/(release|archive))\//, ['test/fuzz/', 'test/netns/release']],
   [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
-  [/^packages\/(renderer\/src\/(render|load)|bundle\/src\/(link|rules))\/|^test\/parity\//, ['test/parity/']],
   [/ipvs/, ['test/vm/inside/']],
   [/^(packages\/applier\/systemd|packaging|tools\/package)\//, ['test/package/']],
 ];
@@ -50,8 +50,11 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
  */
 export function shareOf(pool: readonly Piece[], touched: readonly string[], landing: number): Share {
   const wanted = guards.filter(([paths]) => touched.some((path) => paths.test(path))).flatMap(([, files]) => files);
-  const isGuard = ({ path }: Piece): boolean =>
-    wanted.some((start) => path.startsWith(start)) || touched.includes(path);
+  const rankOf = ({ path }: Piece): number => {
+    const rank = wanted.findIndex((start) => path.startsWith(start));
+    return rank >= 0 ? rank : touched.includes(path) ? wanted.length : Infinity;
+  };
+  const isGuard = (piece: Piece): boolean => rankOf(piece) < Infinity;
   const inTurn = turns(pool)[landing % landingsOfARound] ?? [];
   const share = { guards: [] as Piece[], turn: [] as Piece[], left: [] as Piece[] };
   let seconds = 0;
@@ -61,7 +64,7 @@ export function shareOf(pool: readonly Piece[], touched: readonly string[], land
     if (fits) seconds += taken;
     share[fits ? as : 'left'].push(piece);
   };
-  for (const piece of pool.filter(isGuard)) take(piece, 'guards');
+  for (const piece of pool.filter(isGuard).toSorted((a, b) => rankOf(a) - rankOf(b))) take(piece, 'guards');
   for (const piece of inTurn.filter((one) => !isGuard(one))) take(piece, 'turn');
   return share;
 }
