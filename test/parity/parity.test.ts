@@ -7,8 +7,8 @@ import type { Built } from './build.ts';
 import { drawCluster, itemsOf, withoutEverybody } from './clusters.ts';
 import { differences, readSaved } from './compare.ts';
 import { Coverage } from './coverage.ts';
-import { withNodes } from './nodes.ts';
-import { differencesOf, Examiner, tell, unevenness } from './outcomes.ts';
+import { type Nodes, withNodes } from './nodes.ts';
+import { type Difference, differencesOf, Examiner, tell, unevenness } from './outcomes.ts';
 import { questionsOf } from './questions.ts';
 import { type Setting, settings } from './settings.ts';
 
@@ -67,6 +67,48 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
       });
     },
   );
+});
+
+/** What is taken away from the rules of Sluice, and the difference that the judge has to see then. */
+const harms: readonly (readonly [harm: string, command: string, isSeen: (difference: Difference) => boolean])[] = [
+  [
+    'the drop of invalid packets',
+    'iptables-nft -D KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP',
+    ({ question: { frontend } }) => frontend === 'invalid packet',
+  ],
+  [
+    'the first Service',
+    'iptables-nft -t nat -D KUBE-SERVICES 1',
+    ({ question: { frontend } }) => frontend === 'cluster IP',
+  ],
+  [
+    'masquerading',
+    'iptables-nft -t nat -F KUBE-POSTROUTING',
+    ({ theirs, ours }) =>
+      [...theirs.keys()].some((words) => words.includes(' as ')) &&
+      [...ours.keys()].every((words) => !words.includes(' as ')),
+  ],
+];
+
+test('the judge sees what is taken away', { timeout: 180_000 }, async (context) => {
+  needKernel(context);
+  needBackend(context, 'nft');
+  const [binary, wire] = [await kubeProxy(), await wireProgram()];
+  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
+  const cluster = itemsOf(drawCluster(services, randomOf(seed)));
+  const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
+  const use = async ({ theirs, ours, put }: Nodes): Promise<void> => {
+    await put(cluster);
+    const [judge, questions] = [new Examiner(theirs), questionsOf(cluster)];
+    const [flat] = ours as readonly [(typeof ours)[0]];
+    const answers = await judge.ask(questions);
+    for (const [harm, command, isSeen] of harms) {
+      await flat.node.host.run(['/bin/sh', '-c', command]);
+      const { explained } = await differencesOf(judge, new Examiner(flat), questions, answers, () => true);
+      expect([harm, explained.some(isSeen)]).toEqual([harm, true]);
+    }
+  };
+  await withNodes(programs, settings[0], use, ['flat']);
 });
 
 const pathOf = (built: Built): string => ('path' in built ? built.path : '');
