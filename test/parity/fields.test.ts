@@ -54,7 +54,7 @@ test.each([...typeOf].filter(([path]) => !opaque.test(path)))('%s is read as the
 });
 
 /** What only sluice.yaml has. */
-const ours = ['families', 'iptables.randomFully', 'sysctls'];
+const ours = ['families', 'iptables.randomFully', 'kubeProxyVersion', 'sysctls'];
 
 test('what is followed is a setting of profiles, and every setting is followed', () => {
   const isFollowed = ([path, { kind }]: [string, { kind: string }]): boolean =>
