@@ -112,13 +112,16 @@ describe('sluiced', () => {
     node.writeConfig('nft');
     writeBundle(`${directory}/rendered`, dual(1));
     expect(await node.apply()).toMatchObject({ exitCode: 0 });
-    const flag = `${directory}/broken`;
-    const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables: `touch ${flag}` });
+    const [flag, mended] = [`${directory}/broken`, `${directory}/mended`];
+    const ip6tables = `test ! -e ${mended} && touch ${flag}`;
+    const tools = await breakTools('nft', { iptables: `test -e ${flag}`, ip6tables });
     const before = await node.rules('nft');
     node.start(tools);
     await until('the daemon runs', async () => (await node.ask('/healthz')) !== undefined);
     writeBundle(`${directory}/rendered`, dual(2));
     await until('the node is halted', async () => node.journal()?.held != null, 30_000);
+    // Both tools: the daemon may try again before the rollback does, and must not find one of them broken.
+    writeFileSync(mended, '');
     rmSync(flag);
     expect((await node.sluiced('status')).stdout).not.toContain('probation');
     expect(await node.sluiced('rollback', '--yes')).toMatchObject({ exitCode: 0, stderr: '' });

@@ -67,12 +67,14 @@ export class KubeProxyNode implements DataPlane {
   readonly node: WiredNode;
   readonly #daemons: readonly Daemon[];
   readonly #socket: string;
+  readonly #isIpvs: boolean;
   #cluster: readonly KubeItem[] = nodes;
   #fence = 0;
 
-  private constructor(node: WiredNode, daemons: readonly Daemon[], socket: string) {
+  private constructor(node: WiredNode, daemons: readonly Daemon[], socket: string, isIpvs: boolean) {
     this.node = node;
     this.#socket = socket;
+    this.#isIpvs = isIpvs;
     this.#daemons = daemons;
   }
 
@@ -87,7 +89,7 @@ export class KubeProxyNode implements DataPlane {
     const server = join(import.meta.dirname, 'api-server.ts');
     const api = node.host.start([process.execPath, server, join(dir, 'objects.json'), String(port)]);
     const proxy = node.host.start([binary, '--config', join(dir, 'kube-proxy.yaml')]);
-    return new KubeProxyNode(node, [proxy, api], join(dir, 'api.sock'));
+    return new KubeProxyNode(node, [proxy, api], join(dir, 'api.sock'), setting.config?.['mode'] === 'ipvs');
   }
 
   /** Tells the server what is new, gone or changed. Ends once every rule of the cluster is in the kernel. */
@@ -97,6 +99,19 @@ export class KubeProxyNode implements DataPlane {
     this.#cluster = wanted;
     await this.#until('the server takes changes', () => post(this.#socket, '/change', JSON.stringify(changes)));
     await this.#until('kube-proxy has written all rules', () => this.#isPast(this.#fence));
+    if (this.#isIpvs) await this.#untilStill();
+  }
+
+  /** Mode ipvs writes virtual servers first, then sets and rules, which do not tell one state from another. */
+  async #untilStill(): Promise<void> {
+    let last = '';
+    await this.#until('sets and rules stay', async () => {
+      await sleep(stillMs);
+      const before = last;
+      const looks = [['/usr/sbin/ipset', 'save'], ...saveTools.slice(0, 2)].map((tool) => this.node.host.run(tool));
+      last = (await Promise.all(looks)).join('').replaceAll(/^[#:].*$|timeout \d+/gm, '');
+      return last === before;
+    });
   }
 
   async saved(): Promise<Saved> {
@@ -149,6 +164,9 @@ export class KubeProxyNode implements DataPlane {
 const isInGuest = process.env['SLUICE_GUEST'] === '1';
 /** An emulated machine takes its time. */
 export const patienceMs = isInGuest ? 600_000 : 60_000;
+
+/** How long sets and rules stay as they are once kube-proxy is done. */
+const stillMs = isInGuest ? 15_000 : 1_000;
 
 /** @returns whether it was taken */
 function post(socketPath: string, path: string, body: string): Promise<boolean> {

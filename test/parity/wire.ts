@@ -32,6 +32,9 @@ export interface Outcome {
   readonly back?: boolean;
 }
 
+/** An emulated machine takes its time. */
+const usualQuietMs = process.env['SLUICE_GUEST'] === '1' ? 5_000 : 400;
+
 /** The far end knows it (`wire/sockets.go`). */
 const nodeMAC = '02:00:00:00:00:01';
 /** Addresses of the node beside its first, so that it can be as many clients. */
@@ -109,7 +112,7 @@ export class WiredNode {
    * Sends packets one after another. @param quietMs how long nothing may come in before those without an outcome count as dropped
    * @returns what became of each, in their order
    */
-  async send(probes: readonly Probe[], quietMs = 400): Promise<readonly Outcome[]> {
+  async send(probes: readonly Probe[], quietMs = usualQuietMs): Promise<readonly Outcome[]> {
     this.#wire.stdin.write(`${JSON.stringify({ quietMs, probes })}\n`);
     const { value, done } = await this.#answers.next();
     if (done) throw new Error('The program at the far end of the wires has ended');
