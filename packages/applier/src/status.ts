@@ -36,7 +36,7 @@ export interface AwaitedWave {
 
 /** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
 const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION', 'FIGHT']);
-/** Said from the start of the process until the journal has a generation and the kernel was held against it. */
+/** Said from the start of the process until the journal has a generation and the kernel was compared with it. */
 const nothingKnown =
   'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
 /** Alarms that no other bundle clears. */

@@ -22,11 +22,11 @@ interface Wants {
   readonly sysctls: readonly string[];
 }
 
-/** Decides whether the INVALID drop stands: `invalidDrop`. */
+/** Decides whether the INVALID drop is written: `invalidDrop`. */
 export const liberalKey = 'net.netfilter.nf_conntrack_tcp_be_liberal' satisfies SysctlKey;
 
 /**
- * The values of `${host.*}` in rule files, and whether the INVALID drop stands. README.md, "Variables" and "The INVALID drop".
+ * The values of `${host.*}` in rule files, and whether the INVALID drop is written. README.md, "Variables" and "The INVALID drop".
  * A sysctl that the bundle sets itself counts before the value of now.
  */
 export function hostValues({ profile, sysctls }: Wants, machine: Machine, family: Family): HostValues {

@@ -82,7 +82,7 @@ export interface ShownLines {
   readonly isTree: boolean;
 }
 
-/** Values of these lines that only the node knows, each in a line with what stands for it. */
+/** Values of these lines that only the node knows, each in a line with its substitute. */
 export function hostNotes(node: ResolvedNode, { lines, sysctls, hasSets, isTree }: ShownLines): readonly string[] {
   const isOpen = node.sysctls.some((line) => line.startsWith(`${liberalKey} = `));
   const notes: readonly (readonly [boolean, string])[] = [

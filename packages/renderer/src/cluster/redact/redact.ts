@@ -43,7 +43,7 @@ export function othersFor(snapshot: Snapshot): Others {
   return others((sort, text) => names.of(sort, text));
 }
 
-/** What stands in fields of addresses and is none: no address, a headless Service, the words of `nodePortAddresses`. */
+/** Values of address fields that are no address: no address, a headless Service, the words of `nodePortAddresses`. */
 const isWord = (text: string): boolean => ['', 'None', 'primary', 'localhost', 'all'].includes(text);
 
 function redacted(snapshot: Snapshot, others: Others): Snapshot {

@@ -185,7 +185,7 @@ test.each([
   ['a bridge mode without a bridge', 'detectLocalMode: BridgeInterface', 'CONFIG_INVALID error 3:18'],
   ['a negative table size', 'conntrack: { min: -1 }', 'CONFIG_INVALID error 3:19'],
   ['a feature gate that is no switch', 'featureGates: { A: "true" }', 'CONFIG_INVALID error 3:20'],
-  ['a word that nobody has', 'nodePortAddresses: [localhosts]', 'ADDRESS_INVALID error 3:21'],
+  ['a word that does not exist', 'nodePortAddresses: [localhosts]', 'ADDRESS_INVALID error 3:21'],
   ['a word that is there twice', 'nodePortAddresses: [primary, 10.0.0.0/8, primary]', 'CONFIG_INVALID error 3:42'],
 ])('%s is a problem at its place', (_title, text, expected) => {
   expect(

@@ -10,7 +10,7 @@ export type Effect =
 /** kube-proxy would behave otherwise with it than Sluice does. */
 export interface Unfollowed {
   readonly kind: 'unfollowed';
-  /** Values with which there is no difference: kube-proxy's default, and what stands for "not set". Seconds for a duration. */
+  /** Values with which there is no difference: kube-proxy's default, and the values for "not set". Seconds for a duration. */
   readonly usual: readonly Json[];
   /** kube-proxy's modes in which the field counts; absent: all. */
   readonly modes?: readonly string[];
