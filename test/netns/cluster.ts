@@ -34,7 +34,7 @@ export interface Cluster extends AsyncDisposable {
 }
 
 /** Nothing here may depend on what the machine's defaults are, and no limit may hold back an ICMP error that a test waits for. */
-const sysctls: Readonly<Record<string, string>> = {
+export const quietSysctls: Readonly<Record<string, string>> = {
   'net/ipv4/ip_forward': '1',
   'net/ipv4/icmp_ratelimit': '0',
   'net/ipv4/conf/all/rp_filter': '0',
@@ -73,7 +73,7 @@ export async function openCluster(spec: ClusterSpec): Promise<Cluster> {
 }
 
 async function setUp(spec: ClusterSpec, host: (name: string) => Host, names: readonly string[]): Promise<void> {
-  await Promise.all(names.map((name) => host(name).sysctl(sysctls)));
+  await Promise.all(names.map((name) => host(name).sysctl(quietSysctls)));
   const { wires, machines } = wiring(spec, (name) => host(name).pid);
   // From outside the router's process namespace, in which the other machines' process numbers mean nothing.
   await execa('nsenter', [`--target=${host('router').pid}`, '--net', '--', 'ip', '-batch', '-'], { input: wires });

@@ -33,7 +33,7 @@ export class Clients {
   }
 
   get name(): string {
-    return this.#examiner.plane.name;
+    return this.#examiner.node.host.name;
   }
 
   /**
@@ -75,7 +75,7 @@ export class Clients {
    * other connections, of which there are more than a node of this size has.
    */
   async remember(asked: readonly Question[]): Promise<void> {
-    await this.#examiner.plane.forgetConnections();
+    await this.#examiner.node.forgetConnections();
     const questions = asked.filter(hasClient);
     const words = await this.#sendOnce(questions);
     this.#last = new Map(questions.map((question, at) => [keyOf(question), words[at] as string]));
@@ -88,7 +88,7 @@ export class Clients {
       const sport = stays ? 5_000 + this.#packets : 5_000;
       return { via, protocol, source: sources[0] as string, sport, target, port };
     });
-    const outcomes = await this.#examiner.plane.send(probes);
+    const outcomes = await this.#examiner.node.send(probes);
     return outcomes.map((outcome, at) => wordsOf(probes[at] as Probe, outcome));
   }
 }

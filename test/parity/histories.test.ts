@@ -1,36 +1,25 @@
 // @module-tag all
 import { atTier, randomOf, seed } from '@sluice/testing';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { needBackend, needKernel } from '../netns/privileges.ts';
-import { kubeProxy, newest, wireProgram } from './binaries.ts';
-import type { Built } from './build.ts';
+import { afterAll, expect, test } from 'vitest';
 import { drawCluster, itemsOf, redraw } from './clusters.ts';
 import { Clients, tellFault } from './flows.ts';
 import { withNodes } from './nodes.ts';
 import { differencesOf, Examiner, tell } from './outcomes.ts';
+import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 import { settings } from './settings.ts';
 
 /** Clusters that change: endpoints come and go, Services change their type; clients that live through it keep what they may keep. */
 
 const histories = atTier({ quick: 1, all: 6, soak: 60 });
-const steps = 6;
+const changes = 6;
 const services = 12;
 /** How long conntrack may remember an endpoint that is gone: `sluiced apply` ends after it was told to forget. */
 const settlesWithinMs = 5_000;
 
-let binary: Built;
-let wire: Built;
+const programs = needPrograms();
 /** What kube-proxy itself leaves behind is told, and no reason to do the same. */
 let leftByKubeProxy = 0;
-beforeAll(async () => {
-  [binary, wire] = [await kubeProxy(), await wireProgram()];
-}, 3_600_000);
-beforeEach((context) => {
-  needKernel(context);
-  needBackend(context, 'nft');
-  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
-});
 afterAll(() => console.log(`Clients whom kube-proxy left with an endpoint that is gone: ${leftByKubeProxy}`));
 
 test.for(Array.from({ length: histories }, (_, index) => index))(
@@ -39,12 +28,11 @@ test.for(Array.from({ length: histories }, (_, index) => index))(
   async (index) => {
     const random = randomOf(seed + 1_000 + index);
     let cluster = drawCluster(services, random);
-    const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
-    await withNodes(programs, settings[0], async ({ theirs, ours, put }) => {
-      const judge = new Examiner(theirs);
-      const examined = ours.map((node) => new Examiner(node));
+    await withNodes(programs(), settings[0], async ({ theirs, ours, put }) => {
+      const judge = new Examiner(theirs.node);
+      const examined = ours.map((node) => new Examiner(node.node));
       const [theirClients, ourClients] = [new Clients(judge), examined.map((one) => new Clients(one))];
-      for (let step = 0; step < steps; step++) {
+      for (let step = 0; step <= changes; step++) {
         const items = itemsOf(cluster);
         await put(items);
         const questions = questionsOf(items);
@@ -56,7 +44,7 @@ test.for(Array.from({ length: histories }, (_, index) => index))(
         const answers = await judge.ask(questions);
         for (const one of examined) {
           const { differences } = await differencesOf(judge, one, questions, answers);
-          expect.soft(differences.slice(0, 20).map(tell), `step ${step}, ${one.plane.name}`).toEqual([]);
+          expect.soft(differences.slice(0, 20).map(tell), `step ${step}, ${one.node.host.name}`).toEqual([]);
         }
         for (const clients of [theirClients, ...ourClients]) await clients.remember(questions);
         cluster = redraw(cluster, random);
@@ -64,5 +52,3 @@ test.for(Array.from({ length: histories }, (_, index) => index))(
     });
   },
 );
-
-const pathOf = (built: Built): string => ('path' in built ? built.path : '');

@@ -3,35 +3,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Daemon, Host } from '../netns/cluster-host.ts';
+import type { Daemon } from '../netns/cluster-host.ts';
 import type { KubeChange, KubeItem } from './api-server.ts';
 import { nodeName, nodes } from './clusters.ts';
+import { fenceOf, isFenceIn, withoutFence } from './fence.ts';
 import { type ProxyConfig, proxyConfig, type Setting } from './settings.ts';
-import { type Outcome, type Probe, WiredNode } from './wire.ts';
-
-/** What a node loads of both families, as the save tools print it. */
-export interface Saved {
-  readonly IPv4: string;
-  readonly IPv6: string;
-}
-
-export async function savedOf(host: Host): Promise<Saved> {
-  const [IPv4, IPv6] = await Promise.all(
-    ['/usr/sbin/iptables-nft-save', '/usr/sbin/ip6tables-nft-save'].map((tool) => host.run([tool])),
-  );
-  return { IPv4: IPv4 as string, IPv6: IPv6 as string };
-}
-
-/** A node with the rules of some program. */
-export interface DataPlane {
-  readonly name: string;
-  saved(): Promise<Saved>;
-  /** The clients of Services with affinity. */
-  forgetClients(): Promise<void>;
-  forgetConnections(): Promise<void>;
-  send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]>;
-  close(): Promise<void>;
-}
+import { type Saved, WiredNode } from './wire.ts';
 
 const port = 18_080;
 const kubeconfig = {
@@ -62,8 +39,7 @@ function ownConfig(setting: Setting, dir: string): ProxyConfig {
 }
 
 /** The real kube-proxy on a node of its own, with an API server of its own. */
-export class KubeProxyNode implements DataPlane {
-  readonly name = 'kube-proxy';
+export class KubeProxyNode {
   readonly node: WiredNode;
   readonly #daemons: readonly Daemon[];
   readonly #socket: string;
@@ -114,21 +90,10 @@ export class KubeProxyNode implements DataPlane {
     });
   }
 
+  /** Without the fence. */
   async saved(): Promise<Saved> {
-    const { IPv4, IPv6 } = await savedOf(this.node.host);
+    const { IPv4, IPv6 } = await this.node.saved();
     return { IPv4: withoutFence(IPv4), IPv6: withoutFence(IPv6) };
-  }
-
-  forgetClients(): Promise<void> {
-    return this.node.forgetClients();
-  }
-
-  forgetConnections(): Promise<void> {
-    return this.node.forgetConnections();
-  }
-
-  send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {
-    return this.node.send(probes, quietMs);
   }
 
   async close(): Promise<void> {
@@ -140,11 +105,7 @@ export class KubeProxyNode implements DataPlane {
   async #isPast(fence: number): Promise<boolean> {
     const { host } = this.node;
     const saved = await Promise.all(saveTools.map((tool) => host.run(tool).catch(() => '')));
-    const [text4, text6] = [`${saved[0]}${saved[2]}${saved[4]}`, `${saved[1]}${saved[3]}${saved[4]}`];
-    return (
-      isIn(text4, `10.96.1.${fence % 250}`, `10.244.2.${fence % 250}`) &&
-      isIn(text6, `fd00:10:96::1:${fence}`, `fd00:10:244:2::1:${fence}`)
-    );
+    return isFenceIn(fence, `${saved[0]}${saved[2]}${saved[4]}`, `${saved[1]}${saved[3]}${saved[4]}`);
   }
 
   async #until(what: string, isSo: () => Promise<boolean>): Promise<void> {
@@ -185,58 +146,6 @@ const saveTools: readonly (readonly string[])[] = [
   ['/usr/sbin/nft', 'list', 'ruleset', 'ip6'],
   ['/usr/sbin/ipvsadm', '-Sn'],
 ];
-
-const isIn = (text: string, ...words: readonly string[]): boolean =>
-  words.every((word) => new RegExp(`${word.replaceAll('.', '\\.')}(?![0-9a-f])`).test(text));
-
-/** A Service and slices that tell one state of a cluster from the one before: see `#isPast`. */
-function fenceOf(count: number): readonly KubeItem[] {
-  const clusterIPs = [`10.96.1.${count % 250}`, `fd00:10:96::1:${count}`];
-  const service = {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: 'fence', namespace: 'fence' },
-    spec: {
-      type: 'ClusterIP',
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      ipFamilies: ['IPv4', 'IPv6'],
-      ipFamilyPolicy: 'RequireDualStack',
-      ports: [{ name: 'p', protocol: 'TCP', port: 9, targetPort: 9 }],
-      sessionAffinity: 'None',
-      internalTrafficPolicy: 'Cluster',
-    },
-    status: { loadBalancer: {} },
-  };
-  const slices = [`10.244.2.${count % 250}`, `fd00:10:244:2::1:${count}`].map((address, index) => ({
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { name: `fence-${index}`, namespace: 'fence', labels: { 'kubernetes.io/service-name': 'fence' } },
-    addressType: index === 0 ? 'IPv4' : 'IPv6',
-    ports: [{ name: 'p', protocol: 'TCP', port: 9 }],
-    endpoints: [
-      {
-        addresses: [address],
-        conditions: { ready: true, serving: true, terminating: false },
-        nodeName: 'node-2',
-        zone: 'zone-1',
-      },
-    ],
-  }));
-  return [service, ...slices];
-}
-
-/** Whether a line of `ipvsadm`, `ipset` or `ip` is of the fence: it alone has port 9. */
-export const isOfFence = (line: string): boolean =>
-  /[:\]]9(?: |$)|,tcp:9(?:,|$)|^10\.96\.1\.|^fd00:10:96::1:/.test(line);
-
-function withoutFence(saved: string): string {
-  const lines = saved.split('\n');
-  const chains = lines.flatMap((line) => /^-A (KUBE-(?:SVC|SEP)-\S+) .*"fence\/fence/.exec(line)?.[1] ?? []);
-  return lines
-    .filter((line) => !line.includes('"fence/fence') && !chains.some((chain) => line.startsWith(`:${chain} `)))
-    .join('\n');
-}
 
 /** What turns one state of a cluster into another, in the order of the new one: removals first. */
 export function changesBetween(before: readonly KubeItem[], after: readonly KubeItem[]): readonly KubeChange[] {

@@ -3,45 +3,35 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { atTier, randomOf, seed } from '@sluice/testing';
-import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { needBackend, needKernel } from '../netns/privileges.ts';
-import { kubeProxy, wireProgram } from './binaries.ts';
-import type { Built } from './build.ts';
+import { expect, test } from 'vitest';
 import { drawCluster, itemsOf } from './clusters.ts';
 import { KubeProxyNode } from './kube-proxy-node.ts';
 import { ofNftables } from './modes.ts';
 import { type Difference, differencesOf, Examiner, tell } from './outcomes.ts';
+import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 
 /** What becomes of packets with kube-proxy's own modes: what differs between them is named, and nothing else does. */
 
 const clusters = atTier({ quick: 3, all: 8, soak: 80 });
 
-let binary: Built;
-let wire: Built;
-beforeAll(async () => {
-  [binary, wire] = [await kubeProxy(), await wireProgram()];
-}, 3_600_000);
-beforeEach((context) => {
-  needKernel(context);
-  needBackend(context, 'nft');
-  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
-});
+const programs = needPrograms();
 
 test('mode nftables differs from mode iptables as listed, and in nothing else', { timeout: 600_000 }, async () => {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-parity-'));
+  const { kubeProxy, wire } = programs();
   const start = (mode: string): Promise<KubeProxyNode> =>
-    KubeProxyNode.start(pathOf(binary), pathOf(wire), { title: mode, config: { mode } }, join(dir, mode));
+    KubeProxyNode.start(kubeProxy, wire, { title: mode, config: { mode } }, join(dir, mode));
   const [nftables, iptables] = [await start('nftables'), await start('iptables')];
+  const [judge, examined] = [new Examiner(nftables.node), new Examiner(iptables.node)];
   try {
     const [explained, unexplained]: [Difference[], Difference[]] = [[], []];
     for (let index = 0; index < clusters; index++) {
       const cluster = itemsOf(drawCluster(12, randomOf(seed + index)));
       await Promise.all([nftables.put(cluster), iptables.put(cluster)]);
       const questions = questionsOf(cluster);
-      const judge = new Examiner(nftables);
       const answers = await judge.ask(questions);
-      const found = await differencesOf(judge, new Examiner(iptables), questions, answers, isOfNftables);
+      const found = await differencesOf(judge, examined, questions, answers, isOfNftables);
       explained.push(...found.explained);
       unexplained.push(...found.differences);
     }
@@ -55,5 +45,3 @@ test('mode nftables differs from mode iptables as listed, and in nothing else', 
 });
 
 const isOfNftables = (difference: Difference): boolean => ofNftables.some(({ explains }) => explains(difference));
-
-const pathOf = (built: Built): string => ('path' in built ? built.path : '');

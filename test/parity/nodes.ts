@@ -2,18 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { KubeItem } from './api-server.ts';
-import type { Minor } from './binaries.ts';
 import { KubeProxyNode } from './kube-proxy-node.ts';
+import type { Programs } from './programs.ts';
 import type { Setting } from './settings.ts';
 import { type Layout, Renderer, SluiceNode } from './sluice-node.ts';
-
-/** Programs that are built. */
-export interface Programs {
-  /** The version of kube-proxy, which Sluice is told to follow. */
-  readonly minor: Minor;
-  readonly kubeProxy: string;
-  readonly wire: string;
-}
 
 /** One node with kube-proxy, and one with Sluice for each layout. */
 export interface Nodes {

@@ -1,6 +1,6 @@
-import type { DataPlane } from './kube-proxy-node.ts';
+import { isDeepStrictEqual } from 'node:util';
 import type { Question } from './questions.ts';
-import { moreAddresses, type Outcome, type Probe } from './wire.ts';
+import { moreAddresses, type Outcome, type Probe, type WiredNode } from './wire.ts';
 
 /** Tries of each question; an endpoint of four is missed by one question of fourteen, which is asked again. */
 const tries = 14;
@@ -10,13 +10,13 @@ const triesAgain = moreAddresses - 1;
 /** The answers to one question, in words, and how often each came. */
 export type Answers = ReadonlyMap<string, number>;
 
-/** Asks one node. New source ports each time: no connection is asked about twice. */
+/** Asks one node, and is the only one to: new source ports each time, so that no connection is asked about twice. */
 export class Examiner {
-  readonly plane: DataPlane;
+  readonly node: WiredNode;
   readonly #sports = new Map<string, number>();
 
-  constructor(plane: DataPlane) {
-    this.plane = plane;
+  constructor(node: WiredNode) {
+    this.node = node;
   }
 
   /** @returns the answers to each question, in their order. With affinity each source asks twice */
@@ -25,16 +25,16 @@ export class Examiner {
   }
 
   /**
-   * As often as it takes to meet every endpoint. Endpoints remember a client for all frontends of their Service, so that answers to one
-   * question would hang on the questions before: the node forgets them.
+   * As often as it takes to meet every endpoint; with affinity each source asks twice. Endpoints remember a client for all frontends of
+   * their Service, so that answers to one question would hang on the questions before: the node forgets them.
    */
   async askWidely(questions: readonly Question[]): Promise<readonly Answers[]> {
     const free = questions.filter(({ stays }) => !stays);
     const answers = await this.#send(free, triesAgain, (n) => n);
     const found = new Map(free.map((question, at) => [question, answers[at] as Answers]));
     for (const question of questions.filter(({ stays }) => stays)) {
-      await this.plane.forgetClients();
-      const [one] = await this.#send([question], triesAgain, (n) => n);
+      await this.node.forgetClients();
+      const [one] = await this.#send([question], 2 * triesAgain, (n) => n % triesAgain);
       found.set(question, one as Answers);
     }
     return questions.map((question) => found.get(question) as Answers);
@@ -48,7 +48,7 @@ export class Examiner {
     const probes = questions.flatMap((question) =>
       Array.from({ length: count }, (_, n) => this.#probe(question, sourceOf(n, question))),
     );
-    const outcomes = await this.plane.send(probes);
+    const outcomes = await this.node.send(probes);
     const part = <T>(all: readonly T[], at: number): readonly T[] => all.slice(at * count, (at + 1) * count);
     return questions.map((question, at) => answersOf(question, part(probes, at), part(outcomes, at)));
   }
@@ -65,6 +65,8 @@ export class Examiner {
 /** Below are the ports of clients that keep theirs (`flows.ts`). */
 const firstSport = 10_000;
 
+const moved = 'one source at two endpoints';
+
 function answersOf(question: Question, probes: readonly Probe[], outcomes: readonly Outcome[]): Answers {
   const answers = new Map<string, number>();
   const bySource = new Map<string, Set<string>>();
@@ -74,8 +76,8 @@ function answersOf(question: Question, probes: readonly Probe[], outcomes: reado
     answers.set(words, (answers.get(words) ?? 0) + 1);
     bySource.set(probe.source, (bySource.get(probe.source) ?? new Set()).add(words));
   });
-  const moved = [...bySource.values()].some((words) => words.size > 1);
-  return question.stays && moved ? answers.set('one source at two endpoints', 1) : answers;
+  const hasMoved = question.stays && [...bySource.values()].some((words) => words.size > 1);
+  return hasMoved ? answers.set(moved, 1) : answers;
 }
 
 /** What became of a packet, in words. */
@@ -117,23 +119,29 @@ export async function differencesOf(
   const first = await ours.ask(questions);
   const unlike = questions.flatMap((question, at): readonly Difference[] => {
     const [left, right] = [known[at] as Answers, first[at] as Answers];
-    return isSame(left, right) ? [] : [{ question, theirs: left, ours: right }];
+    const difference = { question, theirs: left, ours: right };
+    return isAlike(difference) ? [] : [difference];
   });
   const [explained, open] = [unlike.filter(isExplained), unlike.filter((one) => !isExplained(one))];
-  // Of one client with affinity nobody can tell which endpoint it is to meet.
-  const asked = open.map(({ question }) => question).filter(({ stays, sources }) => !(stays && sources.length === 1));
+  const asked = open.map(({ question }) => question);
   const [left, right] = [await theirs.askWidely(asked), await ours.askWidely(asked)];
   const differences = asked.flatMap((question, at): readonly Difference[] => {
-    const [a, b] = [left[at] as Answers, right[at] as Answers];
-    const difference = { question, theirs: a, ours: b };
-    return isSame(a, b) || isExplained(difference) ? [] : [difference];
+    const difference = { question, theirs: left[at] as Answers, ours: right[at] as Answers };
+    return isAlike(difference) || isExplained(difference) ? [] : [difference];
   });
   return { differences, explained, ours: first };
 }
 
-function isSame(a: Answers, b: Answers): boolean {
-  return a.size === b.size && [...a.keys()].every((words) => b.has(words));
+/** The endpoint of one client with affinity is a matter of chance: of it counts that it is served. */
+function isAlike({ question: { stays, sources }, theirs, ours }: Difference): boolean {
+  const [a, b] = [theirs, ours].map(
+    (answers) => new Set([...answers.keys()].map(stays && sources.length === 1 ? servedOr : same)),
+  );
+  return isDeepStrictEqual(a, b);
 }
+
+const same = (words: string): string => words;
+const servedOr = (words: string): string => (isServed(words) && words !== moved ? 'served' : words);
 
 export function titleOf({ about, frontend, from, target, port, protocol, stays }: Question): string {
   return `${from} → ${about} ${frontend} ${target} ${port}/${protocol}${stays ? ', affinity' : ''}`;

@@ -1,14 +1,13 @@
 // @module-tag all
 import { atTier, randomOf, seed } from '@sluice/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { needBackend, needKernel } from '../netns/privileges.ts';
-import { kubeProxy, minorsOfTier, newest, wireProgram } from './binaries.ts';
-import type { Built } from './build.ts';
+import { afterAll, describe, expect, test } from 'vitest';
+import { minorsOfTier, newest } from './binaries.ts';
 import { drawCluster, itemsOf, withoutEverybody } from './clusters.ts';
 import { differences, readSaved } from './compare.ts';
 import { Coverage } from './coverage.ts';
 import { type Nodes, withNodes } from './nodes.ts';
 import { type Difference, differencesOf, Examiner, tell, unevenness } from './outcomes.ts';
+import { needPrograms } from './programs.ts';
 import { questionsOf } from './questions.ts';
 import { type Setting, settings } from './settings.ts';
 
@@ -26,16 +25,7 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
     return { index, setting, title: setting.title };
   });
   const coverage = new Coverage();
-  let binary: Built;
-  let wire: Built;
-  beforeAll(async () => {
-    [binary, wire] = [await kubeProxy(minor), await wireProgram()];
-  }, 3_600_000);
-  beforeEach((context) => {
-    needKernel(context);
-    needBackend(context, 'nft');
-    for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
-  });
+  const programs = needPrograms(minor);
   afterAll(() => console.log(`Asked of kube-proxy ${minor}, and of Sluice in both layouts:\n${coverage.toString()}`));
 
   test.for(clusters)(
@@ -45,24 +35,23 @@ describe.each(minorsOfTier)('kube-proxy %s', (minor) => {
       const drawn = itemsOf(drawCluster(services, randomOf(seed + index)));
       // Until 1.34 a source range of everybody has chains that let everybody in.
       const cluster = minor < '1.34' ? drawn.map(withoutEverybody) : drawn;
-      const programs = { minor, kubeProxy: pathOf(binary), wire: pathOf(wire) };
-      await withNodes(programs, setting, async ({ theirs, ours, put }) => {
+      await withNodes(programs(), setting, async ({ theirs, ours, put }) => {
         await put(cluster);
         const [flat] = ours;
-        const [saved, own] = [await theirs.saved(), await flat?.saved()];
+        const [saved, own] = [await theirs.saved(), await flat?.node.saved()];
         const unlike = (['IPv4', 'IPv6'] as const).flatMap((family) =>
           differences(readSaved(saved[family]), readSaved(own?.[family] ?? '')),
         );
         const known = setting.unlike ?? [];
         expect.soft(unlike.filter((one) => !known.includes(one.split('\n', 1)[0] as string))).toEqual([]);
         const questions = questionsOf(cluster);
-        const judge = new Examiner(theirs);
+        const judge = new Examiner(theirs.node);
         const answers = await judge.ask(questions);
         coverage.note(questions, answers);
         for (const node of ours) {
-          const found = await differencesOf(judge, new Examiner(node), questions, answers);
-          expect.soft(found.differences.slice(0, 20).map(tell), node.name).toEqual([]);
-          expect.soft(unevenness(questions, found.ours), `shares of ${node.name}`).toBeLessThan(mostUneven);
+          const found = await differencesOf(judge, new Examiner(node.node), questions, answers);
+          expect.soft(found.differences.slice(0, 20).map(tell), node.node.host.name).toEqual([]);
+          expect.soft(unevenness(questions, found.ours), `shares of ${node.node.host.name}`).toBeLessThan(mostUneven);
         }
       });
     },
@@ -78,8 +67,13 @@ const harms: readonly (readonly [harm: string, command: string, isSeen: (differe
   ],
   [
     'the first Service',
-    'iptables-nft -t nat -D KUBE-SERVICES 1',
+    "iptables-nft-save -t nat | sed -n '/^-A KUBE-SERVICES .* cluster IP/{s/^-A/-t nat -D/p;q}' | xargs iptables-nft",
     ({ question: { frontend } }) => frontend === 'cluster IP',
+  ],
+  [
+    'what endpoints remember of clients',
+    "ip6tables-nft-save -t nat | sed -n '/--rcheck/s/^-A/-t nat -D/p' | xargs -L 1 ip6tables-nft",
+    ({ question: { stays } }) => stays,
   ],
   [
     'masquerading',
@@ -90,25 +84,22 @@ const harms: readonly (readonly [harm: string, command: string, isSeen: (differe
   ],
 ];
 
-test('the judge sees what is taken away', { timeout: 180_000 }, async (context) => {
-  needKernel(context);
-  needBackend(context, 'nft');
-  const [binary, wire] = [await kubeProxy(), await wireProgram()];
-  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
-  const cluster = itemsOf(drawCluster(services, randomOf(seed)));
-  const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
-  const use = async ({ theirs, ours, put }: Nodes): Promise<void> => {
-    await put(cluster);
-    const [judge, questions] = [new Examiner(theirs), questionsOf(cluster)];
-    const [flat] = ours as readonly [(typeof ours)[0]];
-    const answers = await judge.ask(questions);
-    for (const [harm, command, isSeen] of harms) {
-      await flat.node.host.run(['/bin/sh', '-c', command]);
-      const { explained } = await differencesOf(judge, new Examiner(flat), questions, answers, () => true);
-      expect([harm, explained.some(isSeen)]).toEqual([harm, true]);
-    }
-  };
-  await withNodes(programs, settings[0], use, ['flat']);
+describe('the judge', () => {
+  const programs = needPrograms();
+  test('sees what is taken away', { timeout: 300_000 }, async () => {
+    const cluster = itemsOf(drawCluster(services, randomOf(seed)));
+    const use = async ({ theirs, ours, put }: Nodes): Promise<void> => {
+      await put(cluster);
+      const [judge, questions] = [new Examiner(theirs.node), questionsOf(cluster)];
+      const [flat] = ours as readonly [(typeof ours)[0]];
+      const examined = new Examiner(flat.node);
+      const answers = await judge.ask(questions);
+      for (const [harm, command, isSeen] of harms) {
+        await flat.node.host.run(['/bin/sh', '-c', command]);
+        const { differences: found } = await differencesOf(judge, examined, questions, answers);
+        expect([harm, found.some(isSeen)]).toEqual([harm, true]);
+      }
+    };
+    await withNodes(programs(), settings[0], use, ['flat']);
+  });
 });
-
-const pathOf = (built: Built): string => ('path' in built ? built.path : '');

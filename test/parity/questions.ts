@@ -19,7 +19,7 @@ export interface Question {
   readonly stays: boolean;
 }
 
-export interface ServiceItem extends KubeItem {
+interface ServiceItem extends KubeItem {
   readonly spec: {
     readonly clusterIPs: readonly string[];
     readonly ports: readonly {

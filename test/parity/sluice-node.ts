@@ -5,9 +5,9 @@ import { execa } from 'execa';
 import type { KubeItem } from './api-server.ts';
 import type { Minor } from './binaries.ts';
 import { nodeName } from './clusters.ts';
-import { type DataPlane, patienceMs, type Saved, savedOf } from './kube-proxy-node.ts';
+import { patienceMs } from './kube-proxy-node.ts';
 import { proxyConfig, type Setting } from './settings.ts';
-import { type Outcome, type Probe, WiredNode } from './wire.ts';
+import { WiredNode } from './wire.ts';
 
 /** `sluice render` of a KubeProxyConfiguration and clusters, into one directory for all nodes that are to have them. */
 export class Renderer {
@@ -42,14 +42,12 @@ export class Renderer {
 export type Layout = 'flat' | 'tree';
 
 /** A node with what `sluiced apply` loads of a bundle. */
-export class SluiceNode implements DataPlane {
-  readonly name: string;
+export class SluiceNode {
   readonly node: WiredNode;
   readonly #renderer: Renderer;
   readonly #dir: string;
 
-  private constructor(name: string, node: WiredNode, renderer: Renderer, dir: string) {
-    this.name = name;
+  private constructor(node: WiredNode, renderer: Renderer, dir: string) {
     this.node = node;
     this.#renderer = renderer;
     this.#dir = dir;
@@ -69,8 +67,8 @@ export class SluiceNode implements DataPlane {
       receipts: { directory: join(dir, 'receipts') },
     };
     writeFileSync(join(dir, 'sluiced.yaml'), JSON.stringify(config));
-    const name = `sluice ${layout}`;
-    return new SluiceNode(name, await WiredNode.start(name, wire, renderer.setting.commands), renderer, dir);
+    const node = await WiredNode.start(`sluice ${layout}`, wire, renderer.setting.commands);
+    return new SluiceNode(node, renderer, dir);
   }
 
   /** Ends once every rule of what was rendered last is in the kernel. */
@@ -78,26 +76,10 @@ export class SluiceNode implements DataPlane {
     const { bundle } = this.#renderer;
     const apply = [process.execPath, programPath('sluiced'), 'apply', bundle, '-c', join(this.#dir, 'sluiced.yaml')];
     const { exitCode, stderr } = await this.node.host.exec(apply, { timeoutMs: patienceMs });
-    // What it could not do besides, such as to forget connections, it says there. It ends once these are forgotten, too.
+    // What it could not do besides, it says there; a slow machine may take longer than its limit to forget connections.
     const isLate = stderr.includes('it takes longer than');
     if (exitCode !== 0 || (stderr !== '' && !isLate))
-      throw new Error(`sluiced apply on ${this.name}: exit code ${exitCode}\n${stderr}`);
-  }
-
-  saved(): Promise<Saved> {
-    return savedOf(this.node.host);
-  }
-
-  forgetClients(): Promise<void> {
-    return this.node.forgetClients();
-  }
-
-  forgetConnections(): Promise<void> {
-    return this.node.forgetConnections();
-  }
-
-  send(probes: readonly Probe[], quietMs?: number): Promise<readonly Outcome[]> {
-    return this.node.send(probes, quietMs);
+      throw new Error(`sluiced apply on ${this.node.host.name}: exit code ${exitCode}\n${stderr}`);
   }
 
   close(): Promise<void> {

@@ -2,6 +2,7 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { execa } from 'execa';
+import { quietSysctls } from '../netns/cluster.ts';
 import { Host } from '../netns/cluster-host.ts';
 import { nodeAddresses } from './clusters.ts';
 
@@ -32,6 +33,12 @@ export interface Outcome {
   readonly back?: boolean;
 }
 
+/** What a node loads of both families, as the save tools print it. */
+export interface Saved {
+  readonly IPv4: string;
+  readonly IPv6: string;
+}
+
 /** An emulated machine takes its time. */
 const usualQuietMs = process.env['SLUICE_GUEST'] === '1' ? 5_000 : 400;
 
@@ -41,21 +48,10 @@ const nodeMAC = '02:00:00:00:00:01';
 export const moreAddresses = 95;
 
 const sysctls: Readonly<Record<string, string>> = {
-  'net/ipv4/ip_forward': '1',
-  'net/ipv4/icmp_ratelimit': '0',
+  ...quietSysctls,
   'net/ipv4/icmp_ratemask': '0',
-  'net/ipv4/conf/all/rp_filter': '0',
-  'net/ipv4/conf/default/rp_filter': '0',
-  'net/ipv4/conf/all/send_redirects': '0',
-  'net/ipv4/conf/default/send_redirects': '0',
-  'net/ipv6/conf/all/disable_ipv6': '0',
-  'net/ipv6/conf/default/disable_ipv6': '0',
-  'net/ipv6/conf/all/forwarding': '1',
-  'net/ipv6/icmp/ratelimit': '0',
   // No type of error at all; without it a limit of the whole machine holds.
   'net/ipv6/icmp/ratemask': '\n',
-  'net/ipv6/conf/all/accept_dad': '0',
-  'net/ipv6/conf/default/accept_dad': '0',
 };
 
 const wiring = (far: number): string =>
@@ -117,6 +113,12 @@ export class WiredNode {
     const { value, done } = await this.#answers.next();
     if (done) throw new Error('The program at the far end of the wires has ended');
     return JSON.parse(value) as readonly Outcome[];
+  }
+
+  async saved(): Promise<Saved> {
+    const tools = ['/usr/sbin/iptables-nft-save', '/usr/sbin/ip6tables-nft-save'];
+    const [IPv4 = '', IPv6 = ''] = await Promise.all(tools.map((tool) => this.host.run([tool])));
+    return { IPv4, IPv6 };
   }
 
   /** Empties the lists by which Services with affinity know their clients: those of iptables, and the sets of kube-proxy's mode nftables. */

@@ -1,14 +1,13 @@
 // @module-tag all
 import { atTier, randomOf, seed } from '@sluice/testing';
-import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Host } from '../../netns/cluster-host.ts';
-import { kubeProxy, newest, wireProgram } from '../../parity/binaries.ts';
-import type { Built } from '../../parity/build.ts';
 import { drawCluster, itemsOf } from '../../parity/clusters.ts';
 import { differences, readSaved } from '../../parity/compare.ts';
-import { isOfFence } from '../../parity/kube-proxy-node.ts';
+import { isOfFence } from '../../parity/fence.ts';
 import { withNodes } from '../../parity/nodes.ts';
 import { type Difference, differencesOf, endpointOf, Examiner, tell } from '../../parity/outcomes.ts';
+import { needPrograms } from '../../parity/programs.ts';
 import { questionsOf } from '../../parity/questions.ts';
 import type { Setting } from '../../parity/settings.ts';
 
@@ -18,23 +17,15 @@ const clusters = atTier({ quick: 1, soak: 10 });
 const services = 8;
 const setting: Setting = { title: 'mode ipvs', config: { mode: 'ipvs', ipvs: { scheduler: 'rr' } } };
 
-let binary: Built;
-let wire: Built;
-beforeAll(async () => {
-  [binary, wire] = [await kubeProxy(), await wireProgram()];
-});
-beforeEach((context) => {
-  for (const built of [binary, wire]) if ('lack' in built) context.skip(built.lack);
-});
+const programs = needPrograms();
 
 test.for(Array.from({ length: clusters }, (_, index) => index))(
   'cluster %i: kube-proxy and sluiced load the same in mode ipvs, and every packet ends alike',
   { timeout: 1_200_000 },
   async (index) => {
     const cluster = itemsOf(drawCluster(services, randomOf(seed + index)));
-    const programs = { minor: newest, kubeProxy: pathOf(binary), wire: pathOf(wire) };
     await withNodes(
-      programs,
+      programs(),
       setting,
       async ({ theirs, ours, put }) => {
         const [node] = ours as [(typeof ours)[0]];
@@ -43,17 +34,17 @@ test.for(Array.from({ length: clusters }, (_, index) => index))(
         expect.soft(right.servers).toEqual(left.servers);
         expect.soft(right.entries).toEqual(left.entries);
         expect.soft(right.bound).toEqual(left.bound);
-        const [saved, own] = [await theirs.saved(), await node.saved()];
+        const [saved, own] = [await theirs.saved(), await node.node.saved()];
         for (const family of ['IPv4', 'IPv6'] as const) {
           const [a, b] = [withoutIdle(saved[family], left.entries), withoutIdle(own[family], right.entries)];
           expect.soft(differences(readSaved(a), readSaved(b)), `rules of ${family}`).toEqual([]);
         }
         const questions = questionsOf(cluster);
-        const judge = new Examiner(theirs);
+        const judge = new Examiner(theirs.node);
         const answers = await judge.ask(questions);
         const { differences: found } = await differencesOf(
           judge,
-          new Examiner(node),
+          new Examiner(node.node),
           questions,
           answers,
           isBoundSource,
@@ -110,5 +101,3 @@ function isBoundSource({ question: { family }, theirs, ours }: Difference): bool
     [...theirs.keys()].some((words) => words.includes(' as fd00:10:96::'))
   );
 }
-
-const pathOf = (built: Built): string => ('path' in built ? built.path : '');
