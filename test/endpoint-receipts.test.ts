@@ -64,7 +64,7 @@ async function live(looks: readonly Look[]): Promise<void> {
   let current: Outcome;
   const silent = (): void => undefined;
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async () => 0,
       rehearse: async () => 'ready',

@@ -69,7 +69,7 @@ async function put(): Promise<{ switched: number; confirmed: number }> {
   // As the daemon looks after an event; the first time that is a look at everything.
   const arrival = await inbox.look('changed');
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
-  const outcome = await session.keeper.put(arrival.tree.files, false);
+  const outcome = await session.reconciler.put(arrival.tree.files, false);
   if (outcome.kind !== 'confirmed') throw new Error(JSON.stringify(outcome));
   return { switched: switchedAt - started, confirmed: performance.now() - started };
 }
@@ -109,7 +109,7 @@ async function equal(): Promise<{ ms: number; steps: number }> {
   const started = performance.now();
   const arrival = await new Inbox(bundle, Date.now).look();
   if (arrival.kind !== 'bundle') throw new Error(JSON.stringify(arrival));
-  const outcome = await session.keeper.put(arrival.tree.files, false);
+  const outcome = await session.reconciler.put(arrival.tree.files, false);
   if (outcome.kind !== 'same') throw new Error(JSON.stringify(outcome));
   return { ms: performance.now() - started, steps: steps - before };
 }

@@ -38,7 +38,7 @@ async function sluiced(): Promise<{ readonly ms: number; readonly loadMs: number
   const config = { ...defaultConfig(nodeName), state: join(scratch, 'state'), backend } as const;
   const session = await openSession({ ...config, probation: { ...config.probation, seconds: 0 } }, 'change', see);
   const started = performance.now();
-  const outcome = await session.keeper.put(await files(), false);
+  const outcome = await session.reconciler.put(await files(), false);
   if (outcome.kind !== 'confirmed') throw new Error(JSON.stringify(outcome));
   session.close();
   const inKernel = at.get('in-kernel') ?? Number.NaN;

@@ -73,7 +73,7 @@ const atStart = started.length;
 async function put(files: BundleFiles): Promise<Taken> {
   started = [];
   const begin = performance.now();
-  const outcome = await session.keeper.put(files, false);
+  const outcome = await session.reconciler.put(files, false);
   if (outcome.kind !== 'confirmed') throw new Error(JSON.stringify(outcome).slice(0, 2000));
   const ms = performance.now() - begin;
   const byTool: Record<string, number> = {};

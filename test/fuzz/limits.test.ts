@@ -32,8 +32,8 @@ test.each(['flat', 'tree'] as const)(
       const files = sampleBundle({ services: { 'shop/web': [1] } });
       const bad = full('-A KUBE-SERVICES -m nope -j ACCEPT\n').slice(0, -(files.get(web) ?? '').length);
       files.set(web, (files.get(web) ?? '').replace('COMMIT', `${bad.slice(0, bad.lastIndexOf('\n') + 1)}COMMIT`));
-      const { keeper } = await node.start();
-      const outcome = await keeper.put(files, true);
+      const { reconciler } = await node.start();
+      const outcome = await reconciler.put(files, true);
       const problems = outcome.kind === 'refused' ? outcome.refusal.problems : [];
       expect(problems).toHaveLength(problemsPerFileMax);
       expect(problems.at(-1)?.message).toMatch(/ more problems in this file\)$/);

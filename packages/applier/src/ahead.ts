@@ -14,7 +14,7 @@ type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
 /** Finds out when endpoints of a bundle come to what stands before the rest of it does, or without it: as a trial may last long, at once. */
 export class Ahead {
   readonly #parts: AheadParts;
-  /** While a bundle is put in: the newest files that the keeper got, and what stood when it was looked at last. */
+  /** While a bundle is put in: the newest files that the reconciler got, and what stood when it was looked at last. */
   #offered: { readonly files: BundleFiles; readonly standing: Revision } | undefined;
   /** The files of which endpoints came to what stands while the bundle at hand was put in. */
   #brought: BundleFiles | undefined;
@@ -35,7 +35,7 @@ export class Ahead {
     this.offer(files);
   }
 
-  /** The keeper gets newer files. */
+  /** The reconciler gets newer files. */
   offer(files: BundleFiles): void {
     this.#offered = { files, standing: this.#standing };
   }

@@ -26,7 +26,7 @@ async function repairs(minutes: number, repair: () => number) {
   const beginMs = now();
   const status = new Status('node-a', now, 1e9);
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async () => {
         beginsMs.push(now() - beginMs);

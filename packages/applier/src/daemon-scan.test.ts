@@ -25,7 +25,7 @@ async function scan(
   const compared: number[] = [];
   const whole: number[] = [];
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async (tables) => {
         if (tables === true) compared.push(count);
@@ -109,7 +109,7 @@ test('a comparison is left off for what happens in the bundle directory, and the
   const done: string[] = [];
   const bundle = { kind: 'bundle', tree: { files: new Map() } } as unknown as Arrival;
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async (_tables, aside) => {
         if (done.length === 0) daemon.poke();

@@ -17,7 +17,7 @@ const tree = (digest: string): Tree => ({ files: new Map(), digest });
 type Opinion = 'same' | 'ready' | { readonly problems: readonly Problem[] };
 
 /**
- * Runs the loop over what the inbox says, one entry a look, and tells what the keeper was asked.
+ * Runs the loop over what the inbox says, one entry a look, and tells what the reconciler was asked.
  * @param answers of `put`, in order; the last one for ever
  * @param opinion of `rehearse`, the same
  */
@@ -38,7 +38,7 @@ async function watch(
   const say = (level: string) => (_details: object, message: string) =>
     void said.push(`${level} ${message.split(':')[0]}`);
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => {
         asked.push('recover');
         return undefined;
@@ -142,7 +142,7 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
   const status = new Status('node-a', () => nowMs, 10_000_000);
   const healthy: boolean[] = [];
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
       put: async () => confirmed,
@@ -249,7 +249,7 @@ test('what arrives during a trial is offered to it once, and is looked at again 
   const asked: string[] = [];
   let look = 0;
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async () => 0,
       rehearse: async () => 'ready',
@@ -295,7 +295,7 @@ test('a scan and a person look at the whole directory, an event at what changed'
     () => daemon.stop(),
   ];
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async () => 0,
       rehearse: async () => 'ready',
@@ -325,7 +325,7 @@ describe('endpoints that come to what stands', () => {
 
   /**
    * Runs the loop over what the inbox says, one entry a look, until it has said all.
-   * @param put what the keeper does, with a function that says what stands from then on
+   * @param put what the reconciler does, with a function that says what stands from then on
    * @returns what the daemon told, by the digests of trees
    */
   async function follow(
@@ -337,7 +337,7 @@ describe('endpoints that come to what stands', () => {
     const nameOf = (files: Tree['files']): string => looks.find((one) => one.files === files)?.digest ?? 'nothing';
     let look = 0;
     const daemon: Daemon = new Daemon({
-      keeper: {
+      reconciler: {
         recover: async () => undefined,
         settle: async () => 0,
         rehearse: async () => 'ready',
@@ -411,7 +411,7 @@ describe('an order of an operator', () => {
     const steps: string[] = [];
     let looks = 0;
     const daemon: Daemon = new Daemon({
-      keeper: {
+      reconciler: {
         recover: async () => undefined,
         settle: async () => 0,
         rehearse: async () => 'ready',

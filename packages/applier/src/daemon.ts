@@ -4,7 +4,7 @@ import type { Extent, Tree } from './inbox/files.ts';
 import type { Waiting } from './inbox/wave-gate.ts';
 import { describe, type Outcome, rating } from './rollout/outcome.ts';
 import type { Journal } from './rollout/ports.ts';
-import type { Keeper } from './transaction/keeper.ts';
+import type { Reconciler } from './transaction/reconciler.ts';
 import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
@@ -28,7 +28,7 @@ export interface Log {
 type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 export interface DaemonParts {
-  readonly keeper: Pick<Keeper, 'recover' | 'settle' | 'put' | 'rehearse'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'settle' | 'put' | 'rehearse'>;
   readonly journal: Pick<Journal, 'standing' | 'held'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
@@ -114,7 +114,7 @@ export class Daemon {
   }
 
   /**
-   * Carries out an operator's order between two rounds, so that no two methods of the keeper overlap. A release on probation ends first.
+   * Carries out an operator's order between two rounds, so that no two methods of the reconciler overlap. A release on probation ends first.
    * @throws what the work throws; CommandError where a change in progress does not end in time
    */
   async order<T>(work: () => Promise<T>): Promise<T> {
@@ -217,9 +217,9 @@ export class Daemon {
   }
 
   async #recover(): Promise<void> {
-    const { keeper, log } = this.#parts;
+    const { reconciler, log } = this.#parts;
     try {
-      const outcome = await keeper.recover();
+      const outcome = await reconciler.recover();
       if (!outcome) return;
       this.#say(outcome);
       await this.#ended(outcome);
@@ -234,12 +234,12 @@ export class Daemon {
    * @param tables false: nobody told of a change in them, and the rest is cheap to look at
    */
   async #settle(tables: boolean): Promise<void> {
-    const { keeper, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
+    const { reconciler, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
     const beginMs = processorMs();
     const aside = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
     const changes = drift?.take() ?? [];
     try {
-      const steps = await keeper.settle(tables, aside);
+      const steps = await reconciler.settle(tables, aside);
       if (steps === 'aside') return drift?.steppedAside();
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {
@@ -355,11 +355,11 @@ export class Daemon {
    * @returns false when it leaves the rules of this node as they are: then there is nothing to wait for
    */
   async #waits(tree: Tree, machine: string, waiting: Waiting): Promise<boolean> {
-    const { keeper, status, log } = this.#parts;
+    const { reconciler, status, log } = this.#parts;
     if (tree === this.#rehearsed) return this.#onlyWaits();
     const startMs = this.#parts.monotonicMs();
     try {
-      const opinion = await keeper.rehearse(tree.files);
+      const opinion = await reconciler.rehearse(tree.files);
       status.waits(opinion === 'same' ? undefined : waiting);
       if (opinion === 'same') return false;
       if (opinion !== 'ready') {
@@ -388,12 +388,12 @@ export class Daemon {
   }
 
   async #put(tree: Tree, onlyEndpoints: boolean, isUrgent = false): Promise<Outcome | undefined> {
-    const { keeper, journal, status, log, monotonicMs } = this.#parts;
+    const { reconciler, journal, status, log, monotonicMs } = this.#parts;
     const startMs = monotonicMs();
     this.#isChanging = true;
     try {
       const outcome = await this.#withOffers(tree, (offers) =>
-        keeper.put(tree.files, false, offers, onlyEndpoints, isUrgent),
+        reconciler.put(tree.files, false, offers, onlyEndpoints, isUrgent),
       );
       if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') this.#parts.drift?.saw();
       status.ended(outcome, (monotonicMs() - startMs) / 1000);

@@ -42,7 +42,7 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
     return ending;
   };
   const daemon: Daemon = new Daemon({
-    keeper: {
+    reconciler: {
       recover: async () => undefined,
       settle: async () => 0,
       put: async () => tried({ kind: 'refused', refusal }),

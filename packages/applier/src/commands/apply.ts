@@ -56,18 +56,18 @@ export async function apply(directory: string, options: ApplyOptions, terminal: 
     tellProblems([...alarms, ...(waits ? [waits.problem] : [])], terminal);
     const onlyEndpoints = release?.onlyEndpoints === true;
     if (options.dryRun) {
-      const change = await session.keeper.preview(tree.files, onlyEndpoints);
+      const change = await session.reconciler.preview(tree.files, onlyEndpoints);
       if ('problems' in change) {
         tellProblems(change.problems, terminal);
         return exitCodes.refused;
       }
       return showPlan(change, config, options, terminal);
     }
-    const left = await session.keeper.recover();
+    const left = await session.reconciler.recover();
     if (left) linesOf(options, terminal)(`first: ${describe(left)}\n`);
     if (left?.kind === 'held') return tell(left, terminal, options);
-    await session.keeper.settle();
-    const outcome = await session.keeper.put(tree.files, true, undefined, onlyEndpoints);
+    await session.reconciler.settle();
+    const outcome = await session.reconciler.put(tree.files, true, undefined, onlyEndpoints);
     const account = accountOf(outcome);
     noteRelease(account, onlyEndpoints ? null : releaseOf(tree.seal, config.node), session.journal);
     await witness.tell(account, tree.seal, onlyEndpoints);

@@ -32,10 +32,10 @@ const asUsual = (session: BootNode, time = inTime()): Promise<number> => bootAsU
 
 /** Generations 1, 2 and so on, and what the kernel holds of each. */
 async function put(...bundles: readonly (readonly number[])[]): Promise<readonly string[]> {
-  const { keeper } = await node.start();
+  const { reconciler } = await node.start();
   const held: string[] = [];
   for (const endpoints of bundles) {
-    expect((await keeper.put(bundleOf(...endpoints), true)).kind).toBe('confirmed');
+    expect((await reconciler.put(bundleOf(...endpoints), true)).kind).toBe('confirmed');
     held.push(rules());
   }
   return held;
@@ -49,7 +49,7 @@ async function leaveTrial(release: readonly number[] = [8, 9]): Promise<void> {
     return new Promise(() => undefined);
   };
   const probes: Probes = { policies: [], intervalMs: 1000, once, patiently: async () => [] };
-  void (await node.start({}, { probes })).keeper.put(bundleOf(...release), true);
+  void (await node.start({}, { probes })).reconciler.put(bundleOf(...release), true);
   await promise;
 }
 
@@ -90,9 +90,9 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(said.err).toMatch(/^Cannot load generation 3: .*endpoint 5\nCannot load generation 2: .*endpoint 3\n$/);
     expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: a person must look/);
     expect(rules()).toBe(first);
-    const { keeper, journal } = await node.start();
+    const { reconciler, journal } = await node.start();
     expect(journal.held).toBe('a person must look');
-    expect(await keeper.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(third);
   });
 
@@ -123,8 +123,8 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(await asUsual(await node.start({}, { kernel: refusing(3) }))).toBe(5);
     expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: the process ended/);
     expect(rules()).toBe(first);
-    const { keeper, journal } = await node.start();
-    expect(await keeper.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
+    const { reconciler, journal } = await node.start();
+    expect(await reconciler.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(second);
   });
 });
@@ -141,15 +141,15 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
       const [first, confirmed] = await put([1, 2], [3, 4]);
       await leaveTrial(release);
       node.kernel.reboot();
-      const { keeper, journal } = await node.start({}, { kernel: refusing(3) });
-      expect(await asUsual({ keeper, journal }, late())).toBe(4);
+      const { reconciler, journal } = await node.start({}, { kernel: refusing(3) });
+      expect(await asUsual({ reconciler, journal }, late())).toBe(4);
       expect(said.out).toMatch(/^generation 1 .* is in place\n$/);
       expect(rules()).toBe(first);
       expect([journal.standing?.number, journal.open === undefined, journal.held]).toEqual([2, false, undefined]);
       const next = await node.start();
       expect(await asUsual(next)).toBe(0);
       expect(rules(), 'nothing else is left').toBe(confirmed);
-      const outcome = await next.keeper.put(bundleOf(...release), false);
+      const outcome = await next.reconciler.put(bundleOf(...release), false);
       expect(outcome.kind, 'nothing was said against the release').toBe('confirmed');
     },
   );

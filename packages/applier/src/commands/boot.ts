@@ -9,7 +9,7 @@ import { openSession, type Session, type SessionMode } from './session.ts';
 import { answer, type CommonOptions, linesOf, loadConfig, logSettings, tell, type Terminal } from './terminal.ts';
 
 /** The node, as far as a boot needs it. */
-export type BootNode = Pick<Session, 'keeper' | 'journal'>;
+export type BootNode = Pick<Session, 'reconciler' | 'journal'>;
 
 /** Where a boot tells what it does. */
 export interface BootTerminal extends Terminal {
@@ -136,11 +136,15 @@ function failed({ held, open, record }: BootNode['journal']): string {
 }
 
 /** @returns how many steps it took to put the confirmed generation in */
-async function recoverAndSettle({ keeper, journal }: BootNode, found: Found, { patience }: BootTime): Promise<number> {
+async function recoverAndSettle(
+  { reconciler, journal }: BootNode,
+  found: Found,
+  { patience }: BootTime,
+): Promise<number> {
   // What is left open may put rules in before the node is held. A look that fails must not keep rules from a node.
-  if (journal.open) found.wasBare ??= await keeper.isBare().catch(() => undefined);
-  found.left ??= await keeper.recover(patience);
-  return found.left?.kind === 'held' ? 0 : Number(await keeper.settle());
+  if (journal.open) found.wasBare ??= await reconciler.isBare().catch(() => undefined);
+  found.left ??= await reconciler.recover(patience);
+  return found.left?.kind === 'held' ? 0 : Number(await reconciler.settle());
 }
 
 /**
@@ -153,8 +157,8 @@ async function bootHeld(
   time: BootTime,
   terminal: BootTerminal,
 ): Promise<number> {
-  const { keeper, journal } = node;
-  if (wasBare ?? (await soon(() => keeper.isBare(), time).catch(() => false))) await loadAny(node, time, terminal);
+  const { reconciler, journal } = node;
+  if (wasBare ?? (await soon(() => reconciler.isBare(), time).catch(() => false))) await loadAny(node, time, terminal);
   const held = { kind: 'held', because: journal.held ?? '', rollback: 'not tried again' } as const;
   return tell(left?.kind === 'held' ? left : held, terminal);
 }
@@ -166,9 +170,9 @@ export async function bootFrozen(
   time: BootTime,
   terminal: BootTerminal,
 ): Promise<number> {
-  const { keeper, journal } = node;
+  const { reconciler, journal } = node;
   const isHeld = journal.held !== undefined;
-  const wasBare = isHeld && (await soon(() => keeper.isBare(), time));
+  const wasBare = isHeld && (await soon(() => reconciler.isBare(), time));
   if (isHeld ? !wasBare : !journal.standing) throw because;
   terminal.err(`${because.message}\n    ${because.hint}\n`);
   if (isHeld) return bootHeld(node, { wasBare }, time, terminal);
@@ -182,7 +186,7 @@ export async function bootFrozen(
  * open instead, and one before it stands in: the next process finishes it, and nobody said anything against its release.
  */
 async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<number> {
-  const { keeper, journal } = node;
+  const { reconciler, journal } = node;
   const instead = ` instead of ${journal.record.current?.number ?? 0}`;
   const standsIn = async (target: Generation): Promise<boolean> => {
     // A disk that takes no write keeps no rules from a node.
@@ -190,7 +194,7 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTermi
     return isIn(node, target, terminal);
   };
   const stands = async (target: Generation): Promise<boolean> => {
-    const outcome = await keeper.backTo(target, { isLastResort: true });
+    const outcome = await reconciler.backTo(target, { isLastResort: true });
     if (outcome.kind !== 'confirmed') return false;
     tellPlace(target, instead, terminal);
     return true;
@@ -246,12 +250,12 @@ async function inTurn(
 
 /** @param time given, it is tried again as long as there is some */
 async function isIn(
-  { keeper }: BootNode,
+  { reconciler }: BootNode,
   target: Generation,
   terminal: BootTerminal,
   time?: BootTime,
 ): Promise<boolean> {
-  const work = async (): Promise<void> => keeper.load(target);
+  const work = async (): Promise<void> => reconciler.load(target);
   try {
     await (time ? soon(work, time) : work());
   } catch (error) {

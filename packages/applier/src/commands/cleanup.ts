@@ -12,7 +12,7 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
   try {
     await mustBeKnown(session);
     mustBeReadable(session);
-    const steps = await session.keeper.cleanup();
+    const steps = await session.reconciler.cleanup();
     const witness = witnessOf(config, () => session.journal, failedReceipt(terminal));
     await witness.tell({ outcome: 'removed', because: 'a person cleaned up' }, undefined);
     answer(options, terminal, {

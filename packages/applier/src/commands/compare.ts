@@ -46,9 +46,9 @@ async function differencesOf(config: Config): Promise<readonly string[] | string
     // Whatever the config says by now: the rules are where the journal says.
     const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
     try {
-      const { journal, keeper } = session;
+      const { journal, reconciler } = session;
       if (!journal.standing) return journal.held ?? 'what stands cannot be read';
-      return await keeper.differences();
+      return await reconciler.differences();
     } finally {
       session.close();
     }

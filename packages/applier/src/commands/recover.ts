@@ -11,12 +11,12 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
   const config = loadConfig(options);
   const session = await openSession(config, 'change', () => undefined);
   try {
-    const { journal, keeper } = session;
-    if (journal.lost !== undefined) await keeper.recover();
+    const { journal, reconciler } = session;
+    if (journal.lost !== undefined) await reconciler.recover();
     // A journal that is lost, and that nothing in the store helps, is as good as none.
     const isKnown = journal.standing !== undefined || journal.open !== undefined || journal.held !== undefined;
     if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
-    const found = await keeper.recognise();
+    const found = await reconciler.recognise();
     if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);
     const chains = Object.values(found.state.families).reduce(
       (sum, { nat, filter }) => sum + nat.chains.size + filter.chains.size,

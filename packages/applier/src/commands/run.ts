@@ -132,7 +132,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     alarm('CONTROL_SOCKET'),
   );
   daemon = new Daemon({
-    keeper: session.keeper,
+    reconciler: session.reconciler,
     journal: session.journal,
     inbox: new Inbox(
       config.bundle,
@@ -158,7 +158,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     },
     waits: () => witness.tellWaits(),
     round: async () => {
-      const share = session.keeper.endpointShare;
+      const share = session.reconciler.endpointShare;
       if (share > config.endpoints.alarmShare) status.raise('ENDPOINT_CHANGES_MANY', manyChanges(share));
       else status.clear('ENDPOINT_CHANGES_MANY');
       if (monotonicMs() >= storesDueMs) {

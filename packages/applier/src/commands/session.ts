@@ -21,15 +21,15 @@ import { AfterUpdate, type AfterUpdateParts } from '../probe/after-update.ts';
 import { configuredProbes } from '../probe/probes.ts';
 import type { Ports, Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
-import { Keeper } from '../transaction/keeper.ts';
+import { Reconciler } from '../transaction/reconciler.ts';
 import { hasLostBpf } from '../transaction/linked.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
 import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
 
-/** A keeper with the real kernel, disk and clock behind it. */
+/** A reconciler with the real kernel, disk and clock behind it. */
 export interface Session {
-  readonly keeper: Keeper;
+  readonly reconciler: Reconciler;
   readonly journal: DiskJournal;
   /** What operators say to a release on probation. */
   readonly decisions: Decisions;
@@ -120,9 +120,9 @@ export async function openSession(
       endpointRanges: config.endpoints.ranges,
       lastEndpointAfterMs: config.endpoints.lastAfterSeconds * 1000,
     };
-    const keeper = new Keeper(ports, () => readFacts(tools, procTunables), options);
+    const reconciler = new Reconciler(ports, () => readFacts(tools, procTunables), options);
     return {
-      keeper,
+      reconciler,
       journal,
       decisions,
       hasSwitch: lamps !== undefined,

@@ -40,12 +40,12 @@ async function listen(control: Control): Promise<void> {
 
 /** A process that holds the state directory and has put in both bundles, and a client that reaches it by the socket. */
 async function serving(changes: Partial<Holder> = {}) {
-  const { keeper, journal } = await node.start();
-  for (const files of [one, two]) expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
+  const { reconciler, journal } = await node.start();
+  for (const files of [one, two]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
   const decisions = new Decisions('node-a', { open: undefined, held: undefined });
   const told: Account[] = [];
   const holder: Holder = {
-    keeper,
+    reconciler,
     journal,
     decisions,
     repairs: () => [],
@@ -57,7 +57,7 @@ async function serving(changes: Partial<Holder> = {}) {
   await listen(controlOf(holder));
   const control = await reach(state);
   if (!control) throw new Error('nothing listens');
-  return { control, keeper, journal, told };
+  return { control, reconciler, journal, told };
 }
 
 const newest = { endpoints: 'newest', removeAllServices: false } as const;
@@ -97,7 +97,7 @@ describe('a rollback through the socket', () => {
   });
 
   test('with old endpoints does not let early endpoint sync bring the newest ones back', async () => {
-    const { control, keeper, journal } = await serving();
+    const { control, reconciler, journal } = await serving();
     const { version } = journal.standing!;
     await control.rollBack({
       endpoints: 'old',
@@ -108,12 +108,12 @@ describe('a rollback through the socket', () => {
       cancels: null,
     });
     expect(rules()).toContain('10.244.0.3:8080');
-    const outcome = await keeper.put(two, false);
+    const outcome = await reconciler.put(two, false);
     expect(outcome, 'the version that was left is blocked').toMatchObject({ kind: 'refused' });
     expect(journal.quarantined(version)).toBeDefined();
     expect(rules()).toContain('10.244.0.3:8080');
     expect(rules()).not.toContain('10.244.0.8:8080');
-    await keeper.put(sampleBundle({ services: { 'shop/web': [4, 5], 'shop/new': [5] } }), true);
+    await reconciler.put(sampleBundle({ services: { 'shop/web': [4, 5], 'shop/new': [5] } }), true);
     expect(rules(), 'the next release brings its endpoints').toContain('10.244.0.5:8080');
   });
 
@@ -145,19 +145,19 @@ describe('a rollback through the socket', () => {
   });
 
   test('is no probation itself while it is carried out', async () => {
-    const { keeper, journal } = await serving();
+    const { reconciler, journal } = await serving();
     const decisions = new Decisions('node-a', journal);
     decisions.forget();
     const seen: (readonly [string | undefined, unknown])[] = [];
-    const backTo: typeof keeper.backTo = async (target, options) => {
+    const backTo: typeof reconciler.backTo = async (target, options) => {
       const apply = node.kernel.apply.bind(node.kernel);
       node.kernel.apply = async (step) => {
         seen.push([journal.open?.phase, decisions.probation]);
         return apply(step);
       };
-      return keeper.backTo(target, options);
+      return reconciler.backTo(target, options);
     };
-    const holder = { keeper: { recover: () => keeper.recover(), backTo }, journal, decisions };
+    const holder = { reconciler: { recover: () => reconciler.recover(), backTo }, journal, decisions };
     const rest = { repairs: () => [], report: () => null, ended: async () => undefined };
     const control = controlOf({ ...holder, ...rest, order: (work) => work() });
     await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null });
@@ -197,12 +197,12 @@ describe('a rollback through the socket', () => {
     const next = await node.start();
     await rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null }, next);
     expect(Object.keys(next.journal.record.quarantined).toSorted()).toEqual(['v3', version].toSorted());
-    expect(await next.keeper.put(two, false)).toMatchObject({ kind: 'refused' });
+    expect(await next.reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
   });
 
   test('goes to the generation that was active before, not to one that was passed over', async () => {
-    const { control, keeper } = await serving();
-    const next = (n: number) => keeper.put(sampleBundle({ services: { [`shop/s${n}`]: [n] } }), true);
+    const { control, reconciler } = await serving();
+    const next = (n: number) => reconciler.put(sampleBundle({ services: { [`shop/s${n}`]: [n] } }), true);
     await next(3);
     await control.rollBack({ ...newest, from: 3, to: '1', generation: 1, cancels: null });
     await next(4);
@@ -226,10 +226,10 @@ describe('a rollback through the socket', () => {
 
 describe('a checkpoint', () => {
   test('outlives ten further generations, and a rollback takes its name', async () => {
-    const { control, keeper, journal } = await serving();
+    const { control, reconciler, journal } = await serving();
     expect(await control.checkpoint({ name: 'before-1.31' })).toMatchObject({ generation: { number: 2 } });
     for (let n = 10; n < 12 + limits.generationsKept; n++)
-      await keeper.put(sampleBundle({ services: { 'shop/web': [n], [`shop/s${n}`]: [n] } }), true);
+      await reconciler.put(sampleBundle({ services: { 'shop/web': [n], [`shop/s${n}`]: [n] } }), true);
     expect(await journal.generation(2), 'is not kept by itself any more').toBeUndefined();
     const plan = await control.planRollback({ endpoints: 'old', removeAllServices: false, to: 'before-1.31' });
     expect(plan).toMatchObject({ to: { generation: 2 }, services: { restored: ['shop/new'] } });
@@ -245,7 +245,7 @@ describe('a checkpoint', () => {
     expect(rules()).toContain('10.244.0.9:8080');
     const next = await node.start();
     expect(next.journal.standing).toMatchObject({ number: 2 });
-    expect(await next.keeper.settle()).toBe(0);
+    expect(await next.reconciler.settle()).toBe(0);
     expect(await control.removeCheckpoint({ name: 'before-1.31' })).toMatchObject({ name: 'before-1.31' });
     await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('there is none');
   });
@@ -263,15 +263,15 @@ describe('a checkpoint', () => {
   });
 
   test('is not gone to after a cleanup, which keeps no way back from there', async () => {
-    const { control, keeper, journal } = await serving();
+    const { control, reconciler, journal } = await serving();
     await control.checkpoint({ name: 'good' });
-    await keeper.cleanup();
+    await reconciler.cleanup();
     const before = rules();
     await expect(control.planRollback({ ...newest, to: 'good' })).rejects.toThrow('no generation of Sluice is active');
     const order = { ...newest, from: null, to: 'good', generation: 2, cancels: null };
     await expect(control.rollBack(order)).rejects.toThrow('no generation of Sluice is active');
     expect(rules()).toBe(before);
-    await keeper.put(one, true);
+    await reconciler.put(one, true);
     expect(await control.planRollback({ ...newest, to: 'good' })).toMatchObject({ to: { generation: 2 } });
     expect(journal.record.kept[0], 'the way out').toMatchObject({ number: 0 });
   });

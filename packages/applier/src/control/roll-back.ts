@@ -2,14 +2,14 @@ import { stateError } from '../command-error.ts';
 import type { DiskJournal } from '../journal/journal.ts';
 import type { HistoryEntry } from '../journal/record.ts';
 import type { Generation } from '../rollout/ports.ts';
-import type { Keeper } from '../transaction/keeper.ts';
+import type { Reconciler } from '../transaction/reconciler.ts';
 import { planWayBack } from '../transaction/way-back-plan.ts';
 import type { Probation, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
 /** What a rollback works on, in the daemon as in a command of its own. */
 export interface Rollback {
   readonly journal: DiskJournal;
-  readonly keeper: Pick<Keeper, 'recover' | 'backTo'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'backTo'>;
 }
 
 /**
@@ -50,7 +50,7 @@ export async function planRollback(
  * do not return early either.
  * @throws CommandError where another generation is active, or meant, by now than the plan said
  */
-export async function rollBack(order: RollbackOrder, { journal, keeper }: Rollback): Promise<RollbackEnding> {
+export async function rollBack(order: RollbackOrder, { journal, reconciler }: Rollback): Promise<RollbackEnding> {
   const active = journal.standing?.number ?? null;
   if (active !== order.from)
     throw disagreed(`generation ${active ?? 'none'} is active by now, not ${order.from ?? 'none'}`);
@@ -58,7 +58,7 @@ export async function rollBack(order: RollbackOrder, { journal, keeper }: Rollba
   if (old.number !== order.generation)
     throw disagreed(`${order.to} is generation ${old.number} by now, not ${order.generation}`);
   const { target } = planWayBack(journal.standing, old, order.endpoints === 'newest');
-  const outcome = await keeper.backTo(target, { stored: old, declines: order.endpoints === 'old' });
+  const outcome = await reconciler.backTo(target, { stored: old, declines: order.endpoints === 'old' });
   if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
   return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };
 }
@@ -70,8 +70,8 @@ const disagreed = (why: string) =>
  * Of a journal that is lost, finds out which generation is active, as the daemon does at its start.
  * @throws CommandError where that is not known: then no rule can be told to be Sluice's
  */
-export async function mustBeKnown({ journal, keeper }: Rollback): Promise<void> {
-  if (journal.lost !== undefined) await keeper.recover();
+export async function mustBeKnown({ journal, reconciler }: Rollback): Promise<void> {
+  if (journal.lost !== undefined) await reconciler.recover();
   const { lost } = journal;
   if (lost !== undefined) throw unknown(lost);
 }

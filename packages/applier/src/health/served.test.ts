@@ -63,8 +63,8 @@ describe.each([
   async function isServed(stands: BundleFiles, offered: BundleFiles): Promise<boolean> {
     node = scene();
     node.layout = mode === 'tree' ? 'tree' : 'flat';
-    const { keeper, journal } = await node.start();
-    expect(await keeper.put(stands, false)).toMatchObject({ kind: 'confirmed' });
+    const { reconciler, journal } = await node.start();
+    expect(await reconciler.put(stands, false)).toMatchObject({ kind: 'confirmed' });
     return servedBy(
       journal.standing?.state ?? { families: {} },
       offered,

@@ -19,10 +19,10 @@ async function judged(text: string, takeOrder = false): Promise<{ readonly order
   const report = (event: string, details: object): void => {
     if (event === 'order') order = details as Order;
   };
-  const { keeper } = await node.start({ takeOrder }, { report });
-  await keeper.put(bundle, false);
+  const { reconciler } = await node.start({ takeOrder }, { report });
+  await reconciler.put(bundle, false);
   node.kernel.load('ipv4', text);
-  const steps = await keeper.settle();
+  const steps = await reconciler.settle();
   return { order: order!, steps };
 }
 
@@ -126,8 +126,8 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       '-A PREROUTING -d 192.0.2.99/32 -j ACCEPT',
       '-A PREROUTING -d 10.96.0.11/32 -j ACCEPT',
     ]);
-    const { keeper } = await node.start({ takeOrder: true });
-    expect(await keeper.settle()).toBe(0);
+    const { reconciler } = await node.start({ takeOrder: true });
+    expect(await reconciler.settle()).toBe(0);
   });
 });
 
@@ -139,29 +139,29 @@ test('a kube-proxy beside us whose jumps stand first is told, and put behind our
   );
   const { order } = await judged(text);
   expect(printTaking(order)).toContain('-j KUBE-SERVICES (all that this kube-proxy serves)');
-  const { keeper } = await node.start({ takeOrder: true });
-  expect([await keeper.settle(), await keeper.settle()]).toEqual([1, 0]);
+  const { reconciler } = await node.start({ takeOrder: true });
+  expect([await reconciler.settle(), await reconciler.settle()]).toEqual([1, 0]);
 });
 
 test('of very many frontends some are asked, and what is too much is a note', async () => {
   node.layout = 'tree';
   const services = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`shop/web-${n}`, [1 + (n % 200)]]));
   let order: Order | undefined;
-  const { keeper } = await node.start(
+  const { reconciler } = await node.start(
     {},
     { report: (event, details) => void (event === 'order' && (order = details as unknown as Order)) },
   );
-  await keeper.put(sampleBundle({ services }), false);
+  await reconciler.put(sampleBundle({ services }), false);
   const harmless = Array.from(
     { length: 30 },
     (_, n) => `-I PREROUTING 1 -s 10.8.${n}.0/24 -p tcp -m tcp --dport 22 -j ACCEPT`,
   );
   const marks = Array.from({ length: 30 }, (_, n) => `-I PREROUTING 1 -s 10.9.${n}.0/24 -j MARK --set-xmark 0x1/0x1`);
   node.kernel.load('ipv4', nat(...harmless, ...marks));
-  await keeper.settle();
+  await reconciler.settle();
   expect(order?.taking).toEqual([]);
   node.kernel.load('ipv4', nat('-I PREROUTING 40 -d 10.96.0.11/32 -j ACCEPT'));
-  await keeper.settle();
+  await reconciler.settle();
   expect(
     order?.taking.map(({ services: taken }) => taken),
     'one rule hides no other',

@@ -44,7 +44,7 @@ test('what it says from one state to the next is what it would say of each alone
 test('mode ipvs: the ClusterIP of a Service is no endpoint, the address of the machine is', async () => {
   const node = scene();
   try {
-    const { keeper } = await node.start();
+    const { reconciler } = await node.start();
     const at = (address: string) =>
       new Map(
         [...ipvsBundle].map(([path, text]) => [
@@ -52,12 +52,12 @@ test('mode ipvs: the ClusterIP of a Service is no endpoint, the address of the m
           path.endsWith('/web.ipvs') ? text.replaceAll('10.244.2.6', address) : text,
         ]),
       );
-    expect(await keeper.put(at('10.96.0.99'), true)).toMatchObject({
+    expect(await reconciler.put(at('10.96.0.99'), true)).toMatchObject({
       refusal: {
         problems: [{ code: 'ADDRESS_FORBIDDEN', message: expect.stringContaining('10.96.0.99 (it is the ClusterIP') }],
       },
     });
-    expect((await keeper.put(at('192.0.2.11'), true)).kind).toBe('confirmed');
+    expect((await reconciler.put(at('192.0.2.11'), true)).kind).toBe('confirmed');
   } finally {
     node.end();
   }
@@ -66,10 +66,10 @@ test('mode ipvs: the ClusterIP of a Service is no endpoint, the address of the m
 test('many of them are one problem that names some', async () => {
   const node = scene();
   try {
-    const { keeper } = await node.start();
+    const { reconciler } = await node.start();
     const files = sampleBundle({ services: { 'shop/web': Array.from({ length: 30 }, (_, n) => n + 1) } });
     const bad = new Map([...files].map(([path, text]) => [path, text.replaceAll('10.244.0.', '127.0.0.')]));
-    const outcome = await keeper.put(bad, true);
+    const outcome = await reconciler.put(bad, true);
     expect(outcome).toMatchObject({ refusal: { problems: [{ message: expect.stringMatching(/, 20 more$/) }] } });
   } finally {
     node.end();

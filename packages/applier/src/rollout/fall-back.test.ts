@@ -15,9 +15,9 @@ const bundleOf = (...endpoints: readonly number[]): ReadonlyMap<string, string> 
 /** Generations 1 and 2, and then the disk damages some. */
 async function damage(...numbers: readonly number[]): Promise<void> {
   self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(bundleOf(1, 2), true);
-  await keeper.put(bundleOf(3, 4), true);
+  const { reconciler } = await self.start();
+  await reconciler.put(bundleOf(1, 2), true);
+  await reconciler.put(bundleOf(3, 4), true);
   const kept = peek(self.directory)?.kept ?? [];
   const own = (number: number): readonly string[] =>
     kept.filter((one) => one.number === number).map(({ manifest }) => manifest);
@@ -33,12 +33,12 @@ test.each([
   async (_title, damaged, number, endpoints) => {
     await damage(...damaged);
     const kernel = booted();
-    const { keeper, journal } = await self.start({}, { kernel });
-    expect(await keeper.recover()).toMatchObject({
+    const { reconciler, journal } = await self.start({}, { kernel });
+    expect(await reconciler.recover()).toMatchObject({
       kind: 'rolled-back',
       because: expect.stringContaining(`generation 2 cannot be read, generation ${number} stands in its place`),
     });
-    await keeper.settle();
+    await reconciler.settle();
     expect(
       kernel
         .save('ipv4')
@@ -48,7 +48,7 @@ test.each([
     expect(journal.held).toBeUndefined();
     expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
     expect((await self.start()).journal.standing?.number, 'the next process finds the same').toBe(number);
-    expect(await keeper.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
+    expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
       kind: 'confirmed',
     });
   },
@@ -57,15 +57,15 @@ test.each([
 test('while the kernel still holds rules they stay, and the node waits for a person', async () => {
   await damage(2);
   const before = self.kernel.save('ipv4');
-  const { keeper, journal } = await self.start();
-  expect(await keeper.recover()).toMatchObject({ kind: 'held' });
-  expect(await keeper.settle()).toBe(0);
+  const { reconciler, journal } = await self.start();
+  expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
+  expect(await reconciler.settle()).toBe(0);
   expect(self.kernel.save('ipv4')).toBe(before);
   expect(journal.held).toContain('does not hold what was written');
 });
 
 test('when no generation can be read the node waits for a person', async () => {
   await damage(0, 1, 2);
-  const { keeper } = await self.start({}, { kernel: booted() });
-  expect(await keeper.recover()).toMatchObject({ kind: 'held' });
+  const { reconciler } = await self.start({}, { kernel: booted() });
+  expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
 });

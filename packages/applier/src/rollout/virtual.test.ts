@@ -29,18 +29,18 @@ const kinds = (from: number): readonly string[] => [
 
 test('a bundle in mode ipvs brings sets, servers, rules and then addresses, and going away takes them all', async () => {
   self = scene();
-  const { keeper } = await self.start();
-  expect(await keeper.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
+  const { reconciler } = await self.start();
+  expect(await reconciler.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
   expect(kinds(0)).toEqual(['set-sysctl', 'ipset', 'ipvsadm', 'filter', 'nat', 'ip']);
   expect((await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
-  await keeper.cleanup();
+  await reconciler.cleanup();
   const seen = await self.kernel.ipvs.observe();
   expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
 });
 
 test('sysctls that the kernel does not show yet come behind the rules that load their module', async () => {
   self = scene({ sysctls: {} });
-  await (await self.start()).keeper.put(bundle(), true);
+  await (await self.start()).reconciler.put(bundle(), true);
   expect(kinds(0)).toEqual(['ipset', 'ipvsadm', 'filter', 'nat', 'set-sysctl', 'ip']);
 });
 
@@ -63,23 +63,23 @@ test.each([
     self = scene();
     await leaveProxy();
     const before = await self.kernel.ipvs.observe();
-    expect(await (await self.start()).keeper.put(files, true)).toMatchObject({
+    expect(await (await self.start()).reconciler.put(files, true)).toMatchObject({
       refusal: { problems: [{ code: 'NODE_SERVERS_NOT_OURS', hint: expect.stringContaining('takeOver: kube-proxy') }] },
     });
     self.kubeProxies = [42];
-    expect(await (await self.start({ takeOver: true })).keeper.put(files, true)).toMatchObject({
+    expect(await (await self.start({ takeOver: true })).reconciler.put(files, true)).toMatchObject({
       refusal: { problems: [{ hint: expect.stringContaining('process 42') }] },
     });
     self.kubeProxies = [];
-    const { keeper, journal } = await self.start({ takeOver: true });
-    expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
+    const { reconciler, journal } = await self.start({ takeOver: true });
+    expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
     const between = await self.kernel.ipvs.observe();
     expect(between.servers.get(web)?.real.has('10.244.9.9:80') ?? false).toBe(between.bound !== undefined);
     expect(between.servers.has('192.0.2.11:30099/TCP'), 'its node port went').toBe(false);
     expect(between.servers.get('203.0.113.99:80/TCP')?.scheduler, 'keepalived keeps its own').toBe('lc');
     const zero = await journal.generation(0);
-    expect(zero && (await keeper.backTo(zero))).toMatchObject({ kind: 'confirmed' });
-    for (let waits = 0; waits < 2; waits++) await keeper.settle();
+    expect(zero && (await reconciler.backTo(zero))).toMatchObject({ kind: 'confirmed' });
+    for (let waits = 0; waits < 2; waits++) await reconciler.settle();
     expect(await self.kernel.ipvs.observe()).toEqual(before);
   },
 );
@@ -87,7 +87,7 @@ test.each([
 test('a table of kube-proxy in mode nftables is refused, and cannot be taken over', async () => {
   self = scene();
   self.kernel.hasProxyTable = true;
-  expect(await (await self.start({ takeOver: true })).keeper.put(bundle(), true)).toMatchObject({
+  expect(await (await self.start({ takeOver: true })).reconciler.put(bundle(), true)).toMatchObject({
     refusal: { problems: [{ code: 'NODE_CHAINS_NOT_OURS', hint: expect.stringContaining('nft delete table') }] },
   });
   expect(self.kernel.taken).toEqual([]);
@@ -105,65 +105,65 @@ describe.each(['flat', 'tree'] as const)('time-outs, in layout %s', (layout) => 
   const confirmed = { kind: 'confirmed' };
 
   test('that nobody asks for any more are what they were before Sluice, over restarts, and after a cleanup', async () => {
-    expect(await (await self.start()).keeper.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
+    expect(await (await self.start()).reconciler.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
     expect(await timeouts()).toEqual([60, 120, 300]);
-    expect(await (await self.start()).keeper.put(timed('--set 0 0 30'), false)).toMatchObject(confirmed);
+    expect(await (await self.start()).reconciler.put(timed('--set 0 0 30'), false)).toMatchObject(confirmed);
     expect(await timeouts()).toEqual([900, 120, 30]);
     const plain = sampleBundle({ families: ['ipv4'] });
-    expect(await (await self.start()).keeper.put(plain, false)).toMatchObject(confirmed);
+    expect(await (await self.start()).reconciler.put(plain, false)).toMatchObject(confirmed);
     expect(await timeouts()).toEqual([900, 120, 300]);
     const last = await self.start();
-    expect(await last.keeper.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
-    await last.keeper.cleanup();
+    expect(await last.reconciler.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
+    await last.reconciler.cleanup();
     expect(await timeouts()).toEqual([900, 120, 300]);
     expect(last.journal.originalTimeouts).toBeUndefined();
   });
 
   test.each(['', '--set 0 0 30'])('are as they were when a release is taken back: %j', async (line) => {
-    const { keeper } = await self.start();
-    await keeper.put(timed(line), false);
+    const { reconciler } = await self.start();
+    await reconciler.put(timed(line), false);
     const before = await timeouts();
     let asked = 0;
     self.health = () => asked++ === 0;
-    expect((await keeper.put(timed('--set 60 60 60'), false)).kind).toBe('rolled-back');
+    expect((await reconciler.put(timed('--set 60 60 60'), false)).kind).toBe('rolled-back');
     expect(await timeouts()).toEqual(before);
   });
 
   test("are nobody's affair on a node that has left mode ipvs, whoever sets them", async () => {
-    const { keeper } = await self.start();
-    await keeper.put(timed('--set 60 0 0'), false);
-    await keeper.put(sampleBundle({ families: ['ipv4'] }), false);
+    const { reconciler } = await self.start();
+    await reconciler.put(timed('--set 60 0 0'), false);
+    await reconciler.put(sampleBundle({ families: ['ipv4'] }), false);
     await self.kernel.ipvs.apply({ kind: 'ipvsadm', text: '--set 7 7 7\n', because: 'keepalived' });
     let asked = 0;
     self.health = () => asked++ === 0;
     const other = sampleBundle({ services: { 'shop/new': [1] }, families: ['ipv4'] });
-    expect((await keeper.put(other, false)).kind).toBe('rolled-back');
-    await keeper.cleanup();
+    expect((await reconciler.put(other, false)).kind).toBe('rolled-back');
+    await reconciler.cleanup();
     expect(await timeouts()).toEqual([7, 7, 7]);
   });
 });
 
 test('putting the same bundle again, and settling, does nothing', async () => {
   self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(bundle(), true);
-  expect(await keeper.put(bundle(), true)).toMatchObject({ kind: 'same' });
-  expect(await keeper.settle()).toBe(0);
+  const { reconciler } = await self.start();
+  await reconciler.put(bundle(), true);
+  expect(await reconciler.put(bundle(), true)).toMatchObject({ kind: 'same' });
+  expect(await reconciler.settle()).toBe(0);
 });
 
 test('a real server that goes drains over a restart, and leaves when its connections are gone', async () => {
   self = scene();
   const first = await self.start();
-  await first.keeper.put(bundle(), true);
-  await first.keeper.put(withoutSecond, true);
+  await first.reconciler.put(bundle(), true);
+  await first.reconciler.put(withoutSecond, true);
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   const second = await self.start();
   expect(second.journal.draining).toMatchObject([{ server: web, real: '10.244.2.6:8080' }]);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
-  await second.keeper.settle();
+  await second.reconciler.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   self.kernel.ipvs.open.clear();
-  await second.keeper.settle();
+  await second.reconciler.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
   expect(second.journal.draining).toEqual([]);
 });
@@ -171,26 +171,26 @@ test('a real server that goes drains over a restart, and leaves when its connect
 test('a drain ends at the limit of the config, whoever is connected', async () => {
   self = scene();
   let now = 0;
-  const { keeper } = await self.start(
+  const { reconciler } = await self.start(
     {},
     { clock: { now: () => now, sleep: async () => undefined, bootMs: () => 0 }, drainMs: 5_000 },
   );
-  await keeper.put(bundle(), true);
-  await keeper.put(withoutSecond, true);
+  await reconciler.put(bundle(), true);
+  await reconciler.put(withoutSecond, true);
   self.kernel.ipvs.open.set(web, new Map([['10.244.2.6:8080', 1]]));
   now = 4_999;
-  await keeper.settle();
+  await reconciler.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 0 });
   now = 5_000;
-  await keeper.settle();
+  await reconciler.settle();
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
 });
 
 test('a kernel without mode ipvs refuses the bundle, and nothing is touched', async () => {
   self = scene();
-  const { keeper } = await self.start();
+  const { reconciler } = await self.start();
   self.kernel.ipvs.observe = () => Promise.reject(new KernelError('ipvsadm', 'Protocol not available'));
-  expect(await keeper.put(bundle(), true)).toMatchObject({
+  expect(await reconciler.put(bundle(), true)).toMatchObject({
     refusal: { problems: [{ code: 'NODE_LACKS_NEED', hint: expect.stringContaining('modprobe ip_vs') }] },
   });
   expect(self.kernel.taken).toEqual([]);
@@ -198,15 +198,15 @@ test('a kernel without mode ipvs refuses the bundle, and nothing is touched', as
 
 test('a change asks the kernel for nothing that the process has seen, and reads back what it touched', async () => {
   self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(bundle(), true);
+  const { reconciler } = await self.start();
+  await reconciler.put(bundle(), true);
   const given: (readonly string[])[] = [];
   const observe = self.kernel.ipvs.observe.bind(self.kernel.ipvs);
   self.kernel.ipvs.observe = (known) => {
     given.push(Object.keys(known ?? {}).toSorted());
     return observe(known);
   };
-  await keeper.put(withoutSecond, true);
+  await reconciler.put(withoutSecond, true);
   expect(given).toEqual([
     ['addresses', 'servers', 'sets', 'timeouts'],
     ['addresses', 'sets', 'timeouts'],
@@ -215,22 +215,22 @@ test('a change asks the kernel for nothing that the process has seen, and reads 
 
 test('a scheduler that the kernel lacks is refused before anything is touched; known ones are not tried again', async () => {
   self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(bundle(), true);
+  const { reconciler } = await self.start();
+  await reconciler.put(bundle(), true);
   self.kernel.rehearse = () => Promise.reject(new KernelError('ipvsadm', 'No such file or directory'));
   const { length } = self.kernel.taken;
   const other = bundle((text) => text.replace('-A -t 10.96.0.10:80 -s rr', '-A -t 10.96.0.10:80 -s mh'));
-  expect(await keeper.put(other, true)).toMatchObject({
+  expect(await reconciler.put(other, true)).toMatchObject({
     refusal: { problems: [{ code: 'NODE_REFUSES_RULES', message: expect.stringContaining('No such file') }] },
   });
   expect(self.kernel.taken).toHaveLength(length);
-  expect(await keeper.put(withoutSecond, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await reconciler.put(withoutSecond, true)).toMatchObject({ kind: 'confirmed' });
 });
 
 test('health that fails brings the weight back that was taken', async () => {
   self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(bundle(), true);
+  const { reconciler } = await self.start();
+  await reconciler.put(bundle(), true);
   let asked = 0;
   self.health = () => asked++ === 0;
   // Both are replaced at once: that is a release.
@@ -239,39 +239,39 @@ test('health that fails brings the weight back that was taken', async () => {
       .replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '')
       .replace('-t 10.96.0.10:80 -r 10.244.1.5:8080', '-t 10.96.0.10:80 -r 10.244.3.7:8080'),
   );
-  expect(await keeper.put(replaced, true)).toMatchObject({ kind: 'rolled-back' });
+  expect(await reconciler.put(replaced, true)).toMatchObject({ kind: 'rolled-back' });
   expect(await real()).toMatchObject({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 
 test('a weight that somebody set to 0, and a server that somebody removed, come back', async () => {
   self = scene();
-  const { keeper } = await self.start();
-  await keeper.put(bundle(), true);
+  const { reconciler } = await self.start();
+  await reconciler.put(bundle(), true);
   const text = '-e -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 0\n-D -t 192.0.2.50:80\n';
   await self.kernel.ipvs.apply({ kind: 'ipvsadm', text, because: '' });
-  expect(await keeper.settle()).toBe(1);
+  expect(await reconciler.settle()).toBe(1);
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 
 test('a virtual server of somebody else is refused, and stays as it is', async () => {
   self = scene();
-  const { keeper } = await self.start();
+  const { reconciler } = await self.start();
   await self.kernel.ipvs.apply({ kind: 'ipvsadm', text: '-A -t 10.96.0.10:80 -s lc\n', because: '' });
-  const outcome = await keeper.put(bundle(), true);
+  const outcome = await reconciler.put(bundle(), true);
   expect(outcome).toMatchObject({ refusal: { problems: [{ code: 'NODE_SERVERS_NOT_OURS' }] } });
   expect((await self.kernel.ipvs.observe()).servers.get(web)?.scheduler).toBe('lc');
 });
 
 test('a node goes from iptables to ipvs and back, and nothing of the other mode is left', async () => {
   self = scene();
-  const { keeper } = await self.start();
+  const { reconciler } = await self.start();
   const old = sampleBundle({ families: ['ipv4'] });
-  await keeper.put(old, true);
+  await reconciler.put(old, true);
   const before = natChains();
-  expect(await keeper.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
+  expect(await reconciler.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
   expect(natChains().filter((name) => /SVC|SEP/.test(name))).toEqual([]);
   expect(self.kernel.taken.at(-1)?.kind).toBe('ip');
-  expect(await keeper.put(old, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await reconciler.put(old, true)).toMatchObject({ kind: 'confirmed' });
   expect(natChains().toSorted()).toEqual(before.toSorted());
   expect((await self.kernel.ipvs.observe()).bound).toBeUndefined();
 });
@@ -279,12 +279,12 @@ test('a node goes from iptables to ipvs and back, and nothing of the other mode 
 test('whatever line of a change of mode fails, the node ends as it began', async () => {
   for (let step = 0; step < 4; step++) {
     self = scene();
-    await (await self.start()).keeper.put(sampleBundle({ families: ['ipv4'] }), true);
+    await (await self.start()).reconciler.put(sampleBundle({ families: ['ipv4'] }), true);
     const before = natChains();
     // A process that has looked at the kernel itself does not try again.
-    const { keeper } = await self.start();
+    const { reconciler } = await self.start();
     self.kernel.ipvs.failAt = { step: self.kernel.ipvs.taken.length + step, lines: 1 };
-    const outcome = await keeper.put(bundle(), true);
+    const outcome = await reconciler.put(bundle(), true);
     const seen = await self.kernel.ipvs.observe();
     expect([outcome.kind, seen.servers.size, seen.sets.size, natChains()]).toEqual(
       step < 3 ? ['rolled-back', 0, 0, before] : ['confirmed', 5, 17, natChains()],
@@ -296,10 +296,10 @@ test('whatever line of a change of mode fails, the node ends as it began', async
 test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
   const dying = await self.start({}, { person: { ask: () => new Promise(() => undefined), forget: () => undefined } });
-  void dying.keeper.put(bundle(), true);
+  void dying.reconciler.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
-  const { keeper } = await self.start();
-  expect(await keeper.recover()).toMatchObject({ kind: 'rolled-back' });
+  const { reconciler } = await self.start();
+  expect(await reconciler.recover()).toMatchObject({ kind: 'rolled-back' });
   const seen = await self.kernel.ipvs.observe();
   expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
 });

@@ -4,7 +4,7 @@ import { sysctlKeys } from '@sluice/bundle';
 import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';
-import { Keeper, type KeeperOptions } from '../transaction/keeper.ts';
+import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
 import type { Clock, Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
 import type { Layout } from '../rollout/linking.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
@@ -26,7 +26,10 @@ export interface Scene {
   /** The networks of the Nodes of the release: pods of sample bundles have addresses in these. */
   networks: readonly string[];
   /** A process that starts: it knows only what is on disk and in the kernel. */
-  start(options?: Partial<KeeperOptions>, ports?: Partial<Ports>): Promise<{ keeper: Keeper; journal: DiskJournal }>;
+  start(
+    options?: Partial<ReconcilerOptions>,
+    ports?: Partial<Ports>,
+  ): Promise<{ reconciler: Reconciler; journal: DiskJournal }>;
   end(): void;
 }
 
@@ -44,17 +47,17 @@ export function scene(start: FakeStart = {}): Scene {
     nowMs: 0,
     declined: new Map(),
     networks: ['10.244.0.0/16', 'fd00:10::/32'],
-    start: (options, ports) => startKeeper(self, options ?? {}, ports ?? {}),
+    start: (options, ports) => startReconciler(self, options ?? {}, ports ?? {}),
     end: () => rmSync(directory, { recursive: true, force: true }),
   };
   return self;
 }
 
-async function startKeeper(
+async function startReconciler(
   self: Scene,
-  options: Partial<KeeperOptions>,
+  options: Partial<ReconcilerOptions>,
   others: Partial<Ports>,
-): Promise<{ keeper: Keeper; journal: DiskJournal }> {
+): Promise<{ reconciler: Reconciler; journal: DiskJournal }> {
   const journal = DiskJournal.open(self.directory, sampleNode, () => new Date(self.nowMs), false);
   const kernel: Kernel = others.kernel ?? self.kernel;
   const probe = async (): Promise<readonly ProbeResult[]> => {
@@ -83,7 +86,7 @@ async function startKeeper(
     kubeProxies: () => self.kubeProxies,
     sysctlTakes: () => true,
   };
-  const keeper = new Keeper(ports, () => facts, {
+  const reconciler = new Reconciler(ports, () => facts, {
     node: sampleNode,
     allowPartial: false,
     takeOver: false,
@@ -92,11 +95,11 @@ async function startKeeper(
     releasesPerHour: 60,
     ...options,
   });
-  return { keeper, journal };
+  return { reconciler, journal };
 }
 
 /** A trial of one round of probes. */
-const probation: KeeperOptions['probation'] = {
+const probation: ReconcilerOptions['probation'] = {
   seconds: 0,
   deadmanSeconds: 30,
   mode: 'auto',

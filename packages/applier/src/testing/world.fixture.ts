@@ -7,7 +7,7 @@ import { Rehearsal } from '../rollout/rehearsal.ts';
 import type { EndpointUpdate, Journal, Kernel, NodeFacts, Opening, Ports } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { rootsOf } from '../transaction/entries.ts';
-import { Keeper, type KeeperOptions } from '../transaction/keeper.ts';
+import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Countdown, type Fault, mortalJournal, mortalKernel } from './faults.fixture.ts';
 
@@ -42,10 +42,10 @@ export class World {
   /** What a transaction ever led to. */
   readonly programs: NodeState[] = [];
   readonly kernel: FakeKernel;
-  readonly #layout: KeeperOptions['layout'];
+  readonly #layout: ReconcilerOptions['layout'];
   readonly #directory = mkdtempSync(`${existsSync('/dev/shm') ? '/dev/shm' : tmpdir()}/sluiced-world-`);
 
-  constructor(layout: KeeperOptions['layout'], rules: string, withoutSwitch: boolean) {
+  constructor(layout: ReconcilerOptions['layout'], rules: string, withoutSwitch: boolean) {
     this.#layout = layout;
     const sysctls = Object.fromEntries(sysctlKeys.map((key) => [key, 0]));
     this.kernel = new FakeKernel({ sysctls, nowMs: () => this.nowMs, withoutSwitch });
@@ -60,7 +60,7 @@ export class World {
    * A process that starts: it knows what is on disk and in the kernel.
    * @param moment called after every change that it makes
    */
-  start(troubles: Troubles, moment: (journal: DiskJournal) => void): { keeper: Keeper; journal: DiskJournal } {
+  start(troubles: Troubles, moment: (journal: DiskJournal) => void): { reconciler: Reconciler; journal: DiskJournal } {
     const journal = DiskJournal.open(this.#directory, sampleNode, () => new Date(0), false);
     const countdown = new Countdown(troubles.diesAt ?? -1, troubles.fault);
     const kernel = this.#slow(mortalKernel(this.kernel, countdown), troubles, () => moment(journal));
@@ -95,7 +95,7 @@ export class World {
       probation,
       releasesPerHour: 60,
     };
-    return { keeper: new Keeper(ports, () => facts, options), journal };
+    return { reconciler: new Reconciler(ports, () => facts, options), journal };
   }
 
   #noting(journal: Journal): Journal {

@@ -32,52 +32,55 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     ].toSorted((a, b) => a - b);
 
   test('a first endpoint comes in before the release, and stays when that is taken back', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle(standing), false);
     node.health = () => journal.standing?.revision !== 1 || journal.open === undefined;
-    expect(await keeper.put(release({ 'shop/off': [7], 'shop/web': [1, 5] }), false)).toMatchObject({
+    expect(await reconciler.put(release({ 'shop/off': [7], 'shop/web': [1, 5] }), false)).toMatchObject({
       kind: 'rolled-back',
     });
     expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
     expect(endpoints()).toEqual([1, 3, 5, 7]);
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
     expect(
-      await (await node.start()).keeper.put(bundle({ ...standing, 'shop/off': [7], 'shop/web': [1, 5] }), false),
+      await (await node.start()).reconciler.put(bundle({ ...standing, 'shop/off': [7], 'shop/web': [1, 5] }), false),
     ).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 2 } });
   });
 
   test('first ones come in while a release that failed lies there, or has to wait', async () => {
-    const { keeper, journal } = await node.start({ releasesPerHour: 2 });
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start({ releasesPerHour: 2 });
+    await reconciler.put(bundle(standing), false);
     node.health = () => journal.open === undefined;
     const failing = release({});
-    expect(await keeper.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
-    expect(await keeper.put(failing, false), 'quarantined').toMatchObject({ kind: 'refused' });
-    expect(await keeper.put(release({ 'shop/off': [7] }), false), 'as many as may be tried in an hour').toMatchObject({
+    expect(await reconciler.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
+    expect(await reconciler.put(failing, false), 'quarantined').toMatchObject({ kind: 'refused' });
+    expect(
+      await reconciler.put(release({ 'shop/off': [7] }), false),
+      'as many as may be tried in an hour',
+    ).toMatchObject({
       kind: 'refused',
     });
     expect(endpoints()).toEqual([1, 2, 3, 7]);
-    expect(await keeper.put(release({ 'shop/off': [7, 8] }), false)).toMatchObject({ kind: 'refused' });
+    expect(await reconciler.put(release({ 'shop/off': [7, 8] }), false)).toMatchObject({ kind: 'refused' });
     expect(endpoints()).toEqual([1, 2, 3, 7, 8]);
     expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
   });
 
   test('first ones come in behind other endpoints that came in meanwhile, and take none of these back', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle(standing), false);
     node.health = () => journal.open === undefined;
-    await keeper.put(release({}), false);
-    for (const pod of [5, 6]) await keeper.put(release({ 'shop/cart': [pod] }), false);
+    await reconciler.put(release({}), false);
+    for (const pod of [5, 6]) await reconciler.put(release({ 'shop/cart': [pod] }), false);
     expect(endpoints()).toEqual([1, 2, 6]);
-    await keeper.put(release({ 'shop/cart': [6], 'shop/off': [7] }), false);
+    await reconciler.put(release({ 'shop/cart': [6], 'shop/off': [7] }), false);
     expect(endpoints()).toEqual([1, 2, 6, 7]);
     expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
   });
 
   test('nothing comes in by files that are out of date: a Service that the release opens wider keeps its newest endpoints', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle(standing), false);
     node.health = () => journal.open === undefined;
     // One more way into shop/cart.
     const wider = (services: Services): BundleFiles =>
@@ -90,30 +93,32 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
           ];
         }),
       );
-    await keeper.put(wider({}), false);
-    await keeper.put(wider({ 'shop/cart': [5] }), false);
+    await reconciler.put(wider({}), false);
+    await reconciler.put(wider({ 'shop/cart': [5] }), false);
     expect(endpoints(), 'its endpoints are taken').toEqual([1, 2, 5]);
-    await keeper.put(wider({ 'shop/cart': [5], 'shop/off': [7] }), false);
+    await reconciler.put(wider({ 'shop/cart': [5], 'shop/off': [7] }), false);
     expect(endpoints()).toEqual([1, 2, 5]);
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
   });
 
   test('last ones stay until the release is in', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle(standing), false);
     node.health = () => journal.open === undefined;
-    await keeper.put(release({}), false);
-    await keeper.put(release({ 'shop/off': [7], 'shop/cart': [] }), false);
+    await reconciler.put(release({}), false);
+    await reconciler.put(release({ 'shop/off': [7], 'shop/cart': [] }), false);
     expect(endpoints()).toEqual([1, 2, 3, 7]);
     node.health = () => true;
-    expect(await keeper.put(release({ 'shop/off': [7], 'shop/cart': [] }), true)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(release({ 'shop/off': [7], 'shop/cart': [] }), true)).toMatchObject({
+      kind: 'confirmed',
+    });
     expect(endpoints()).toEqual([1, 2, 7, 9]);
   });
 
   test('a Service that the release gives another address or port keeps its state, and others come', async () => {
-    const { keeper, journal } = await node.start();
+    const { reconciler, journal } = await node.start();
     const off = { ...standing, 'shop/dark': [] };
-    await keeper.put(bundle(off), false);
+    await reconciler.put(bundle(off), false);
     node.health = () => journal.open === undefined;
     const offered = bundle({ ...off, 'shop/off': [7], 'shop/dark': [8] });
     const moved = new Map(
@@ -122,47 +127,47 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
         path.includes('dark') ? text.replaceAll('--dport 80 ', '--dport 81 ') : text,
       ]),
     );
-    expect(await keeper.put(moved, false)).toMatchObject({ kind: 'rolled-back' });
+    expect(await reconciler.put(moved, false)).toMatchObject({ kind: 'rolled-back' });
     expect(endpoints()).toEqual([1, 2, 3, 7]);
   });
 
   test('a release that changes very many Services is not searched for them', async () => {
     const many = (pod: number): Services =>
       Object.fromEntries(Array.from({ length: limits.firstEndpointServicesMax }, (_, n) => [`many/web-${n}`, [pod]]));
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle({ ...many(1), ...standing }), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle({ ...many(1), ...standing }), false);
     node.health = () => journal.open === undefined;
-    await keeper.put(bundle({ ...many(2), ...standing, 'shop/off': [7], 'shop/more': [9] }), false);
+    await reconciler.put(bundle({ ...many(2), ...standing, 'shop/off': [7], 'shop/more': [9] }), false);
     expect(endpoints()).toEqual([1, 2, 3]);
     expect(journal.standing, 'others come').toMatchObject({ number: 1, revision: 1 });
   });
 
   test('keys for endpoints bring none, with whatever lies there', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle(standing), false);
     node.health = () => journal.open === undefined;
     const failing = release({ 'shop/web': [1] });
-    await keeper.put(failing, false);
+    await reconciler.put(failing, false);
     const offered = release({ 'shop/off': [7], 'shop/web': [1, 6] });
-    expect(await keeper.put(offered, false, undefined, true)).toMatchObject({ kind: 'refused' });
+    expect(await reconciler.put(offered, false, undefined, true)).toMatchObject({ kind: 'refused' });
     expect(endpoints()).toEqual([1, 3, 6]);
   });
 
   test('a first endpoint that the kernel does not take is not tried at every scan, and holds no release up', async () => {
     const clock = { now: () => node.nowMs, bootMs: () => node.nowMs, sleep: async () => undefined };
     const kernel = refusingKernel(node.kernel, '10.244.0.8:');
-    const { keeper, journal } = await node.start({}, { kernel, clock });
-    await keeper.put(bundle(standing), false);
+    const { reconciler, journal } = await node.start({}, { kernel, clock });
+    await reconciler.put(bundle(standing), false);
     const refused = release({ 'shop/off': [7] });
-    expect(await keeper.put(refused, false)).toMatchObject({ kind: 'rolled-back' });
+    expect(await reconciler.put(refused, false)).toMatchObject({ kind: 'rolled-back' });
     const tries = journal.record.history.length;
     for (let scan = 0; scan < 130; scan++) {
       node.nowMs += limits.scanIntervalMsDefault;
-      expect(await keeper.put(refused, false)).toMatchObject({ kind: 'refused' });
-      await keeper.settle(false);
+      expect(await reconciler.put(refused, false)).toMatchObject({ kind: 'refused' });
+      await reconciler.settle(false);
     }
     expect(journal.record.history.length).toBe(tries);
-    expect(await keeper.put(release({ 'shop/off': [8] }), false)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(release({ 'shop/off': [8] }), false)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual([1, 2, 3, 8, 9]);
     expect(journal.failures).toBe(0);
   });

@@ -8,7 +8,7 @@ import { laneOf } from './lane.ts';
 import type { Change, Ending, Target } from './transaction.ts';
 import { stepsOf } from './way.ts';
 
-/** What a keeper does for whoever brings endpoints. */
+/** What a reconciler does for whoever brings endpoints. */
 export interface Bringing {
   readonly journal: Ports['journal'];
   readonly declined: Ports['declined'];
@@ -23,15 +23,15 @@ export interface Bringing {
  * of a bundle but the Services that have to wait for their last endpoint.
  */
 export class Bring {
-  readonly #keeper: Bringing;
+  readonly #reconciler: Bringing;
   readonly #files = new StandingFiles();
   /** The version whose endpoints the kernel did not take. */
   #declined: string | undefined;
   /** Of which version for which generation no first endpoint could be brought, or nothing around what waits. */
   readonly #fruitless = { first: '', around: '' };
 
-  constructor(keeper: Bringing) {
-    this.#keeper = keeper;
+  constructor(reconciler: Bringing) {
+    this.#reconciler = reconciler;
   }
 
   /** What stands now was made from these files, and from nothing else. */
@@ -53,11 +53,11 @@ export class Bring {
   async endpoints(bundle: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     if (!standing || this.#declined === bundle.version) return undefined;
-    const state = graft(standing.state, bundle.state, { declined: this.#keeper.declined.read() });
+    const state = graft(standing.state, bundle.state, { declined: this.#reconciler.declined.read() });
     if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
-    const change = await this.#keeper.decide({ version: standing.version, state });
+    const change = await this.#reconciler.decide({ version: standing.version, state });
     if ('problems' in change || change.lane !== 'endpoints') return undefined;
-    const ending = await this.#keeper.carryOut(change);
+    const ending = await this.#reconciler.carryOut(change);
     if (isDeclined(ending)) this.#declined = bundle.version;
     return ending.outcome;
   }
@@ -104,23 +104,23 @@ export class Bring {
   }
 
   #standing(): Generation | undefined {
-    const { standing } = this.#keeper.journal;
+    const { standing } = this.#reconciler.journal;
     // What was there before Sluice stays as it was.
     return standing?.number === 0 ? undefined : standing;
   }
 
   /** What these files mean for what stands; undefined when that is more than endpoints, or when they are out of date. */
   async #part(files: BundleFiles, standing: Generation): Promise<Part | undefined> {
-    const bundle = await this.#keeper.admit(files);
+    const bundle = await this.#reconciler.admit(files);
     if (isRefusal(bundle) || this.#files.bringsBack(bundle.state, standing)) return undefined;
     const target = { version: standing.version, state: bundle.state };
-    const change = await this.#keeper.decide(target);
+    const change = await this.#reconciler.decide(target);
     return 'problems' in change || change.lane !== 'endpoints' ? undefined : { target, change };
   }
 
   /** @param giveUp called when the kernel would not take it another time either: a try leaves its trace in the journal */
   async #carryOut(files: BundleFiles, { target, change }: Part, giveUp: () => void): Promise<Outcome | undefined> {
-    const ending = await this.#keeper.carryOut(change);
+    const ending = await this.#reconciler.carryOut(change);
     this.learn(files, target, ending);
     if (isDeclined(ending)) giveUp();
     const { outcome } = ending;

@@ -25,18 +25,18 @@ test('a confirmed release says where keys for endpoints may lead, an update of t
   try {
     let networks: readonly string[] = [];
     const released = { read: () => networks, write: (all: readonly string[]) => void (networks = all) };
-    const { keeper } = await node.start({}, { networks: released });
+    const { reconciler } = await node.start({}, { networks: released });
     const bundle = (endpoint: number, podCIDR: string) =>
       new Map([
         ...sampleBundle({ services: { 'shop/web': [endpoint] } }),
         ['nodes/other/node.yaml', nodeText(`{ipv4: {podCIDR: ${podCIDR}}}`)],
       ]);
-    await keeper.put(bundle(1, '10.244.0.0/28'), false);
+    await reconciler.put(bundle(1, '10.244.0.0/28'), false);
     expect(networks).toEqual(['10.244.0.0/28']);
     // Endpoint n has the address 10.244.0.(n + 1).
-    expect((await keeper.put(bundle(9, '10.244.0.0/16'), false, undefined, true)).kind).toBe('confirmed');
+    expect((await reconciler.put(bundle(9, '10.244.0.0/16'), false, undefined, true)).kind).toBe('confirmed');
     expect(networks).toEqual(['10.244.0.0/28']);
-    expect(await keeper.put(bundle(99, '10.244.0.0/16'), false, undefined, true)).toMatchObject({
+    expect(await reconciler.put(bundle(99, '10.244.0.0/16'), false, undefined, true)).toMatchObject({
       refusal: {
         problems: [
           {
@@ -46,7 +46,7 @@ test('a confirmed release says where keys for endpoints may lead, an update of t
         ],
       },
     });
-    expect(await keeper.preview(bundle(99, '10.244.0.0/16'), true)).toHaveProperty('problems');
+    expect(await reconciler.preview(bundle(99, '10.244.0.0/16'), true)).toHaveProperty('problems');
   } finally {
     node.end();
   }
@@ -57,20 +57,20 @@ test('counts the share of Services that keys for endpoints change within an hour
   try {
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
-    const { keeper } = await node.start({}, { clock });
+    const { reconciler } = await node.start({}, { clock });
     const bundle = (web: number, cart: number) =>
       sampleBundle({ services: { 'shop/web': [web], 'shop/cart': [cart], 'shop/c': [3], 'shop/d': [4] } });
-    await keeper.put(bundle(1, 2), false);
-    await keeper.put(bundle(1, 7), false);
-    expect(keeper.endpointShare).toBe(0);
-    await keeper.put(bundle(5, 7), false, undefined, true);
-    await keeper.put(bundle(6, 7), false, undefined, true);
-    expect(keeper.endpointShare).toBe(0.25);
+    await reconciler.put(bundle(1, 2), false);
+    await reconciler.put(bundle(1, 7), false);
+    expect(reconciler.endpointShare).toBe(0);
+    await reconciler.put(bundle(5, 7), false, undefined, true);
+    await reconciler.put(bundle(6, 7), false, undefined, true);
+    expect(reconciler.endpointShare).toBe(0.25);
     nowMs = limits.hourMs - 1;
-    await keeper.put(bundle(6, 8), false, undefined, true);
-    expect(keeper.endpointShare).toBe(0.5);
+    await reconciler.put(bundle(6, 8), false, undefined, true);
+    expect(reconciler.endpointShare).toBe(0.5);
     nowMs += 2;
-    expect(keeper.endpointShare).toBe(0.25);
+    expect(reconciler.endpointShare).toBe(0.25);
   } finally {
     node.end();
   }

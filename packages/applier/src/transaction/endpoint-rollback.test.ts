@@ -29,14 +29,14 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node = scene();
     node.layout = layout;
     const started = await node.start();
-    await started.keeper.put(bundle(old), false);
+    await started.reconciler.put(bundle(old), false);
     return started;
   };
 
   test('restores the old endpoints when the newest ones break a probe that passed before the release', async () => {
-    const { keeper, journal } = await start();
+    const { reconciler, journal } = await start();
     node.health = () => serves(1);
-    const outcome = await keeper.put(bundle(moved), false);
+    const outcome = await reconciler.put(bundle(moved), false);
     expect(outcome).toMatchObject({
       kind: 'rolled-back',
       because: expect.stringMatching(
@@ -45,13 +45,13 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     });
     expect(endpoints()).toEqual([1, 3]);
     expect(journal.open).toBeUndefined();
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
   });
 
   test('keeps the newest endpoints when the release alone breaks a probe', async () => {
-    const { keeper } = await start();
+    const { reconciler } = await start();
     node.health = () => !serves(6);
-    expect(await keeper.put(bundle(moved), false)).toMatchObject({
+    expect(await reconciler.put(bundle(moved), false)).toMatchObject({
       kind: 'rolled-back',
       because: expect.stringMatching(/; the newest endpoints stay: with them the probes pass again$/),
     });
@@ -59,10 +59,10 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
 
   test('keeps the newest endpoints when a probe fails with the old ones, too', async () => {
-    const { keeper } = await start();
+    const { reconciler } = await start();
     let asked = 0;
     node.health = () => asked++ === 0;
-    expect(await keeper.put(bundle(moved), false)).toMatchObject({
+    expect(await reconciler.put(bundle(moved), false)).toMatchObject({
       kind: 'rolled-back',
       because: expect.stringMatching(/; the newest endpoints stay: web failed with the old ones, too$/),
     });
@@ -71,43 +71,43 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
 
   test('says nothing of endpoints when a release that fails brings none', async () => {
-    const { keeper } = await start();
+    const { reconciler } = await start();
     node.health = () => !serves(6);
-    expect(await keeper.put(bundle({ ...old, 'shop/new': [6] }), false)).toEqual({
+    expect(await reconciler.put(bundle({ ...old, 'shop/new': [6] }), false)).toEqual({
       kind: 'rolled-back',
       because: 'health failed: web (status 500)',
     });
   });
 
   test('leaves declined endpoints out until others come, also after a restart, and forgets them with the next release', async () => {
-    const { keeper } = await start();
+    const { reconciler } = await start();
     node.health = () => !serves(9);
-    await keeper.put(bundle(moved), false);
-    await keeper.put(bundle(moved), false);
+    await reconciler.put(bundle(moved), false);
+    await reconciler.put(bundle(moved), false);
     expect(endpoints(), 'the same version').toEqual([1, 3]);
     const next = await node.start({ releasesPerHour: 2 });
-    await next.keeper.put(bundle({ ...moved, 'shop/cart': [3, 4] }), false);
+    await next.reconciler.put(bundle({ ...moved, 'shop/cart': [3, 4] }), false);
     expect(endpoints(), 'a newer one that waits, with endpoints of another Service').toEqual([1, 3, 4]);
-    await next.keeper.put(bundle({ ...moved, 'shop/web': [5], 'shop/cart': [3, 4] }), false);
+    await next.reconciler.put(bundle({ ...moved, 'shop/web': [5], 'shop/cart': [3, 4] }), false);
     expect(endpoints(), 'others').toEqual([3, 4, 5]);
     expect(node.declined.size).toBeGreaterThan(0);
-    expect((await next.keeper.put(bundle({ ...moved, 'shop/web': [5] }), true)).kind).toBe('confirmed');
+    expect((await next.reconciler.put(bundle({ ...moved, 'shop/web': [5] }), true)).kind).toBe('confirmed');
     expect(node.declined.size).toBe(0);
   });
 
   test('says with which failing probes a release was confirmed', async () => {
-    const { keeper, journal } = await start();
+    const { reconciler, journal } = await start();
     node.health = () => false;
-    const outcome = await keeper.put(bundle({ ...old, 'shop/new': [6] }), false);
+    const outcome = await reconciler.put(bundle({ ...old, 'shop/new': [6] }), false);
     expect(outcome).toMatchObject({ kind: 'confirmed', failing: ['web'] });
     expect(journal.record.history.at(-1)).toMatchObject({ what: 'confirmed', because: 'with failing probes: web' });
   });
 
   test('asks the probes once before a release with early endpoints, and before these', async () => {
-    const { keeper } = await start();
+    const { reconciler } = await start();
     const seen: (readonly number[])[] = [];
     node.health = () => (seen.push(endpoints()), true);
-    await keeper.put(bundle(moved), false);
+    await reconciler.put(bundle(moved), false);
     expect(seen).toEqual([
       [1, 3],
       [3, 6, 9],
@@ -117,8 +117,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
 
 test('mode ipvs: restores the old endpoints when the newest ones break a probe', async () => {
   node = scene();
-  const { keeper } = await node.start();
-  await keeper.put(ipvsBundle, false);
+  const { reconciler } = await node.start();
+  await reconciler.put(ipvsBundle, false);
   const web = 'profiles/default/services/shop/web.ipvs';
   const text = (ipvsBundle.get(web) ?? '').replaceAll('10.244.2.6', '10.244.2.66');
   const changed = new Map([...ipvsBundle, [web, text.replaceAll(' -s rr', ' -s wrr')]]);
@@ -129,7 +129,7 @@ test('mode ipvs: restores the old endpoints when the newest ones break a probe',
   const before = await real();
   let asked = 0;
   node.health = () => asked++ === 0 || asked > 3;
-  expect(await keeper.put(changed, false)).toMatchObject({
+  expect(await reconciler.put(changed, false)).toMatchObject({
     kind: 'rolled-back',
     because: expect.stringContaining('old endpoints restored, for the newest ones fail web, too: 10.96.0.10:80/TCP'),
   });

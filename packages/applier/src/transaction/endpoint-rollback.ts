@@ -12,7 +12,7 @@ export interface Baseline {
   readonly generation: Generation;
 }
 
-/** What a keeper does for an endpoint rollback. */
+/** What a reconciler does for an endpoint rollback. */
 export interface Restoring {
   readonly ports: Ports;
   /** Carries out a change of endpoints alone; undefined: it cannot be made. */

@@ -76,19 +76,19 @@ const rows = layouts.flatMap((layout) =>
 test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, after, what }) => {
   node = scene();
   node.layout = layout;
-  const { keeper, journal } = await node.start();
-  await keeper.put(bundle(before), false);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(bundle(before), false);
   let asked = 0;
   node.health = () => asked++ >= 0;
-  expect(await keeper.put(after, false)).toMatchObject({ kind: 'confirmed' });
+  expect(await reconciler.put(after, false)).toMatchObject({ kind: 'confirmed' });
   expect(journal.record.history.at(-1)?.what).toBe(what);
   expect(journal.standing).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
   // Only a release is tried.
   expect(asked > 0).toBe(what === 'confirmed');
-  expect(await keeper.settle()).toBe(0);
+  expect(await reconciler.settle()).toBe(0);
   const fresh = scene();
   fresh.layout = layout;
-  await (await fresh.start()).keeper.put(after, false);
+  await (await fresh.start()).reconciler.put(after, false);
   for (const family of families)
     expect(node.kernel.save(family), 'nothing is left behind').toBe(fresh.kernel.save(family));
   fresh.end();
@@ -97,8 +97,8 @@ test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, aft
 test.each(layouts)('in layout %s, a jump of a built-in chain that changes is a release', async (layout) => {
   node = scene();
   node.layout = layout;
-  const { keeper, journal } = await node.start();
-  await keeper.put(bundle(four), false);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(bundle(four), false);
   const from = journal.standing?.state as NodeState;
   const ipv4 = from.families.ipv4 as NonNullable<NodeState['families']['ipv4']>;
   const nat = { ...ipv4.nat, jumps: ipv4.nat.jumps.slice(1) };

@@ -61,23 +61,23 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     node.layout = layout;
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
-    await keeper.put(bundle([1, 2], [3]), false);
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    await reconciler.put(bundle([1, 2], [3]), false);
     const without = bundle([1, 2, 4], []);
-    expect(await keeper.put(without, false)).toMatchObject({ kind: 'confirmed', waitsMs: 10_000 });
+    expect(await reconciler.put(without, false)).toMatchObject({ kind: 'confirmed', waitsMs: 10_000 });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.4:8080', '10.244.0.5:8080']);
     nowMs = 9_000;
-    expect(await keeper.put(without, false)).toMatchObject({ kind: 'same', waitsMs: 1_000 });
+    expect(await reconciler.put(without, false)).toMatchObject({ kind: 'same', waitsMs: 1_000 });
     nowMs = 10_000;
-    expect(await keeper.put(without, false)).toEqual({
+    expect(await reconciler.put(without, false)).toEqual({
       kind: 'confirmed',
       generation: journal.standing,
       steps: expect.any(Number),
     });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.5:8080']);
     expect(node.kernel.save('ipv4')).toMatch(/-d 10\.96\.0\.12.* -j REJECT/);
-    expect((await keeper.put(without, false)).kind).toBe('same');
-    expect(await keeper.put(bundle([1, 2, 4], [7]), false)).not.toHaveProperty('waitsMs');
+    expect((await reconciler.put(without, false)).kind).toBe('same');
+    expect(await reconciler.put(bundle([1, 2, 4], [7]), false)).not.toHaveProperty('waitsMs');
     expect(endpoints()).toContain('10.244.0.8:8080');
     expect(node.kernel.save('ipv4')).not.toContain('REJECT');
     expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
@@ -91,8 +91,8 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     node.layout = layout;
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
-    await keeper.put(three([1], [3], []), false);
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    await reconciler.put(three([1], [3], []), false);
     const steps = [
       [1_000, three([], [3], []), 'same', 10_000, [2, 4]],
       [4_000, three([], [3], [7]), 'confirmed', 7_000, [2, 4, 8]],
@@ -105,13 +105,13 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     ] as const;
     for (const [atMs, files, kind, waitsMs, wanted] of steps) {
       nowMs = atMs;
-      const outcome = await keeper.put(files, false);
+      const outcome = await reconciler.put(files, false);
       expect([outcome.kind, 'waitsMs' in outcome ? outcome.waitsMs : undefined], `at ${atMs}`).toEqual([kind, waitsMs]);
       expect(endpoints(), `at ${atMs}`).toEqual(wanted.map((n) => `10.244.0.${n}:8080`));
-      expect(await keeper.settle()).toBe(0);
+      expect(await reconciler.settle()).toBe(0);
     }
     expect(journal.standing?.number).toBe(1);
-    expect((await (await node.start()).keeper.put(three([6], [], []), false)).kind).toBe('same');
+    expect((await (await node.start()).reconciler.put(three([6], [], []), false)).kind).toBe('same');
   });
 
   test('does not try again and again what the kernel does not take while a last one waits', async () => {
@@ -120,14 +120,14 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
     const kernel = refusingKernel(node.kernel, '10.244.0.10:');
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { kernel, clock });
-    await keeper.put(three([1], [3], []), false);
-    await keeper.put(three([], [3], [9]), false);
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { kernel, clock });
+    await reconciler.put(three([1], [3], []), false);
+    await reconciler.put(three([], [3], [9]), false);
     const tries = journal.record.history.length;
-    for (nowMs = 100; nowMs < 10_000; nowMs += 100) await keeper.put(three([], [3], [9]), false);
+    for (nowMs = 100; nowMs < 10_000; nowMs += 100) await reconciler.put(three([], [3], [9]), false);
     expect(journal.record.history.length).toBe(tries);
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.4:8080']);
-    expect(await keeper.put(three([], [3], [8]), false), 'another one').toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(three([], [3], [8]), false), 'another one').toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.9:8080']);
   });
 
@@ -141,8 +141,8 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     };
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep };
     const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000, probation }, { clock });
-    await keeper.put(bundle([1], [3]), false);
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000, probation }, { clock });
+    await reconciler.put(bundle([1], [3]), false);
     const left = [three([1], [5], [])];
     const offers = {
       arrival: () => (left.length > 0 ? Promise.resolve() : new Promise<never>(() => undefined)),
@@ -156,13 +156,13 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
       services: { 'shop/web': [1], 'shop/cart': [3], 'shop/new': [], 'shop/more': [9] },
       families: ['ipv4', 'ipv6'],
     });
-    expect(await keeper.put(release, false, offers)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(release, false, offers)).toMatchObject({ kind: 'confirmed' });
     expect([journal.standing?.revision, endpoints()]).toEqual([1, [10, 2, 6].map((n) => `10.244.0.${n}:8080`)]);
     const next = sampleBundle({
       services: { 'shop/web': [1], 'shop/cart': [], 'shop/new': [7], 'shop/more': [9] },
       families: ['ipv4', 'ipv6'],
     });
-    expect(await keeper.put(next, false)).toHaveProperty('waitsMs');
+    expect(await reconciler.put(next, false)).toHaveProperty('waitsMs');
     expect(endpoints()).toEqual([10, 2, 6].map((n) => `10.244.0.${n}:8080`));
   });
 
@@ -171,20 +171,22 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     node.layout = layout;
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
-    await (await node.start()).keeper.put(three([1], [3], []), false);
-    const { keeper } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
-    expect(await keeper.put(three([], [3], []), false)).toMatchObject({ waitsMs: 10_000 });
+    await (await node.start()).reconciler.put(three([1], [3], []), false);
+    const { reconciler } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    expect(await reconciler.put(three([], [3], []), false)).toMatchObject({ waitsMs: 10_000 });
     nowMs = 6_000;
-    expect(await keeper.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 4_000 });
+    expect(await reconciler.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 4_000 });
     nowMs = 9_000;
-    expect(await keeper.put(three([1], [], [7]), false)).toMatchObject({ waitsMs: 7_000 });
+    expect(await reconciler.put(three([1], [], [7]), false)).toMatchObject({ waitsMs: 7_000 });
     nowMs = 15_000;
-    expect(await keeper.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 1_000 });
+    expect(await reconciler.put(three([], [3], [7]), false)).toMatchObject({ waitsMs: 1_000 });
     nowMs = 16_000;
-    expect(await keeper.put(three([], [3], [7]), false)).not.toHaveProperty('waitsMs');
+    expect(await reconciler.put(three([], [3], [7]), false)).not.toHaveProperty('waitsMs');
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
     nowMs = 20_000;
-    expect(await keeper.put(three([], [3], []), false), 'it waited as a first one').toMatchObject({ waitsMs: 10_000 });
+    expect(await reconciler.put(three([], [3], []), false), 'it waited as a first one').toMatchObject({
+      waitsMs: 10_000,
+    });
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
   });
 
@@ -193,56 +195,56 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     node.layout = layout;
     let nowMs = 0;
     const clock = { now: () => nowMs, bootMs: () => nowMs, sleep: async () => undefined };
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000 }, { clock });
     const without = bundle([1, 2], []);
     const failing = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/new': [5] } });
-    await keeper.put(bundle([1, 2], [3]), false);
+    await reconciler.put(bundle([1, 2], [3]), false);
     node.health = () => journal.open === undefined;
-    expect(await keeper.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
+    expect(await reconciler.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
     const between = [
-      () => keeper.put(failing, false),
-      () => keeper.put(new Map(), false),
-      () => keeper.rehearse(failing),
-      () => keeper.put(bundle([1, 2], [3]), true),
+      () => reconciler.put(failing, false),
+      () => reconciler.put(new Map(), false),
+      () => reconciler.rehearse(failing),
+      () => reconciler.put(bundle([1, 2], [3]), true),
     ];
     for (const [at, other] of between.entries()) {
       nowMs = at * 100_000;
-      expect(await keeper.put(without, false)).toMatchObject({ waitsMs: 10_000 });
+      expect(await reconciler.put(without, false)).toMatchObject({ waitsMs: 10_000 });
       await other();
       nowMs += 30_000;
-      expect(await keeper.put(without, false)).toMatchObject({ waitsMs: 10_000 });
-      await keeper.put(bundle([1, 2], [3]), false);
+      expect(await reconciler.put(without, false)).toMatchObject({ waitsMs: 10_000 });
+      await reconciler.put(bundle([1, 2], [3]), false);
     }
   });
 
   test('takes it at once when a person asks, and with a release', async () => {
     node = scene();
     node.layout = layout;
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: 10_000 });
-    await keeper.put(bundle([1, 2], [3]), false);
-    expect(await keeper.put(bundle([1, 2], []), true)).not.toHaveProperty('waitsMs');
-    await keeper.put(bundle([1, 2], [3]), false);
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000 });
+    await reconciler.put(bundle([1, 2], [3]), false);
+    expect(await reconciler.put(bundle([1, 2], []), true)).not.toHaveProperty('waitsMs');
+    await reconciler.put(bundle([1, 2], [3]), false);
     const more = sampleBundle({
       services: { 'shop/web': [1, 2], 'shop/cart': [], 'shop/new': [5] },
       families: ['ipv4', 'ipv6'],
     });
-    expect(await keeper.put(more, false)).not.toHaveProperty('waitsMs');
+    expect(await reconciler.put(more, false)).not.toHaveProperty('waitsMs');
     expect(journal.standing?.number).toBe(2);
   });
 
   test('takes neither the last one nor the first one from keys for endpoints, so the next pod takes the place of the last one', async () => {
     node = scene();
     node.layout = layout;
-    const { keeper } = await node.start();
+    const { reconciler } = await node.start();
     const refused = { kind: 'refused', refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] } };
-    await keeper.put(bundle([1, 2], [3]), false);
-    expect(await keeper.put(bundle([1, 2, 4], []), false, undefined, true)).toMatchObject(refused);
-    expect(await keeper.put(bundle([1, 2, 4], []), true, undefined, true), 'by hand').toMatchObject(refused);
-    expect(await keeper.preview(bundle([1, 2, 4], []), true)).toMatchObject(refused.refusal);
+    await reconciler.put(bundle([1, 2], [3]), false);
+    expect(await reconciler.put(bundle([1, 2, 4], []), false, undefined, true)).toMatchObject(refused);
+    expect(await reconciler.put(bundle([1, 2, 4], []), true, undefined, true), 'by hand').toMatchObject(refused);
+    expect(await reconciler.preview(bundle([1, 2, 4], []), true)).toMatchObject(refused.refusal);
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.4:8080', '10.244.0.5:8080']);
-    expect(await keeper.put(bundle([1, 2, 4], [7]), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(bundle([1, 2, 4], [7]), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.5:8080', '10.244.0.8:8080']);
-    await keeper.put(bundle([1, 2, 4], []), false);
-    expect(await keeper.put(bundle([1, 2, 4], [7]), false, undefined, true)).toMatchObject(refused);
+    await reconciler.put(bundle([1, 2, 4], []), false);
+    expect(await reconciler.put(bundle([1, 2, 4], [7]), false, undefined, true)).toMatchObject(refused);
   });
 });

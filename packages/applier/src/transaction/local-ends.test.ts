@@ -82,7 +82,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
   /** The rules of a node that never had anything else. */
   async function fresh(places: Places): Promise<string> {
     const other = make();
-    await (await other.start()).keeper.put(bundle(places), false);
+    await (await other.start()).reconciler.put(bundle(places), false);
     const rules = other.kernel.save('ipv4');
     other.end();
     return rules;
@@ -93,13 +93,13 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     ['several', {}, { here: [5, 6], there: [1, 2, 3] }],
     ['one, in the place of another node’s', {}, { here: [5], there: [1] }],
   ])('the first endpoint of the node comes at once: %s', async (_title, before, after) => {
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
-    await keeper.put(bundle(before), false);
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
+    await reconciler.put(bundle(before), false);
     expect(drops(node.kernel.save('ipv4'))).toBe(2);
-    expect(await keeper.put(bundle(after), false)).not.toHaveProperty('waitsMs');
+    expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
     expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
     expect(node.kernel.save('ipv4')).toBe(await fresh(after));
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
   });
 
   test.each<[string, Places, Places]>([
@@ -107,26 +107,26 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     ['several', { here: [5, 6], there: [1, 2, 3] }, { there: [1, 2, 3] }],
     ['one that is replaced elsewhere', { here: [5], there: [1] }, { there: [1, 2] }],
   ])('the last endpoint of the node goes late: %s', async (_title, before, after) => {
-    const { keeper, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
-    await keeper.put(bundle(before), false);
-    expect(await keeper.put(bundle(after), false)).toMatchObject({ waitsMs: afterMs });
+    const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
+    await reconciler.put(bundle(before), false);
+    expect(await reconciler.put(bundle(after), false)).toMatchObject({ waitsMs: afterMs });
     expect(drops(node.kernel.save('ipv4'))).toBe(0);
     nowMs = afterMs;
-    expect(await keeper.put(bundle(after), false)).not.toHaveProperty('waitsMs');
+    expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
     expect(journal.standing?.number).toBe(1);
     expect(node.kernel.save('ipv4')).toBe(await fresh(after));
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
   });
 
   test('a rule for this node’s endpoints that takes packets from other rules is a release, and none for keys for endpoints', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(bundle({}), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(bundle({}), false);
     for (const toLocal of ['first', 'last'] as const)
-      expect(await keeper.put(bundle({ here: [5] }, toLocal), false, undefined, true)).toMatchObject({
+      expect(await reconciler.put(bundle({ here: [5] }, toLocal), false, undefined, true)).toMatchObject({
         kind: 'refused',
         refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
       });
-    await keeper.put(bundle({ here: [5] }, 'first'), false);
+    await reconciler.put(bundle({ here: [5] }, 'first'), false);
     expect(journal.standing).toMatchObject({ number: 2, revision: 0 });
   });
 
@@ -144,22 +144,22 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
       for (; ; at++) {
         node.end();
         node = make();
-        await (await node.start()).keeper.put(bundle(before), false);
+        await (await node.start()).reconciler.put(bundle(before), false);
         const countdown = new Countdown(at, fault);
         const plain = await node.start();
         const journal = mortalJournal(plain.journal, countdown);
         const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
-        await mortal.keeper.put(bundle(after), false).catch(() => undefined);
+        await mortal.reconciler.put(bundle(after), false).catch(() => undefined);
         if (countdown.calls <= at) break;
         const next = await node.start();
-        await next.keeper.recover();
-        await next.keeper.settle();
+        await next.reconciler.recover();
+        await next.reconciler.settle();
         const isIn = next.journal.standing?.number === 1 && next.journal.standing.revision > 0;
         isNew += Number(isIn);
         expect(node.kernel.save('ipv4')).toBe(isIn ? rules.after : rules.before);
-        await next.keeper.put(bundle(after), false);
+        await next.reconciler.put(bundle(after), false);
         expect(node.kernel.save('ipv4')).toBe(rules.after);
-        expect(await next.keeper.settle()).toBe(0);
+        expect(await next.reconciler.settle()).toBe(0);
       }
       expect(isNew).toBeGreaterThan(0);
       expect(isNew).toBeLessThan(at);

@@ -18,8 +18,10 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   /** Both stores of a node that has confirmed a bundle in the first one. */
   async function stores(): Promise<{ readonly from: StorePorts; readonly to: StorePorts; readonly good: string }> {
     node.layout = layout;
-    const { keeper, journal } = await node.start();
-    expect(await keeper.put(sampleBundle({ families: ['ipv4', 'ipv6'] }), true)).toMatchObject({ kind: 'confirmed' });
+    const { reconciler, journal } = await node.start();
+    expect(await reconciler.put(sampleBundle({ families: ['ipv4', 'ipv6'] }), true)).toMatchObject({
+      kind: 'confirmed',
+    });
     const common = { journal, clock: steppingClock(), report: () => undefined, drainMs: 0 };
     return { from: { ...common, kernel: node.kernel }, to: { ...common, kernel: other }, good: rulesIn(node.kernel) };
   }

@@ -4,7 +4,7 @@ import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 
-/** What keys for endpoints have signed: `Keeper.put` with `onlyEndpoints`. */
+/** What keys for endpoints have signed: `Reconciler.put` with `onlyEndpoints`. */
 
 let node: Scene;
 beforeEach(() => {
@@ -29,10 +29,10 @@ const [old, updated] = [
 ];
 
 test('other endpoints go in at once, as a revision of the release that stands', async () => {
-  const { keeper, journal } = await node.start();
-  await keeper.put(bundle(before), false);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(bundle(before), false);
   const after = bundle({ ...before, 'shop/web': [1, 2, 3, 5] });
-  expect(await keeper.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await reconciler.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
   expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
   expect(endpoints()).toEqual(updated);
 });
@@ -55,18 +55,18 @@ test.each([
   ['a sysctl', bundle(before, { sysctls: ['net.ipv4.conf.all.route_localnet = 1'] }), old],
   ['most endpoints of a Service taken, with none in their place', bundle({ ...before, 'shop/web': [1] }), old],
 ] as const)('%s is refused; endpoints of what stands that come with it are taken', async (_title, after, wanted) => {
-  const { keeper, journal } = await node.start();
-  await keeper.put(bundle(before), false);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(bundle(before), false);
   for (const way of ['by itself', 'by hand']) {
-    expect(await keeper.put(after, way === 'by hand', undefined, true)).toMatchObject({
+    expect(await reconciler.put(after, way === 'by hand', undefined, true)).toMatchObject({
       kind: 'refused',
       refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
     });
   }
-  expect(await keeper.preview(after, true)).toMatchObject({ problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] });
+  expect(await reconciler.preview(after, true)).toMatchObject({ problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] });
   expect(endpoints()).toEqual(wanted);
   expect(journal.standing?.number).toBe(1);
-  expect(await keeper.put(after, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
+  expect(await reconciler.put(after, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
 });
 
 /** Rules as `sluice render` writes them for Services with session affinity, and what they are for. */
@@ -103,9 +103,9 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
   const after = full({ ...before, 'shop/web': [1, 2, 3, 5] });
 
   test('other endpoints go in', async () => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(full(before), false);
-    expect(await keeper.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(full(before), false);
+    expect(await reconciler.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
     expect([journal.standing?.number, journal.standing?.revision, endpoints()]).toEqual([1, 1, updated]);
   });
 
@@ -149,18 +149,18 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
     ],
     ['the same endpoint has two chains', (text) => text.replaceAll('10.244.0.6:', '10.244.0.4:')],
   ])('refused: %s', async (_title, change) => {
-    const { keeper, journal } = await node.start();
-    await keeper.put(full(before), false);
+    const { reconciler, journal } = await node.start();
+    await reconciler.put(full(before), false);
     const rules = node.kernel.save('ipv4');
     const bad = changed(after, change);
     expect(bad).not.toEqual(after);
-    expect(await keeper.put(bad, false, undefined, true)).toMatchObject({
+    expect(await reconciler.put(bad, false, undefined, true)).toMatchObject({
       kind: 'refused',
       refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
     });
     expect([journal.standing?.number, journal.standing?.version]).toEqual([1, expect.anything()]);
     expect(node.kernel.save('ipv4')).toBe(rules);
-    expect(await keeper.put(bad, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(bad, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
     expect(journal.standing?.number).toBe(2);
   });
 });
@@ -169,18 +169,18 @@ test.each(['tree', 'flat'] as const)(
   'rules for one address stay in their order when endpoints change, in layout %s',
   async (layout) => {
     node.layout = layout;
-    const { keeper } = await node.start();
+    const { reconciler } = await node.start();
     const some = ['-s 10.9.0.0/16 -j RETURN', '-s 10.9.1.0/24 -j KUBE-MARK-MASQ'].map(
       (rest) => `-A KUBE-SERVICES -d 10.96.0.11 -m tcp -p tcp --dport 80 ${rest}`,
     );
     const ordered = (own: readonly number[], extraNat: readonly string[]): BundleFiles =>
       sampleBundle({ services: { ...before, 'shop/web': own }, extraNat });
-    expect(await keeper.put(ordered([1, 2], some), false)).toMatchObject({ kind: 'confirmed' });
-    expect(await keeper.put(ordered([1, 3], some.toReversed()), false, undefined, true)).toMatchObject({
+    expect(await reconciler.put(ordered([1, 2], some), false)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(ordered([1, 3], some.toReversed()), false, undefined, true)).toMatchObject({
       kind: 'refused',
       refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
     });
-    expect(await keeper.put(ordered([1, 4], some), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(ordered([1, 4], some), false, undefined, true)).toMatchObject({ kind: 'confirmed' });
   },
 );
 
@@ -204,23 +204,23 @@ describe('mode ipvs', () => {
       'refused',
     ],
   ] as const)('%s', async (_title, real, kind) => {
-    const { keeper } = await node.start();
-    await keeper.put(virtual([one, two, three]), false);
-    expect(await keeper.put(virtual(real), false, undefined, true)).toMatchObject({ kind });
+    const { reconciler } = await node.start();
+    await reconciler.put(virtual([one, two, three]), false);
+    expect(await reconciler.put(virtual(real), false, undefined, true)).toMatchObject({ kind });
   });
 
   test('a weight of 0 for all goes late, as the last endpoint does', async () => {
-    const { keeper } = await node.start({ lastEndpointAfterMs: 10_000 });
-    await keeper.put(virtual([one, two]), false);
+    const { reconciler } = await node.start({ lastEndpointAfterMs: 10_000 });
+    await reconciler.put(virtual([one, two]), false);
     const none = [one, two].map((text) => text.replace('-w 1', '-w 0'));
-    expect(await keeper.put(virtual(none), false)).toMatchObject({ waitsMs: 10_000 });
+    expect(await reconciler.put(virtual(none), false)).toMatchObject({ waitsMs: 10_000 });
   });
 });
 
 test('all endpoints of a Service may be replaced at once', async () => {
-  const { keeper } = await node.start();
-  await keeper.put(bundle(before), false);
-  const outcome = await keeper.put(bundle({ ...before, 'shop/web': [5, 6, 7, 8] }), false, undefined, true);
+  const { reconciler } = await node.start();
+  await reconciler.put(bundle(before), false);
+  const outcome = await reconciler.put(bundle({ ...before, 'shop/web': [5, 6, 7, 8] }), false, undefined, true);
   expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 1 } });
 });
 
@@ -250,9 +250,9 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
   ] as const)('a key for endpoints sends a Service to %s: %s is %s', async (_title, address, kind) => {
     node.layout = layout;
     node.networks = ['10.244.0.0/16', '192.0.2.11', '192.0.2.12'];
-    const { keeper } = await node.start();
-    await keeper.put(bundle(before), false);
-    const outcome = await keeper.put(moved(address), false, undefined, true);
+    const { reconciler } = await node.start();
+    await reconciler.put(bundle(before), false);
+    const outcome = await reconciler.put(moved(address), false, undefined, true);
     expect(outcome.kind).toBe(kind);
     expect(endpoints().includes(`${address}:8080`)).toBe(kind === 'confirmed');
     expect(node.events.includes('in-kernel') || kind === 'refused').toBe(true);
@@ -266,12 +266,12 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
     ['no address', '0.0.0.0', 'it is the unspecified address'],
   ])('nobody sends a Service to %s: %s', async (_title, address, why) => {
     node.layout = layout;
-    const { keeper } = await node.start();
+    const { reconciler } = await node.start();
     for (const standing of [[], [bundle(before)]]) {
-      for (const files of standing) await keeper.put(files, true);
-      await keeper.put(moved(address), true);
+      for (const files of standing) await reconciler.put(files, true);
+      await reconciler.put(moved(address), true);
       // As a daemon does at every scan.
-      const outcome = await keeper.put(moved(address), true);
+      const outcome = await reconciler.put(moved(address), true);
       const [problem] = outcome.kind === 'refused' ? outcome.refusal.problems : [];
       expect(problem).toMatchObject({
         code: 'ADDRESS_FORBIDDEN',
@@ -282,20 +282,20 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
 
   test('a ClusterIP that comes where an endpoint was is refused with the Service that brings it', async () => {
     node.layout = layout;
-    const { keeper } = await node.start();
+    const { reconciler } = await node.start();
     const pod = (files: BundleFiles): BundleFiles =>
       new Map([...files].map(([path, text]) => [path, text.replaceAll('10.244.0.2', '10.96.0.13')]));
-    expect((await keeper.put(pod(bundle(before)), true)).kind).toBe('confirmed');
+    expect((await reconciler.put(pod(bundle(before)), true)).kind).toBe('confirmed');
     const more = pod(bundle({ ...before, 'shop/new': [7] }));
-    expect(await keeper.put(more, true)).toMatchObject({ refusal: { problems: [{ code: 'ADDRESS_FORBIDDEN' }] } });
+    expect(await reconciler.put(more, true)).toMatchObject({ refusal: { problems: [{ code: 'ADDRESS_FORBIDDEN' }] } });
   });
 
   test('an update that is offered while a release is on probation is held to them, too', async () => {
     node.layout = layout;
     node.networks = ['10.244.0.0/16'];
     const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
-    const { keeper } = await node.start({ probation }, { clock: steppingClock() });
-    await keeper.put(bundle(before), false);
+    const { reconciler } = await node.start({ probation }, { clock: steppingClock() });
+    await reconciler.put(bundle(before), false);
     const left = [moved('8.8.8.8')];
     const offers = {
       arrival: () => (left.length > 0 ? Promise.resolve() : new Promise<never>(() => undefined)),
@@ -304,14 +304,14 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
         return files && { files, onlyEndpoints: true };
       },
     };
-    expect((await keeper.put(bundle({ ...before, 'shop/new': [7] }), false, offers)).kind).toBe('confirmed');
+    expect((await reconciler.put(bundle({ ...before, 'shop/new': [7] }), false, offers)).kind).toBe('confirmed');
     expect(left).toEqual([]);
     expect(endpoints()).not.toContain('8.8.8.8:8080');
   });
 });
 
 test('a node that has nothing yet takes nothing', async () => {
-  const { keeper } = await node.start();
-  expect(await keeper.put(bundle(before), false, undefined, true)).toMatchObject({ kind: 'refused' });
+  const { reconciler } = await node.start();
+  expect(await reconciler.put(bundle(before), false, undefined, true)).toMatchObject({ kind: 'refused' });
   expect(endpoints()).toEqual([]);
 });

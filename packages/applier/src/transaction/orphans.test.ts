@@ -26,7 +26,7 @@ async function leaveTrial(): Promise<void> {
     return new Promise(() => undefined);
   };
   const probes: Probes = { policies: [], intervalMs: 1000, once, patiently: async () => [] };
-  void (await node.start({}, { probes })).keeper.put(two, false);
+  void (await node.start({}, { probes })).reconciler.put(two, false);
   await promise;
 }
 
@@ -37,38 +37,38 @@ async function lose(which: 'from' | 'to'): Promise<void> {
 }
 
 test('of a release on trial that cannot be read any more no chain is left behind the way back', async () => {
-  await (await node.start()).keeper.put(one, false);
+  await (await node.start()).reconciler.put(one, false);
   const confirmed = rules();
   await leaveTrial();
   expect(rules()).toContain('shop/new');
   await lose('to');
-  const { keeper } = await node.start();
-  expect((await keeper.recover())?.kind).toBe('rolled-back');
+  const { reconciler } = await node.start();
+  expect((await reconciler.recover())?.kind).toBe('rolled-back');
   expect(rules()).toBe(confirmed);
-  expect((await (await node.start()).keeper.put(two, true)).kind, 'no chain shuts a bundle out').toBe('confirmed');
+  expect((await (await node.start()).reconciler.put(two, true)).kind, 'no chain shuts a bundle out').toBe('confirmed');
 });
 
 test('of what stood before a committed release, and cannot be read any more, no chain is left', async () => {
-  const { keeper } = await node.start();
-  await keeper.put(one, false);
+  const { reconciler } = await node.start();
+  await reconciler.put(one, false);
   await leaveTrial();
   await (await node.start()).journal.commit();
   await lose('from');
-  expect((await (await node.start()).keeper.recover())?.kind).toBe('confirmed');
+  expect((await (await node.start()).reconciler.recover())?.kind).toBe('confirmed');
   const finished = rules();
   node.kernel.reboot();
-  await (await node.start()).keeper.settle();
+  await (await node.start()).reconciler.settle();
   expect(finished).toBe(rules());
 });
 
 test('what a rule of somebody else leads to stays, with what that needs, and so does what only looks like ours', async () => {
-  await (await node.start()).keeper.put(one, false);
+  await (await node.start()).reconciler.put(one, false);
   await leaveTrial();
   const fresh = /^-A (\S+) .*10\.244\.0\.7:8080$/m.exec(node.kernel.save('ipv4'))?.[1] ?? '';
   const others = `:CNI-X - [0:0]\n:SLU-CUSTOM.ab - [0:0]\n:SLUICE-NOTES.me - [0:0]\n-A CNI-X -j ${fresh}\n`;
   node.kernel.load('ipv4', `*nat\n${others}COMMIT\n`);
   await lose('to');
-  await (await node.start()).keeper.recover();
+  await (await node.start()).reconciler.recover();
   const left = node.kernel.save('ipv4');
   for (const name of ['CNI-X', 'SLU-CUSTOM.ab', 'SLUICE-NOTES.me', fresh]) expect(left).toContain(`:${name} -`);
   expect(left).toContain(`-A CNI-X -j ${fresh}\n`);
@@ -76,24 +76,24 @@ test('what a rule of somebody else leads to stays, with what that needs, and so 
 
 test('cleaning up takes out what nobody remembers, in the middle of a change and later', async () => {
   const before = rules();
-  await (await node.start()).keeper.put(one, false);
+  await (await node.start()).reconciler.put(one, false);
   const stray = ':SLU-SVC-AAAAAAAAAAAAAAAA.0z - [0:0]\n:SLUICE-T-ABCDEFGHIJKLMNOP.7a - [0:0]\n';
   node.kernel.load('ipv6', `*nat\n${stray}-A SLUICE-T-ABCDEFGHIJKLMNOP.7a -j SLU-SVC-AAAAAAAAAAAAAAAA.0z\nCOMMIT\n`);
-  await (await node.start()).keeper.cleanup();
+  await (await node.start()).reconciler.cleanup();
   expect(rules()).toBe(before);
-  await (await node.start()).keeper.put(one, false);
+  await (await node.start()).reconciler.put(one, false);
   await leaveTrial();
   await lose('to');
-  await (await node.start()).keeper.cleanup();
+  await (await node.start()).reconciler.cleanup();
   expect(rules()).toBe(before);
 });
 
 test('a journal that is lost with a release on trial that is, too', async () => {
-  await (await node.start()).keeper.put(one, false);
+  await (await node.start()).reconciler.put(one, false);
   const confirmed = rules();
   await leaveTrial();
   await lose('to');
   writeFileSync(`${node.directory}/journal`, 'x'.repeat(2 * slotBytes));
-  expect((await (await node.start()).keeper.recover())?.kind).toBe('rolled-back');
+  expect((await (await node.start()).reconciler.recover())?.kind).toBe('rolled-back');
   expect(rules()).toBe(confirmed);
 });

@@ -19,28 +19,28 @@ const lose = (): void => rmSync(node.directory, { recursive: true });
 
 test('what the kernel holds stands from then on, unchanged, and the next bundle is a change from there', async () => {
   node.kernel.load('ipv4', '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -j CNI-X\nCOMMIT\n');
-  expect(await (await node.start()).keeper.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await (await node.start()).reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   const good = rules();
   lose();
-  const refused = await (await node.start()).keeper.put(bundle, true);
+  const refused = await (await node.start()).reconciler.put(bundle, true);
   expect(refused).toMatchObject({
     kind: 'refused',
     refusal: { problems: [{ code: 'NODE_CHAINS_NOT_OURS', hint: expect.stringContaining('sluiced recover') }] },
   });
-  const { keeper } = await node.start();
-  expect(await keeper.recognise()).toMatchObject({ number: 1, version: 'recognised' });
+  const { reconciler } = await node.start();
+  expect(await reconciler.recognise()).toMatchObject({ number: 1, version: 'recognised' });
   expect(rules()).toBe(good);
   const next = await node.start();
   expect(next.journal.standing).toMatchObject({ number: 1, version: 'recognised' });
-  expect(await next.keeper.settle(), 'it is what stands').toBe(0);
-  expect(await next.keeper.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await next.reconciler.settle(), 'it is what stands').toBe(0);
+  expect(await next.reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   expect(next.journal.standing?.version).toMatch(/^[0-9a-f]{16}$/);
   expect(rules(), 'the same bundle changes nothing').toBe(good);
-  expect(await next.keeper.put(newer, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await next.reconciler.put(newer, true)).toMatchObject({ kind: 'confirmed' });
   const later = rules();
-  expect(await next.keeper.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
+  expect(await next.reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   expect([later === good, rules()]).toEqual([false, good]);
-  expect(await next.keeper.cleanup()).toBeGreaterThan(0);
+  expect(await next.reconciler.cleanup()).toBeGreaterThan(0);
   expect(rules(), 'all of it is known to be ours').not.toMatch(/SLU/);
 });
 
@@ -50,22 +50,22 @@ test.each([
 ] as const)('a kernel with %s has nothing to recover', async (_title, layout, why) => {
   if (layout) {
     node.layout = layout;
-    await (await node.start()).keeper.put(bundle, true);
+    await (await node.start()).reconciler.put(bundle, true);
     lose();
   }
-  const { keeper, journal } = await node.start();
-  expect(await keeper.recognise()).toMatchObject({ problems: [{ message: expect.stringContaining(why) }] });
+  const { reconciler, journal } = await node.start();
+  expect(await reconciler.recognise()).toMatchObject({ problems: [{ message: expect.stringContaining(why) }] });
   expect(journal.standing).toBeUndefined();
 });
 
 test('while packets go by a release on trial nobody knows what is to become of it', async () => {
-  await (await node.start()).keeper.put(bundle, true);
+  await (await node.start()).reconciler.put(bundle, true);
   lose();
   await node.kernel.switch?.make();
   await node.kernel.switch?.on(30);
-  const { keeper } = await node.start();
-  expect(await keeper.recognise()).toMatchObject({ problems: [{ message: expect.stringContaining('on trial') }] });
+  const { reconciler } = await node.start();
+  expect(await reconciler.recognise()).toMatchObject({ problems: [{ message: expect.stringContaining('on trial') }] });
   await node.kernel.switch?.off('nat');
   await node.kernel.switch?.off('filter');
-  expect(await keeper.recognise()).toMatchObject({ number: 1 });
+  expect(await reconciler.recognise()).toMatchObject({ number: 1 });
 });

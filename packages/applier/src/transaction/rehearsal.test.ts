@@ -22,17 +22,17 @@ const moreEndpoints = sampleBundle({ services: { 'shop/web': [1, 2, 3] } });
 const withoutEndpoints = sampleBundle({ services: { 'shop/web': [] } });
 
 test('a process that was started anew does not ask again for forms of rules that stand in the kernel', async () => {
-  await (await self.start()).keeper.put(first, true);
+  await (await self.start()).reconciler.put(first, true);
   expect(rehearsals).toBe(1);
-  const { keeper } = await self.start();
-  expect(await keeper.put(moreEndpoints, true)).toMatchObject({ kind: 'confirmed' });
+  const { reconciler } = await self.start();
+  expect(await reconciler.put(moreEndpoints, true)).toMatchObject({ kind: 'confirmed' });
   expect(rehearsals).toBe(1);
 });
 
 test('a form that does not stand there is asked for, once', async () => {
-  await (await self.start()).keeper.put(first, true);
-  const { keeper } = await self.start();
-  for (const bundle of [withoutEndpoints, first, withoutEndpoints]) await keeper.put(bundle, true);
+  await (await self.start()).reconciler.put(first, true);
+  const { reconciler } = await self.start();
+  for (const bundle of [withoutEndpoints, first, withoutEndpoints]) await reconciler.put(bundle, true);
   expect(rehearsals).toBe(2);
 });
 
@@ -42,26 +42,26 @@ test.each([
 ] as const)(
   'a kernel that says %s is left as it was, and the bundle goes in when it says yes',
   async (_title, no, code) => {
-    const { keeper, journal } = await self.start();
+    const { reconciler, journal } = await self.start();
     answer = no;
-    expect(await keeper.put(first, false)).toMatchObject({ kind: 'refused', refusal: { problems: [{ code }] } });
-    expect(await keeper.rehearse(first)).toMatchObject({ problems: [{ code }] });
+    expect(await reconciler.put(first, false)).toMatchObject({ kind: 'refused', refusal: { problems: [{ code }] } });
+    expect(await reconciler.rehearse(first)).toMatchObject({ problems: [{ code }] });
     expect([self.kernel.taken, journal.standing?.number, journal.record.quarantined]).toEqual([[], undefined, {}]);
     answer = async () => undefined;
-    expect(await keeper.put(first, false)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.put(first, false)).toMatchObject({ kind: 'confirmed' });
   },
 );
 
 test('what could not be rehearsed says why and what to do', async () => {
   answer = () => Promise.reject(new RehearsalError('the process behind /run/x hangs', 'Look there'));
-  expect(await (await self.start()).keeper.put(first, true)).toMatchObject({
+  expect(await (await self.start()).reconciler.put(first, true)).toMatchObject({
     refusal: { problems: [{ message: 'Cannot rehearse: the process behind /run/x hangs', hint: 'Look there' }] },
   });
 });
 
 test('endpoints whose rules stand there already go in, though nobody can rehearse', async () => {
-  await (await self.start()).keeper.put(first, true);
+  await (await self.start()).reconciler.put(first, true);
   answer = () => Promise.reject(new RehearsalError('it hangs', 'Look there'));
-  const { keeper } = await self.start();
-  expect(await keeper.put(moreEndpoints, false)).toMatchObject({ kind: 'confirmed' });
+  const { reconciler } = await self.start();
+  expect(await reconciler.put(moreEndpoints, false)).toMatchObject({ kind: 'confirmed' });
 });

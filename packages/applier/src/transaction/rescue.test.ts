@@ -39,25 +39,25 @@ describe.each(
   });
 
   test('what the kernel holds stands from then on, and nothing of it is touched', async () => {
-    const { keeper } = await node.start();
-    await keeper.put(one, false);
-    await keeper.put(two, false);
+    const { reconciler } = await node.start();
+    await reconciler.put(one, false);
+    await reconciler.put(two, false);
     const before = rules();
     const steps = node.kernel.taken.length;
     damage();
     const next = await node.start();
-    expect(await next.keeper.recover()).toMatchObject({
+    expect(await next.reconciler.recover()).toMatchObject({
       kind: 'rolled-back',
       because: expect.stringContaining('generation 2, which the kernel holds, stands'),
     });
-    expect(await next.keeper.settle()).toBe(0);
+    expect(await next.reconciler.settle()).toBe(0);
     expect([rules(), node.kernel.taken.length]).toEqual([before, steps]);
-    expect((await next.keeper.put(two, false)).kind, 'its version is known').toBe('same');
+    expect((await next.reconciler.put(two, false)).kind, 'its version is known').toBe('same');
     expect((await node.start()).journal.standing?.number, 'the next process reads it').toBe(2);
   });
 
   test('what failed for the moment is tried again with the next look', async () => {
-    await (await node.start()).keeper.put(one, false);
+    await (await node.start()).reconciler.put(one, false);
     damage();
     let asked = 0;
     const kernel = new Proxy(node.kernel, {
@@ -69,27 +69,27 @@ describe.each(
       },
     });
     const next = await node.start({}, { kernel });
-    await expect(next.keeper.recover()).rejects.toThrow('the lock is held');
+    await expect(next.reconciler.recover()).rejects.toThrow('the lock is held');
     expect(next.journal.held).toBeDefined();
-    expect(await next.keeper.settle()).toBe(0);
+    expect(await next.reconciler.settle()).toBe(0);
     expect([next.journal.held, next.journal.standing?.number]).toEqual([undefined, 1]);
   });
 
   test('after a boot, what the node wrote down as confirmed is put in, not what was on trial', async () => {
-    const { keeper } = await node.start();
-    await keeper.put(one, false);
+    const { reconciler } = await node.start();
+    await reconciler.put(one, false);
     const before = rules();
     const { probes, probed } = hanging();
     const second = await node.start({}, { probes });
-    void second.keeper.put(two, false);
+    void second.reconciler.put(two, false);
     await probed;
     damage();
     const kernel = booted();
     const next = await node.start({}, { kernel });
-    expect(await next.keeper.recover()).toMatchObject({
+    expect(await next.reconciler.recover()).toMatchObject({
       because: expect.stringContaining('generation 1, which was confirmed, stands'),
     });
-    await next.keeper.settle();
+    await next.reconciler.settle();
     expect(rules(kernel)).toBe(before);
   });
 
@@ -97,46 +97,46 @@ describe.each(
     ['rules that no generation has', () => node.kernel.load('ipv4', strange(layout))],
     ['a store that holds no generation', () => rmSync(`${node.directory}/store`, { recursive: true })],
   ])('with %s in the kernel or on the disk nothing is changed, and a person must look', async (_title, change) => {
-    const { keeper } = await node.start();
-    await keeper.put(one, false);
+    const { reconciler } = await node.start();
+    await reconciler.put(one, false);
     change();
     damage();
     const [before, file] = [rules(), journalText()];
     const next = await node.start();
-    expect(await next.keeper.recover()).toMatchObject({
+    expect(await next.reconciler.recover()).toMatchObject({
       kind: 'held',
       because: expect.stringMatching(/both slots of|is missing beside/),
     });
-    expect(await next.keeper.settle()).toBe(0);
-    expect(await next.keeper.put(two, false)).toMatchObject({ kind: 'held' });
-    expect(await next.keeper.cleanup()).toBe(0);
+    expect(await next.reconciler.settle()).toBe(0);
+    expect(await next.reconciler.put(two, false)).toMatchObject({ kind: 'held' });
+    expect(await next.reconciler.cleanup()).toBe(0);
     expect([rules(), journalText()]).toEqual([before, file]);
     expect(existsSync(`${journalFile()}.damaged`)).toBe(false);
   });
 
   test('wherever a change was when the disk lost the journal, the node ends on the old rules or the new, or as it was', async () => {
-    const { keeper } = await node.start();
-    await keeper.put(one, false);
+    const { reconciler } = await node.start();
+    await reconciler.put(one, false);
     const old = rules();
-    await keeper.put(two, false);
+    await reconciler.put(two, false);
     const fresh = rules();
     node.end();
     const endings = new Set<string>();
     for (let at = 0; ; at++) {
       node = scene();
       node.layout = layout;
-      await (await node.start()).keeper.put(one, false);
+      await (await node.start()).reconciler.put(one, false);
       const countdown = new Countdown(at, 'after');
       const first = await node.start();
       const journal = mortalJournal(first.journal, countdown);
       const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
-      await mortal.keeper.put(two, false).catch(() => undefined);
+      await mortal.reconciler.put(two, false).catch(() => undefined);
       if (countdown.calls <= at) break;
       const left = rules();
       damage();
       const next = await node.start();
-      const outcome = await next.keeper.recover();
-      await next.keeper.settle();
+      const outcome = await next.reconciler.recover();
+      await next.reconciler.settle();
       expect([old, fresh, ...(outcome?.kind === 'held' ? [left] : [])], `call ${at}`).toContain(rules());
       endings.add(`${outcome?.kind} ${rules() === old ? 'old' : rules() === fresh ? 'new' : 'as it was'}`);
       node.end();

@@ -67,7 +67,7 @@ async function isAsFresh(pool: Pool): Promise<boolean> {
   const own = node;
   const now = await serving();
   node = scene();
-  await (await node.start()).keeper.put(bundle(pool), false);
+  await (await node.start()).reconciler.put(bundle(pool), false);
   const wanted = await serving();
   node.end();
   node = own;
@@ -76,13 +76,13 @@ async function isAsFresh(pool: Pool): Promise<boolean> {
 
 /** Puts one pool after another in. */
 async function change(before: Pool, after: Pool) {
-  const { keeper, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
-  await keeper.put(bundle(before), false);
+  const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
+  await reconciler.put(bundle(before), false);
   const old = await serving();
   let asked = 0;
   node.health = () => asked++ >= 0;
-  const outcome = await keeper.put(bundle(after), false);
-  return { keeper, journal, old, outcome, tried: () => asked > 0 };
+  const outcome = await reconciler.put(bundle(after), false);
+  return { reconciler, journal, old, outcome, tried: () => asked > 0 };
 }
 
 const many = [1, 2, 3, 4, 5];
@@ -104,11 +104,11 @@ test.each<Row>([
     { there: many, local: 'outside' },
   ],
 ])('at once: %s', async (_title, before, after) => {
-  const { keeper, journal, outcome, tried } = await change(before, after);
+  const { reconciler, journal, outcome, tried } = await change(before, after);
   expect([outcome.kind, 'waitsMs' in outcome, tried()]).toEqual(['confirmed', false, false]);
   expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
   expect(await isAsFresh(after)).toBe(true);
-  expect(await keeper.settle()).toBe(0);
+  expect(await reconciler.settle()).toBe(0);
 });
 
 test.each<Row>([
@@ -126,15 +126,15 @@ test.each<Row>([
     { there: many, local: 'inside' },
   ],
 ])('late: %s', async (_title, before, after) => {
-  const { keeper, journal, old, outcome, tried } = await change(before, after);
+  const { reconciler, journal, old, outcome, tried } = await change(before, after);
   const door = before.local === 'outside' ? 1 : 0;
   expect(outcome).toMatchObject({ waitsMs: afterMs });
   expect((await serving())[door]).toEqual(old[door]);
   nowMs = afterMs;
-  expect(await keeper.put(bundle(after), false)).not.toHaveProperty('waitsMs');
+  expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
   expect([journal.standing?.number, tried()]).toEqual([1, false]);
   expect(await isAsFresh(after)).toBe(true);
-  expect(await keeper.settle()).toBe(0);
+  expect(await reconciler.settle()).toBe(0);
 });
 
 test.each<Row>([
@@ -150,7 +150,7 @@ test.each<Row>([
 });
 
 test('the first one of a Service comes at once while another waits for its last one, at a node port, too', async () => {
-  const { keeper, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
+  const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
   const idle = 'profiles/default/services/shop/idle.ipvs';
   const withPorts = (pool: readonly string[], real: readonly string[]): BundleFiles => {
     const lines = (door: string, ones: readonly string[]): string =>
@@ -168,33 +168,33 @@ test('the first one of a Service comes at once while another waits for its last 
   };
   const at = async (door: string): Promise<number | undefined> =>
     (await node.kernel.ipvs.observe()).servers.get(`${door}/TCP`)?.real.size;
-  await keeper.put(withPorts(['10.244.1.5:8080'], []), false);
+  await reconciler.put(withPorts(['10.244.1.5:8080'], []), false);
   expect(await at('192.0.2.11:30090')).toBe(1);
   const after = withPorts([], ['10.244.1.6:8080']);
-  expect(await keeper.put(after, false)).toMatchObject({ kind: 'confirmed', waitsMs: afterMs });
+  expect(await reconciler.put(after, false)).toMatchObject({ kind: 'confirmed', waitsMs: afterMs });
   expect([await at('10.96.0.99:80'), await at(inside), await at('192.0.2.11:30090')]).toEqual([1, 1, 1]);
   nowMs = afterMs;
-  expect(await keeper.put(after, false)).not.toHaveProperty('waitsMs');
+  expect(await reconciler.put(after, false)).not.toHaveProperty('waitsMs');
   expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
 });
 
 test('keys for endpoints bring no first one and take no last one', async () => {
-  const { keeper } = await node.start();
+  const { reconciler } = await node.start();
   const refused = { kind: 'refused', refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] } };
-  await keeper.put(bundle({ here: [5] }), false);
-  expect(await keeper.put(bundle({}), false, undefined, true)).toMatchObject(refused);
-  await keeper.put(bundle({}), false);
-  expect(await keeper.put(bundle({ here: [5] }), false, undefined, true)).toMatchObject(refused);
+  await reconciler.put(bundle({ here: [5] }), false);
+  expect(await reconciler.put(bundle({}), false, undefined, true)).toMatchObject(refused);
+  await reconciler.put(bundle({}), false);
+  expect(await reconciler.put(bundle({ here: [5] }), false, undefined, true)).toMatchObject(refused);
   expect(await serving()).toEqual([[], []]);
 });
 
 test('a release that is taken back leaves the first one that came before it', async () => {
-  const { keeper, journal } = await node.start();
-  await keeper.put(bundle({}), false);
-  await keeper.put(bundle({ here: [5] }), false);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(bundle({}), false);
+  await reconciler.put(bundle({ here: [5] }), false);
   let asked = 0;
   node.health = () => asked++ < 1;
-  expect(await keeper.put(bundle({ here: [5], scheduler: 'wrr' }), false)).toMatchObject({ kind: 'rolled-back' });
+  expect(await reconciler.put(bundle({ here: [5], scheduler: 'wrr' }), false)).toMatchObject({ kind: 'rolled-back' });
   expect(await isAsFresh({ here: [5] })).toBe(true);
   expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
 });
@@ -212,21 +212,21 @@ test.each([
     for (; ; at++) {
       node.end();
       node = scene();
-      await (await node.start()).keeper.put(bundle(before), false);
+      await (await node.start()).reconciler.put(bundle(before), false);
       const countdown = new Countdown(at, fault);
       const plain = await node.start();
       const journal = mortalJournal(plain.journal, countdown);
       const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
-      await mortal.keeper.put(bundle(after), false).catch(() => undefined);
+      await mortal.reconciler.put(bundle(after), false).catch(() => undefined);
       if (countdown.calls <= at) break;
       const next = await node.start();
-      await next.keeper.recover();
-      await next.keeper.settle();
+      await next.reconciler.recover();
+      await next.reconciler.settle();
       const isIn = next.journal.standing?.revision === 1;
       isNew += Number(isIn);
       expect([next.journal.open, await isAsFresh(isIn ? after : before)]).toEqual([undefined, true]);
-      expect(await next.keeper.settle()).toBe(0);
-      expect(await next.keeper.put(bundle(after), false)).toMatchObject({ kind: isIn ? 'same' : 'confirmed' });
+      expect(await next.reconciler.settle()).toBe(0);
+      expect(await next.reconciler.put(bundle(after), false)).toMatchObject({ kind: isIn ? 'same' : 'confirmed' });
       expect(await isAsFresh(after)).toBe(true);
     }
     expect(isNew).toBeGreaterThan(0);

@@ -24,54 +24,54 @@ beforeEach(() => {
 afterEach(() => node.end());
 
 test('tables that nobody changed are not read, and sysctls are put right all the same', async () => {
-  const { keeper } = await node.start();
-  await keeper.put(bundle, false);
+  const { reconciler } = await node.start();
+  await reconciler.put(bundle, false);
   reads = 0;
-  expect([await keeper.settle(false), reads]).toEqual([0, 0]);
+  expect([await reconciler.settle(false), reads]).toEqual([0, 0]);
   await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'somebody else' });
-  expect(await keeper.settle(false)).toBe(1);
+  expect(await reconciler.settle(false)).toBe(1);
   expect(await node.kernel.readSysctl(key)).toBe(1);
 });
 
 test('a comparison is left off for something more urgent where it is known what the tables hold, and nowhere else', async () => {
-  const { keeper } = await node.start();
-  await keeper.put(bundle, false);
+  const { reconciler } = await node.start();
+  await reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const broken = node.kernel.save('ipv4');
-  expect([await keeper.settle(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual(['aside', broken]);
+  expect([await reconciler.settle(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual(['aside', broken]);
   const next = await node.start();
-  expect(await next.keeper.settle(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
+  expect(await next.reconciler.settle(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
 });
 
 test('what changed in them unheard is found by the next comparison', async () => {
-  const { keeper } = await node.start();
-  await keeper.put(bundle, false);
+  const { reconciler } = await node.start();
+  await reconciler.put(bundle, false);
   const good = node.kernel.save('ipv4');
   node.kernel.load('ipv4', flush);
-  expect(await keeper.settle(false)).toBe(0);
-  expect(await keeper.settle(true)).toBe(1);
+  expect(await reconciler.settle(false)).toBe(0);
+  expect(await reconciler.settle(true)).toBe(1);
   expect(node.kernel.save('ipv4')).toBe(good);
 });
 
 test('a process that does not know yet what the tables hold reads them', async () => {
-  await (await node.start()).keeper.put(bundle, false);
+  await (await node.start()).reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
-  const { keeper } = await node.start();
-  expect(await keeper.settle(false)).toBe(1);
+  const { reconciler } = await node.start();
+  expect(await reconciler.settle(false)).toBe(1);
   expect(reads).toBeGreaterThan(0);
 });
 
 test('a repair that somebody undoes before it is looked at is told from one that the kernel does not take', async () => {
-  const { keeper } = await node.start();
-  await keeper.put(bundle, false);
+  const { reconciler } = await node.start();
+  await reconciler.put(bundle, false);
   const observe = node.kernel.observe.bind(node.kernel);
   node.kernel.observe = async (families, known) => {
     node.kernel.load('ipv4', flush);
     return observe(families, known);
   };
-  await expect(keeper.settle()).rejects.toThrow(StillDiffers);
+  await expect(reconciler.settle()).rejects.toThrow(StillDiffers);
   node.kernel.observe = observe;
   node.kernel.load('ipv4', flush);
   node.kernel.apply = async () => Promise.reject(new Error('the payload is refused'));
-  await expect(keeper.settle()).rejects.toThrow('the payload is refused');
+  await expect(reconciler.settle()).rejects.toThrow('the payload is refused');
 });

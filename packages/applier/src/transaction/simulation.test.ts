@@ -112,10 +112,10 @@ class History {
 
   /** One process tries a release, and endpoints come meanwhile. */
   async #put(): Promise<void> {
-    const { keeper, journal } = this.#world.start(this.#troubles(), (seen) => this.#moment(seen));
+    const { reconciler, journal } = this.#world.start(this.#troubles(), (seen) => this.#moment(seen));
     const before = journal.standing?.version;
     const offered = [this.#somePods()];
-    const outcome: Outcome | undefined = await keeper
+    const outcome: Outcome | undefined = await reconciler
       .put(bundleOf(offered[0] as Pods), true, this.#offers(offered))
       .catch(() => undefined);
     deepEqual(this.#seen, []);
@@ -184,16 +184,16 @@ class History {
   /** A process without troubles comes next: it ends on one program, whole, within bounds, and leaves nothing. */
   async #restart(): Promise<void> {
     this.#world.nowMs += 1000;
-    const { keeper, journal } = this.#world.start(none, () => undefined);
-    await keeper.recover();
+    const { reconciler, journal } = this.#world.start(none, () => undefined);
+    await reconciler.recover();
     if (journal.held !== undefined) {
       const target = journal.standing ?? (await journal.generation(0));
-      equal(target && (await keeper.backTo(target)).kind, 'confirmed');
+      equal(target && (await reconciler.backTo(target)).kind, 'confirmed');
     }
-    await keeper.settle();
+    await reconciler.settle();
     this.#disturbed = false;
     deepEqual([journal.open, journal.held], [undefined, undefined]);
-    equal(await keeper.settle(), 0, 'the kernel is not what the journal says');
+    equal(await reconciler.settle(), 0, 'the kernel is not what the journal says');
     equal(await this.#world.kernel.switch?.look(), undefined, 'a set is left');
     const save = this.#world.kernel.save('ipv4');
     match(save, /^-A POSTROUTING -s 10\.244\.0\.0\/16 -j CNI-X$/m);

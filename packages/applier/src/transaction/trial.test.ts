@@ -46,19 +46,19 @@ test('a node tries so many releases in an hour, then waits with the newest; endp
   node = scene();
   let now = 0;
   const at = { now: () => now, bootMs: () => now, sleep: async () => undefined };
-  const { keeper } = await node.start({ releasesPerHour: 2 }, { clock: at });
+  const { reconciler } = await node.start({ releasesPerHour: 2 }, { clock: at });
   const third = { ...release, 'shop/third': [9] };
-  expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
-  expect((await keeper.put(bundle(release), false)).kind).toBe('confirmed');
-  const refused = await keeper.put(bundle({ ...third, 'shop/web': [1, 7] }), false);
+  expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
+  expect((await reconciler.put(bundle(release), false)).kind).toBe('confirmed');
+  const refused = await reconciler.put(bundle({ ...third, 'shop/web': [1, 7] }), false);
   expect(refused.kind === 'refused' && refused.refusal.problems[0]).toMatchObject({
     code: 'RELEASES_TOO_MANY',
     hint: expect.stringContaining('releases.perHour'),
   });
   // What it brings of endpoints is there already.
   expect(endpoints()).toEqual([1, 3, 6, 7]);
-  expect((await keeper.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
-  expect((await keeper.put(bundle(third), true)).kind).toBe('confirmed');
+  expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
+  expect((await reconciler.put(bundle(third), true)).kind).toBe('confirmed');
 });
 
 test('whoever measures is told when packets meet the new rules: behind the last step, and before these are read back', async () => {
@@ -71,10 +71,10 @@ test('whoever measures is told when packets meet the new rules: behind the last 
     seen.push('reads');
     return observe(...asked);
   };
-  const { keeper } = await node.start({}, { report });
-  await keeper.put(bundle(old), false);
+  const { reconciler } = await node.start({}, { report });
+  await reconciler.put(bundle(old), false);
   seen.length = 0;
-  await keeper.put(bundle({ ...old, 'shop/web': [1, 7] }), false);
+  await reconciler.put(bundle({ ...old, 'shop/web': [1, 7] }), false);
   const order = ['write', 'step', 'verify', 'reads', 'in-kernel'];
   const once = seen.filter((one) => order.includes(one)).filter((one, at, all) => one !== all[at - 1]);
   expect(once).toEqual(order);
@@ -86,9 +86,9 @@ test.each([
   ['anywhere else', 600, 'confirmed'],
 ] as const)('an endpoint that comes %s', async (_title, endpoint, what) => {
   node = scene();
-  const { keeper, journal } = await node.start({ endpointRanges: ['10.244.0.12/30', 'fd00:10::/64'] });
-  await keeper.put(bundle(old), false);
-  expect((await keeper.put(bundle({ ...old, 'shop/web': [1, endpoint] }), false)).kind).toBe('confirmed');
+  const { reconciler, journal } = await node.start({ endpointRanges: ['10.244.0.12/30', 'fd00:10::/64'] });
+  await reconciler.put(bundle(old), false);
+  expect((await reconciler.put(bundle({ ...old, 'shop/web': [1, endpoint] }), false)).kind).toBe('confirmed');
   expect(journal.record.history.at(-1)?.what).toBe(what);
 });
 
@@ -104,11 +104,11 @@ test.each([
       new Map([...ipvsBundle, [web, edit(ipvsBundle.get(web) ?? '')]]);
     const rescheduled = (text: string): string => text.replaceAll(' -s rr', ' -s wrr');
     const newest = edited((text) => rescheduled(text).replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', ''));
-    const { keeper, journal } = await node.start({ probation }, { clock: steppingClock() });
-    await keeper.put(ipvsBundle, true);
+    const { reconciler, journal } = await node.start({ probation }, { clock: steppingClock() });
+    await reconciler.put(ipvsBundle, true);
     let asked = 0;
     node.health = () => healthy(asked++);
-    const outcome = await keeper.put(edited(rescheduled), true, arriving(newest));
+    const outcome = await reconciler.put(edited(rescheduled), true, arriving(newest));
     expect(outcome.kind).toBe(scheduler === 'wrr' ? 'confirmed' : 'rolled-back');
     const server = (await node.kernel.ipvs.observe()).servers.get('10.96.0.10:80/TCP');
     expect(server?.scheduler).toBe(scheduler);
@@ -126,21 +126,21 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node = scene();
     node.layout = layout;
     const first = await node.start({}, { clock: steppingClock() });
-    await first.keeper.put(bundle(old), false);
+    await first.reconciler.put(bundle(old), false);
     return node.start({ probation }, { clock: steppingClock() });
   };
 
   test('an update during a trial is in the kernel before the trial ends, and confirmed with it', async () => {
-    const { keeper, journal } = await start();
+    const { reconciler, journal } = await start();
     const seen: (readonly number[])[] = [];
     node.health = () => (seen.push(endpoints()), true);
     const newer = bundle({ ...release, 'shop/web': [1, 7] });
-    const outcome = await keeper.put(bundle(release), false, arriving(newer));
+    const outcome = await reconciler.put(bundle(release), false, arriving(newer));
     expect(outcome).toMatchObject({ kind: 'confirmed', generation: { number: 2, revision: 1 } });
     expect(seen).toContainEqual([1, 3, 6, 7]);
     expect(endpoints()).toEqual([1, 3, 6, 7]);
-    expect(await keeper.settle()).toBe(0);
-    expect((await keeper.put(newer, false)).kind).toBe('same');
+    expect(await reconciler.settle()).toBe(0);
+    expect((await reconciler.put(newer, false)).kind).toBe('same');
     expect(journal.open).toBeUndefined();
   });
 
@@ -148,9 +148,9 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node = scene();
     node.layout = layout;
     const few: Services = { 'shop/web': [1], 'shop/cart': [3] };
-    await (await node.start()).keeper.put(bundle(few), false);
+    await (await node.start()).reconciler.put(bundle(few), false);
     const at = steppingClock();
-    const { keeper, journal } = await node.start({ probation }, { clock: at });
+    const { reconciler, journal } = await node.start({ probation }, { clock: at });
     const load = node.kernel.rehearse.bind(node.kernel);
     node.kernel.rehearse = async (state) => {
       if (journal.open) await at.sleep(90_000);
@@ -158,12 +158,12 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     };
     // With three endpoints there is one that is chosen by chance among several, which no rule said before.
     const newer = bundle({ ...few, 'shop/new': [6], 'shop/web': [1, 7, 8] });
-    expect(await keeper.put(bundle({ ...few, 'shop/new': [6] }), false, arriving(newer))).toMatchObject({
+    expect(await reconciler.put(bundle({ ...few, 'shop/new': [6] }), false, arriving(newer))).toMatchObject({
       kind: 'confirmed',
       generation: { number: 2, revision: 0 },
     });
     expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1, 3, 6]]);
-    expect((await keeper.put(newer, false)).kind).toBe('confirmed');
+    expect((await reconciler.put(newer, false)).kind).toBe('confirmed');
     expect(endpoints()).toEqual([1, 3, 6, 7, 8]);
   });
 
@@ -171,11 +171,11 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node = scene();
     node.layout = layout;
     const few: Services = { 'shop/web': [1], 'shop/gone': [3] };
-    await (await node.start()).keeper.put(bundle(few), false);
-    const { keeper } = await node.start({ probation }, { clock: steppingClock() });
+    await (await node.start()).reconciler.put(bundle(few), false);
+    const { reconciler } = await node.start({ probation }, { clock: steppingClock() });
     const without = bundle({ 'shop/web': [1] });
     const newer = bundle({ 'shop/web': [1], 'shop/gone': [3, 7, 8] });
-    expect((await keeper.put(without, false, arriving(newer))).kind).toBe('confirmed');
+    expect((await reconciler.put(without, false, arriving(newer))).kind).toBe('confirmed');
     expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1]]);
   });
 
@@ -184,15 +184,15 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     let rounds = 0;
     node.health = () => (rounds++, true);
     for (let stops = 0; stops <= limits.interruptedMax; stops++) {
-      const { keeper, journal } = await node.start({ probation }, { clock: steppingClock() });
+      const { reconciler, journal } = await node.start({ probation }, { clock: steppingClock() });
       rounds = 0;
-      const outcome = await keeper.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
+      const outcome = await reconciler.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
       expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end the trial' });
       expect(endpoints()).toEqual([1, 2, 3]);
       expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
     }
     const next = await node.start({ probation }, { clock: steppingClock() });
-    expect((await next.keeper.put(bundle(release), false)).kind).toBe('confirmed');
+    expect((await next.reconciler.put(bundle(release), false)).kind).toBe('confirmed');
   });
 
   test.each([
@@ -201,27 +201,27 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     ['a newer release, which waits', { ...old, 'shop/web': [1, 7], 'shop/other': [5] }, [1, 3, 7]],
     ['more than may change at once', { ...release, 'shop/web': [7, 8], 'shop/cart': [9] }, [1, 2, 9]],
   ])('a release that fails leaves the old one with the newest endpoints: %s', async (_title, services, expected) => {
-    const { keeper, journal } = await start();
+    const { reconciler, journal } = await start();
     let asked = 0;
     node.health = () => asked++ < 3 || !endpoints().includes(6);
-    expect((await keeper.put(bundle(release), false, arriving(bundle(services)))).kind).toBe('rolled-back');
+    expect((await reconciler.put(bundle(release), false, arriving(bundle(services)))).kind).toBe('rolled-back');
     expect(endpoints()).toEqual(expected);
     expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
-    expect(await keeper.settle()).toBe(0);
+    expect(await reconciler.settle()).toBe(0);
     // The next process finds the same.
-    expect(await (await node.start()).keeper.settle()).toBe(0);
+    expect(await (await node.start()).reconciler.settle()).toBe(0);
     expect(endpoints()).toEqual(expected);
   });
 
   test('the endpoints that a release brings stay when it is taken back, and go in while it is not tried', async () => {
     await start();
-    const { keeper, journal } = await node.start({ probation, releasesPerHour: 2 }, { clock: steppingClock() });
+    const { reconciler, journal } = await node.start({ probation, releasesPerHour: 2 }, { clock: steppingClock() });
     let asked = 0;
     node.health = () => asked++ < 1 || !endpoints().includes(6);
-    expect((await keeper.put(bundle({ ...release, 'shop/web': [1, 7] }), false)).kind).toBe('rolled-back');
+    expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 7] }), false)).kind).toBe('rolled-back');
     expect(endpoints()).toEqual([1, 3, 7]);
     expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
-    expect((await keeper.put(bundle({ ...release, 'shop/web': [7, 8] }), false)).kind).toBe('refused');
+    expect((await reconciler.put(bundle({ ...release, 'shop/web': [7, 8] }), false)).kind).toBe('refused');
     expect(endpoints()).toEqual([3, 7, 8]);
     expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
   });
@@ -247,11 +247,11 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           clock: steppingClock(),
         };
         const mortal = await node.start({ probation }, ports);
-        await mortal.keeper.put(bundle(release), true, arriving(newer)).catch(() => undefined);
+        await mortal.reconciler.put(bundle(release), true, arriving(newer)).catch(() => undefined);
         if (countdown.calls <= at) break;
         const next = await node.start();
-        await next.keeper.recover();
-        expect(await next.keeper.settle()).toBe(0);
+        await next.reconciler.recover();
+        expect(await next.reconciler.settle()).toBe(0);
         expect(meant).toContainEqual(endpoints());
         met.add(endpoints().join());
         node.end();
@@ -277,8 +277,8 @@ describe('a person who confirms by hand', () => {
     const at = steppingClock();
     node = scene();
     const person = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
-    const { keeper } = await node.start({ probation: manual }, { clock: at, person });
-    expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
+    const { reconciler } = await node.start({ probation: manual }, { clock: at, person });
+    expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
     expect(at.now()).toBeGreaterThanOrEqual(140_000);
   });
 
@@ -286,11 +286,11 @@ describe('a person who confirms by hand', () => {
     const at = steppingClock();
     node = scene();
     const words: Decision[] = [{ kind: 'confirm' }];
-    const { keeper } = await node.start(
+    const { reconciler } = await node.start(
       { probation: manual },
       { clock: at, person: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
     );
-    const outcome = await keeper.put(bundle(old), false);
+    const outcome = await reconciler.put(bundle(old), false);
     expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'nobody confirmed it within 60 s' });
   });
 });
@@ -303,10 +303,10 @@ test('a trial goes on behind its time until a probe cannot fail within its windo
     return [{ name: 'web', healthy, seen: '' }];
   };
   const probes = { policies: [{ name: 'web', failures: 3, window: 5 }], intervalMs: 1_000, patiently: answer(true) };
-  const { keeper } = await node.start(
+  const { reconciler } = await node.start(
     { probation: { ...probation, seconds: 0 } },
     { clock: steppingClock(), probes: { ...probes, once: answer(true) } },
   );
-  expect((await keeper.put(bundle(old), false)).kind).toBe('confirmed');
+  expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
   expect(answers.length).toBe(1 + 3);
 });

@@ -20,13 +20,13 @@ const rules = (): string => node.kernel.save('ipv4');
 
 /** Rolls back to generation 1, with the newest endpoints, over a disk that takes only some writes. */
 async function rolledBack(takes: (target: Generation, stored: Generation) => boolean) {
-  const { keeper, journal } = await node.start();
+  const { reconciler, journal } = await node.start();
   for (const [web, more] of [
     [[1, 2], { 'shop/was': [9] }],
     [[7, 8], { 'shop/new': [5] }],
     [[11, 12], { 'shop/new': [5] }],
   ] as const)
-    await keeper.put(services(web, more), true);
+    await reconciler.put(services(web, more), true);
   const left = journal.standing!.version;
   const stored = (await journal.generation(1))!;
   const choose = journal.choose.bind(journal);
@@ -34,20 +34,20 @@ async function rolledBack(takes: (target: Generation, stored: Generation) => boo
   journal.choose = async (one) => (takes(one, stored) ? choose(one) : Promise.reject(full));
   journal.begin = () => Promise.reject(full);
   const { target } = planWayBack(journal.standing, stored, true);
-  expect(await keeper.backTo(target, { stored })).toHaveProperty('unwritten');
-  return { keeper, journal, left };
+  expect(await reconciler.backTo(target, { stored })).toHaveProperty('unwritten');
+  return { reconciler, journal, left };
 }
 
 test.each([
   ['takes no write', () => false],
   ['has no room for the newest endpoints', (target: Generation, stored: Generation) => target === stored],
 ])('a disk that %s does not have the daemon undo the rollback', async (_title, takes) => {
-  const { keeper, journal, left } = await rolledBack(takes);
+  const { reconciler, journal, left } = await rolledBack(takes);
   const after = rules();
   expect(after).toContain('10.244.0.12:8080');
   expect(after).not.toContain('10.244.0.6:8080');
-  expect(await keeper.settle(), 'the kernel holds what the process goes by').toBe(0);
-  expect(await keeper.put(services([11, 12], { 'shop/new': [5] }), false)).toMatchObject({ kind: 'refused' });
+  expect(await reconciler.settle(), 'the kernel holds what the process goes by').toBe(0);
+  expect(await reconciler.put(services([11, 12], { 'shop/new': [5] }), false)).toMatchObject({ kind: 'refused' });
   expect(rules()).toBe(after);
   expect(journal).toMatchObject({ standing: { number: 1 }, held: undefined });
   expect(journal.quarantined(left)).toBeDefined();

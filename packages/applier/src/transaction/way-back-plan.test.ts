@@ -15,8 +15,8 @@ const then = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], '
 const now = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/cart': [50], 'shop/new': [5] } });
 
 async function planned(keepsNewest: boolean): Promise<WayBackPlan> {
-  const { keeper, journal } = await node.start();
-  for (const files of [then, now]) expect(await keeper.put(files, true)).toMatchObject({ kind: 'confirmed' });
+  const { reconciler, journal } = await node.start();
+  for (const files of [then, now]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
   const old = await journal.generation(1);
   return planWayBack(journal.standing, old!, keepsNewest);
 }
@@ -32,13 +32,13 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   test('a generation comes back with the newest endpoints, and a Service that was gone with those of then', async () => {
     const plan = await planned(true);
     expect(plan).toMatchObject({ services: { go: ['shop/new'], come: ['shop/was'] }, keepsNewest: true, changes: [] });
-    const { keeper, journal } = await node.start();
+    const { reconciler, journal } = await node.start();
     const stored = await journal.generation(1);
-    expect(await keeper.backTo(plan.target, { stored: stored! })).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.backTo(plan.target, { stored: stored! })).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['7', '8', '9', '50']);
     const next = await node.start();
     expect(next.journal.standing).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
-    expect(await next.keeper.settle(), 'what is written down is what stands').toBe(0);
+    expect(await next.reconciler.settle(), 'what is written down is what stands').toBe(0);
   });
 
   test('with the old endpoints all of it is as it was', async () => {
@@ -46,20 +46,20 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(plan.changes.map(({ service, after }) => [service, after])).toEqual([
       ['shop/web', ['10.244.0.2:8080', '10.244.0.3:8080']],
     ]);
-    const { keeper } = await node.start();
-    expect(await keeper.backTo(plan.target)).toMatchObject({ kind: 'confirmed' });
+    const { reconciler } = await node.start();
+    expect(await reconciler.backTo(plan.target)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['1', '2', '9', '50']);
   });
 
   test('a disk without room for the newest endpoints keeps the generation as it was stored', async () => {
     const { target } = await planned(true);
-    const { journal, keeper: _ } = await node.start();
+    const { journal, reconciler: _ } = await node.start();
     const stored = await journal.generation(1);
     const choose = journal.choose.bind(journal);
     const full = new StateError('NODE_STATE_INVALID', 'no space left', 'make room');
     journal.choose = async (one) => (one === target ? Promise.reject(full) : choose(one));
-    const { keeper } = await node.start({}, { journal });
-    const outcome = await keeper.backTo(target, { stored: stored! });
+    const { reconciler } = await node.start({}, { journal });
+    const outcome = await reconciler.backTo(target, { stored: stored! });
     expect(outcome).toMatchObject({
       kind: 'confirmed',
       unwritten: expect.stringContaining('no room for the newest endpoints'),
@@ -75,27 +75,27 @@ test.each([
 ])('a Service that now has %s endpoints keeps these, however many it had', async (_title, ends) => {
   node.layout = 'tree';
   const many = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-  const { keeper, journal } = await node.start();
-  await keeper.put(sampleBundle({ services: { 'shop/web': many, 'shop/was': [50] } }), true);
-  await keeper.put(sampleBundle({ services: { 'shop/web': ends } }), true);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(sampleBundle({ services: { 'shop/web': many, 'shop/was': [50] } }), true);
+  await reconciler.put(sampleBundle({ services: { 'shop/web': ends } }), true);
   const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
   expect(plan.changes).toEqual([]);
-  await keeper.backTo(plan.target, { stored: (await journal.generation(1))! });
+  await reconciler.backTo(plan.target, { stored: (await journal.generation(1))! });
   for (const n of many) expect(node.kernel.save('ipv4')).not.toContain(`10.244.0.${n + 1}:8080`);
   for (const n of ends) expect(node.kernel.save('ipv4')).toContain(`10.244.0.${n + 1}:8080`);
 });
 
 test('a Service without endpoints now comes back with those of then, which is said', async () => {
-  const { keeper, journal } = await node.start();
-  await keeper.put(sampleBundle({ services: { 'shop/web': [1], 'shop/was': [50] } }), true);
-  await keeper.put(sampleBundle({ services: { 'shop/web': [] } }), true);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(sampleBundle({ services: { 'shop/web': [1], 'shop/was': [50] } }), true);
+  await reconciler.put(sampleBundle({ services: { 'shop/web': [] } }), true);
   const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
   expect(plan).toMatchObject({ keepsNewest: true, changes: [{ service: 'shop/web', before: [] }] });
 });
 
 test('where nobody can read what stands, the target is what was stored', async () => {
-  const { keeper, journal } = await node.start();
-  await keeper.put(then, true);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(then, true);
   const old = await journal.generation(1);
   const plan = planWayBack(undefined, old!, true);
   expect(plan.target).toBe(old);

@@ -27,7 +27,7 @@ test.each([
   async (_title, layout, withoutSwitch, order) => {
     node = scene({ withoutSwitch });
     node.layout = layout;
-    await (await node.start()).keeper.put(udp([1, 2, 3, 4]), true);
+    await (await node.start()).reconciler.put(udp([1, 2, 3, 4]), true);
     const done: string[] = [];
     const real = mortalKernel(node.kernel, new Countdown(-1, 'before'));
     const kernel: Kernel = {
@@ -53,8 +53,8 @@ test.each([
       if (isOnTrial) done.length = 0;
       return !isOnTrial;
     };
-    const { keeper } = await node.start({}, { kernel });
-    expect((await keeper.put(udp([5, 6, 7, 8]), true)).kind).toBe('rolled-back');
+    const { reconciler } = await node.start({}, { kernel });
+    expect((await reconciler.put(udp([5, 6, 7, 8]), true)).kind).toBe('rolled-back');
     expect(done.filter((one, at) => one !== done[at - 1])).toEqual(order);
   },
 );
@@ -65,17 +65,17 @@ test('a sysctl that only the generation has that a person chose is as before whe
   let crashes = 0;
   for (let at = 0; at < 12; at++) {
     node = scene();
-    const { keeper } = await node.start();
-    await keeper.put(opening, true);
-    await keeper.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+    const { reconciler } = await node.start();
+    await reconciler.put(opening, true);
+    await reconciler.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
     expect(await node.kernel.readSysctl(key)).toBe(0);
     const ending = await node.start({}, { kernel: mortalKernel(node.kernel, new Countdown(at, 'after')) });
     const target = await ending.journal.generation(1);
-    const left = target && (await ending.keeper.backTo(target).catch(() => undefined));
+    const left = target && (await ending.reconciler.backTo(target).catch(() => undefined));
     if (left?.kind !== 'confirmed') crashes += 1;
     const next = await node.start();
-    await next.keeper.recover();
-    await next.keeper.settle();
+    await next.reconciler.recover();
+    await next.reconciler.settle();
     const stands = next.journal.standing?.state.sysctls.get(key) ?? 0;
     expect([at, await node.kernel.readSysctl(key)]).toEqual([at, stands]);
     node.end();
@@ -86,13 +86,13 @@ test('a sysctl that only the generation has that a person chose is as before whe
 test('a process that lives and cannot look is counted once among those that tried to finish a change', async () => {
   node = scene();
   node.layout = 'tree';
-  await (await node.start()).keeper.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+  await (await node.start()).reconciler.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
   const release = sampleBundle({ services: { 'shop/web': [1], 'shop/new': [5] } });
   const countdown = new Countdown(4, 'after');
   const { journal } = await node.start();
   const ports = { kernel: mortalKernel(node.kernel, countdown), journal: mortalJournal(journal, countdown) };
   const ended = await node.start({}, ports);
-  await ended.keeper.put(release, true).catch(() => undefined);
+  await ended.reconciler.put(release, true).catch(() => undefined);
   expect(journal.open).toBeDefined();
   let isBusy = true;
   const seen = mortalKernel(node.kernel, new Countdown(-1, 'before'));
@@ -103,10 +103,10 @@ test('a process that lives and cannot look is counted once among those that trie
     },
   });
   const next = await node.start({}, { kernel });
-  for (let look = 0; look < 20; look++) await expect(next.keeper.settle()).rejects.toThrow('lock');
+  for (let look = 0; look < 20; look++) await expect(next.reconciler.settle()).rejects.toThrow('lock');
   expect(next.journal.record.open?.recoveries).toBe(1);
   isBusy = false;
-  expect((await next.keeper.put(release, false)).kind).toBe('confirmed');
+  expect((await next.reconciler.put(release, false)).kind).toBe('confirmed');
 });
 
 test.each([
@@ -117,12 +117,12 @@ test.each([
   async (_title, committed) => {
     node = scene();
     node.layout = 'tree';
-    await (await node.start()).keeper.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+    await (await node.start()).reconciler.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
     const ending = new Countdown(4, 'after');
     const { journal } = await node.start();
     const ports = { kernel: mortalKernel(node.kernel, ending), journal: mortalJournal(journal, ending) };
     const first = await node.start({}, ports);
-    await first.keeper
+    await first.reconciler
       .put(sampleBundle({ services: { 'shop/web': [1], 'shop/new': [5] } }), true)
       .catch(() => undefined);
     if (committed) await journal.commit();
@@ -135,25 +135,25 @@ test.each([
       },
     });
     const late = await node.start({}, { kernel });
-    await expect(late.keeper.recover(AbortSignal.abort())).rejects.toThrow('it hangs');
+    await expect(late.reconciler.recover(AbortSignal.abort())).rejects.toThrow('it hangs');
     expect([tries, late.journal.held, late.journal.open === undefined]).toEqual([1, undefined, false]);
-    expect((await (await node.start()).keeper.recover())?.kind).toBe(committed ? 'confirmed' : 'rolled-back');
+    expect((await (await node.start()).reconciler.recover())?.kind).toBe(committed ? 'confirmed' : 'rolled-back');
   },
 );
 
 test('a node that is held gets the confirmed rules back after a boot, and stays held', async () => {
   node = scene();
   node.layout = 'tree';
-  const { keeper, journal } = await node.start();
-  await keeper.put(sampleBundle(), true);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(sampleBundle(), true);
   const confirmed = node.kernel.save('ipv4');
   await journal.hold('a person must look');
-  expect(await keeper.isBare()).toBe(false);
+  expect(await reconciler.isBare()).toBe(false);
   node.kernel.reboot();
   const next = await node.start();
-  expect(await next.keeper.isBare()).toBe(true);
-  expect(await next.keeper.recover()).toMatchObject({ kind: 'held' });
-  await next.keeper.load(next.journal.standing!);
+  expect(await next.reconciler.isBare()).toBe(true);
+  expect(await next.reconciler.recover()).toMatchObject({ kind: 'held' });
+  await next.reconciler.load(next.journal.standing!);
   expect(node.kernel.save('ipv4')).toBe(confirmed);
   expect(next.journal.held).toBe('a person must look');
 });
@@ -162,9 +162,9 @@ test('mode ipvs: what drains need not be written down for the rules to come back
   node = scene();
   const path = 'profiles/default/services/shop/web.ipvs';
   const fewer = (ipvsBundle.get(path) ?? '').replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '');
-  const { keeper, journal } = await node.start();
-  await keeper.put(ipvsBundle, true);
-  await keeper.put(new Map([...ipvsBundle, [path, fewer]]), true);
+  const { reconciler, journal } = await node.start();
+  await reconciler.put(ipvsBundle, true);
+  await reconciler.put(new Map([...ipvsBundle, [path, fewer]]), true);
   expect(journal.draining).toHaveLength(1);
   await node.kernel.ipvs?.apply({ kind: 'ipvsadm', text: '-D -t 10.96.0.10:80\n', because: 'the test' });
   const deaf = Object.assign(mortalJournal((await node.start()).journal, new Countdown(-1, 'before')), {
@@ -173,7 +173,7 @@ test('mode ipvs: what drains need not be written down for the rules to come back
     },
   });
   const frozen = await node.start({}, { journal: deaf });
-  await frozen.keeper.load(frozen.journal.standing!);
+  await frozen.reconciler.load(frozen.journal.standing!);
   expect((await node.kernel.ipvs?.observe())?.servers.size).toBe(5);
   expect(node.events).toContain('draining-not-written');
 });

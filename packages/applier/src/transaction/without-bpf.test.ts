@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import type { Keeper } from './keeper.ts';
+import type { Reconciler } from './reconciler.ts';
 import { hasLostBpf } from './linked.ts';
 
 /** Kernels that lack `-m bpf`, by which pods that reach themselves are told in layout `tree`. */
@@ -28,75 +28,75 @@ const endpoints = (): readonly string[] =>
 const chainsOfEndpoints = (): number => held().match(/^:SLU-SEP-/gm)?.length ?? 0;
 
 test('where it has it no endpoint has a chain', async () => {
-  const { keeper } = await node.start();
-  expect((await keeper.put(bundle, false)).kind).toBe('confirmed');
+  const { reconciler } = await node.start();
+  expect((await reconciler.put(bundle, false)).kind).toBe('confirmed');
   expect([chainsOfEndpoints(), held().match(/ -m bpf /g)?.length]).toEqual([0, 4]);
 });
 
 test('a kernel that never had it gets a chain for each endpoint', async () => {
   node.kernel.reboot({ withoutBpf: true });
-  const { keeper } = await node.start();
-  expect((await keeper.put(bundle, false)).kind).toBe('confirmed');
+  const { reconciler } = await node.start();
+  expect((await reconciler.put(bundle, false)).kind).toBe('confirmed');
   expect(chainsOfEndpoints()).toBe(4);
 });
 
 describe('one that lost it with an update', () => {
-  let keeper: Keeper;
+  let reconciler: Reconciler;
   beforeEach(async () => {
-    await (await node.start()).keeper.put(bundle, false);
+    await (await node.start()).reconciler.put(bundle, false);
     node.kernel.reboot({ withoutBpf: true });
-    ({ keeper } = await node.start());
+    ({ reconciler } = await node.start());
   });
 
   test('serves all Services after the boot, but for pods that reach themselves, and nothing is left to repair', async () => {
-    expect(await keeper.settle()).toBeGreaterThan(0);
+    expect(await reconciler.settle()).toBeGreaterThan(0);
     const after = held();
     node.kernel.reboot({ withoutBpf: false });
-    await (await node.start()).keeper.settle();
+    await (await node.start()).reconciler.settle();
     expect(after).toBe(held().replaceAll(/^-A .* -m bpf .*\n/gm, ''));
     node.kernel.reboot({ withoutBpf: true });
     const next = await node.start();
-    await next.keeper.settle();
-    expect(await next.keeper.settle()).toBe(0);
-    expect((await next.keeper.put(bundle, false)).kind).toBe('same');
+    await next.reconciler.settle();
+    expect(await next.reconciler.settle()).toBe(0);
+    expect((await next.reconciler.put(bundle, false)).kind).toBe('same');
     expect(hasLostBpf({ journal: next.journal, kernel: node.kernel })).toBe(true);
   });
 
   test('takes endpoints that change, forms that are new there, and releases', async () => {
-    await keeper.settle();
-    expect(await keeper.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+    await reconciler.settle();
+    expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.4:8080']);
-    expect(await keeper.rehearse(release)).toBe('ready');
-    expect((await keeper.put(release, false)).kind).toBe('confirmed');
-    expect([chainsOfEndpoints(), await keeper.settle()]).toEqual([0, 0]);
+    expect(await reconciler.rehearse(release)).toBe('ready');
+    expect((await reconciler.put(release, false)).kind).toBe('confirmed');
+    expect([chainsOfEndpoints(), await reconciler.settle()]).toEqual([0, 0]);
     expect(node.events).not.toContain('rolling-back');
   });
 
   test('goes back to what stood when a release fails', async () => {
-    await keeper.settle();
+    await reconciler.settle();
     const before = held();
     node.health = () => !held().includes('10.244.0.8:8080');
     const services = { 'shop/web': [1, 2], 'shop/cart': [7] };
     const bad = sampleBundle({ families: ['ipv4', 'ipv6'], services });
-    expect((await keeper.put(bad, false)).kind).toBe('rolled-back');
+    expect((await reconciler.put(bad, false)).kind).toBe('rolled-back');
     expect(held()).toBe(before);
   });
 
   test('gets rules that do without when those that stand were taken away', async () => {
-    await keeper.cleanup();
-    expect((await keeper.put(bundle, false)).kind).toBe('confirmed');
+    await reconciler.cleanup();
+    expect((await reconciler.put(bundle, false)).kind).toBe('confirmed');
     expect(chainsOfEndpoints()).toBe(4);
   });
 });
 
 test('one that came to have it keeps the chains', async () => {
   node.kernel.reboot({ withoutBpf: true });
-  await (await node.start()).keeper.put(bundle, false);
+  await (await node.start()).reconciler.put(bundle, false);
   node.kernel.reboot({ withoutBpf: false });
-  const { keeper } = await node.start();
-  expect(await keeper.settle()).toBeGreaterThan(0);
-  expect((await keeper.put(bundle, false)).kind).toBe('same');
-  expect(await keeper.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
-  expect((await keeper.put(release, false)).kind).toBe('confirmed');
+  const { reconciler } = await node.start();
+  expect(await reconciler.settle()).toBeGreaterThan(0);
+  expect((await reconciler.put(bundle, false)).kind).toBe('same');
+  expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
+  expect((await reconciler.put(release, false)).kind).toBe('confirmed');
   expect(chainsOfEndpoints()).toBe(6);
 });

@@ -62,36 +62,36 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   describe('what a bundle does', () => {
     test('a first bundle is confirmed, and what stood before is the way back', async () => {
       const before = await everything();
-      const { keeper, journal } = await node.start();
-      expect((await keeper.put(one, false)).kind).toBe('confirmed');
+      const { reconciler, journal } = await node.start();
+      expect((await reconciler.put(one, false)).kind).toBe('confirmed');
       expect(node.kernel.save('ipv4')).toContain(
         `-A PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES`,
       );
       const first = await journal.generation(0);
-      expect(first && (await keeper.backTo(first)).kind).toBe('confirmed');
+      expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
       expect(await everything()).toBe(before);
     });
 
     test('what a person went back from is not put in again by itself, and what was there before Sluice is never bad', async () => {
-      const { keeper, journal } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler, journal } = await node.start();
+      await reconciler.put(one, false);
       const first = journal.standing;
       const before = await journal.generation(0);
-      expect(before && (await keeper.backTo(before)).kind).toBe('confirmed');
-      expect(first && (await keeper.backTo(first)).kind).toBe('confirmed');
+      expect(before && (await reconciler.backTo(before)).kind).toBe('confirmed');
+      expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
       expect(journal.quarantined('before')).toBeUndefined();
-      await keeper.put(two, false);
+      await reconciler.put(two, false);
       const left = journal.standing?.version ?? '';
-      expect(first && (await keeper.backTo(first)).kind).toBe('confirmed');
+      expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
       expect(journal.quarantined(left)).toContain('a person went back');
-      expect(await keeper.put(two, false)).toMatchObject({ kind: 'refused' });
+      expect(await reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
     });
 
     test('while the disk takes no write the way back goes on, and says that nothing is written down', async () => {
-      const { keeper, journal } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler, journal } = await node.start();
+      await reconciler.put(one, false);
       const first = await everything();
-      await keeper.put(two, false);
+      await reconciler.put(two, false);
       const target = await journal.generation(1);
       const fails = () => Promise.reject(new Error('EROFS'));
       const readOnly = new Proxy(journal, {
@@ -102,27 +102,29 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         },
       });
       const next = await node.start({}, { journal: readOnly });
-      expect(target && (await next.keeper.backTo(target))).toMatchObject({ kind: 'confirmed', unwritten: 'EROFS' });
+      expect(target && (await next.reconciler.backTo(target))).toMatchObject({ kind: 'confirmed', unwritten: 'EROFS' });
       expect(await everything()).toBe(first);
       const later = await node.start();
       expect(later.journal.standing?.number).toBe(2);
-      expect(target && (await later.keeper.backTo(target)), 'and again when it does').not.toHaveProperty('unwritten');
+      expect(target && (await later.reconciler.backTo(target)), 'and again when it does').not.toHaveProperty(
+        'unwritten',
+      );
       expect(later.journal.standing?.number).toBe(1);
     });
 
     test('the same bundle again takes no step', async () => {
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
       const steps = node.kernel.taken.length;
-      expect((await keeper.put(one, false)).kind).toBe('same');
+      expect((await reconciler.put(one, false)).kind).toBe('same');
       expect(node.kernel.taken.length).toBe(steps);
     });
 
     test('only the chains that changed are sent', async () => {
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
       const steps = node.kernel.taken.length;
-      await keeper.put(
+      await reconciler.put(
         sampleBundle({ services: { 'shop/web': [1, 9], 'shop/cart': [3] }, families: ['ipv4', 'ipv6'] }),
         false,
       );
@@ -135,47 +137,47 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
 
     test('bundles that come and go leave the rules of others byte for byte', async () => {
       const before = foreignLines();
-      const { keeper } = await node.start();
+      const { reconciler } = await node.start();
       for (const files of [one, two, one]) {
-        expect((await keeper.put(files, false)).kind).toBe('confirmed');
+        expect((await reconciler.put(files, false)).kind).toBe('confirmed');
         expect(foreignLines()).toBe(before);
       }
-      const steps = await keeper.cleanup();
+      const steps = await reconciler.cleanup();
       expect(steps).toBeGreaterThan(0);
       expect(node.kernel.save('ipv4')).not.toContain('KUBE-S');
       expect(foreignLines()).toBe(before);
     });
 
     test('when health fails, the old rules are back in every table and family, and the version is not tried again', async () => {
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
       const before = await everything();
       let asked = 0;
       node.health = () => asked++ === 0;
-      expect(await keeper.put(two, false)).toMatchObject({
+      expect(await reconciler.put(two, false)).toMatchObject({
         kind: 'rolled-back',
         because: 'health failed: web (status 500)',
       });
       expect(await everything()).toBe(before);
       node.health = () => true;
-      const again = await keeper.put(two, false);
+      const again = await reconciler.put(two, false);
       expect(again.kind === 'refused' && again.refusal.problems[0]?.code).toBe('BUNDLE_QUARANTINED');
-      expect((await keeper.put(two, true)).kind).toBe('confirmed');
+      expect((await reconciler.put(two, true)).kind).toBe('confirmed');
     });
 
     test('from the third release in a row that fails on the next one waits, twice as long after each; endpoints, people and urgent ones do not', async () => {
       let now = 0;
       const clock = { now: () => now, bootMs: () => now, sleep: async () => undefined };
-      const { keeper, journal } = await node.start({}, { clock });
+      const { reconciler, journal } = await node.start({}, { clock });
       const families = ['ipv4', 'ipv6'];
       const release = (n: number) => sampleBundle({ services: { 'shop/web': [n] }, families });
       const three = sampleBundle({ services: { 'shop/web': [1, 2, 3], 'shop/cart': [3] }, families });
-      await keeper.put(one, false);
+      await reconciler.put(one, false);
       /** The probe passes before a release and fails after it. */
       const fails = async (n: number): Promise<string> => {
         let asked = 0;
         node.health = () => asked++ === 0;
-        const { kind } = await keeper.put(release(n), false);
+        const { kind } = await reconciler.put(release(n), false);
         node.health = () => true;
         return kind;
       };
@@ -185,30 +187,30 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         'rolled-back',
       ]);
       expect(journal.notBeforeMs).toBe(limits.holdDownMs);
-      const refused = await keeper.put(release(73), false);
+      const refused = await reconciler.put(release(73), false);
       expect(refused.kind === 'refused' && refused.refusal.problems[0]?.message).toContain(
         'it waits until 1970-01-01T00:05:00Z',
       );
-      expect((await keeper.put(three, false)).kind).toBe('confirmed');
+      expect((await reconciler.put(three, false)).kind).toBe('confirmed');
       now = limits.holdDownMs;
       expect(await fails(73)).toBe('rolled-back');
       expect(journal.notBeforeMs).toBe(2 * limits.holdDownMs);
-      expect((await keeper.put(release(74), false)).kind).toBe('refused');
-      expect((await keeper.put(release(74), false, undefined, false, true)).kind).toBe('confirmed');
+      expect((await reconciler.put(release(74), false)).kind).toBe('refused');
+      expect((await reconciler.put(release(74), false, undefined, false, true)).kind).toBe('confirmed');
       expect(journal.notBeforeMs).toBe(0);
     });
 
     test('a probe that failed before the change does not take it back', async () => {
       node.health = () => false;
-      const { keeper } = await node.start();
-      expect((await keeper.put(one, false)).kind).toBe('confirmed');
+      const { reconciler } = await node.start();
+      expect((await reconciler.put(one, false)).kind).toBe('confirmed');
     });
 
     test('a sysctl that a later bundle does not set gets its old value', async () => {
-      const { keeper } = await node.start();
-      await keeper.put(two, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(two, false);
       expect(await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(1);
-      await keeper.put(one, false);
+      await reconciler.put(one, false);
       expect(await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(0);
     });
   });
@@ -216,9 +218,9 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   describe('faults', () => {
     /** How many steps lead from bundle one to bundle two. */
     const begin = async (): Promise<number> => {
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
-      const change = await keeper.preview(two);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
+      const change = await reconciler.preview(two);
       return 'way' in change ? stepsOf(change.way).length : 0;
     };
 
@@ -232,13 +234,13 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       let late = 0;
       for (let failing = 0; failing < steps; failing++) {
         const kernel = failingKernel(node.kernel, { fails: (index) => index === failing, lies });
-        const { keeper, journal } = await node.start({}, { kernel });
-        const outcome = await keeper.put(two, true);
+        const { reconciler, journal } = await node.start({}, { kernel });
+        const outcome = await reconciler.put(two, true);
         // From the token on there is no way back, and the change is finished all the same.
         const isLate = journal.standing?.number !== 1;
         if (isLate) late++;
         expect(outcome.kind).toBe(isLate ? 'confirmed' : 'rolled-back');
-        if (isLate) await keeper.put(one, true);
+        if (isLate) await reconciler.put(one, true);
         expect(await everything()).toBe(before);
       }
       expect(late > 0).toBe(layout === 'tree');
@@ -249,13 +251,13 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const before = await everything();
       for (let failing = 1; failing < steps; failing++) {
         const kernel = failingKernel(node.kernel, { fails: (index) => index >= failing, lies: false });
-        const { keeper } = await node.start({}, { kernel });
-        expect((await keeper.put(two, true)).kind).toBe('held');
+        const { reconciler } = await node.start({}, { kernel });
+        expect((await reconciler.put(two, true)).kind).toBe('held');
         const next = await node.start();
-        expect((await next.keeper.recover())?.kind).toBe('held');
-        expect((await next.keeper.put(two, true)).kind).toBe('held');
+        expect((await next.reconciler.recover())?.kind).toBe('held');
+        expect((await next.reconciler.put(two, true)).kind).toBe('held');
         const from = await next.journal.generation(next.journal.open?.from.number ?? -1);
-        expect(from && (await next.keeper.backTo(from)).kind).toBe('confirmed');
+        expect(from && (await next.reconciler.backTo(from)).kind).toBe('confirmed');
         expect(await everything()).toBe(before);
       }
     });
@@ -273,17 +275,17 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           const journal = mortalJournal(plain.journal, countdown);
           const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
           // What a process that has ended would have said is heard by nobody.
-          await mortal.keeper.put(two, true).catch(() => undefined);
+          await mortal.reconciler.put(two, true).catch(() => undefined);
           if (countdown.calls <= at) break;
           const next = await node.start();
-          await next.keeper.recover();
-          await next.keeper.settle();
+          await next.reconciler.recover();
+          await next.reconciler.settle();
           const now = await everything();
           expect(foreignLines()).toBe(others);
           if (now === before) continue;
           seenNew++;
           expect(next.journal.standing?.number).not.toBe(1);
-          await next.keeper.put(one, true);
+          await next.reconciler.put(one, true);
           expect(await everything()).toBe(before);
         }
         expect(seenNew).toBeGreaterThan(0);
@@ -298,7 +300,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         {},
         { kernel: mortalKernel(node.kernel, countdown), journal: mortalJournal(plain.journal, countdown) },
       );
-      await mortal.keeper.put(two, true).catch(() => undefined);
+      await mortal.reconciler.put(two, true).catch(() => undefined);
       for (let tries = 0; tries < 5; tries++) {
         const dying = new Countdown(1, 'before');
         const history = (await node.start()).journal;
@@ -306,39 +308,39 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           {},
           { kernel: mortalKernel(node.kernel, dying), journal: mortalJournal(history, dying) },
         );
-        await next.keeper.recover().catch(() => undefined);
+        await next.reconciler.recover().catch(() => undefined);
       }
-      expect((await (await node.start()).keeper.recover())?.kind).toBe('held');
+      expect((await (await node.start()).reconciler.recover())?.kind).toBe('held');
     });
   });
 
   describe('what others do', () => {
     test('a chain emptied and a jump deleted by others are put right', async () => {
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
       const before = await everything();
       node.kernel.load(
         'ipv4',
         `*nat\n:${prefix}-SERVICES - [0:0]\n-D PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES\nCOMMIT\n`,
       );
-      expect(await keeper.settle()).toBe(1);
+      expect(await reconciler.settle()).toBe(1);
       expect(await everything()).toBe(before);
-      expect(await keeper.settle()).toBe(0);
+      expect(await reconciler.settle()).toBe(0);
     });
 
     test('a bundle that meets rules changed by others since the last scan is confirmed all the same', async () => {
       // So that in both layouts an endpoint that stays has a chain which others can take away.
       node.kernel.reboot({ withoutBpf: true });
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
       const chains = node.kernel.save('ipv4').match(/(?<=^:)\S+-(SVC|SEP)-\S+/gm) ?? [];
       const of = (name: string): string => chains.find((chain) => chain.includes(hash16(name))) ?? '';
       const [sep, svc] = [of('shop/web2'), of('shop/web')];
       node.kernel.load('ipv4', `*nat\n:${svc} - [0:0]\n:${sep} - [0:0]\n-X ${sep}\nCOMMIT\n`);
       const other = sampleBundle({ services: { 'shop/web': [2, 4, 5], 'shop/new': [6] }, families: ['ipv4', 'ipv6'] });
-      expect((await keeper.put(other, false)).kind).toBe('confirmed');
+      expect((await reconciler.put(other, false)).kind).toBe('confirmed');
       expect(node.events).toContain('rolling-back');
-      expect(await keeper.settle()).toBe(0);
+      expect(await reconciler.settle()).toBe(0);
       expect(node.kernel.save('ipv4')).toContain('--to-destination 10.244.0.3:8080');
     });
 
@@ -350,14 +352,14 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const before = await everything();
       node.kubeProxies = [4711];
       const willing = await node.start({ takeOver: true });
-      const running = await willing.keeper.put(one, false);
+      const running = await willing.reconciler.put(one, false);
       expect(running.kind === 'refused' && running.refusal.problems[0]?.hint).toContain('4711');
       expect(await everything()).toBe(before);
       node.kubeProxies = [];
-      expect((await willing.keeper.put(one, false)).kind).toBe('confirmed');
+      expect((await willing.reconciler.put(one, false)).kind).toBe('confirmed');
       expect(node.kernel.save('ipv4')).not.toContain('NPX46M4PTMTKRN6Y');
       const first = await willing.journal.generation(0);
-      expect(first && (await willing.keeper.backTo(first)).kind).toBe('confirmed');
+      expect(first && (await willing.reconciler.backTo(first)).kind).toBe('confirmed');
       expect(await everything()).toBe(before);
     });
 
@@ -368,22 +370,22 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       );
       node.kubeProxies = [4711];
       const before = await everything();
-      const { keeper } = await node.start();
-      const outcome = await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      const outcome = await reconciler.put(one, false);
       const said = outcome.kind === 'refused' ? outcome.refusal.problems[0]?.code : outcome.kind;
       expect(said).toBe(layout === 'flat' ? 'NODE_CHAINS_NOT_OURS' : 'confirmed');
       const jumps = node.kernel.save('ipv4').match(/(?<=^-A PREROUTING .*-j )\S+/gm);
       expect(jumps).toEqual(layout === 'flat' ? ['KUBE-SERVICES'] : ['SLUICE-SERVICES', 'KUBE-SERVICES']);
       expect(node.kernel.save('ipv4')).toContain(':KUBE-MARK-MASQ - [0:0]\n');
-      await keeper.cleanup();
+      await reconciler.cleanup();
       expect(await everything()).toBe(before);
     });
 
     test('a chain of ours that a foreign rule leads to stays when everything else goes', async () => {
-      const { keeper } = await node.start();
-      await keeper.put(one, false);
+      const { reconciler } = await node.start();
+      await reconciler.put(one, false);
       node.kernel.load('ipv4', '*nat\n-A CNI-X -j KUBE-MARK-MASQ\nCOMMIT\n');
-      await keeper.cleanup();
+      await reconciler.cleanup();
       const left = node.kernel.save('ipv4').match(/^:KUBE-\S+/gm);
       expect(left).toEqual([':KUBE-FIREWALL', ':KUBE-MARK-MASQ']);
     });

@@ -37,7 +37,7 @@ import { waiting } from './waiting.ts';
 import { stepsOf } from './way.ts';
 
 /** What the node's config says about taking part. */
-export interface KeeperOptions extends AdmissionOptions {
+export interface ReconcilerOptions extends AdmissionOptions {
   readonly probation: ProbationRules;
   /** So many are tried by themselves. */
   readonly releasesPerHour: number;
@@ -63,10 +63,10 @@ interface How {
  * Keeps one kernel at what the journal says: finishes what a crash left, repairs what others changed, and puts bundles in, one at a
  * time. Callers never overlap two of its methods.
  */
-export class Keeper {
+export class Reconciler {
   readonly #ports: Ports;
   readonly #facts: () => NodeFacts;
-  readonly #options: KeeperOptions;
+  readonly #options: ReconcilerOptions;
   readonly #admission: Admission;
   readonly #lastOnes: LastOnes;
   readonly #bring: Bring;
@@ -76,7 +76,7 @@ export class Keeper {
   /** The same for mode ipvs. */
   #seen: IpvsSeen | undefined;
 
-  constructor(ports: Ports, facts: () => NodeFacts, options: KeeperOptions) {
+  constructor(ports: Ports, facts: () => NodeFacts, options: ReconcilerOptions) {
     this.#ports = ports;
     this.#facts = facts;
     this.#options = options;
