@@ -6,7 +6,7 @@ import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/a
 import type { Layout } from '../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
 import type { NodeState } from '../packages/applier/src/rollout/state.ts';
-import { kindOf } from '../packages/applier/src/transaction/lane.ts';
+import { classify } from '../packages/applier/src/transaction/change-kind.ts';
 import { isMore } from '../packages/applier/src/transaction/refusals.ts';
 import { assemble } from '../packages/renderer/src/render/assemble.ts';
 import {
@@ -218,14 +218,16 @@ test.each(layouts)('an update goes in, and no other change to any rule with it, 
     const update = known.get(key) ?? updateOf(change, shape, layout);
     known.set(key, update);
     const { from, files, goal } = update;
-    expect(isMore(kindOf(from, goal)), `${key}: as it is rendered`).toBe(false);
+    expect(isMore(classify(from, goal)), `${key}: as it is rendered`).toBe(false);
     const places = placesOf(files);
     const where = places[place % places.length] as Place;
     const changed = mutated(files, where, mutations[how] as Mutation, pick);
     const bad = admitted(changed, layout);
     if (!bad || textOf(bad) === textOf(goal) || isUpdateToo({ how, path: where.path, files, changed })) return;
     met.set(how, (met.get(how) ?? 0) + 1);
-    expect(isMore(kindOf(from, bad)), `${key}: ${how}, ${where.path} ${where.at}: ${lineAt(files, where)}`).toBe(true);
+    expect(isMore(classify(from, bad)), `${key}: ${how}, ${where.path} ${where.at}: ${lineAt(files, where)}`).toBe(
+      true,
+    );
   };
   fc.assert(fc.property(someCase, holds), runs(1500));
   // Too few draws to tell in tier quick.
@@ -257,13 +259,13 @@ test.each(
           'release',
         ],
       ] as const
-    ).map(([title, change, lane]) => ({ layout, title, change, lane })),
+    ).map(([title, change, changeKind]) => ({ layout, title, change, changeKind })),
   ),
-)('a first endpoint of the node, $title, in layout $layout: $lane', ({ layout, change, lane }) => {
+)('a first endpoint of the node, $title, in layout $layout: $lane', ({ layout, change, changeKind }) => {
   const shape = { affinity: true, local: true };
   const files = rendered([1, 2, 3], shape);
   const bad = new Map([...files].map(([path, text]) => [path, path.includes('/cart.') ? change(text) : text]));
   const [from, goal] = [admitted(rendered([1, 3], shape), layout), admitted(bad, layout)];
   if (!from || !goal) throw new Error('what is rendered is admitted');
-  expect(kindOf(from, goal).lane).toBe(lane);
+  expect(classify(from, goal).changeKind).toBe(changeKind);
 });

@@ -94,7 +94,7 @@ const config =
 const generation = { number: 1, revision: 0, version: 'v', manifest: '0' };
 const open = {
   phase: 'open' as const,
-  lane: 'release' as const,
+  changeKind: 'release' as const,
   flip: 'switch' as const,
   version: 'v',
   from: { ...generation, number: 0 },

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Decisions } from './decisions.ts';
 
 describe('a decision', () => {
-  const release = { phase: 'open', lane: 'release', version: 'v2' };
+  const release = { phase: 'open', changeKind: 'release', version: 'v2' };
   function on(open: object | undefined, held?: string): Decisions {
     const decisions = new Decisions('node-a', { open: open as never, held });
     decisions.forget();
@@ -42,7 +42,7 @@ describe('a decision', () => {
 
   test.each([
     ['no change is open', undefined, undefined],
-    ['only endpoints change', { ...release, lane: 'endpoints' }, undefined],
+    ['only endpoints change', { ...release, changeKind: 'endpoints' }, undefined],
     ['the release is committed', { ...release, phase: 'committed' }, undefined],
     ['the node is halted', release, 'the way back failed'],
   ])('is refused when %s', (_title, open, held) => {

@@ -38,7 +38,7 @@ export class Decisions implements Person {
   get probation(): Probation | undefined {
     const { open, held } = this.#journal;
     if (this.#token === '' || held !== undefined) return undefined;
-    return open?.phase === 'open' && open.lane === 'release'
+    return open?.phase === 'open' && open.changeKind === 'release'
       ? { version: open.version, token: this.#token }
       : undefined;
   }

@@ -132,7 +132,7 @@ describe('a rollback through the socket', () => {
   });
 
   test('cancels the release that the plan names, whatever endpoints came to it meanwhile', async () => {
-    const open = { phase: 'open', lane: 'release', version: 'v3' };
+    const open = { phase: 'open', changeKind: 'release', version: 'v3' };
     const decisions = new Decisions('node-a', { open: open as never, held: undefined });
     decisions.forget();
     const { control, journal } = await serving({ decisions });
@@ -166,7 +166,7 @@ describe('a rollback through the socket', () => {
   });
 
   test('is refused by a process that takes no orders, which goes on with its release', async () => {
-    const open = { phase: 'open', lane: 'release', version: 'v3' } as never;
+    const open = { phase: 'open', changeKind: 'release', version: 'v3' } as never;
     const decisions = new Decisions('node-a', { open, held: undefined });
     decisions.forget();
     const order = (): never => {
@@ -183,7 +183,14 @@ describe('a rollback through the socket', () => {
     const { control, journal } = await serving();
     const { state: same } = journal.standing!;
     const flows = { old: [], fresh: [] };
-    await journal.begin({ lane: 'endpoints', flip: 'ordered', version: 'v', state: same, sysctls: new Map(), flows });
+    await journal.begin({
+      changeKind: 'endpoints',
+      flip: 'ordered',
+      version: 'v',
+      state: same,
+      sysctls: new Map(),
+      flows,
+    });
     expect(await control.planRollback(newest)).toMatchObject({ from: 2, to: { generation: 1 } });
     await journal.hold('the old endpoints cannot be loaded');
     expect(await control.planRollback(newest), 'a halted node').toMatchObject({ to: { generation: 2 } });
@@ -193,7 +200,14 @@ describe('a rollback through the socket', () => {
     const { journal: before } = await serving();
     const { state: same, version } = before.standing!;
     const flows = { old: [], fresh: [] };
-    await before.begin({ lane: 'release', flip: 'ordered', version: 'v3', state: same, sysctls: new Map(), flows });
+    await before.begin({
+      changeKind: 'release',
+      flip: 'ordered',
+      version: 'v3',
+      state: same,
+      sysctls: new Map(),
+      flows,
+    });
     const next = await node.start();
     await rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null }, next);
     expect(Object.keys(next.journal.record.quarantined).toSorted()).toEqual(['v3', version].toSorted());

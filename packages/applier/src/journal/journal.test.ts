@@ -48,7 +48,7 @@ const spelled = (one: NodeState | undefined): unknown => ({
 const nothing: NodeState = { families: {}, sysctls: new Map() };
 const [one, two] = [state('-A KUBE-SERVICES -j RETURN'), state('-A KUBE-SERVICES -j ACCEPT')];
 const opening = (version: string, to: NodeState): Opening => ({
-  lane: 'release',
+  changeKind: 'release',
   flip: 'switch',
   version,
   state: to,
@@ -129,7 +129,7 @@ test('a bundle that failed is remembered as bad; one during which the process en
 test('a version that was taken after an interruption, as a release or as an update, starts to count anew', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
-  const update = (version: string): Opening => ({ ...opening(version, two), lane: 'endpoints' });
+  const update = (version: string): Opening => ({ ...opening(version, two), changeKind: 'endpoints' });
   for (let times = 1; times <= 2 * limits.interruptedMax; times++) {
     await journal.begin(update('unlucky'));
     await journal.abandon('the process ended', 'process');
@@ -147,7 +147,7 @@ test('a long row of updates is what a new process finds, and the store does not 
   const rules = (n: number): NodeState => state(`-A KUBE-SERVICES -m mark --mark ${n} -j RETURN`);
   await confirm(journal, 'aaaa', one);
   for (let n = 1; n <= 3 * limits.deltasMax; n++) {
-    await journal.begin({ ...opening(`v${n}`, rules(n)), lane: 'endpoints' });
+    await journal.begin({ ...opening(`v${n}`, rules(n)), changeKind: 'endpoints' });
     await journal.commit();
     await journal.settle();
     expect(open().standing).toMatchObject({ number: 1, revision: n, version: `v${n}` });
@@ -325,7 +325,7 @@ test('many chains over a long row of updates come and go as they did', async () 
   };
   await confirm(journal, 'aaaa', of(0));
   for (let step = 1; step <= 2 * limits.deltasMax + 3; step++) {
-    await journal.begin({ ...opening('aaaa', of(step)), lane: 'endpoints' });
+    await journal.begin({ ...opening('aaaa', of(step)), changeKind: 'endpoints' });
     await journal.commit();
     await journal.settle();
     const read = new Map(open().standing?.state.families.ipv4?.nat.chains);
@@ -337,7 +337,7 @@ test('an update of endpoints is a revision of its generation and no entry for ea
   const journal = open();
   await confirm(journal, 'aaaa', one);
   for (const to of [two, one, two]) {
-    await journal.begin({ ...opening('aaaa', to), lane: 'endpoints' });
+    await journal.begin({ ...opening('aaaa', to), changeKind: 'endpoints' });
     await journal.commit();
     await journal.settle();
   }
@@ -361,7 +361,7 @@ test('endpoints that were taken back are no release that was tried, and no relea
   await confirm(journal, 'aaaa', one);
   await failThrice(journal);
   for (nowMs = 1_000; nowMs < 100_000; nowMs += 1_000) {
-    await journal.begin({ ...opening('aaaa', two), lane: 'endpoints' });
+    await journal.begin({ ...opening('aaaa', two), changeKind: 'endpoints' });
     await journal.abandon('the kernel refused', 'bundle');
   }
   expect([journal.releasesSince(0), journal.notBeforeMs]).toEqual([4, limits.holdDownMs]);

@@ -256,16 +256,25 @@ export class DiskJournal implements Journal {
     return generation;
   }
 
-  async begin({ lane, flip, version, state, sysctls, timeouts, flows }: Opening): Promise<void> {
+  async begin({ changeKind, flip, version, state, sysctls, timeouts, flows }: Opening): Promise<void> {
     const { current, next } = this.#record;
     if (!current) throw new Error('no generation stands');
-    const isUpdate = lane === 'endpoints';
+    const isUpdate = changeKind === 'endpoints';
     const number = isUpdate ? current.number : next;
     const generation: Generation = { number, revision: isUpdate ? current.revision + 1 : 0, version, state };
     const to = this.#stored(generation, isUpdate ? current : undefined);
     const at = this.#time();
     const kept = this.#keptFlows(flows);
-    const open = { lane, flip, version, to, from: current, sysctls: Object.fromEntries(sysctls), flows: kept, at };
+    const open = {
+      lane: changeKind,
+      flip,
+      version,
+      to,
+      from: current,
+      sysctls: Object.fromEntries(sysctls),
+      flows: kept,
+      at,
+    };
     this.#save(opened(this.#record, { phase: 'open', ...open, recoveries: 0 }, timeouts));
     this.#next = generation;
     this.#flows = flows;

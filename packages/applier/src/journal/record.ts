@@ -125,7 +125,16 @@ export function openFrom({
   sysctls: values,
   update,
 }: OpenRecord): OpenTransaction {
-  return { phase, lane, flip, version, from, to, sysctls: sysctlMap(values), ...(update ? { update } : {}) };
+  return {
+    phase,
+    changeKind: lane,
+    flip,
+    version,
+    from,
+    to,
+    sysctls: sysctlMap(values),
+    ...(update ? { update } : {}),
+  };
 }
 
 export function sysctlMap(values: Readonly<Partial<Record<SysctlKey, number>>>): ReadonlyMap<SysctlKey, number> {

@@ -140,7 +140,7 @@ export interface Generation {
 }
 
 /** A release is tried before it is confirmed; an update of endpoints is confirmed at once. */
-export type Lane = 'release' | 'endpoints';
+export type ChangeKind = 'release' | 'endpoints';
 
 /**
  * How packets come from the old program to the new one: by the switch, which goes back by itself, or by changing the tables in an
@@ -150,7 +150,7 @@ export type Flip = 'switch' | 'ordered';
 
 /** What a transaction is to do, durable before its first step. Together with generation `from` it is the way back. */
 export interface Opening {
-  readonly lane: Lane;
+  readonly changeKind: ChangeKind;
   readonly flip: Flip;
   readonly version: string;
   readonly state: NodeState;
@@ -172,7 +172,7 @@ export interface FlowChange {
 export interface OpenTransaction {
   /** `committed`: the token is on the disk, the new program is the one that counts. */
   readonly phase: 'open' | 'committed';
-  readonly lane: Lane;
+  readonly changeKind: ChangeKind;
   readonly flip: Flip;
   readonly version: string;
   /** The number and revision of the generation to go back to, and of the one to come. */

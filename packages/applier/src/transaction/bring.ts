@@ -4,7 +4,7 @@ import type { Outcome } from '../rollout/outcome.ts';
 import type { Generation, Ports, Refusal } from '../rollout/ports.ts';
 import { mayComeFirst, StandingFiles } from './around.ts';
 import { graft } from './graft.ts';
-import { laneOf } from './lane.ts';
+import { changeKindOf } from './change-kind.ts';
 import type { Change, Ending, Target } from './transaction.ts';
 import { stepsOf } from './way.ts';
 
@@ -54,9 +54,9 @@ export class Bring {
     const standing = this.#standing();
     if (!standing || this.#declined === bundle.version) return undefined;
     const state = graft(standing.state, bundle.state, { declined: this.#reconciler.declined.read() });
-    if (state === standing.state || laneOf(standing.state, bundle.state) === 'endpoints') return undefined;
+    if (state === standing.state || changeKindOf(standing.state, bundle.state) === 'endpoints') return undefined;
     const change = await this.#reconciler.decide({ version: standing.version, state });
-    if ('problems' in change || change.lane !== 'endpoints') return undefined;
+    if ('problems' in change || change.changeKind !== 'endpoints') return undefined;
     const ending = await this.#reconciler.carryOut(change);
     if (isDeclined(ending)) this.#declined = bundle.version;
     return ending.outcome;
@@ -115,7 +115,7 @@ export class Bring {
     if (isRefusal(bundle) || this.#files.bringsBack(bundle.state, standing)) return undefined;
     const target = { version: standing.version, state: bundle.state };
     const change = await this.#reconciler.decide(target);
-    return 'problems' in change || change.lane !== 'endpoints' ? undefined : { target, change };
+    return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
   }
 
   /** @param giveUp called when the kernel would not take it another time either: a try leaves its trace in the journal */

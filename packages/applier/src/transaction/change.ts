@@ -2,20 +2,20 @@ import { ipvsConflicts } from '../ipvs/conflicts.ts';
 import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
 import { flowChange } from '../rollout/flows.ts';
 import { adaptGoal } from '../rollout/own.ts';
-import type { Flip, Lane, Ports, Refusal } from '../rollout/ports.ts';
+import type { Flip, ChangeKind, Ports, Refusal } from '../rollout/ports.ts';
 import { withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
 import { lookVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { Ground } from './ground.ts';
-import { type Kind, kindOf } from './lane.ts';
+import { type ChangeClass, classify } from './change-kind.ts';
 import type { Change, Target } from './transaction.ts';
 import { wayTo } from './way.ts';
 
 /** What is known of a change besides its rules. */
 export interface Known {
   /** Old endpoints come back as an update, however many they are. */
-  readonly lane?: Lane;
+  readonly changeKind?: ChangeKind;
   /** Keys for endpoints may replace all endpoints of a Service: other bounds hold for them (`refuseOutside`). */
   readonly replacesAll?: boolean;
 }
@@ -28,7 +28,7 @@ export async function decideChange(
   bundle: Target,
   ground: Ground,
   ports: Ports,
-  { lane, replacesAll = false }: Known = {},
+  { changeKind, replacesAll = false }: Known = {},
 ): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = ground;
@@ -42,15 +42,15 @@ export async function decideChange(
   const now = await withSysctls(ground.now, goal, ports);
   const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
-  const told = mayUpdate ? lane : 'release';
-  const kind: Kind = told ? { lane: told } : kindOf(from.state, bundle.state, replacesAll);
+  const told = mayUpdate ? changeKind : 'release';
+  const kind: ChangeClass = told ? { changeKind: told } : classify(from.state, bundle.state, replacesAll);
   return {
     ...kind,
     bundle,
     from,
     owned,
     now,
-    way: wayTo(now, goal, { lane: kind.lane, flip }, kernel, virtual?.plan),
+    way: wayTo(now, goal, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
     sysctls: foreignSysctls(from.state, goal, now),
     ...(virtual?.seen.timeouts && setsTimeouts(goal.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),

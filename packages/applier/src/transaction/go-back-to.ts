@@ -116,5 +116,5 @@ async function announce(
   const now = await withSysctls({ families: {}, sysctls: new Map() }, old, ports);
   const sysctls = foreignSysctls(standing.state, old, now);
   const flows = flowChange(standing.state, old);
-  await journal.begin({ lane: 'release', flip: 'ordered', version, state, sysctls, flows });
+  await journal.begin({ changeKind: 'release', flip: 'ordered', version, state, sysctls, flows });
 }

@@ -6,7 +6,7 @@ import type { NodeFacts } from '../rollout/ports.ts';
 import { familyNames, type NodeState } from '../rollout/state.ts';
 import { hash16, sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import { graft } from './graft.ts';
-import { kindOf, laneOf } from './lane.ts';
+import { classify, changeKindOf } from './change-kind.ts';
 
 const facts: NodeFacts = {
   tools: { ipv4: '1.8.9', ipv6: '1.8.9' },
@@ -80,7 +80,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     const bundle = admit(moved, { node: sampleNode, allowPartial: false, layout }, facts, new AdmitMemory());
     if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
     expect(graft(standing, bundle.state)).toBe(standing);
-    expect(laneOf(standing, bundle.state)).toBe('release');
+    expect(changeKindOf(standing, bundle.state)).toBe('release');
   });
 });
 
@@ -107,7 +107,7 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
   test('stays, beside an update of another Service, and the whole is a release', () => {
     const standing = linked('flat', base);
     expect(spell(graft(standing, tampered(more)))).toEqual(spell(linked('flat', more)));
-    expect(kindOf(standing, tampered(more)).lane).toBe('release');
+    expect(classify(standing, tampered(more)).changeKind).toBe('release');
   });
 
   test.each<[string, Services]>([
@@ -116,14 +116,14 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
   ])('is a release beside %s', (_title, services) => {
     const standing = linked('flat', { ...base, 'shop/one': [6] });
     const goal = { ...base, 'shop/one': [6], ...services };
-    expect(kindOf(standing, linked('flat', goal)).lane).toBe('endpoints');
-    expect(kindOf(standing, tampered(goal)).lane).toBe('release');
+    expect(classify(standing, linked('flat', goal)).changeKind).toBe('endpoints');
+    expect(classify(standing, tampered(goal)).changeKind).toBe('release');
   });
 
   test('does not come in through a Service that leads to it from now on', () => {
     const standing = linked('flat', base);
     expect(graft(standing, tampered(base, true))).toBe(standing);
-    expect(kindOf(standing, tampered(base, true)).lane).toBe('release');
+    expect(classify(standing, tampered(base, true)).changeKind).toBe('release');
   });
 });
 

@@ -322,7 +322,7 @@ export class Reconciler {
     if (around?.kind === 'held') return { outcome: around };
     if (around?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, around);
     const waitsMs = around ? waits.nextMs : waits.togetherMs;
-    const isRelease = change.lane === 'release';
+    const isRelease = change.changeKind === 'release';
     const brought = waitsMs > 0 || isBeyond || isRelease ? await this.#bringOf(bundle, how, isRelease) : undefined;
     if (brought?.kind === 'held') return { outcome: brought };
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
@@ -348,7 +348,8 @@ export class Reconciler {
   /** Before anything of a release is in the kernel, early endpoints included: what they break must count against it. */
   async #baseline(change: Change, { byHand, isUrgent }: How): Promise<Baseline | undefined> {
     const isTried =
-      change.lane === 'release' && (byHand || !mustWait(change, this.#options.releasesPerHour, this.#ports, isUrgent));
+      change.changeKind === 'release' &&
+      (byHand || !mustWait(change, this.#options.releasesPerHour, this.#ports, isUrgent));
     if (!isTried || change.from.number === 0) return undefined;
     return { answers: await this.#ports.probes.patiently(), generation: change.from };
   }
@@ -358,7 +359,7 @@ export class Reconciler {
     if (outcome.kind === 'confirmed') decline(new Map(), this.#ports);
     if (outcome.kind !== 'rolled-back' || failed !== 'health') return ending;
     const update = async (target: Target): Promise<Outcome | undefined> => {
-      const change = await this.#decide(target, { lane: 'endpoints' });
+      const change = await this.#decide(target, { changeKind: 'endpoints' });
       return 'problems' in change ? undefined : (await this.#carryOut(change)).outcome;
     };
     return { ...ending, outcome: await rollBackEndpoints(outcome.because, baseline, { ports: this.#ports, update }) };
@@ -369,7 +370,7 @@ export class Reconciler {
     const ending = await transaction(change, this.#options.probation, this.#ports);
     const isStale = ending.stale === true && ending.outcome.kind === 'rolled-back';
     this.#remember(isStale ? { outcome: ending.outcome } : ending);
-    const again = isStale ? await this.#decide(change.bundle, { lane: change.lane }) : undefined;
+    const again = isStale ? await this.#decide(change.bundle, { changeKind: change.changeKind }) : undefined;
     return again && !('problems' in again) ? this.#carryOut(again) : ending;
   }
 

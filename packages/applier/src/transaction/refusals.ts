@@ -32,8 +32,8 @@ export function quarantined(version: string, because: string): Refusal {
  * not bring it the first one. So they do not take its last one either: the node would be without the Service until people sign, where
  * otherwise the next pod is an endpoint in the place of another.
  */
-export function isMore({ lane, first = [], last = [] }: Pick<Change, 'lane' | 'first' | 'last'>): boolean {
-  return lane === 'release' || first.length > 0 || last.length > 0;
+export function isMore({ changeKind, first = [], last = [] }: Pick<Change, 'changeKind' | 'first' | 'last'>): boolean {
+  return changeKind === 'release' || first.length > 0 || last.length > 0;
 }
 
 /**
@@ -43,12 +43,12 @@ export function isMore({ lane, first = [], last = [] }: Pick<Change, 'lane' | 'f
  * @param isUrgent its signers say that it must not wait for what became of others
  */
 export function mustWait(
-  { lane, bundle }: Pick<Change, 'lane' | 'bundle'>,
+  { changeKind, bundle }: Pick<Change, 'changeKind' | 'bundle'>,
   most: number,
   { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
   isUrgent = false,
 ): Refusal | undefined {
-  if (lane !== 'release') return undefined;
+  if (changeKind !== 'release') return undefined;
   const { notBeforeMs } = journal;
   if (!isUrgent && clock.now() < notBeforeMs) return tooEarly(bundle.version, notBeforeMs);
   return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);

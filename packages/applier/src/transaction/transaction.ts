@@ -22,7 +22,7 @@ import { goBack } from './back.ts';
 import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
 import { finish } from './finish.ts';
-import type { Kind } from './lane.ts';
+import type { ChangeClass } from './change-kind.ts';
 import type { TrialOffers } from './offers.ts';
 import { type ProbationRules, Trial } from './probation.ts';
 import { updateDiffers } from './roots-hold.ts';
@@ -32,7 +32,7 @@ import type { Way } from './way.ts';
 export type Target = Pick<AdmittedBundle, 'version' | 'state'>;
 
 /** What one transaction is to do, decided before the first step. */
-export interface Change extends Kind {
+export interface Change extends ChangeClass {
   readonly bundle: Target;
   /** The generation that stands: the way back. */
   readonly from: Generation;
@@ -111,14 +111,14 @@ async function inPhases(
   { offers, baseline: given }: Given,
 ): Promise<Ending> {
   const { journal, probes, report } = ports;
-  const { bundle, way, lane } = decided;
+  const { bundle, way, changeKind } = decided;
   enter('rehearse', ports);
   const refusal = await rehearse(decided, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   enter('baseline', ports);
   // By the same rule as afterwards: a probe that flaps is judged alike.
-  const baseline = lane === 'release' ? (given ?? (await probes.patiently())) : [];
-  const good = lane === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
+  const baseline = changeKind === 'release' ? (given ?? (await probes.patiently())) : [];
+  const good = changeKind === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
   enter('write', ports);
   // What a person said of an earlier trial, too late for it, is not about this one.
   ports.person.forget();
@@ -134,7 +134,7 @@ async function inPhases(
   if (failed) return takenBack(failed, decided, ports);
   enter('trial', ports);
   const trial = new Trial(decided, baseline, { rules, deadman, offers }, ports);
-  const failure = lane === 'release' ? await trial.run() : undefined;
+  const failure = changeKind === 'release' ? await trial.run() : undefined;
   // With the endpoints that came meanwhile.
   const { change } = trial;
   if (failure) return takenBack(failure, change, ports);
@@ -151,7 +151,7 @@ async function inPhases(
     );
   }
   const ending = withFailing(await finish(change, ports), trial.failing);
-  if (lane === 'endpoints') ports.updates?.after(good, () => changesOf(change));
+  if (changeKind === 'endpoints') ports.updates?.after(good, () => changesOf(change));
   const isKnown = ipvs && change === decided && ending.outcome.kind === 'confirmed';
   return isKnown ? { ...ending, ipvs } : ending;
 }
@@ -203,7 +203,7 @@ async function put(change: Change, rules: ProbationRules, deadman: Deadman, port
     await carryOut(way.turn, ports);
     // Packets go the new way from here on.
     enter('verify', ports);
-    const isUpdate = change.lane === 'endpoints';
+    const isUpdate = change.changeKind === 'endpoints';
     const turned = await (isUpdate ? updateDiffers(way, way.turn, kernel) : unlike(way.turned, way.turn, kernel));
     if (turned !== undefined) return { failed: differs(turned) };
     const virtual = way.goal.ipvs ? await virtualLeft(change, ports) : {};
@@ -234,7 +234,7 @@ function differs(difference: string): Failure {
 
 async function takenBack(failure: Failure, change: Change, ports: Ports): Promise<Ending> {
   enter('back', ports);
-  if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.lane });
+  if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
   const isStale = failure.kind === 'kernel' && !change.observed;
   const ending = await goBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
   return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };

@@ -9,7 +9,7 @@ import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import { graft } from './graft.ts';
-import { laneOf } from './lane.ts';
+import { changeKindOf } from './change-kind.ts';
 import { updateDiffers } from './roots-hold.ts';
 import { type Change, type Target, virtualLeft } from './transaction.ts';
 import { trialWay } from './way.ts';
@@ -42,7 +42,7 @@ export async function updateOf(change: Change, offered: Target, ports: Ports): P
   const steps = isTree(goal)
     ? tablePlan(next.turned, { from: way.turned, tables: ['nat', 'filter'], because }, ports.kernel)
     : plan(way.turned, next.turned, ports.kernel, virtual?.plan);
-  const isWhole = laneOf(bundle.state, offered.state) === 'endpoints';
+  const isWhole = changeKindOf(bundle.state, offered.state) === 'endpoints';
   const version = isWhole ? offered.version : bundle.version;
   const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, goal);
   return {

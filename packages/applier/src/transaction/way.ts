@@ -3,7 +3,7 @@ import { ipvsSteps } from '../ipvs/plan.ts';
 import { limits } from '../limits.ts';
 import type { IpvsPlan } from '../ipvs/values.ts';
 import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from '../rollout/plan.ts';
-import type { Flip, Lane, Step } from '../rollout/ports.ts';
+import type { Flip, ChangeKind, Step } from '../rollout/ports.ts';
 import { familyNames, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
 import { beside, differInFixtures, type Lead } from './beside.ts';
 import { isTree } from './entries.ts';
@@ -47,11 +47,11 @@ export interface Way {
 export function wayTo(
   now: NodeState,
   goal: NodeState,
-  { lane, flip }: { readonly lane: Lane; readonly flip: Flip },
+  { changeKind, flip }: { readonly changeKind: ChangeKind; readonly flip: Flip },
   options: PlanOptions,
   virtual?: IpvsPlan,
 ): Way {
-  if (lane === 'endpoints')
+  if (changeKind === 'endpoints')
     return isTree(goal) ? updateWay(now, goal, options) : directWay(now, goal, options, virtual);
   return trialWay(now, goal, flip === 'switch' && tablesDiffer(now, goal) ? flip : 'ordered', options, virtual);
 }

@@ -1,6 +1,6 @@
 import { compareText, differing, tableNames, type TableProgram } from '@sluice/bundle';
 import type { NodeIpvs } from '../ipvs/values.ts';
-import type { Lane } from '../rollout/ports.ts';
+import type { ChangeKind } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';
 import { type Ends, endsOf } from './ends.ts';
@@ -13,23 +13,23 @@ import { serverEndsOf } from './server-ends.ts';
  * @param from what stands
  * @param replacesAll `GraftOptions.replacesAll`
  */
-export function laneOf(from: NodeState, goal: NodeState, replacesAll = false): Lane {
+export function changeKindOf(from: NodeState, goal: NodeState, replacesAll = false): ChangeKind {
   const isUpdate = sameSettings(from, goal) && sameState(graft(from, goal, { replacesAll }), goal);
   return isUpdate ? 'endpoints' : 'release';
 }
 
 /** What a change is, and which Services come to a first endpoint by it or lose the last one. */
-export interface Kind extends Partial<Ends> {
-  readonly lane: Lane;
+export interface ChangeClass extends Partial<Ends> {
+  readonly changeKind: ChangeKind;
 }
 
 /** The same for a change as a whole: there a first and a last endpoint are no release either. */
-export function kindOf(from: NodeState, goal: NodeState, replacesAll = false): Kind {
-  if (laneOf(from, goal, replacesAll) === 'endpoints') return { lane: 'endpoints' };
+export function classify(from: NodeState, goal: NodeState, replacesAll = false): ChangeClass {
+  if (changeKindOf(from, goal, replacesAll) === 'endpoints') return { changeKind: 'endpoints' };
   const isSameMode = isTree(from) === isTree(goal) && Boolean(from.ipvs) === Boolean(goal.ipvs);
-  if (!isSameMode || !sameSettings(from, goal)) return { lane: 'release' };
+  if (!isSameMode || !sameSettings(from, goal)) return { changeKind: 'release' };
   const ends = goal.ipvs ? serverEndsOf(from, goal, sameState) : endsOf(from, goal);
-  return ends ? { lane: 'endpoints', ...ends } : { lane: 'release' };
+  return ends ? { changeKind: 'endpoints', ...ends } : { changeKind: 'release' };
 }
 
 function sameSettings(a: NodeState, b: NodeState): boolean {

@@ -3,7 +3,7 @@ import type { BundleFiles } from '@sluice/bundle';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { kindOf } from './lane.ts';
+import { classify } from './change-kind.ts';
 
 let node: Scene = scene();
 afterEach(() => node.end());
@@ -103,6 +103,6 @@ test.each(layouts)('in layout %s, a jump of a built-in chain that changes is a r
   const ipv4 = from.families.ipv4 as NonNullable<NodeState['families']['ipv4']>;
   const nat = { ...ipv4.nat, jumps: ipv4.nat.jumps.slice(1) };
   const goal: NodeState = { ...from, families: { ...from.families, ipv4: { ...ipv4, nat } } };
-  expect(kindOf(from, from)).toEqual({ lane: 'endpoints' });
-  expect(kindOf(from, goal)).toEqual({ lane: 'release' });
+  expect(classify(from, from)).toEqual({ changeKind: 'endpoints' });
+  expect(classify(from, goal)).toEqual({ changeKind: 'release' });
 });

@@ -6,7 +6,7 @@ import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/a
 import type { Layout } from '../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
 import type { NodeState } from '../packages/applier/src/rollout/state.ts';
-import { type Kind, kindOf } from '../packages/applier/src/transaction/lane.ts';
+import { type ChangeClass, classify } from '../packages/applier/src/transaction/change-kind.ts';
 import { assemble } from '../packages/renderer/src/render/assemble.ts';
 import { somePort } from '../packages/renderer/src/render/compile/arbitrary.fixture.ts';
 import {
@@ -164,18 +164,18 @@ const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
 };
 
 /** What the change is, by the Service itself. */
-function expected(port: ServicePort, before: Places, after: Places, program: Program): Kind {
+function expected(port: ServicePort, before: Places, after: Places, program: Program): ChangeClass {
   const doors = families.flatMap((family) => doorsOf(port, family, program));
   const judge = program === 'ipvs' ? inIpvs : inIptables;
   const found = doors.map((door) => ({ name: door.name, what: judge(door, before, after) }));
-  if (found.some(({ what }) => what === 'too much')) return { lane: 'release' };
+  if (found.some(({ what }) => what === 'too much')) return { changeKind: 'release' };
   const named = (kind: End): readonly string[] => found.filter(({ what }) => what === kind).map(({ name }) => name);
   const [first, last] = [named('first'), named('last')];
-  return first.length + last.length === 0 ? { lane: 'endpoints' } : { lane: 'endpoints', first, last };
+  return first.length + last.length === 0 ? { changeKind: 'endpoints' } : { changeKind: 'endpoints', first, last };
 }
 
-const sorted = ({ lane, first, last }: Kind): Kind => ({
-  lane,
+const sorted = ({ changeKind, first, last }: ChangeClass): ChangeClass => ({
+  changeKind,
   ...(first ? { first: first.toSorted() } : {}),
   ...(last ? { last: last.toSorted() } : {}),
 });
@@ -187,9 +187,9 @@ test.each(['tree', 'flat', 'ipvs'] as const)(
     fc.assert(
       fc.property(somePort, somePlaces, somePlaces, (port, before, after) => {
         const [from, goal] = [stateOf(port, before, program), stateOf(port, after, program)];
-        const told = sorted(kindOf(from, goal));
+        const told = sorted(classify(from, goal));
         expect(told).toEqual(sorted(expected(port, before, after, program)));
-        const what = `${told.lane} ${(told.first?.length ?? 0) > 0} ${(told.last?.length ?? 0) > 0}`;
+        const what = `${told.changeKind} ${(told.first?.length ?? 0) > 0} ${(told.last?.length ?? 0) > 0}`;
         met.set(what, (met.get(what) ?? 0) + 1);
       }),
       runs(200),
@@ -224,7 +224,7 @@ test.each(['tree', 'flat', 'ipvs'] as const)('what else changes with them is a r
         stateOf(port, { ...before, ...fixed }, program),
         stateOf(fresh, { ...after, ...fixed }, program),
       ];
-      expect(kindOf(from, goal)).toEqual({ lane: 'release' });
+      expect(classify(from, goal)).toEqual({ changeKind: 'release' });
     }),
     runs(60),
   );
