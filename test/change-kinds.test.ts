@@ -186,8 +186,8 @@ test.each(['tree', 'flat', 'ipvs'] as const)(
     const met = new Map<string, number>();
     fc.assert(
       fc.property(somePort, somePlaces, somePlaces, (port, before, after) => {
-        const [from, goal] = [stateOf(port, before, program), stateOf(port, after, program)];
-        const told = sorted(classify(from, goal));
+        const [from, desired] = [stateOf(port, before, program), stateOf(port, after, program)];
+        const told = sorted(classify(from, desired));
         expect(told).toEqual(sorted(expected(port, before, after, program)));
         const what = `${told.changeKind} ${(told.first?.length ?? 0) > 0} ${(told.last?.length ?? 0) > 0}`;
         met.set(what, (met.get(what) ?? 0) + 1);
@@ -220,11 +220,11 @@ test.each(['tree', 'flat', 'ipvs'] as const)('what else changes with them is a r
       const { internalTrafficPolicy } = program === 'ipvs' ? port : changed;
       const fresh = { ...port, protocol, nodePort, internalTrafficPolicy, externalTrafficPolicy };
       fc.pre(textOf(stateOf(port, fixed, program)) !== textOf(stateOf(fresh, fixed, program)));
-      const [from, goal] = [
+      const [from, desired] = [
         stateOf(port, { ...before, ...fixed }, program),
         stateOf(fresh, { ...after, ...fixed }, program),
       ];
-      expect(classify(from, goal)).toEqual({ changeKind: 'release' });
+      expect(classify(from, desired)).toEqual({ changeKind: 'release' });
     }),
     runs(60),
   );

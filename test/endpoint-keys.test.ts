@@ -152,15 +152,15 @@ interface Case {
 interface Update {
   readonly from: NodeState;
   readonly files: Files;
-  readonly goal: NodeState;
+  readonly desired: NodeState;
 }
 
 function updateOf(change: string, shape: Shape, layout: Layout): Update {
   const [had, has] = changes[change] ?? [[], []];
   const files = rendered(has, shape);
-  const [from, goal] = [admitted(rendered(had, shape), layout), admitted(files, layout)];
-  if (!from || !goal) throw new Error('what is rendered is admitted');
-  return { from, files, goal };
+  const [from, desired] = [admitted(rendered(had, shape), layout), admitted(files, layout)];
+  if (!from || !desired) throw new Error('what is rendered is admitted');
+  return { from, files, desired };
 }
 
 /** The rules of `node-0` in a file: those of every node and its own. */
@@ -217,13 +217,13 @@ test.each(layouts)('an update goes in, and no other change to any rule with it, 
     const key = `${change} ${JSON.stringify(shape)}`;
     const update = known.get(key) ?? updateOf(change, shape, layout);
     known.set(key, update);
-    const { from, files, goal } = update;
-    expect(isMore(classify(from, goal)), `${key}: as it is rendered`).toBe(false);
+    const { from, files, desired } = update;
+    expect(isMore(classify(from, desired)), `${key}: as it is rendered`).toBe(false);
     const places = placesOf(files);
     const where = places[place % places.length] as Place;
     const changed = mutated(files, where, mutations[how] as Mutation, pick);
     const bad = admitted(changed, layout);
-    if (!bad || textOf(bad) === textOf(goal) || isUpdateToo({ how, path: where.path, files, changed })) return;
+    if (!bad || textOf(bad) === textOf(desired) || isUpdateToo({ how, path: where.path, files, changed })) return;
     met.set(how, (met.get(how) ?? 0) + 1);
     expect(isMore(classify(from, bad)), `${key}: ${how}, ${where.path} ${where.at}: ${lineAt(files, where)}`).toBe(
       true,
@@ -265,7 +265,7 @@ test.each(
   const shape = { affinity: true, local: true };
   const files = rendered([1, 2, 3], shape);
   const bad = new Map([...files].map(([path, text]) => [path, path.includes('/cart.') ? change(text) : text]));
-  const [from, goal] = [admitted(rendered([1, 3], shape), layout), admitted(bad, layout)];
-  if (!from || !goal) throw new Error('what is rendered is admitted');
-  expect(classify(from, goal).changeKind).toBe(changeKind);
+  const [from, desired] = [admitted(rendered([1, 3], shape), layout), admitted(bad, layout)];
+  if (!from || !desired) throw new Error('what is rendered is admitted');
+  expect(classify(from, desired).changeKind).toBe(changeKind);
 });

@@ -74,8 +74,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/change-kind.ts`,
-    from: 'sameSettings(from, goal) && sameState(graft(from, goal, { replacesAll }), goal)',
-    to: 'sameState(graft(from, goal, { replacesAll }), goal)',
+    from: 'sameSettings(from, desired) && sameState(graft(from, desired, { replacesAll }), desired)',
+    to: 'sameState(graft(from, desired, { replacesAll }), desired)',
     harm: 'sysctls change without probation',
     tests: [`${applier}/transaction/change-kind`, 'test/change-kinds', 'test/endpoint-keys'],
   },

@@ -151,8 +151,8 @@ export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): voi
         set('KUBE-IPVS-IPS', '10.96.0.10', '10.96.0.11'),
       ],
     );
-    const to = async (goal: typeof wanted): Promise<readonly IpvsStep[]> => {
-      const steps = ipvsSteps(planIpvs(await kernel.observe(), goal, ownedBy(wanted), [], options));
+    const to = async (desired: typeof wanted): Promise<readonly IpvsStep[]> => {
+      const steps = ipvsSteps(planIpvs(await kernel.observe(), desired, ownedBy(wanted), [], options));
       for (const one of steps) await kernel.apply(one);
       return steps;
     };

@@ -44,10 +44,10 @@ test('10,000 servers with 5 real ones come in one batch for each tool, and one e
   const all = Array.from({ length: 10_000 }, (_, n) => server(address(n), five));
   const wanted = state(all);
   const options = { now: 0, drainMs: 1, excludeCIDRs: [] };
-  const to = async (goal: typeof wanted): Promise<number> => {
+  const to = async (desired: typeof wanted): Promise<number> => {
     count.processes = 0;
     const started = performance.now();
-    for (const step of ipvsSteps(planIpvs(await kernel.observe(), goal, ownedBy(wanted), [], options)))
+    for (const step of ipvsSteps(planIpvs(await kernel.observe(), desired, ownedBy(wanted), [], options)))
       await kernel.apply(step);
     process.stdout.write(`guest: ${count.processes} processes, ${Math.round(performance.now() - started)} ms\n`);
     return count.processes;

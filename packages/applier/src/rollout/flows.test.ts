@@ -75,9 +75,9 @@ test.each([
     node({}, virtual([server('192.0.2.11:30053/UDP', { [one]: 1 })])),
     [flow(undefined, '192.0.2.11', 30053)],
   ],
-])('%s', (_title, now, goal, old) => {
-  expect(flowChange(now, goal).old).toEqual(old);
-  expect(flowChange(goal, now).fresh, 'the way back forgets the same').toEqual(old);
+])('%s', (_title, now, desired, old) => {
+  expect(flowChange(now, desired).old).toEqual(old);
+  expect(flowChange(desired, now).fresh, 'the way back forgets the same').toEqual(old);
 });
 
 const web = 'tcp 10.96.0.10 80';

@@ -12,9 +12,9 @@ import { familyNames, type NodeState, tableOf } from './state.ts';
  * translated, and not that it did, so that nat would never look at these connections again (`ip_vs_update_conntrack` in
  * `net/netfilter/ipvs/ip_vs_nfct.c`). What nat has translated goes on past virtual servers.
  */
-export function flowChange(now: NodeState, goal: NodeState): FlowChange {
-  if (sameState(now, goal)) return { old: [], fresh: [] };
-  const [before, after] = doorsOfBoth(now, goal, 'udp');
+export function flowChange(now: NodeState, desired: NodeState): FlowChange {
+  if (sameState(now, desired)) return { old: [], fresh: [] };
+  const [before, after] = doorsOfBoth(now, desired, 'udp');
   return { old: onlyIn(before, after), fresh: onlyIn(after, before) };
 }
 

@@ -29,7 +29,7 @@ import {
 /**
  * Which part of a kernel's tables is ours.
  *
- * Ours is what the journal says we made, never what a name looks like: chains whose names are in `owned` or in the goal, and
+ * Ours is what the journal says we made, never what a name looks like: chains whose names are in `owned` or in the desired state, and
  * the rules in built-in chains that lead into the chains from which all Services are reached. Everything else is foreign and
  * is neither read further nor written.
  */
@@ -58,20 +58,20 @@ function foreignChains(observed: Observed, owned: ChainNames, isSuspect: (name: 
   return found;
 }
 
-/** What of the kernel's tables is ours, seen with a goal in mind: chains that others share count only where the goal has them. */
+/** What of the kernel's tables is ours, seen with a desired state in mind: chains that others share count only where the desired state has them. */
 export function ownState(
   observed: Observed,
   owned: ChainNames,
-  goal: Pick<NodeState, 'families'>,
+  desired: Pick<NodeState, 'families'>,
 ): NodeState['families'] {
-  const families = familyNames.filter((family) => observed[family] && (owned[family] ?? goal.families[family]));
+  const families = familyNames.filter((family) => observed[family] && (owned[family] ?? desired.families[family]));
   return mapTables(families, (family, table) =>
-    ownTable(observed[family]?.[table], new Set(owned[family]?.[table]), tableOf(goal, family, table)),
+    ownTable(observed[family]?.[table], new Set(owned[family]?.[table]), tableOf(desired, family, table)),
   );
 }
 
-function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, goal: TableProgram): TableProgram {
-  const isOwn = (name: string): boolean => goal.chains.has(name) || (owned.has(name) && !sharedChains.has(name));
+function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, desired: TableProgram): TableProgram {
+  const isOwn = (name: string): boolean => desired.chains.has(name) || (owned.has(name) && !sharedChains.has(name));
   const chains = new Map<string, readonly string[]>();
   const jumps: string[] = [];
   for (const [name, chain] of seen?.chains ?? []) {
@@ -88,7 +88,7 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, g
 /** What layout `tree` provides under kube-proxy's names, reached from built-in chains too. */
 const providedChains: ReadonlySet<string> = new Set(['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']);
 
-/** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the goal has. */
+/** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the desired state has. */
 function isOwnJump(rule: string, isOwn: (name: string) => boolean): boolean {
   const target = targetOf(rule);
   if (target === undefined || !isOwn(target)) return false;
@@ -103,22 +103,22 @@ export function asKnown(state: NodeState, { knowsBpf }: Pick<Kernel, 'knowsBpf'>
 }
 
 /**
- * The goal as this kernel can have it:
+ * The desired state as this kernel can have it:
  * - a chain that others share keeps their rules and gets ours behind them;
- * - a chain of ours that a foreign rule jumps to stays as it is when the goal lacks it: the kernel would refuse to delete it,
+ * - a chain of ours that a foreign rule jumps to stays as it is when the desired state lacks it: the kernel would refuse to delete it,
  *   and emptying it would change what the foreign rule does. (CNI plugins refer to KUBE-MARK-MASQ.)
- * - a kernel that lost `-m bpf` since the goal was linked does without the rules that ask for it: pods do not reach themselves by
+ * - a kernel that lost `-m bpf` since the desired state was linked does without the rules that ask for it: pods do not reach themselves by
  *   Services. Without its rules the node would serve nobody.
  */
-export function adaptGoal(
-  goal: NodeState,
+export function adaptDesired(
+  desired: NodeState,
   observed: Observed,
   owned: ChainNames,
   { knowsBpf }: Pick<Kernel, 'knowsBpf'>,
 ): NodeState {
-  const families = familyNames.filter((family) => goal.families[family] ?? (observed[family] && owned[family]));
+  const families = familyNames.filter((family) => desired.families[family] ?? (observed[family] && owned[family]));
   const adapted = mapTables(families, (family, table) => {
-    const linked = tableOf(goal, family, table);
+    const linked = tableOf(desired, family, table);
     const wanted = knowsBpf ? linked : withoutLateMarks(linked);
     const seen = observed[family]?.[table];
     if (!seen) return wanted;
@@ -129,7 +129,7 @@ export function adaptGoal(
     const extra = [...kept, ...others];
     return extra.length === 0 ? wanted : { chains: Layered.of(wanted.chains).with(extra), jumps: wanted.jumps };
   });
-  return { ...goal, families: adapted };
+  return { ...desired, families: adapted };
 }
 
 function withOthersRules(
@@ -147,9 +147,9 @@ function withOthersRules(
   return isSame ? [] : [[name, rules]];
 }
 
-/** Chains of ours that the goal lacks and that foreign rules lead to, with what these need in turn. */
-function pinned(seen: ObservedTable, owned: ReadonlySet<string>, goal: TableProgram): ReadonlySet<string> {
-  const leaving = (name: string): boolean => owned.has(name) && !goal.chains.has(name) && !sharedChains.has(name);
+/** Chains of ours that the desired state lacks and that foreign rules lead to, with what these need in turn. */
+function pinned(seen: ObservedTable, owned: ReadonlySet<string>, desired: TableProgram): ReadonlySet<string> {
+  const leaving = (name: string): boolean => owned.has(name) && !desired.chains.has(name) && !sharedChains.has(name);
   const found = new Set<string>();
   const follow = (rules: readonly string[]): void => {
     for (const rule of rules) {
@@ -160,7 +160,7 @@ function pinned(seen: ObservedTable, owned: ReadonlySet<string>, goal: TableProg
     }
   };
   for (const [name, chain] of seen.chains) {
-    if (owned.has(name) || goal.chains.has(name)) continue;
+    if (owned.has(name) || desired.chains.has(name)) continue;
     follow(chain.builtIn ? chain.rules.filter((rule) => !isOwnJump(rule, (to) => owned.has(to))) : chain.rules);
   }
   return found;

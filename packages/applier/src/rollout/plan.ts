@@ -37,7 +37,7 @@ export interface PlanOptions {
 }
 
 /**
- * The steps from `now` to `goal`; none when they are equal. A way back is a plan from whatever there is to the snapshot.
+ * The steps from `now` to `desired`; none when they are equal. A way back is a plan from whatever there is to the snapshot.
  *
  * Every intermediate state serves traffic correctly:
  * - one step is one table of one family, which the kernel takes whole or not at all;
@@ -49,23 +49,23 @@ export interface PlanOptions {
  *   kernel does not show yet, as after a boot, come with the modules that the rules load.
  * @param virtual what changes in mode ipvs
  */
-export function plan(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
+export function plan(now: NodeState, desired: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
   const touched: Touched[] = [];
-  const tables = familyNames.flatMap((family) => familySteps(family, now, goal, options, touched));
-  const sysctls = sysctlSteps(now, goal);
-  const { before, after } = aroundTables(now, goal, virtual);
+  const tables = familyNames.flatMap((family) => familySteps(family, now, desired, options, touched));
+  const sysctls = sysctlSteps(now, desired);
+  const { before, after } = aroundTables(now, desired, virtual);
   const steps = [...sysctls.before, ...before, ...tables, ...sysctls.after, ...after];
   return { steps, touched };
 }
 
 function aroundTables(
   now: NodeState,
-  goal: NodeState,
+  desired: NodeState,
   virtual: IpvsPlan | undefined,
 ): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
   if (!virtual) return { before: [], after: [] };
   const { sets, servers, bind, weights, remove } = virtual;
-  const comes = goal.ipvs !== undefined && !runsIpvs(now);
+  const comes = desired.ipvs !== undefined && !runsIpvs(now);
   return comes
     ? { before: [...sets, ...servers], after: [...bind, ...weights, ...remove] }
     : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
@@ -79,12 +79,12 @@ function runsIpvs({ families }: NodeState): boolean {
 function familySteps(
   family: Family,
   now: NodeState,
-  goal: NodeState,
+  desired: NodeState,
   options: PlanOptions,
   touched: Touched[],
 ): Step[] {
   const from = { filter: tableOf(now, family, 'filter'), nat: tableOf(now, family, 'nat') };
-  const to = { filter: tableOf(goal, family, 'filter'), nat: tableOf(goal, family, 'nat') };
+  const to = { filter: tableOf(desired, family, 'filter'), nat: tableOf(desired, family, 'nat') };
   for (const table of ['filter', 'nat'] as const) {
     const change = changeTable(from[table], to[table]);
     if (!isEmptyChange(change)) touched.push({ family, table, change });
@@ -144,12 +144,12 @@ export interface TableWay {
 }
 
 /** The steps that change every table that differs, each in one commit but for chains that no rule leads to. */
-export function tablePlan(goal: NodeState, { from, tables, because }: TableWay, options: PlanOptions): Plan {
+export function tablePlan(desired: NodeState, { from, tables, because }: TableWay, options: PlanOptions): Plan {
   const steps: Step[] = [];
   const touched: Touched[] = [];
   for (const family of familyNames) {
     for (const table of tables) {
-      const [a, b] = [tableOf(from, family, table), tableOf(goal, family, table)];
+      const [a, b] = [tableOf(from, family, table), tableOf(desired, family, table)];
       const change = changeTable(a, b);
       if (isEmptyChange(change)) continue;
       touched.push({ family, table, change });
@@ -162,11 +162,11 @@ export function tablePlan(goal: NodeState, { from, tables, because }: TableWay, 
 /** Sysctls before the rules change, and those that let more in (`route_localnet`) after it; the hash size comes last. */
 export function sysctlSteps(
   now: NodeState,
-  goal: NodeState,
+  desired: NodeState,
 ): { readonly before: readonly Step[]; readonly after: readonly Step[] } {
   const before: Step[] = [];
   const after: Step[] = [];
-  for (const [key, value] of goal.sysctls) {
+  for (const [key, value] of desired.sysctls) {
     const old = now.sysctls.get(key);
     if (old === value) continue;
     const opens = key.endsWith('.route_localnet') && value > 0;
@@ -177,11 +177,11 @@ export function sysctlSteps(
       because: `it is ${old ?? 'unknown'}`,
     });
   }
-  return { before, after: [...after, ...hashSizeSteps(now, goal)] };
+  return { before, after: [...after, ...hashSizeSteps(now, desired)] };
 }
 
-function hashSizeSteps(now: NodeState, goal: NodeState): Step[] {
-  const [size, value] = [now.conntrackHashSize, goal.conntrackHashSize];
+function hashSizeSteps(now: NodeState, desired: NodeState): Step[] {
+  const [size, value] = [now.conntrackHashSize, desired.conntrackHashSize];
   if (value === undefined || size === undefined || size >= value) return [];
   return [{ kind: 'raise-hashsize', value, because: `it is ${size}` }];
 }

@@ -31,19 +31,19 @@ export class Rehearsal {
    * @throws KernelError when it does not take them
    * @throws RehearsalError when it could not be asked
    */
-  async ensure(goal: NodeState, change: Plan, standing: NodeState): Promise<void> {
-    if (this.isKnown(goal, change, standing)) return;
-    await this.#kernel.rehearse(asKnown(goal, this.#kernel));
-    this.#remember(goal);
+  async ensure(desired: NodeState, change: Plan, standing: NodeState): Promise<void> {
+    if (this.isKnown(desired, change, standing)) return;
+    await this.#kernel.rehearse(asKnown(desired, this.#kernel));
+    this.#remember(desired);
   }
 
   /** Whether `ensure` has nothing to ask, so that it takes no time. */
-  isKnown(goal: NodeState, change: Plan, standing: NodeState): boolean {
-    if (!this.#enabled || this.#knows(goal, change)) return true;
+  isKnown(desired: NodeState, change: Plan, standing: NodeState): boolean {
+    if (!this.#enabled || this.#knows(desired, change)) return true;
     if (this.#hasLooked) return false;
     this.#hasLooked = true;
     this.#remember(standing);
-    return this.#knows(goal, change);
+    return this.#knows(desired, change);
   }
 
   #remember(state: NodeState): void {
@@ -54,10 +54,10 @@ export class Rehearsal {
     for (const kind of kindsOf(state.ipvs)) this.#taken.add(kind);
   }
 
-  #knows(goal: NodeState, change: Plan): boolean {
-    if ([...kindsOf(goal.ipvs)].some((kind) => !this.#taken.has(kind))) return false;
+  #knows(desired: NodeState, change: Plan): boolean {
+    if ([...kindsOf(desired.ipvs)].some((kind) => !this.#taken.has(kind))) return false;
     return change.touched.every(({ family, table, change: part }) => {
-      const program = tableOf(goal, family, table);
+      const program = tableOf(desired, family, table);
       const rules = changedChains(part).flatMap((name) => program.chains.get(name) ?? []);
       return [...rules, ...part.insert].every((rule) => this.#taken.has(formOf(family, table, rule)));
     });

@@ -1,7 +1,7 @@
 import type { Drain } from '../ipvs/values.ts';
 import { carryOut } from './carry-out.ts';
 import { messageOf } from './message.ts';
-import { adaptGoal, ownState } from './own.ts';
+import { adaptDesired, ownState } from './own.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
 import type { Ports } from './ports.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
@@ -9,23 +9,23 @@ import { StillDiffers } from './still-differs.ts';
 import { lookVirtual } from './virtual.ts';
 
 /**
- * Makes the kernel hold `goal`, from whatever it holds, and makes sure that it does.
- * @param owned chains that are ours besides those of the goal
- * @returns the goal as this kernel has it
+ * Makes the kernel hold `desired`, from whatever it holds, and makes sure that it does.
+ * @param owned chains that are ours besides those of the desired state
+ * @returns the desired state as this kernel has it
  */
 export async function restore(
-  goal: NodeState,
+  desired: NodeState,
   owned: ChainNames,
   ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
-  const names = joinNames(owned, chainNames(goal));
-  const families = familiesOf({ families: goal.families }).concat(
-    (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !goal.families[family]),
+  const names = joinNames(owned, chainNames(desired));
+  const families = familiesOf({ families: desired.families }).concat(
+    (['ipv4', 'ipv6'] as const).filter((family) => owned[family] && !desired.families[family]),
   );
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
-    const observed = await kernel.observe(families, goal);
-    const adapted = adaptGoal(goal, observed, names, kernel);
+    const observed = await kernel.observe(families, desired);
+    const adapted = adaptDesired(desired, observed, names, kernel);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(adapted, names, ports);
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
@@ -58,18 +58,18 @@ export function withDropped(state: NodeState, before: NodeState, originals: Node
   return dropped.length === 0 ? state : { ...state, sysctls: new Map([...dropped, ...state.sysctls]) };
 }
 
-/** The state with the values that the kernel has now for every sysctl of `goal`, and the hash size. */
+/** The state with the values that the kernel has now for every sysctl of `desired`, and the hash size. */
 export async function withSysctls(
   state: NodeState,
-  goal: NodeState,
+  desired: NodeState,
   { kernel }: Pick<Ports, 'kernel'>,
 ): Promise<NodeState> {
   const sysctls = new Map(state.sysctls);
-  for (const key of goal.sysctls.keys()) {
+  for (const key of desired.sysctls.keys()) {
     const value = await kernel.readSysctl(key);
     if (value === undefined) sysctls.delete(key);
     else sysctls.set(key, value);
   }
-  const size = goal.conntrackHashSize === undefined ? undefined : await kernel.readHashSize();
+  const size = desired.conntrackHashSize === undefined ? undefined : await kernel.readHashSize();
   return { families: state.families, sysctls, ...(size === undefined ? {} : { conntrackHashSize: size }) };
 }

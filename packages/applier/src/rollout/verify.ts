@@ -6,16 +6,16 @@ import { describeStep, type Plan, plan, type Touched } from './plan.ts';
 import type { Kernel } from './ports.ts';
 
 /**
- * Says where the kernel differs from `goal` after a plan was carried out, or undefined.
+ * Says where the kernel differs from `desired` after a plan was carried out, or undefined.
  *
  * A plan that touched a few chains is verified by reading these back: everything else was verified before, and the next
  * comparison reads all of it again. Anything larger is verified by reading the tables.
  */
-export async function unlike(goal: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
+export async function unlike(desired: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
   const sysctl = await unlikeSysctl(change, kernel);
   if (sysctl !== undefined) return sysctl;
   for (const touched of change.touched) {
-    if (!isSmall(touched)) return unlikeAnywhere(goal, kernel);
+    if (!isSmall(touched)) return unlikeAnywhere(desired, kernel);
   }
   for (const touched of change.touched) {
     const difference = await unlikeChains(touched, kernel);
@@ -49,10 +49,10 @@ function differs(
   return spell(wanted) === spell(seen) ? undefined : `${family} ${table} chain ${name}`;
 }
 
-async function unlikeAnywhere(goal: NodeState, kernel: Kernel): Promise<string | undefined> {
-  const observed = await kernel.observe(familiesOf(goal), goal);
-  const now: NodeState = { ...goal, families: ownState(observed, chainNames(goal), goal) };
-  const left = plan(now, goal, kernel).steps;
+async function unlikeAnywhere(desired: NodeState, kernel: Kernel): Promise<string | undefined> {
+  const observed = await kernel.observe(familiesOf(desired), desired);
+  const now: NodeState = { ...desired, families: ownState(observed, chainNames(desired), desired) };
+  const left = plan(now, desired, kernel).steps;
   return left.length === 0 ? undefined : left.map(describeStep).join('; ');
 }
 

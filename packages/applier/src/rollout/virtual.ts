@@ -18,7 +18,7 @@ import type { ChainNames, NodeState } from './state.ts';
 /** What the transaction needs for mode ipvs. */
 export type VirtualPorts = Pick<Ports, 'kernel' | 'clock' | 'journal' | 'drainMs'>;
 
-/** Mode ipvs on the way to a goal. */
+/** Mode ipvs on the way to a desired state. */
 export interface Virtual {
   readonly seen: IpvsSeen;
   readonly plan: IpvsPlan;
@@ -26,26 +26,26 @@ export interface Virtual {
 
 /**
  * What is to be done for mode ipvs.
- * @param owned what is ours besides the goal
+ * @param owned what is ours besides the desired state
  * @param known what the kernel was seen to hold; for the rest it is asked
- * @returns undefined where neither the goal nor anything of ours is in mode ipvs
+ * @returns undefined where neither the desired state nor anything of ours is in mode ipvs
  */
 export async function lookVirtual(
-  goal: NodeState,
+  desired: NodeState,
   owned: ChainNames,
   { kernel, clock, journal, drainMs }: VirtualPorts,
   known: IpvsKnown = {},
 ): Promise<Virtual | undefined> {
-  if (!goal.ipvs && !owned.ipvs) return undefined;
+  if (!desired.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
-  const wanted = withOriginals(goal.ipvs ?? nothing, journal.originalTimeouts);
+  const wanted = withOriginals(desired.ipvs ?? nothing, journal.originalTimeouts);
   const seen = await kernel.ipvs.observe({ ...(setsTimeouts(wanted) ? {} : noTimeouts), ...known });
-  const ours = ownedNames(joinIpvsNames(owned.ipvs, goal.ipvs && ipvsNames(goal.ipvs)));
-  const options = { now: clock.now(), drainMs, excludeCIDRs: goal.ipvs?.excludeCIDRs ?? [] };
+  const ours = ownedNames(joinIpvsNames(owned.ipvs, desired.ipvs && ipvsNames(desired.ipvs)));
+  const options = { now: clock.now(), drainMs, excludeCIDRs: desired.ipvs?.excludeCIDRs ?? [] };
   return { seen, plan: planIpvs(seen, wanted, ours, journal.draining, options) };
 }
 
-/** Time-outs count only where a goal sets them, or a kube-proxy may have. */
+/** Time-outs count only where a desired state sets them, or a kube-proxy may have. */
 export const noTimeouts: IpvsKnown = { timeouts: { timeouts: undefined } };
 
 const noneSet: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
@@ -73,13 +73,13 @@ function withOriginals(state: IpvsState, original: IpvsTimeouts | undefined): Ip
  * @param before what was planned; left out: everything is read
  */
 export async function leftVirtual(
-  goal: NodeState,
+  desired: NodeState,
   owned: ChainNames,
   ports: VirtualPorts,
   before?: Virtual,
 ): Promise<{ readonly left?: string; readonly virtual: Virtual | undefined }> {
   const known = before && knownAfter(ipvsSteps(before.plan), before.seen);
-  const virtual = await lookVirtual(goal, owned, ports, known);
+  const virtual = await lookVirtual(desired, owned, ports, known);
   const steps = virtual ? ipvsSteps(virtual.plan) : [];
   return steps.length === 0 ? { virtual } : { left: steps.map(firstLine).join('; '), virtual };
 }

@@ -29,8 +29,8 @@ export class StandingFiles {
   }
 
   /** Whether a Service would have the endpoints again that it had with these files, though it got others since. */
-  bringsBack(goal: NodeState, standing: Generation): boolean {
-    return this.#known !== undefined && isStale(this.#known.state, standing.state, goal);
+  bringsBack(desired: NodeState, standing: Generation): boolean {
+    return this.#known !== undefined && isStale(this.#known.state, standing.state, desired);
   }
 
   /**
@@ -78,12 +78,12 @@ export class StandingFiles {
  * Whether a file may be that of a Service which comes to its first endpoint by a change: its rules are among those that are new, or it
  * has a virtual server that gets a first real one.
  */
-export function mayComeFirst(from: NodeState, goal: NodeState): (text: string) => boolean {
-  const hashes = familiesOf(goal).flatMap((family) =>
-    newServices(tableOf(from, family, 'nat'), tableOf(goal, family, 'nat')),
+export function mayComeFirst(from: NodeState, desired: NodeState): (text: string) => boolean {
+  const hashes = familiesOf(desired).flatMap((family) =>
+    newServices(tableOf(from, family, 'nat'), tableOf(desired, family, 'nat')),
   );
   const doors = new Set<string>();
-  for (const [key, { family, protocol, address, port, real }] of goal.ipvs?.virtualServers ?? []) {
+  for (const [key, { family, protocol, address, port, real }] of desired.ipvs?.virtualServers ?? []) {
     if (real.size === 0 || from.ipvs?.virtualServers.get(key)?.real.size !== 0) continue;
     for (const door of doorsOfWay(`${family} ${protocol} ${address} ${port}`)) doors.add(door);
   }
@@ -92,27 +92,27 @@ export function mayComeFirst(from: NodeState, goal: NodeState): (text: string) =
 }
 
 /** The ends of the names of chains, by which their file is found. */
-function newServices(from: TableProgram, goal: TableProgram): readonly string[] {
-  const changed = differing(from.chains, goal.chains).filter(isService);
+function newServices(from: TableProgram, desired: TableProgram): readonly string[] {
+  const changed = differing(from.chains, desired.chains).filter(isService);
   const had = new Set(changed.filter((name) => from.chains.has(name)).map(withoutTag));
   return changed
-    .filter((name) => goal.chains.has(name) && !had.has(withoutTag(name)))
+    .filter((name) => desired.chains.has(name) && !had.has(withoutTag(name)))
     .map((name) => withoutTag(name).slice(-16));
 }
 
-/** Whether a Service is in `goal` as it was in `known`, though it is otherwise in `standing`. */
-function isStale(known: NodeState, standing: NodeState, goal: NodeState): boolean {
+/** Whether a Service is in `desired` as it was in `known`, though it is otherwise in `standing`. */
+function isStale(known: NodeState, standing: NodeState, desired: NodeState): boolean {
   const text = (state: NodeState, family: Family, name: string): string | undefined =>
     tableOf(state, family, 'nat').chains.get(name)?.join('\n');
   const inRules = familiesOf(known).some((family) =>
     differing(tableOf(known, family, 'nat').chains, tableOf(standing, family, 'nat').chains).some((name) => {
       const old = isService(name) ? text(known, family, name) : undefined;
-      return old !== undefined && text(standing, family, name) !== old && text(goal, family, name) === old;
+      return old !== undefined && text(standing, family, name) !== old && text(desired, family, name) === old;
     }),
   );
   if (inRules || !known.ipvs || known.ipvs === standing.ipvs) return inRules;
   return [...known.ipvs.virtualServers].some(([key, old]) => {
-    const [now, next] = [standing.ipvs, goal.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
+    const [now, next] = [standing.ipvs, desired.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
     return now && next && !sameReal(old, now) && sameReal(old, next);
   });
 }

@@ -102,7 +102,7 @@ test.each(layouts)('in layout %s, a jump of a built-in chain that changes is a r
   const from = journal.standing?.state as NodeState;
   const ipv4 = from.families.ipv4 as NonNullable<NodeState['families']['ipv4']>;
   const nat = { ...ipv4.nat, jumps: ipv4.nat.jumps.slice(1) };
-  const goal: NodeState = { ...from, families: { ...from.families, ipv4: { ...ipv4, nat } } };
+  const desired: NodeState = { ...from, families: { ...from.families, ipv4: { ...ipv4, nat } } };
   expect(classify(from, from)).toEqual({ changeKind: 'endpoints' });
-  expect(classify(from, goal)).toEqual({ changeKind: 'release' });
+  expect(classify(from, desired)).toEqual({ changeKind: 'release' });
 });

@@ -13,8 +13,8 @@ import { serverEndsOf } from './server-ends.ts';
  * @param from what stands
  * @param replacesAll `GraftOptions.replacesAll`
  */
-export function changeKindOf(from: NodeState, goal: NodeState, replacesAll = false): ChangeKind {
-  const isUpdate = sameSettings(from, goal) && sameState(graft(from, goal, { replacesAll }), goal);
+export function changeKindOf(from: NodeState, desired: NodeState, replacesAll = false): ChangeKind {
+  const isUpdate = sameSettings(from, desired) && sameState(graft(from, desired, { replacesAll }), desired);
   return isUpdate ? 'endpoints' : 'release';
 }
 
@@ -24,11 +24,11 @@ export interface ChangeClass extends Partial<Ends> {
 }
 
 /** The same for a change as a whole: there a first and a last endpoint are no release either. */
-export function classify(from: NodeState, goal: NodeState, replacesAll = false): ChangeClass {
-  if (changeKindOf(from, goal, replacesAll) === 'endpoints') return { changeKind: 'endpoints' };
-  const isSameMode = isTree(from) === isTree(goal) && Boolean(from.ipvs) === Boolean(goal.ipvs);
-  if (!isSameMode || !sameSettings(from, goal)) return { changeKind: 'release' };
-  const ends = goal.ipvs ? serverEndsOf(from, goal, sameState) : endsOf(from, goal);
+export function classify(from: NodeState, desired: NodeState, replacesAll = false): ChangeClass {
+  if (changeKindOf(from, desired, replacesAll) === 'endpoints') return { changeKind: 'endpoints' };
+  const isSameMode = isTree(from) === isTree(desired) && Boolean(from.ipvs) === Boolean(desired.ipvs);
+  if (!isSameMode || !sameSettings(from, desired)) return { changeKind: 'release' };
+  const ends = desired.ipvs ? serverEndsOf(from, desired, sameState) : endsOf(from, desired);
   return ends ? { changeKind: 'endpoints', ...ends } : { changeKind: 'release' };
 }
 

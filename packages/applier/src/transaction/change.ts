@@ -1,7 +1,7 @@
 import { ipvsConflicts } from '../ipvs/conflicts.ts';
 import { joinIpvsNames, knownAfter, ownedNames } from '../ipvs/values.ts';
 import { flowChange } from '../rollout/flows.ts';
-import { adaptGoal } from '../rollout/own.ts';
+import { adaptDesired } from '../rollout/own.ts';
 import type { Flip, ChangeKind, Ports, Refusal } from '../rollout/ports.ts';
 import { withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
@@ -34,13 +34,13 @@ export async function decideChange(
   const { from, observed } = ground;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
   const owned = chainNames(from.state);
-  const goal = adaptGoal(wanted, observed ?? {}, owned, kernel);
+  const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
   // First: the look loads the module of mode ipvs, and with it come its sysctls.
-  const virtual = await lookVirtual(goal, owned, ports, ground.ipvs && knownAfter([], ground.ipvs));
-  const conflicts = conflictsOf(goal, owned, virtual);
+  const virtual = await lookVirtual(desired, owned, ports, ground.ipvs && knownAfter([], ground.ipvs));
+  const conflicts = conflictsOf(desired, owned, virtual);
   if (conflicts) return conflicts;
-  const now = await withSysctls(ground.now, goal, ports);
-  const flip: Flip = isTree(goal) && kernel.switch ? 'switch' : 'ordered';
+  const now = await withSysctls(ground.now, desired, ports);
+  const flip: Flip = isTree(desired) && kernel.switch ? 'switch' : 'ordered';
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
   const told = mayUpdate ? changeKind : 'release';
   const kind: ChangeClass = told ? { changeKind: told } : classify(from.state, bundle.state, replacesAll);
@@ -50,25 +50,25 @@ export async function decideChange(
     from,
     owned,
     now,
-    way: wayTo(now, goal, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
-    flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, goal),
-    sysctls: foreignSysctls(from.state, goal, now),
-    ...(virtual?.seen.timeouts && setsTimeouts(goal.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),
+    way: wayTo(now, desired, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
+    flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
+    sysctls: foreignSysctls(from.state, desired, now),
+    ...(virtual?.seen.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),
     ...(observed ? { observed } : {}),
     ...(virtual ? { virtual } : {}),
   };
 }
 
-/** Virtual servers and sets of the goal that somebody else made. */
-function conflictsOf(goal: NodeState, owned: ChainNames, virtual: Virtual | undefined): Refusal | undefined {
-  if (!virtual || !goal.ipvs) return undefined;
-  const problems = ipvsConflicts(virtual.seen, goal.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
+/** Virtual servers and sets of the desired state that somebody else made. */
+function conflictsOf(desired: NodeState, owned: ChainNames, virtual: Virtual | undefined): Refusal | undefined {
+  if (!virtual || !desired.ipvs) return undefined;
+  const problems = ipvsConflicts(virtual.seen, desired.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
   return problems.length === 0 ? undefined : { problems };
 }
 
-/** The values that sysctls of the goal have now, of those that the standing generation does not set. */
-export function foreignSysctls(from: NodeState, goal: NodeState, now: NodeState): NodeState['sysctls'] {
-  const keys = [...goal.sysctls.keys()].filter((key) => !from.sysctls.has(key));
+/** The values that sysctls of the desired state have now, of those that the standing generation does not set. */
+export function foreignSysctls(from: NodeState, desired: NodeState, now: NodeState): NodeState['sysctls'] {
+  const keys = [...desired.sysctls.keys()].filter((key) => !from.sysctls.has(key));
   return new Map(
     keys.flatMap((key) => {
       const value = now.sysctls.get(key);

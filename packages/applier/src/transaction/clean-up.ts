@@ -1,5 +1,5 @@
 import { carryOut } from '../rollout/carry-out.ts';
-import { adaptGoal, ownState } from '../rollout/own.ts';
+import { adaptDesired, ownState } from '../rollout/own.ts';
 import { plan } from '../rollout/plan.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { withSysctls } from '../rollout/restore.ts';
@@ -21,10 +21,10 @@ export async function cleanUp(ports: Ports): Promise<number> {
   const known = await ownedNow(ports);
   const observed = await kernel.observe(familyNames.filter((family) => known[family]));
   const owned = joinNames(known, orphans(observed, journal.standing.state));
-  const goal = adaptGoal({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
-  const virtual = await lookVirtual(goal, owned, ports);
-  const now = await withSysctls({ families: ownState(observed, owned, goal), sysctls: new Map() }, goal, ports);
-  const change = plan(now, goal, kernel, virtual?.plan);
+  const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
+  const virtual = await lookVirtual(desired, owned, ports);
+  const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);
+  const change = plan(now, desired, kernel, virtual?.plan);
   await carryOut(change, ports);
   await kernel.switch?.remove();
   await journal.forget();

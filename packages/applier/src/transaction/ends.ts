@@ -25,14 +25,14 @@ export interface Ends {
  * them, too, and nobody can say of a Service that is to have none which ones it should keep meanwhile. Endpoints at addresses that what
  * stands does not allow are a matter of releases. A Service's rules besides endpoints cannot be compared where it had none; then nobody
  * was served by them, and they must look as those that are written for Services do (`usualIn`).
- * @param from what stands; settings besides tables are those of `goal`
+ * @param from what stands; settings besides tables are those of `desired`
  * @returns undefined when there is more to it, or no such Service
  */
-export function endsOf(from: NodeState, goal: NodeState): Ends | undefined {
+export function endsOf(from: NodeState, desired: NodeState): Ends | undefined {
   const isApproved = approvedBy(from);
   const ends = { first: [] as string[], last: [] as string[] };
-  for (const family of familiesOf(goal)) {
-    const own = ofFamily(family, from, goal, isApproved);
+  for (const family of familiesOf(desired)) {
+    const own = ofFamily(family, from, desired, isApproved);
     if (!own) return undefined;
     addAll(ends.first, own.first);
     addAll(ends.last, own.last);
@@ -43,12 +43,12 @@ export function endsOf(from: NodeState, goal: NodeState): Ends | undefined {
 function ofFamily(
   family: Family,
   from: NodeState,
-  goal: NodeState,
+  desired: NodeState,
   isApproved: (address: string) => boolean,
 ): Ends | undefined {
   const tables = (name: TableName): readonly [TableProgram, TableProgram] => [
     tableOf(from, family, name),
-    tableOf(goal, family, name),
+    tableOf(desired, family, name),
   ];
   if (tableNames.some((name) => !sameJumps(...tables(name)))) return undefined;
   const nat = natChange(...tables('nat'), isApproved);
@@ -77,31 +77,31 @@ const sameJumps = (a: TableProgram, b: TableProgram): boolean => a.jumps.join('\
 /** The ways in that nat loses and gains; undefined when something else differs. */
 function natChange(
   from: TableProgram,
-  goal: TableProgram,
+  desired: TableProgram,
   isApproved: (address: string) => boolean,
 ): { readonly gone: readonly string[]; readonly come: readonly string[] } | undefined {
-  const changed = changedChains(from, goal);
+  const changed = changedChains(from, desired);
   const after = new Map(changed.come.filter(isService).map((name) => [withoutTag(name), name] as const));
   const met = new Set<string>();
   const compared = new Set<string>();
   for (const before of changed.gone.filter(isService)) {
     const fresh = after.get(withoutTag(before));
     if (fresh === undefined) continue;
-    const [own, other] = [readService(before, from), readService(fresh, goal)];
+    const [own, other] = [readService(before, from), readService(fresh, desired)];
     if (!own || !other || !onlyEndpointsDiffer(own, other, isApproved)) return undefined;
     met.add(before).add(fresh);
     for (const name of comparedEndpoints(own, other)) compared.add(name);
   }
-  if (changedEndpoints(from, goal).some((name) => !compared.has(name))) return undefined;
+  if (changedEndpoints(from, desired).some((name) => !compared.has(name))) return undefined;
   const isUsual = usualIn(from);
   for (const fresh of changed.come.filter((name) => isService(name) && !met.has(name))) {
-    const rules = readService(fresh, goal);
+    const rules = readService(fresh, desired);
     if (!rules || !isUsual(fresh, rules)) return undefined;
     if (![...rules.endpoints.keys()].every((one) => isApproved(addressOf(one)))) return undefined;
   }
-  const rest = leftOver(from, goal, changed, met);
+  const rest = leftOver(from, desired, changed, met);
   if (!rest) return undefined;
-  const gone = waysIn(rest.gone, from, goal);
-  const come = waysIn(rest.come, goal, from);
+  const gone = waysIn(rest.gone, from, desired);
+  const come = waysIn(rest.come, desired, from);
   return gone && come && { gone, come };
 }

@@ -23,7 +23,7 @@ export async function finish(change: Change, ports: Ports): Promise<Ending> {
     return settleOn(from, ports);
   }
   if (way.flip === 'switch') await forgetAfter(flows.old, ports);
-  return settled(way.goal, stepsOf(way).length, ports);
+  return settled(way.desired, stepsOf(way).length, ports);
 }
 
 async function asPlanned(change: Change, ports: Ports): Promise<void> {
@@ -35,7 +35,7 @@ async function asPlanned(change: Change, ports: Ports): Promise<void> {
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
   if (way.flip === 'switch') await switchOff(ports);
   await carryOut(way.collect, ports);
-  const { left } = owned.ipvs && !way.goal.ipvs ? await virtualLeft(change, ports) : {};
+  const { left } = owned.ipvs && !way.desired.ipvs ? await virtualLeft(change, ports) : {};
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
   if (way.flip === 'switch') await kernel.switch?.remove();
 }
@@ -58,11 +58,11 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
     if (!standing) break;
     try {
       if (await kernel.switch?.look()) await pin(ports);
-      const goal = await restore(standing.state, await ownedNames(from ?? standing, ports), ports);
+      const desired = await restore(standing.state, await ownedNames(from ?? standing, ports), ports);
       await switchOff(ports);
       await kernel.switch?.remove();
       await forgetAfter((await journal.openFlows()).old, ports);
-      return await settled(goal, 0, ports);
+      return await settled(desired, 0, ports);
     } catch (error) {
       why = messageOf(error);
       report('finish-failed', { attempt: attempts, because: why });
@@ -74,7 +74,7 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
   return { outcome: { kind: 'held', because, rollback: why } };
 }
 
-async function settled(goal: NodeState, steps: number, { journal, report }: Ports): Promise<Ending> {
+async function settled(desired: NodeState, steps: number, { journal, report }: Ports): Promise<Ending> {
   const standing = journal.standing as Generation;
   try {
     await journal.settle();
@@ -82,5 +82,5 @@ async function settled(goal: NodeState, steps: number, { journal, report }: Port
     // The token is on the disk: the next process finds a committed transaction with nothing left to do.
     report('settle-not-written', { because: messageOf(error) });
   }
-  return { outcome: { kind: 'confirmed', generation: standing, steps }, settled: goal };
+  return { outcome: { kind: 'confirmed', generation: standing, steps }, settled: desired };
 }

@@ -115,9 +115,9 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
     ['a last endpoint', { ...base, 'shop/one': [] }],
   ])('is a release beside %s', (_title, services) => {
     const standing = linked('flat', { ...base, 'shop/one': [6] });
-    const goal = { ...base, 'shop/one': [6], ...services };
-    expect(classify(standing, linked('flat', goal)).changeKind).toBe('endpoints');
-    expect(classify(standing, tampered(goal)).changeKind).toBe('release');
+    const desired = { ...base, 'shop/one': [6], ...services };
+    expect(classify(standing, linked('flat', desired)).changeKind).toBe('endpoints');
+    expect(classify(standing, tampered(desired)).changeKind).toBe('release');
   });
 
   test('does not come in through a Service that leads to it from now on', () => {

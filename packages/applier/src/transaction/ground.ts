@@ -42,7 +42,7 @@ export interface GroundOptions {
 
 /** Reads what stands before a change; on the first run it is what becomes generation 0. Or says why this node's rules are not ours to change. */
 export async function readGround(
-  goal: NodeState,
+  desired: NodeState,
   facts: NodeFacts,
   { takeOver, looked }: GroundOptions,
   { kernel, journal, report }: Ports,
@@ -53,13 +53,13 @@ export async function readGround(
   const seen = looked.ipvs ? { ipvs: looked.ipvs } : {};
   const owned = standing ? chainNames(standing.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, behind ours, as the way back by hand.
-  const others = isTree(goal) && !takeOver ? otherSluice(observed, owned) : strangers(observed, owned);
+  const others = isTree(desired) && !takeOver ? otherSluice(observed, owned) : strangers(observed, owned);
   const refusal = mayTake(others, takeOver, facts);
   if (refusal) return refusal;
   const names = joinNames(owned, takeOver ? others : {});
-  const now: NodeState = { families: ownState(observed, names, goal), sysctls: new Map() };
+  const now: NodeState = { families: ownState(observed, names, desired), sysctls: new Map() };
   if (standing) return { from: standing, now, observed, ...seen };
-  const proxy = await lookForProxy(kernel, takeOver, facts.kubeProxies(), goal.ipvs?.excludeCIDRs ?? []);
+  const proxy = await lookForProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
@@ -71,9 +71,9 @@ export function familiesWithTools({ tools }: Pick<NodeFacts, 'tools'>): readonly
   return familyNames.filter((family) => tools[family] !== undefined);
 }
 
-/** Whether what was known from before is enough for a goal: then nothing has to be read. */
-export function knowsGround(goal: NodeState, standing: Generation): boolean {
-  return familiesOf(goal).every((family) => standing.state.families[family]);
+/** Whether what was known from before is enough for a desired state: then nothing has to be read. */
+export function knowsGround(desired: NodeState, standing: Generation): boolean {
+  return familiesOf(desired).every((family) => standing.state.families[family]);
 }
 
 function mayTake(others: ChainNames, takeOver: boolean, facts: NodeFacts): Refusal | undefined {

@@ -17,13 +17,13 @@ export interface Apart<T> {
 }
 
 /** The chains that differ; one that both have is in both lists. */
-export function changedChains(from: TableProgram, goal: TableProgram): Apart<string> {
-  const changed = differing(from.chains, goal.chains).filter(
-    (name) => from.chains.get(name)?.join('\n') !== goal.chains.get(name)?.join('\n'),
+export function changedChains(from: TableProgram, desired: TableProgram): Apart<string> {
+  const changed = differing(from.chains, desired.chains).filter(
+    (name) => from.chains.get(name)?.join('\n') !== desired.chains.get(name)?.join('\n'),
   );
   return {
     gone: changed.filter((name) => from.chains.has(name)),
-    come: changed.filter((name) => goal.chains.has(name)),
+    come: changed.filter((name) => desired.chains.has(name)),
   };
 }
 
@@ -35,13 +35,13 @@ export function changedChains(from: TableProgram, goal: TableProgram): Apart<str
  */
 export function leftOver(
   from: TableProgram,
-  goal: TableProgram,
+  desired: TableProgram,
   changed: Apart<string>,
   met: ReadonlySet<string>,
 ): Apart<Rule> | undefined {
   const rules = (table: TableProgram, names: readonly string[]): readonly Rule[] =>
     names.filter((name) => !met.has(name) && !isEndpoint(name)).flatMap((name) => rulesOf(table, name));
-  const [before, after] = [rules(from, changed.gone), rules(goal, changed.come)];
+  const [before, after] = [rules(from, changed.gone), rules(desired, changed.come)];
   const [gone, come] = [without(before, after), without(after, before)];
   return inOrder(before, new Set(gone)) === inOrder(after, new Set(come)) ? { gone, come } : undefined;
 }

@@ -7,8 +7,8 @@ import { isTree } from './entries.ts';
 const tagged = /^(?:SLUICE-[RT]|SLU-(?:SVC|SVL|EXT|FW|SEP|GRP))-[A-Z2-7]{16}\.[0-9a-z]{2}$/;
 
 /**
- * Chains that are ours by their names alone, for where a generation that made some cannot be read any more: whatever of them a goal
- * lacks may go. Those that foreign rules lead to stay (`adaptGoal`), as do all in the other layouts, whose names are kube-proxy's.
+ * Chains that are ours by their names alone, for where a generation that made some cannot be read any more: whatever of them a desired state
+ * lacks may go. Those that foreign rules lead to stay (`adaptDesired`), as do all in the other layouts, whose names are kube-proxy's.
  * @param state what the change was made from or to
  */
 export function orphans(observed: Observed, state: Pick<NodeState, 'families'>): ChainNames {

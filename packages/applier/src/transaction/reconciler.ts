@@ -7,7 +7,7 @@ import { isBare } from '../rollout/bare.ts';
 import { messageOf } from '../rollout/message.ts';
 import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
-import { adaptGoal, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
+import { adaptDesired, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
 import { describeStep, type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
@@ -130,7 +130,7 @@ export class Reconciler {
     if (change === 'aside') return change;
     this.#seen = undefined;
     if (change.plan.steps.length === 0) {
-      this.#settled = change.goal;
+      this.#settled = change.desired;
       await this.#dropSwitch();
       await journal.tidy();
       if (change.virtual) await this.#drain(change.virtual);
@@ -181,19 +181,19 @@ export class Reconciler {
     aside?: AbortSignal,
   ): Promise<{
     plan: Plan;
-    goal: NodeState;
+    desired: NodeState;
     now: NodeState;
     virtual: Virtual | undefined;
     observed: Observed | undefined;
   }> {
     const owned = chainNames(state);
-    const { goal, families, observed } = known
-      ? { goal: known, families: known.families, observed: undefined }
+    const { desired, families, observed } = known
+      ? { desired: known, families: known.families, observed: undefined }
       : await this.#tables(state, owned, aside);
     // First: the look loads the module, and with it come its sysctls.
-    const virtual = await lookVirtual(goal, owned, this.#ports);
-    const now = await withSysctls({ families, sysctls: new Map() }, goal, this.#ports);
-    return { plan: plan(now, goal, this.#ports.kernel, virtual?.plan), goal, now, virtual, observed };
+    const virtual = await lookVirtual(desired, owned, this.#ports);
+    const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
+    return { plan: plan(now, desired, this.#ports.kernel, virtual?.plan), desired, now, virtual, observed };
   }
 
   /** Whether the kernel holds no rules for Services, as after a boot. */
@@ -212,12 +212,12 @@ export class Reconciler {
     state: NodeState,
     owned: ChainNames,
     aside?: AbortSignal,
-  ): Promise<{ readonly goal: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
+  ): Promise<{ readonly desired: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
     const observed = await this.#ports.kernel.observe(familiesOf(state), state, aside);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
-    const goal = adaptGoal(state, observed, owned, this.#ports.kernel);
-    return { goal, families: ownState(observed, owned, goal), observed };
+    const desired = adaptDesired(state, observed, owned, this.#ports.kernel);
+    return { desired, families: ownState(observed, owned, desired), observed };
   }
 
   /**
@@ -332,7 +332,7 @@ export class Reconciler {
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
-      this.#settled = way.goal;
+      this.#settled = way.desired;
       this.#bring.stands(how.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }

@@ -1,7 +1,7 @@
 import { canonicalRule, type Family, type TableName, tableNames } from '@sluice/bundle';
 import type { Outcome } from '../rollout/outcome.ts';
 import { isBare } from '../rollout/bare.ts';
-import { adaptGoal, ownState } from '../rollout/own.ts';
+import { adaptDesired, ownState } from '../rollout/own.ts';
 import { plan } from '../rollout/plan.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
@@ -75,11 +75,11 @@ async function showsExactly(observed: Observed, state: NodeState, ports: Ports):
   // What holds no rules is found everywhere.
   if (familyNames.every((family) => tableOf(state, family, 'nat').chains.size === 0)) return false;
   const owned = chainNames(state);
-  const goal = adaptGoal(state, observed, owned, ports.kernel);
+  const desired = adaptDesired(state, observed, owned, ports.kernel);
   if (state.ipvs && !ports.kernel.ipvs) return false;
-  const virtual = await lookVirtual(goal, owned, ports);
-  const now: NodeState = { ...goal, families: ownState(observed, owned, goal) };
-  return plan(now, goal, ports.kernel, virtual?.plan).steps.length === 0;
+  const virtual = await lookVirtual(desired, owned, ports);
+  const now: NodeState = { ...desired, families: ownState(observed, owned, desired) };
+  return plan(now, desired, ports.kernel, virtual?.plan).steps.length === 0;
 }
 
 /** Ends what was on trial beside a generation: the switch goes off, and our chains that nothing needs are removed. */

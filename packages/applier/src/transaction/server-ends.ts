@@ -14,11 +14,11 @@ import { losesFew } from './service.ts';
  */
 export function serverEndsOf(
   from: NodeState,
-  goal: NodeState,
+  desired: NodeState,
   isSame: (a: NodeState, b: NodeState) => boolean,
 ): Ends | undefined {
-  if (!from.ipvs || !goal.ipvs) return undefined;
-  const [old, fresh] = [from.ipvs, goal.ipvs];
+  if (!from.ipvs || !desired.ipvs) return undefined;
+  const [old, fresh] = [from.ipvs, desired.ipvs];
   const ends = { first: [] as string[], last: [] as string[] };
   for (const [key, before] of old.virtualServers) {
     const after = fresh.virtualServers.get(key);
@@ -29,7 +29,7 @@ export function serverEndsOf(
   const isEnd = (before: VirtualServer, after: VirtualServer): boolean =>
     endOf(before, after, old, fresh) !== undefined;
   const ipvs = graftServers(old, fresh, { isApproved: approvedBy(from), isEnd });
-  if (!isSame({ ...from, ipvs }, goal)) return undefined;
+  if (!isSame({ ...from, ipvs }, desired)) return undefined;
   return { first: ends.first.toSorted(compareText), last: ends.last.toSorted(compareText) };
 }
 
@@ -44,7 +44,7 @@ const wayOf = ({ family, protocol, address, port }: VirtualServer): string =>
  * it goes from the one to the others, however many these are. From outside that is the first or last endpoint of this node. Of an
  * address inside the cluster nothing says which policy it has; it changes late in both directions, and is served meanwhile.
  */
-function endOf(old: VirtualServer, fresh: VirtualServer, from: NodeIpvs, goal: NodeIpvs): keyof Ends | undefined {
+function endOf(old: VirtualServer, fresh: VirtualServer, from: NodeIpvs, desired: NodeIpvs): keyof Ends | undefined {
   const [before, after] = [serving(old), serving(fresh)];
   const [had, has] = [before.real, after.real];
   if (had.size === 0 || has.size === 0) {
@@ -52,7 +52,7 @@ function endOf(old: VirtualServer, fresh: VirtualServer, from: NodeIpvs, goal: N
     return had.size === 0 ? 'first' : 'last';
   }
   if (losesFew(had, has)) return undefined;
-  const [was, is] = [countHere(before, from), countHere(after, goal)];
+  const [was, is] = [countHere(before, from), countHere(after, desired)];
   if (was === had.size && is === 0) return 'last';
   if (was > 0 || is < has.size) return undefined;
   return isLocalOutside(before, from) ? 'first' : 'last';

@@ -206,7 +206,7 @@ async function put(change: Change, rules: ProbationRules, deadman: Deadman, port
     const isUpdate = change.changeKind === 'endpoints';
     const turned = await (isUpdate ? updateDiffers(way, way.turn, kernel) : unlike(way.turned, way.turn, kernel));
     if (turned !== undefined) return { failed: differs(turned) };
-    const virtual = way.goal.ipvs ? await virtualLeft(change, ports) : {};
+    const virtual = way.desired.ipvs ? await virtualLeft(change, ports) : {};
     if (virtual.left !== undefined) return { failed: differs(virtual.left) };
     report('in-kernel', { steps: way.stage.steps.length + way.turn.steps.length, flip: way.flip });
     if (way.flip === 'ordered') await forgetAfter(change.flows.old, ports);
@@ -222,7 +222,7 @@ export async function virtualLeft(
   ports: Ports,
 ): Promise<{ readonly left?: string; readonly ipvs?: IpvsSeen }> {
   if (!before) return {};
-  const { left, virtual } = await leftVirtual(way.goal, owned, ports, before);
+  const { left, virtual } = await leftVirtual(way.desired, owned, ports, before);
   if (!virtual) return {};
   await ports.journal.keepDraining(virtual.plan.draining);
   return { ipvs: virtual.seen, ...(left === undefined ? {} : { left }) };

@@ -35,16 +35,16 @@ export async function updateOf(change: Change, offered: Target, ports: Ports): P
   const old = isOurs ? graft(from.state, offered.state) : from.state;
   if (state === bundle.state && old === from.state) return undefined;
   const now = isOurs ? following(change.now, from.state, old, offered.state) : change.now;
-  const goal = graft(way.goal, offered.state);
-  const virtual = await lookVirtual(goal, owned, ports);
-  const next = trialWay(now, goal, way.flip, ports.kernel, virtual?.plan);
+  const desired = graft(way.desired, offered.state);
+  const virtual = await lookVirtual(desired, owned, ports);
+  const next = trialWay(now, desired, way.flip, ports.kernel, virtual?.plan);
   const because = 'newer endpoints';
-  const steps = isTree(goal)
+  const steps = isTree(desired)
     ? tablePlan(next.turned, { from: way.turned, tables: ['nat', 'filter'], because }, ports.kernel)
     : plan(way.turned, next.turned, ports.kernel, virtual?.plan);
   const isWhole = changeKindOf(bundle.state, offered.state) === 'endpoints';
   const version = isWhole ? offered.version : bundle.version;
-  const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, goal);
+  const flows = flowChange({ ...now, ...(old.ipvs ? { ipvs: old.ipvs } : {}) }, desired);
   return {
     change: {
       ...change,
@@ -94,10 +94,10 @@ export async function takeUpdate(before: Change, { change, steps }: TrialUpdate,
   }
   await carryOut(steps, ports);
   const difference =
-    (await updateDiffers(way, steps, kernel)) ?? (way.goal.ipvs && (await virtualLeft(change, ports)).left);
+    (await updateDiffers(way, steps, kernel)) ?? (way.desired.ipvs && (await virtualLeft(change, ports)).left);
   if (difference !== undefined) throw new Error(`the kernel does not hold the newest endpoints: ${difference}`);
   const standing = await journal.accept();
   report('endpoints-updated', { version: bundle.version, steps: steps.steps.length });
-  await forgetAfter(flowChange(before.way.goal, way.goal).old, ports);
+  await forgetAfter(flowChange(before.way.desired, way.desired).old, ports);
   return { ...change, from: standing };
 }

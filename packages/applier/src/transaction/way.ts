@@ -26,52 +26,58 @@ export interface Way {
   readonly staged: NodeState;
   readonly turned: NodeState;
   readonly settling: NodeState;
-  readonly goal: NodeState;
+  readonly desired: NodeState;
 }
 
 /**
- * The way from `now` to `goal`.
+ * The way from `now` to `desired`.
  *
- * - The goal in layout `tree`: its chains beside the old ones, then the switch, then the defaults; nothing of the old program is
+ * - The desired state in layout `tree`: its chains beside the old ones, then the switch, then the defaults; nothing of the old program is
  *   removed before the token. Ordered: filter asks both programs, then nat goes to the new one.
- * - The goal in layout `flat`: filter allows what both need, nat changes, filter narrows, and with that the old program is gone.
+ * - The desired state in layout `flat`: filter allows what both need, nat changes, filter narrows, and with that the old program is gone.
  *
  * - An update of endpoints is the program when its steps are done: no token lies between them. Mostly it changes nat alone, in one
  *   commit of each family; with a first or last endpoint filter asks both programs first and the new one alone afterwards.
  *
  * Sets, virtual servers and addresses of mode ipvs know no switch either: they come and change in the order of `plan`; where they
- * go because the goal is in layout `tree`, that is after everything that led to them.
+ * go because the desired state is in layout `tree`, that is after everything that led to them.
  * @param flip `switch` only where the kernel has one; a change that needs none does without
  * @param virtual what changes in mode ipvs
  */
 export function wayTo(
   now: NodeState,
-  goal: NodeState,
+  desired: NodeState,
   { changeKind, flip }: { readonly changeKind: ChangeKind; readonly flip: Flip },
   options: PlanOptions,
   virtual?: IpvsPlan,
 ): Way {
   if (changeKind === 'endpoints')
-    return isTree(goal) ? updateWay(now, goal, options) : directWay(now, goal, options, virtual);
-  return trialWay(now, goal, flip === 'switch' && tablesDiffer(now, goal) ? flip : 'ordered', options, virtual);
+    return isTree(desired) ? updateWay(now, desired, options) : directWay(now, desired, options, virtual);
+  return trialWay(now, desired, flip === 'switch' && tablesDiffer(now, desired) ? flip : 'ordered', options, virtual);
 }
 
 /** The same for a flip that is known: that of a trial whose programs get newer endpoints. */
-export function trialWay(now: NodeState, goal: NodeState, flip: Flip, options: PlanOptions, virtual?: IpvsPlan): Way {
-  if (!isTree(goal)) return directWay(now, goal, options, virtual);
-  const way = flip === 'switch' ? switchWay(now, goal, options) : orderedWay(now, goal, options);
+export function trialWay(
+  now: NodeState,
+  desired: NodeState,
+  flip: Flip,
+  options: PlanOptions,
+  virtual?: IpvsPlan,
+): Way {
+  if (!isTree(desired)) return directWay(now, desired, options, virtual);
+  const way = flip === 'switch' ? switchWay(now, desired, options) : orderedWay(now, desired, options);
   if (!virtual) return way;
   const { steps, touched } = way.collect;
   return { ...way, collect: { steps: [...steps, ...ipvsSteps(virtual)], touched } };
 }
 
-function tablesDiffer(now: NodeState, goal: NodeState): boolean {
-  return natFirst.some((table) => tableDiffers(table, now, goal));
+function tablesDiffer(now: NodeState, desired: NodeState): boolean {
+  return natFirst.some((table) => tableDiffers(table, now, desired));
 }
 
-function tableDiffers(table: TableName, now: NodeState, goal: NodeState): boolean {
+function tableDiffers(table: TableName, now: NodeState, desired: NodeState): boolean {
   return familyNames.some(
-    (family) => !isEmptyChange(changeTable(tableOf(now, family, table), tableOf(goal, family, table))),
+    (family) => !isEmptyChange(changeTable(tableOf(now, family, table), tableOf(desired, family, table))),
   );
 }
 
@@ -80,36 +86,36 @@ export function stepsOf({ stage, turn, defaults, collect }: Way): readonly Step[
   return [stage, turn, defaults, collect].flatMap(({ steps }) => steps);
 }
 
-/** In place: what the goal lacks is gone when it is there. */
-function directWay(now: NodeState, goal: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
-  return { ...inPlace(now, goal), turn: plan(now, goal, options, virtual) };
+/** In place: what the desired state lacks is gone when it is there. */
+function directWay(now: NodeState, desired: NodeState, options: PlanOptions, virtual?: IpvsPlan): Way {
+  return { ...inPlace(now, desired), turn: plan(now, desired, options, virtual) };
 }
 
-const inPlace = (now: NodeState, goal: NodeState): Omit<Way, 'turn'> => ({
+const inPlace = (now: NodeState, desired: NodeState): Omit<Way, 'turn'> => ({
   flip: 'ordered',
   stage: nothingToDo,
   defaults: nothingToDo,
   collect: nothingToDo,
   staged: now,
-  turned: goal,
-  settling: goal,
-  goal,
+  turned: desired,
+  settling: desired,
+  desired,
 });
 
 /** Everything lies before the token: behind it nothing may be left to do for an update. */
-function updateWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
-  if (!tableDiffers('filter', now, goal)) return directWay(now, goal, options);
-  const wide = mixed(held(now, goal, 'both'), now);
-  const narrow = mixed(wide, goal);
+function updateWay(now: NodeState, desired: NodeState, options: PlanOptions): Way {
+  if (!tableDiffers('filter', now, desired)) return directWay(now, desired, options);
+  const wide = mixed(held(now, desired, 'both'), now);
+  const narrow = mixed(wide, desired);
   const step = (from: NodeState, to: NodeState, table: TableName, because: string): Plan =>
     tablePlan(to, { from, tables: [table], because }, options);
   const before = step(now, wide, 'filter', 'filter allows the old and the new nat table');
   const between = step(wide, narrow, 'nat', 'a Service comes to its first endpoint, or loses its last one');
-  const behind = step(narrow, goal, 'filter', 'filter allows only the new nat table');
-  const sysctls = sysctlSteps(now, goal);
+  const behind = step(narrow, desired, 'filter', 'filter allows only the new nat table');
+  const sysctls = sysctlSteps(now, desired);
   const steps = [...sysctls.before, ...before.steps, ...between.steps, ...afterPause(behind.steps), ...sysctls.after];
   const turn = { steps, touched: [...between.touched, ...behind.touched] };
-  return { ...inPlace(now, goal), turn };
+  return { ...inPlace(now, desired), turn };
 }
 
 /** The filter of one state and the nat of another. */
@@ -119,11 +125,11 @@ function mixed(filter: NodeState, nat: NodeState): NodeState {
   return { ...nat, families: mapTables(families, (family, table) => tableOf(states[table], family, table)) };
 }
 
-function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
-  const sysctls = sysctlSteps(now, goal);
-  const staged = held(now, goal, 'switch');
+function switchWay(now: NodeState, desired: NodeState, options: PlanOptions): Way {
+  const sysctls = sysctlSteps(now, desired);
+  const staged = held(now, desired, 'switch');
   // The legacy backend copies the whole table for each commit, so what goes, goes with the new defaults.
-  const settling = options.slowWithManyChains || narrows(now, goal) ? held(now, goal, 'new') : goal;
+  const settling = options.slowWithManyChains || narrows(now, desired) ? held(now, desired, 'new') : desired;
   const stage = tablePlan(
     staged,
     { from: now, tables: natFirst, because: 'beside the old program, which stays' },
@@ -139,28 +145,28 @@ function switchWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
     stage: { ...stage, steps: [...sysctls.before, ...stage.steps] },
     turn: { steps: sysctls.after, touched: [] },
     defaults,
-    collect: collectPlan(settling, goal, options),
+    collect: collectPlan(settling, desired, options),
     staged,
     turned: staged,
     settling,
-    goal,
+    desired,
   };
 }
 
-function orderedWay(now: NodeState, goal: NodeState, options: PlanOptions): Way {
-  const sysctls = sysctlSteps(now, goal);
-  const turned = held(now, goal, 'both');
+function orderedWay(now: NodeState, desired: NodeState, options: PlanOptions): Way {
+  const sysctls = sysctlSteps(now, desired);
+  const turned = held(now, desired, 'both');
   const turn = tablePlan(turned, { from: now, tables: filterFirst, because: 'packets go to the new program' }, options);
   return {
     flip: 'ordered',
     stage: nothingToDo,
     turn: { ...turn, steps: [...sysctls.before, ...turn.steps, ...sysctls.after] },
     defaults: nothingToDo,
-    collect: collectPlan(turned, goal, options),
+    collect: collectPlan(turned, desired, options),
     staged: now,
     turned,
     settling: turned,
-    goal,
+    desired,
   };
 }
 
@@ -168,9 +174,9 @@ const natFirst = ['nat', 'filter'] as const;
 const filterFirst = ['filter', 'nat'] as const;
 
 /** Packets that went the old way are past the tables before what they meet narrows. */
-function collectPlan(from: NodeState, goal: NodeState, options: PlanOptions): Plan {
+function collectPlan(from: NodeState, desired: NodeState, options: PlanOptions): Plan {
   const way = { from, tables: natFirst, because: 'what only the old program needs goes' };
-  const { steps, touched } = tablePlan(goal, way, options);
+  const { steps, touched } = tablePlan(desired, way, options);
   return { steps: afterPause(steps), touched };
 }
 
@@ -180,19 +186,19 @@ function afterPause(steps: readonly Step[]): readonly Step[] {
   );
 }
 
-/** Both programs side by side, with the sysctls of the goal. */
-function held(now: NodeState, goal: NodeState, lead: Lead): NodeState {
-  const families = familyNames.filter((family) => now.families[family] ?? goal.families[family]);
+/** Both programs side by side, with the sysctls of the desired state. */
+function held(now: NodeState, desired: NodeState, lead: Lead): NodeState {
+  const families = familyNames.filter((family) => now.families[family] ?? desired.families[family]);
   return {
-    ...goal,
+    ...desired,
     families: mapTables(families, (family, table) =>
-      beside(table, tableOf(now, family, table), tableOf(goal, family, table), lead),
+      beside(table, tableOf(now, family, table), tableOf(desired, family, table), lead),
     ),
   };
 }
 
-function narrows(now: NodeState, goal: NodeState): boolean {
+function narrows(now: NodeState, desired: NodeState): boolean {
   return familyNames.some((family) =>
-    natFirst.some((table) => differInFixtures(table, tableOf(now, family, table), tableOf(goal, family, table))),
+    natFirst.some((table) => differInFixtures(table, tableOf(now, family, table), tableOf(desired, family, table))),
   );
 }
