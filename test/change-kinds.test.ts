@@ -114,7 +114,7 @@ const end = ({ had, has }: Change): End | undefined => {
 type End = 'first' | 'last';
 
 /** An address of the port, as `Ends` names it. */
-interface Door {
+interface Frontend {
   readonly name: string;
   readonly isInside: boolean;
   readonly isLocal: boolean;
@@ -122,25 +122,25 @@ interface Door {
   readonly isOnlyLocal: boolean;
 }
 
-function doorsOf(port: ServicePort, family: Family, program: Program): readonly Door[] {
+function frontendsOf(port: ServicePort, family: Family, program: Program): readonly Frontend[] {
   const here = port.families[family];
   if (!here) return [];
   const isOutside = port.nodePort !== 0 || here.externalIPs.length + here.loadBalancerIPs.length > 0;
-  const door = (address: string, number: number, isInside: boolean): Door => ({
+  const frontend = (address: string, number: number, isInside: boolean): Frontend => ({
     isOnlyLocal: port.internalTrafficPolicy === 'Local' && !isOutside,
     name: `${family} ${port.protocol.toLowerCase()} ${address} ${number}`,
     isInside,
     isLocal: (isInside ? port.internalTrafficPolicy : port.externalTrafficPolicy) === 'Local',
   });
   return [
-    door(here.clusterIP, port.port, true),
-    ...[...here.externalIPs, ...here.loadBalancerIPs].map((address) => door(address, port.port, false)),
-    ...(port.nodePort === 0 ? [] : [door(program === 'ipvs' ? own[family] : '*', port.nodePort, false)]),
+    frontend(here.clusterIP, port.port, true),
+    ...[...here.externalIPs, ...here.loadBalancerIPs].map((address) => frontend(address, port.port, false)),
+    ...(port.nodePort === 0 ? [] : [frontend(program === 'ipvs' ? own[family] : '*', port.nodePort, false)]),
   ];
 }
 
-/** What becomes of a door; `too much`: a trial has to tell. */
-type Judge = (door: Door, before: Places, after: Places) => End | 'too much' | undefined;
+/** What becomes of a frontend; `too much`: a trial has to tell. */
+type Judge = (frontend: Frontend, before: Places, after: Places) => End | 'too much' | undefined;
 
 /** Rules: from outside, policy Local counts for others than pods and the node. A DROP in the place of a REJECT is told as a first one. */
 const inIptables: Judge = ({ isInside, isLocal }, before, after) => {
@@ -165,9 +165,9 @@ const inIpvs: Judge = ({ isInside, isLocal, isOnlyLocal }, before, after) => {
 
 /** What the change is, by the Service itself. */
 function expected(port: ServicePort, before: Places, after: Places, program: Program): ChangeClass {
-  const doors = families.flatMap((family) => doorsOf(port, family, program));
+  const frontends = families.flatMap((family) => frontendsOf(port, family, program));
   const judge = program === 'ipvs' ? inIpvs : inIptables;
-  const found = doors.map((door) => ({ name: door.name, what: judge(door, before, after) }));
+  const found = frontends.map((frontend) => ({ name: frontend.name, what: judge(frontend, before, after) }));
   if (found.some(({ what }) => what === 'too much')) return { changeKind: 'release' };
   const named = (kind: End): readonly string[] => found.filter(({ what }) => what === kind).map(({ name }) => name);
   const [first, last] = [named('first'), named('last')];

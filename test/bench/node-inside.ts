@@ -104,16 +104,16 @@ try {
   const idle = ((processorSeconds(pid) - before) / idleSeconds) * 100;
   const memory = resident(pid);
 
-  const lamps = new LinuxSwitch(findTool('ipset') ?? 'ipset', runChildren());
+  const switchStates = new LinuxSwitch(findTool('ipset') ?? 'ipset', runChildren());
   const back: number[] = [];
   for (let round = 0; round < 15; round++) {
-    await lamps.make([]);
-    await lamps.on(30);
+    await switchStates.make([]);
+    await switchStates.on(30);
     const at = performance.now();
-    await lamps.off('nat');
+    await switchStates.off('nat');
     back.push(performance.now() - at);
-    await lamps.off('filter');
-    await lamps.remove();
+    await switchStates.off('filter');
+    await switchStates.remove();
   }
   const last = `10.${96 + ((services + 255) >> 16)}.${((services + 255) >> 8) & 255}.${(services + 255) & 255}`;
   process.stdout.write(

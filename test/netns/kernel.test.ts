@@ -72,8 +72,8 @@ describe.each(backends)('the switch, asked by rules of %s', (backend) => {
   switchContract(backend, async () => {
     const name = await namespace();
     const run = runIn(name);
-    const lamps = new LinuxSwitch('/usr/sbin/ipset', run);
-    return { kernel: new LinuxKernel(await detectTools(backend, run), run, procTunablesOf(name), lamps) };
+    const switchStates = new LinuxSwitch('/usr/sbin/ipset', run);
+    return { kernel: new LinuxKernel(await detectTools(backend, run), run, procTunablesOf(name), switchStates) };
   });
 });
 

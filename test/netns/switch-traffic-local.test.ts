@@ -123,11 +123,11 @@ const met = (who: Who): Met => JSON.parse(readFileSync(file(who), 'utf8')) as Me
 
 /** Waits until those who ask for shop/gate from outside and for shop/near are answered so. @returns after how long, in milliseconds */
 async function answered(what: string): Promise<number> {
-  const doors = [
+  const frontends = [
     ['outside', urls.outside.gate],
     ['client', urls.client.near],
   ] as const;
-  const count = (): number => Math.min(...doors.map(([who, url]) => met(who)[url]?.[what] ?? 0));
+  const count = (): number => Math.min(...frontends.map(([who, url]) => met(who)[url]?.[what] ?? 0));
   const [before, startMs] = [count(), performance.now()];
   await until(`clients meet ${what}`, async () => count() > before + (what === 'here' ? 20 : 1));
   return performance.now() - startMs;

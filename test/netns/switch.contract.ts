@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { TableName } from '@sluice/bundle';
 import { limits } from '../../packages/applier/src/limits.ts';
-import type { Kernel, Lamp, Step, Switch } from '../../packages/applier/src/rollout/ports.ts';
+import type { Kernel, SwitchState, Step, Switch } from '../../packages/applier/src/rollout/ports.ts';
 
 /** A kernel with a switch, and a way to let its clock go on. */
 export interface SwitchCandidate {
@@ -23,7 +23,7 @@ const namesSet = asks(':SLUICE-X - [0:0]\n-A SLUICE-X -m set --match-set SLUICE-
 type Span = readonly [number, number];
 
 /** What a set with a time-out may be, as narrowly as anybody knows who cannot tell when within the two spans it was renewed and looked at. */
-function mayBe([renewedFrom, renewedTo]: Span, [from, to]: Span, timeoutSeconds: number): readonly Lamp[] {
+function mayBe([renewedFrom, renewedTo]: Span, [from, to]: Span, timeoutSeconds: number): readonly SwitchState[] {
   // The kernel looks once in a while for what has run out.
   const lateMs = 1_000;
   if (to - renewedFrom < timeoutSeconds * 1_000) return ['on'];
@@ -35,80 +35,83 @@ function mayBe([renewedFrom, renewedTo]: Span, [from, to]: Span, timeoutSeconds:
  * @param open gives a kernel without rules and sets
  */
 export function switchContract(name: string, open: () => Promise<SwitchCandidate>): void {
-  const start = async (): Promise<SwitchCandidate & { readonly lamps: Switch }> => {
+  const start = async (): Promise<SwitchCandidate & { readonly switchStates: Switch }> => {
     const candidate = await open();
-    const lamps = candidate.kernel.switch;
-    if (!lamps) throw new Error('the kernel has no switch');
-    return { ...candidate, lamps };
+    const switchStates = candidate.kernel.switch;
+    if (!switchStates) throw new Error('the kernel has no switch');
+    return { ...candidate, switchStates };
   };
 
   test(`${name}: there is nothing to look at, to turn off or to remove before the sets are made`, async () => {
-    const { lamps } = await start();
-    expect(await lamps.look()).toBeUndefined();
-    await lamps.off('nat');
-    await lamps.remove();
-    await expect(lamps.on(30)).rejects.toThrow('Cannot run');
+    const { switchStates } = await start();
+    expect(await switchStates.look()).toBeUndefined();
+    await switchStates.off('nat');
+    await switchStates.remove();
+    await expect(switchStates.on(30)).rejects.toThrow('Cannot run');
   });
 
   test(`${name}: the sets are made off, turned on together and off one by one, and making them again changes nothing`, async () => {
-    const { lamps } = await start();
-    await lamps.make([]);
-    expect(await lamps.look()).toEqual({ nat: 'off', filter: 'off' });
-    await lamps.on(30);
-    await lamps.make([]);
-    expect(await lamps.look()).toEqual({ nat: 'on', filter: 'on' });
-    await lamps.off('nat');
-    expect(await lamps.look()).toEqual({ nat: 'off', filter: 'on' });
-    await lamps.off('filter');
-    expect(await lamps.look()).toEqual({ nat: 'off', filter: 'off' });
+    const { switchStates } = await start();
+    await switchStates.make([]);
+    expect(await switchStates.look()).toEqual({ nat: 'off', filter: 'off' });
+    await switchStates.on(30);
+    await switchStates.make([]);
+    expect(await switchStates.look()).toEqual({ nat: 'on', filter: 'on' });
+    await switchStates.off('nat');
+    expect(await switchStates.look()).toEqual({ nat: 'off', filter: 'on' });
+    await switchStates.off('filter');
+    expect(await switchStates.look()).toEqual({ nat: 'off', filter: 'off' });
   });
 
   test(`${name}: what is on goes off by itself, nat's before filter's, unless it is renewed or pinned`, async () => {
-    const { lamps, passMs } = await start();
+    const { switchStates, passMs } = await start();
     let passedMs = 0;
     const nowMs = (): number => (passMs ? passedMs : performance.now());
     const pass = async (ms: number): Promise<void> => {
       passedMs += ms;
       await (passMs ? passMs(ms) : sleep(ms));
     };
-    await lamps.make([]);
+    await switchStates.make([]);
     // In an emulated machine a look takes seconds: what is looked at has to last longer than the looks.
     const beforeLookMs = nowMs();
-    await lamps.look();
+    await switchStates.look();
     const seconds = Math.max(2, Math.ceil((3 * (nowMs() - beforeLookMs)) / 1_000));
-    await lamps.on(seconds);
+    await switchStates.on(seconds);
     await pass(seconds * 600);
-    const renewed: Span = [nowMs(), await lamps.on(seconds).then(nowMs)];
+    const renewed: Span = [nowMs(), await switchStates.on(seconds).then(nowMs)];
     await pass(seconds * 600);
-    for (let last: Readonly<Record<TableName, Lamp>> | undefined; last?.nat !== 'off' || last.filter !== 'off'; ) {
+    for (
+      let last: Readonly<Record<TableName, SwitchState>> | undefined;
+      last?.nat !== 'off' || last.filter !== 'off';
+    ) {
       const fromMs = nowMs();
-      last = await lamps.look();
+      last = await switchStates.look();
       const looked: Span = [fromMs, nowMs()];
       const filterSeconds = seconds + limits.deadmanFilterSeconds;
       expect(mayBe(renewed, looked, seconds), `nat, ${looked.join()}`).toContain(last?.nat);
       expect(mayBe(renewed, looked, filterSeconds), `filter, ${looked.join()}`).toContain(last?.filter);
       await pass(100);
     }
-    await lamps.on(0);
+    await switchStates.on(0);
     await pass((seconds + limits.deadmanFilterSeconds) * 1_000 + 1_000);
-    expect(await lamps.look()).toEqual({ nat: 'pinned', filter: 'pinned' });
+    expect(await switchStates.look()).toEqual({ nat: 'pinned', filter: 'pinned' });
   });
 
   test(`${name}: a rule names a set that is there, which stays as long as it does`, async () => {
-    const { kernel, lamps } = await start();
+    const { kernel, switchStates } = await start();
     await expect(kernel.apply(namesSet)).rejects.toThrow('Cannot run');
-    await lamps.make([]);
+    await switchStates.make([]);
     await kernel.apply(namesSet);
-    await expect(lamps.remove()).rejects.toThrow('Cannot run');
+    await expect(switchStates.remove()).rejects.toThrow('Cannot run');
     await kernel.apply(asks(':SLUICE-X - [0:0]\n-X SLUICE-X\n'));
-    await lamps.remove();
-    expect(await lamps.look()).toBeUndefined();
+    await switchStates.remove();
+    expect(await switchStates.look()).toBeUndefined();
   });
 
   test(`${name}: a trial for some sources is a switch like any other`, async () => {
-    const { lamps } = await start();
-    await lamps.make(['10.244.7.0/24', 'fd00:7::/64']);
-    await lamps.on(30);
-    expect(await lamps.look()).toEqual({ nat: 'on', filter: 'on' });
+    const { switchStates } = await start();
+    await switchStates.make(['10.244.7.0/24', 'fd00:7::/64']);
+    await switchStates.on(30);
+    expect(await switchStates.look()).toEqual({ nat: 'on', filter: 'on' });
   });
 }

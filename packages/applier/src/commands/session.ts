@@ -86,11 +86,16 @@ export async function openSession(
       await journal.pin(tools.backend);
     }
     report('tools', { backend: tools.backend, ipv4: tools.families.ipv4, ipv6: tools.families.ipv6 });
-    const lamps = await switchOf(tools, run, placeOf(config.rehearse) === 'namespace', journal.open?.flip === 'switch');
+    const switchStates = await switchOf(
+      tools,
+      run,
+      placeOf(config.rehearse) === 'namespace',
+      journal.open?.flip === 'switch',
+    );
     const rehearse = rehearser(config.rehearse, tools, run, report);
     // In layout `flat`, too: what stands may be in the other one.
     const bpf = await knowsBpf(tools, run);
-    const kernel = new LinuxKernel(tools, run, procTunables, lamps, rehearse, bpf);
+    const kernel = new LinuxKernel(tools, run, procTunables, switchStates, rehearse, bpf);
     const clock = { now: () => Date.now(), sleep: (ms: number) => sleep(ms), bootMs };
     const probes = configuredProbes(config.probes, clock);
     // Nothing waits for what watches updates.
@@ -125,7 +130,7 @@ export async function openSession(
       reconciler,
       journal,
       decisions,
-      hasSwitch: lamps !== undefined,
+      hasSwitch: switchStates !== undefined,
       hasLostBpf: hasLostBpf({ journal, kernel }),
       watch: (monotonicMs, onChange) => watchChanges(tools, run, own, monotonicMs, onChange),
       backend: tools.backend,
@@ -133,7 +138,7 @@ export async function openSession(
         const others = await detectTools(backend, run);
         return {
           ...ports,
-          kernel: new LinuxKernel(others, run, procTunables, lamps, rehearse, await knowsBpf(others, run)),
+          kernel: new LinuxKernel(others, run, procTunables, switchStates, rehearse, await knowsBpf(others, run)),
         };
       },
       storeDoubt: () => storeDoubt(tools.backend, run),

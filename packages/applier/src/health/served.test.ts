@@ -38,7 +38,7 @@ const rules: Make = (here, there = [9]) => {
 };
 
 const servers =
-  (door: string): Make =>
+  (frontend: string): Make =>
   (here, there = [9]) => {
     const own = here.map((n) => `10.244.1.${n}`);
     const all = [...own, ...there.map((n) => `10.244.2.${n}`)];
@@ -46,9 +46,9 @@ const servers =
     const lines = [
       '-A -t 10.96.0.50:80 -s rr',
       ...all.map((one) => real('10.96.0.50:80', one)),
-      `-A -t ${door} -s rr`,
-      ...own.map((one) => real(door, one, `@node=${sampleNode} `)),
-      ...all.map((one) => real(door, one, `@nolocal=${door}/TCP `)),
+      `-A -t ${frontend} -s rr`,
+      ...own.map((one) => real(frontend, one, `@node=${sampleNode} `)),
+      ...all.map((one) => real(frontend, one, `@nolocal=${frontend}/TCP `)),
     ];
     return new Map([...ipvsBundle, ['profiles/default/services/shop/gate.ipvs', `${lines.join('\n')}\n`]]);
   };

@@ -42,20 +42,21 @@ const destination = / --to-destination (\S+)$/;
 
 /** The endpoints of a node in the file of a Service, each with what leads there: `SVL-… 10.244.1.5:8080`. */
 function* choicesIn(text: string, node: string): Generator<string> {
-  for (const [, at, door = '', to] of text.matchAll(realLine))
-    if (at === node) yield `${door.replace(/^\$\{.*\}/, '*')} ${to}`;
+  for (const [, at, frontend = '', to] of text.matchAll(realLine))
+    if (at === node) yield `${frontend.replace(/^\$\{.*\}/, '*')} ${to}`;
   const endpoints = new Map(
     [...text.matchAll(/^-A (KUBE-SEP-\S+) .* --to-destination (\S+)$/gm)].map(([, k, to]) => [k, to]),
   );
-  for (const [, at, door, chain] of text.matchAll(chainLine)) if (at === node) yield `${door} ${endpoints.get(chain)}`;
+  for (const [, at, frontend, chain] of text.matchAll(chainLine))
+    if (at === node) yield `${frontend} ${endpoints.get(chain)}`;
 }
 
 /** The same of the rules that stand, in either layout: there an endpoint may be in place, or behind a group. */
 function* localChoices({ families }: Rules): Generator<string> {
   for (const { nat } of Object.values(families))
     for (const chain of nat.chains.keys()) {
-      const [, door] = /^(?:KUBE|SLU)-(SVL-[^.]+)/.exec(chain) ?? [];
-      if (door !== undefined) for (const to of destinations(chain, nat)) yield `${door} ${to}`;
+      const [, frontend] = /^(?:KUBE|SLU)-(SVL-[^.]+)/.exec(chain) ?? [];
+      if (frontend !== undefined) for (const to of destinations(chain, nat)) yield `${frontend} ${to}`;
     }
 }
 

@@ -1,6 +1,6 @@
 import { type TableName, switches } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
+import { KernelError, type SwitchState, type Switch } from '../rollout/ports.ts';
 
 /** The sets of a kernel in memory, with their time-outs. */
 export class FakeSwitch implements Switch {
@@ -28,11 +28,11 @@ export class FakeSwitch implements Switch {
     return (this.#sets?.get(set) ?? -Infinity) > this.#nowMs();
   }
 
-  async look(): Promise<Readonly<Record<TableName, Lamp>> | undefined> {
-    return this.#sets && { nat: this.#lamp('nat'), filter: this.#lamp('filter') };
+  async look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined> {
+    return this.#sets && { nat: this.#switchState('nat'), filter: this.#switchState('filter') };
   }
 
-  #lamp(table: TableName): Lamp {
+  #switchState(table: TableName): SwitchState {
     if (!this.holds(switches[table])) return 'off';
     return this.#sets?.get(switches[table]) === Infinity ? 'pinned' : 'on';
   }

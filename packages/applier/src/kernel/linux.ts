@@ -27,15 +27,22 @@ export class LinuxKernel implements Kernel {
   #hashSizeFixed = false;
 
   /**
-   * @param lamps what `findSwitch` found
+   * @param switchStates what `findSwitch` found
    * @param rehearse where rehearsals are held; left out: in namespaces of children
    * @param bpf what `knowsBpf` found
    */
-  constructor(tools: Tools, run: Run, tunables: Tunables, lamps?: Switch, rehearse?: Kernel['rehearse'], bpf = true) {
+  constructor(
+    tools: Tools,
+    run: Run,
+    tunables: Tunables,
+    switchStates?: Switch,
+    rehearse?: Kernel['rehearse'],
+    bpf = true,
+  ) {
     this.knowsBpf = bpf;
     this.rehearse = rehearse ?? rehearser('namespace', tools, run);
     this.#tools = tools;
-    this.switch = lamps;
+    this.switch = switchStates;
     this.#run = run;
     this.#tunables = tunables;
     const ipvsTools = findIpvsTools();

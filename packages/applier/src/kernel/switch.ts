@@ -1,6 +1,6 @@
 import { type TableName, switches } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { KernelError, type Lamp, type Switch } from '../rollout/ports.ts';
+import { KernelError, type SwitchState, type Switch } from '../rollout/ports.ts';
 import { interfaceAddresses } from './facts.ts';
 import type { Run } from './run.ts';
 
@@ -28,12 +28,12 @@ export class LinuxSwitch implements Switch {
   }
 
   /** nat's set is made last and removed first: while it is there, the others are, too. */
-  async look(): Promise<Readonly<Record<TableName, Lamp>> | undefined> {
-    const nat = await this.#lamp('nat');
-    return nat === undefined ? undefined : { nat, filter: (await this.#lamp('filter')) ?? 'off' };
+  async look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined> {
+    const nat = await this.#switchState('nat');
+    return nat === undefined ? undefined : { nat, filter: (await this.#switchState('filter')) ?? 'off' };
   }
 
-  async #lamp(table: TableName): Promise<Lamp | undefined> {
+  async #switchState(table: TableName): Promise<SwitchState | undefined> {
     const text = await this.#save(switches[table]);
     if (text === undefined) return undefined;
     const entries = [...text.matchAll(/^add \S+ SLUICE-ALL[46](?: timeout (\d+))?/gm)];

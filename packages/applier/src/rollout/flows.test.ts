@@ -8,12 +8,12 @@ import type { NodeState } from './state.ts';
 const empty: TableProgram = { chains: new Map(), jumps: [] };
 
 /** A node in mode iptables: what leads in, such as `udp 10.96.0.10 53`, and the endpoints behind it. */
-function node(doors: Readonly<Record<string, readonly string[]>>, ipvs?: IpvsState): NodeState {
+function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: IpvsState): NodeState {
   const chains = new Map<string, readonly string[]>();
   const services: string[] = [];
   const nodePorts: string[] = [];
-  for (const [index, [door, endpoints]] of Object.entries(doors).entries()) {
-    const [protocol, address, port] = door.split(' ');
+  for (const [index, [frontend, endpoints]] of Object.entries(frontends).entries()) {
+    const [protocol, address, port] = frontend.split(' ');
     const tail = `-m comment --comment "a/b" -m ${protocol} --dport ${port} -j KUBE-EXT-${index}`;
     if (endpoints.length === 0) continue;
     if (address === '*') nodePorts.push(`-A KUBE-NODEPORTS -p ${protocol} ${tail}`);

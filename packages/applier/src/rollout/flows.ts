@@ -14,7 +14,7 @@ import { familyNames, type NodeState, tableOf } from './state.ts';
  */
 export function flowChange(now: NodeState, desired: NodeState): FlowChange {
   if (sameState(now, desired)) return { old: [], fresh: [] };
-  const [before, after] = doorsOfBoth(now, desired, 'udp');
+  const [before, after] = frontendsOfBoth(now, desired, 'udp');
   return { old: onlyIn(before, after), fresh: onlyIn(after, before) };
 }
 
@@ -29,7 +29,7 @@ export function flowChange(now: NodeState, desired: NodeState): FlowChange {
  */
 export function pendingFlows(old: NodeState, fresh: NodeState): readonly Flow[] {
   if (sameState(old, fresh)) return [];
-  const [before, after] = doorsOfBoth(old, fresh, 'tcp');
+  const [before, after] = frontendsOfBoth(old, fresh, 'tcp');
   return onlyIn(after, before);
 }
 
@@ -45,64 +45,64 @@ const natOf = (state: NodeState, family: Family): TableProgram => tableOf(state,
 const sameChains = (a: TableProgram, b: TableProgram): boolean => differing(a.chains, b.chains).length === 0;
 
 /** What a state serves to clients of one protocol. */
-interface Doors {
+interface Frontends {
   readonly isVirtual: boolean;
-  /** By family, address (`*` for a node port) and port; then by endpoint. Doors that lead nowhere are left out. */
+  /** By family, address (`*` for a node port) and port; then by endpoint. Frontends that lead nowhere are left out. */
   readonly flows: ReadonlyMap<string, ReadonlyMap<string, Flow>>;
-  /** The endpoints behind a port of any address: mode iptables has one door for a node port, mode ipvs one for each address. */
+  /** The endpoints behind a port of any address: mode iptables has one frontend for a node port, mode ipvs one for each address. */
   readonly byPort: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-const doorKey = (flow: Flow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
+const frontendKey = (flow: Flow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
 const portKey = (flow: Flow): string => `${flow.family} ${flow.port}`;
 
-/** By family, the names of the chains in which doors are looked for; left out: all. */
+/** By family, the names of the chains in which frontends are looked for; left out: all. */
 type Places = { readonly [F in Family]?: readonly string[] };
 
 /**
- * The doors of two states. In layout `tree` the name of a chain says what is behind it: whatever one of the two has other endpoints
+ * The frontends of two states. In layout `tree` the name of a chain says what is behind it: whatever one of the two has other endpoints
  * behind stands in a chain that the other one lacks, and chains that both have lead to the same in both.
  */
-function doorsOfBoth(a: NodeState, b: NodeState, protocol: Tracked): readonly [Doors, Doors] {
+function frontendsOfBoth(a: NodeState, b: NodeState, protocol: Tracked): readonly [Frontends, Frontends] {
   const places: { -readonly [F in Family]?: readonly string[] } = {};
   for (const family of familyNames) {
     const tables = [natOf(a, family), natOf(b, family)] as const;
     if (tables.every(({ chains }) => chains.has('SLUICE-SERVICES')))
       places[family] = differing(tables[0].chains, tables[1].chains);
   }
-  return [doorsOf(a, protocol, places), doorsOf(b, protocol, places)];
+  return [frontendsOf(a, protocol, places), frontendsOf(b, protocol, places)];
 }
 
-function doorsOf(state: NodeState, protocol: Tracked, places: Places): Doors {
+function frontendsOf(state: NodeState, protocol: Tracked, places: Places): Frontends {
   const flows = new Map<string, Map<string, Flow>>();
   const byPort = new Map<string, Set<string>>();
   for (const flow of flowsOf(state, protocol, places)) {
     const endpoint = flow.endpoint ?? '';
-    const [door, port] = [doorKey(flow), portKey(flow)];
-    flows.set(door, (flows.get(door) ?? new Map<string, Flow>()).set(endpoint, flow));
+    const [frontend, port] = [frontendKey(flow), portKey(flow)];
+    flows.set(frontend, (flows.get(frontend) ?? new Map<string, Flow>()).set(endpoint, flow));
     byPort.set(port, (byPort.get(port) ?? new Set<string>()).add(endpoint));
   }
   return { isVirtual: state.ipvs !== undefined, flows, byPort };
 }
 
-function onlyIn(one: Doors, other: Doors): readonly Flow[] {
+function onlyIn(one: Frontends, other: Frontends): readonly Flow[] {
   const found: Flow[] = [];
   const leavesIpvs = one.isVirtual && !other.isVirtual;
-  for (const [door, flows] of one.flows) {
-    for (const [endpoint, flow] of flows) if (leavesIpvs || !serves(other, door, flow, endpoint)) found.push(flow);
+  for (const [frontend, flows] of one.flows) {
+    for (const [endpoint, flow] of flows) if (leavesIpvs || !serves(other, frontend, flow, endpoint)) found.push(flow);
   }
   // What only the other state serves left the node without nat in this one.
-  for (const [door, flows] of other.flows) {
+  for (const [frontend, flows] of other.flows) {
     const [flow] = flows.values();
-    if (flow && !one.flows.has(door)) found.push({ ...flow, endpoint: undefined });
+    if (flow && !one.flows.has(frontend)) found.push({ ...flow, endpoint: undefined });
   }
   return found;
 }
 
-function serves({ flows, byPort }: Doors, door: string, flow: Flow, endpoint: string): boolean {
-  if (flows.get(door)?.has(endpoint)) return true;
+function serves({ flows, byPort }: Frontends, frontend: string, flow: Flow, endpoint: string): boolean {
+  if (flows.get(frontend)?.has(endpoint)) return true;
   if (flow.address === undefined) return byPort.get(portKey(flow))?.has(endpoint) ?? false;
-  return flows.get(doorKey({ ...flow, address: undefined }))?.has(endpoint) ?? false;
+  return flows.get(frontendKey({ ...flow, address: undefined }))?.has(endpoint) ?? false;
 }
 
 /** Every way of a protocol from an address and port to an endpoint. */
@@ -117,19 +117,19 @@ function* flowsOf(state: NodeState, protocol: Tracked, places: Places): Generato
     for (const name of places[family] ?? table.chains.keys()) {
       if (isOfService(name)) continue;
       for (const rule of table.chains.get(name) ?? []) {
-        const door = doorOf(rule, family, protocol);
-        if (!door) continue;
-        for (const endpoint of endpoints.of(door.chain)) yield { ...door.flow, endpoint };
+        const frontend = frontendRuleOf(rule, family, protocol);
+        if (!frontend) continue;
+        for (const endpoint of endpoints.of(frontend.chain)) yield { ...frontend.flow, endpoint };
       }
     }
   }
 }
 
-/** Chains behind the doors; most chains are such. */
+/** Chains behind the frontends; most chains are such. */
 const isOfService = (name: string): boolean => /^(KUBE-(SVC|SVL|EXT|FW|SEP)|SLU-(SVC|SVL|EXT|FW|SEP|GRP))-/.test(name);
 
 /** A rule that leads packets of a protocol for one address and port, or for a node port, to the chains of a Service. */
-function doorOf(
+function frontendRuleOf(
   rule: string,
   family: Family,
   protocol: Tracked,
@@ -139,7 +139,7 @@ function doorOf(
   const frontend = chain === undefined ? undefined : frontendOf(rule);
   if (chain === undefined || !frontend) return undefined;
   const { port } = frontend;
-  // The rule for node ports of one network of the machine is a door to any of its addresses.
+  // The rule for node ports of one network of the machine is a frontend to any of its addresses.
   const address = frontend.address?.includes('/') === true ? undefined : frontend.address;
   return { flow: { family, protocol, address, port, endpoint: undefined }, chain };
 }

@@ -69,7 +69,7 @@ export interface Kernel {
 }
 
 /** What a set of the switch holds: nothing, everything for a time, everything for good. */
-export type Lamp = 'off' | 'on' | 'pinned';
+export type SwitchState = 'off' | 'on' | 'pinned';
 
 /**
  * The switch between a confirmed program and one on trial: the sets `SLUICE-N`, which nat asks, and `SLUICE-F`, which filter asks.
@@ -77,7 +77,7 @@ export type Lamp = 'off' | 'on' | 'pinned';
  */
 export interface Switch {
   /** undefined when the sets are not there. */
-  look(): Promise<Readonly<Record<TableName, Lamp>> | undefined>;
+  look(): Promise<Readonly<Record<TableName, SwitchState>> | undefined>;
   /**
    * Makes the sets, off. Sets that are there stay as they are.
    * @param sources networks whose packets take part in the trial; none: all packets of both families

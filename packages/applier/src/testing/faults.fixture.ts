@@ -34,7 +34,7 @@ export class Countdown {
 
 /** The kernel, as a process sees it that ends at one of its calls. */
 export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
-  const lamps = kernel.switch;
+  const switchStates = kernel.switch;
   return {
     slowWithManyChains: kernel.slowWithManyChains,
     knowsBpf: kernel.knowsBpf,
@@ -47,12 +47,12 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
     proxyTraces: () => kernel.proxyTraces(),
     forgetFlows: (flows, found) => countdown.through(() => kernel.forgetFlows(flows, found)),
     ...(kernel.ipvs ? { ipvs: kernel.ipvs } : {}),
-    switch: lamps && {
-      look: () => lamps.look(),
-      make: (...asked) => countdown.through(() => lamps.make(...asked)),
-      on: (seconds) => countdown.through(() => lamps.on(seconds)),
-      off: (table) => countdown.through(() => lamps.off(table)),
-      remove: () => countdown.through(() => lamps.remove()),
+    switch: switchStates && {
+      look: () => switchStates.look(),
+      make: (...asked) => countdown.through(() => switchStates.make(...asked)),
+      on: (seconds) => countdown.through(() => switchStates.on(seconds)),
+      off: (table) => countdown.through(() => switchStates.off(table)),
+      remove: () => countdown.through(() => switchStates.remove()),
     },
   };
 }

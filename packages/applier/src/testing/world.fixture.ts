@@ -122,7 +122,7 @@ export class World {
         moment();
       }
     };
-    const lamps = kernel.switch;
+    const switchStates = kernel.switch;
     return {
       ...kernel,
       apply: (step) =>
@@ -130,10 +130,10 @@ export class World {
           if (refuses()) throw new Error('the kernel is busy');
           await kernel.apply(step);
         }),
-      switch: lamps && {
-        ...lamps,
-        on: (seconds) => slowly(() => lamps.on(seconds)),
-        off: (table) => slowly(() => lamps.off(table)),
+      switch: switchStates && {
+        ...switchStates,
+        on: (seconds) => slowly(() => switchStates.on(seconds)),
+        off: (table) => slowly(() => switchStates.off(table)),
       },
     };
   }

@@ -43,7 +43,7 @@ export class StandingFiles {
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
-    const others = new Set(changed.filter((path) => !sameDoors(path, files, offered)).map(serviceOf));
+    const others = new Set(changed.filter((path) => !sameFrontends(path, files, offered)).map(serviceOf));
     const taken = changed.filter((path) => !others.has(serviceOf(path)));
     return taken.some((path) => isWanted(offered.get(path) ?? '')) ? withFilesOf(files, offered, taken) : undefined;
   }
@@ -57,9 +57,11 @@ export class StandingFiles {
     const files = this.#of(standing);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
-    const wanted = new Set(ways.flatMap(doorsOfWay));
+    const wanted = new Set(ways.flatMap(frontendsOfWay));
     const awaited = new Set(
-      changed.filter((path) => doorsIn(files.get(path) ?? '').some((door) => wanted.has(door))).map(serviceOf),
+      changed
+        .filter((path) => frontendsIn(files.get(path) ?? '').some((frontend) => wanted.has(frontend)))
+        .map(serviceOf),
     );
     if (awaited.size === 0) return undefined;
     return withFilesOf(
@@ -82,13 +84,14 @@ export function mayComeFirst(from: NodeState, desired: NodeState): (text: string
   const hashes = familiesOf(desired).flatMap((family) =>
     newServices(tableOf(from, family, 'nat'), tableOf(desired, family, 'nat')),
   );
-  const doors = new Set<string>();
+  const frontends = new Set<string>();
   for (const [key, { family, protocol, address, port, real }] of desired.ipvs?.virtualServers ?? []) {
     if (real.size === 0 || from.ipvs?.virtualServers.get(key)?.real.size !== 0) continue;
-    for (const door of doorsOfWay(`${family} ${protocol} ${address} ${port}`)) doors.add(door);
+    for (const frontend of frontendsOfWay(`${family} ${protocol} ${address} ${port}`)) frontends.add(frontend);
   }
   return (text) =>
-    hashes.some((hash) => text.includes(hash)) || (doors.size > 0 && doorsIn(text).some((door) => doors.has(door)));
+    hashes.some((hash) => text.includes(hash)) ||
+    (frontends.size > 0 && frontendsIn(text).some((frontend) => frontends.has(frontend)));
 }
 
 /** The ends of the names of chains, by which their file is found. */
@@ -118,10 +121,10 @@ function isStale(known: NodeState, standing: NodeState, desired: NodeState): boo
 }
 
 /** Whether a Service has the same addresses and ports in both bundles, whatever leads from there. */
-const sameDoors = (path: string, a: BundleFiles, b: BundleFiles): boolean => {
-  const doors = (files: BundleFiles): string =>
-    [...new Set(doorsIn(files.get(path) ?? ''))].toSorted(compareText).join();
-  return a.has(path) && b.has(path) && doors(a) === doors(b);
+const sameFrontends = (path: string, a: BundleFiles, b: BundleFiles): boolean => {
+  const frontends = (files: BundleFiles): string =>
+    [...new Set(frontendsIn(files.get(path) ?? ''))].toSorted(compareText).join();
+  return a.has(path) && b.has(path) && frontends(a) === frontends(b);
 };
 
 /** `namespace/name`, whichever tool or profile a file is for. */
@@ -131,16 +134,16 @@ function serviceOf(path: string): string | undefined {
 }
 
 /** With the node port that it may be: in mode ipvs it has the address of a machine, of which no file knows. */
-function doorsOfWay(way: string): readonly string[] {
+function frontendsOfWay(way: string): readonly string[] {
   const [, , address = '', port = ''] = way.split(' ');
   return [`${address} ${port}`, `* ${port}`];
 }
 
-const doorLine = / (?:-d (\S+) )?--dport (\d+) | (?:-t|-u|--sctp-service) \[?([^\]\s]+?)\]?:(\d+)(?= |$)/gm;
+const frontendLine = / (?:-d (\S+) )?--dport (\d+) | (?:-t|-u|--sctp-service) \[?([^\]\s]+?)\]?:(\d+)(?= |$)/gm;
 
 /** The addresses and ports that a file leads to, `*` for those of machines. A hint and no more: what is made of it is admitted anew. */
-function doorsIn(text: string): readonly string[] {
-  return [...text.matchAll(doorLine)].map(([, address, port, virtual, at]) =>
+function frontendsIn(text: string): readonly string[] {
+  return [...text.matchAll(frontendLine)].map(([, address, port, virtual, at]) =>
     virtual === undefined ? `${address ?? '*'} ${port}` : `${virtual.startsWith('$') ? '*' : virtual} ${at}`,
   );
 }

@@ -34,12 +34,12 @@ test('what takes too long without a sign of life does', async () => {
 
 test('a renewal that is on its way is over before anybody goes on', async () => {
   const kernel = new FakeKernel();
-  const lamps = kernel.switch;
-  if (!lamps) throw new Error('the fake has no switch');
+  const switchStates = kernel.switch;
+  if (!switchStates) throw new Error('the fake has no switch');
   const deadman = await started(kernel);
-  const on = lamps.on.bind(lamps);
+  const on = switchStates.on.bind(switchStates);
   const { promise: begun, resolve } = Promise.withResolvers<void>();
-  lamps.on = async (seconds) => {
+  switchStates.on = async (seconds) => {
     resolve();
     await sleep(200);
     await on(seconds);
@@ -47,7 +47,7 @@ test('a renewal that is on its way is over before anybody goes on', async () => 
   const during = deadman.during(() => begun);
   await vi.advanceTimersByTimeAsync(1_500);
   await during;
-  for (const table of ['nat', 'filter'] as const) await lamps.off(table);
+  for (const table of ['nat', 'filter'] as const) await switchStates.off(table);
   await vi.advanceTimersByTimeAsync(300);
-  expect(await lamps.look()).toEqual({ nat: 'off', filter: 'off' });
+  expect(await switchStates.look()).toEqual({ nat: 'off', filter: 'off' });
 });

@@ -8,7 +8,7 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 
 const [svc, svl, ext] = ['SVC', 'SVL', 'EXT'].map((kind) => `KUBE-${kind}-${hash16('shop/gate')}`);
 const sep = (address: string): string => `KUBE-SEP-${hash16(address)}`;
-const doors = ['-d 203.0.113.50 --dport 80', '--dport 30090'] as const;
+const frontends = ['-d 203.0.113.50 --dport 80', '--dport 30090'] as const;
 
 /** The last parts of pods' addresses, on this node and on another one. */
 interface Places {
@@ -31,15 +31,16 @@ function rulesOf({ here = [], there = [1, 2] }: Places, toLocal: 'first' | 'last
   const local = own.length > 0 ? [`@local=${svl} -A ${ext} -j ${svl}`] : [];
   return [
     '*filter',
-    ...doors.map(
-      (door) => `${own.length > 0 ? `@nolocal=${svl} ` : ''}-A KUBE-EXTERNAL-SERVICES -m tcp -p tcp ${door} -j DROP`,
+    ...frontends.map(
+      (frontend) =>
+        `${own.length > 0 ? `@nolocal=${svl} ` : ''}-A KUBE-EXTERNAL-SERVICES -m tcp -p tcp ${frontend} -j DROP`,
     ),
     'COMMIT',
     '*nat',
     ...[ext, svc, ...(own.length > 0 ? [svl] : []), ...all.map(sep)].map((chain) => `:${chain} - [0:0]`),
     `-A KUBE-SERVICES -m tcp -p tcp -d 10.96.0.50 --dport 80 -j ${svc}`,
-    `-A KUBE-SERVICES -m tcp -p tcp ${doors[0]} -j ${ext}`,
-    `-A KUBE-NODEPORTS -m tcp -p tcp ${doors[1]} -j ${ext}`,
+    `-A KUBE-SERVICES -m tcp -p tcp ${frontends[0]} -j ${ext}`,
+    `-A KUBE-NODEPORTS -m tcp -p tcp ${frontends[1]} -j ${ext}`,
     ...(toLocal === 'first' ? local : []),
     `-A ${ext} -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ`,
     `-A ${ext} -m addrtype --src-type LOCAL -j ${svc}`,

@@ -207,8 +207,9 @@ function told(bad: readonly ProbeResult[], tries: number): string {
 /** Where the kernel is not what the trial needs: the switch on, entry chains as they were loaded. Cheap: it reads few chains. */
 export async function invariant(way: Way, kernel: Kernel): Promise<string | undefined> {
   if (way.flip === 'switch') {
-    const lamps = await kernel.switch?.look();
-    if (lamps?.nat !== 'on' || lamps.filter !== 'on') return `the switch is ${lamps?.nat ?? 'not there'}`;
+    const switchStates = await kernel.switch?.look();
+    if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')
+      return `the switch is ${switchStates?.nat ?? 'not there'}`;
   }
   for (const family of familiesOf(way.turned)) {
     for (const table of ['nat', 'filter'] as const) {

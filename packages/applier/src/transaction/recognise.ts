@@ -14,8 +14,8 @@ export async function recognise(
   facts: Parameters<typeof familiesWithTools>[0],
   { kernel }: Pick<Ports, 'kernel'>,
 ): Promise<NodeState | Refusal> {
-  const lamps = await kernel.switch?.look();
-  if (lamps && (lamps.nat !== 'off' || lamps.filter !== 'off')) return refused(onTrial);
+  const switchStates = await kernel.switch?.look();
+  if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onTrial);
   const observed = await kernel.observe(familiesWithTools(facts));
   const names = otherSluice(observed, {});
   const held: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };

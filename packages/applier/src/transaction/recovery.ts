@@ -1,5 +1,5 @@
 import { addAll, type Family, type TableName, tableNames } from '@sluice/bundle';
-import type { Kernel, Lamp, OpenTransaction } from '../rollout/ports.ts';
+import type { Kernel, SwitchState, OpenTransaction } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, rootsOf } from './entries.ts';
 
@@ -11,7 +11,7 @@ export interface Left {
   readonly open: Pick<OpenTransaction, 'phase' | 'flip' | 'update'> | undefined;
   readonly defaults: readonly Default[];
   /** undefined: there are no sets. */
-  readonly lamps: Readonly<Record<TableName, Lamp>> | undefined;
+  readonly switchStates: Readonly<Record<TableName, SwitchState>> | undefined;
 }
 
 /** What a process that starts does about it. Each is safe to repeat. */
@@ -56,13 +56,13 @@ export async function look(
   fresh: NodeState | undefined,
   kernel: Kernel,
 ): Promise<Left> {
-  const lamps = await kernel.switch?.look();
-  if (!open || !fresh) return { open, defaults: [], lamps };
+  const switchStates = await kernel.switch?.look();
+  if (!open || !fresh) return { open, defaults: [], switchStates };
   const defaults: Default[] = [];
   for (const family of familyNames) {
     for (const table of tableNames) addAll(defaults, await defaultsOf(family, table, old, fresh, kernel));
   }
-  return { open, defaults, lamps };
+  return { open, defaults, switchStates };
 }
 
 async function defaultsOf(

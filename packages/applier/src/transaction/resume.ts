@@ -30,9 +30,9 @@ export async function resume(patient: Ports, end?: AbortSignal): Promise<Ending 
 }
 
 /** For the history: what ended the change. */
-function whyLeft({ flip }: OpenTransaction, { lamps }: Left): string {
+function whyLeft({ flip }: OpenTransaction, { switchStates }: Left): string {
   const because = 'the process ended in the middle of the change';
-  const wasReverted = flip === 'switch' && lamps?.nat === 'off';
+  const wasReverted = flip === 'switch' && switchStates?.nat === 'off';
   return wasReverted ? `${because}; the kernel goes by the old rules` : because;
 }
 

@@ -33,12 +33,14 @@ const [inside, outside] = ['10.96.0.50:80', '203.0.113.60:80'] as const;
 /** The fixture's bundle with Service shop/pool, which is reached from inside and from outside. */
 function bundle({ here = [], there = [], local, net = '10.244.2', port = 8080, scheduler = 'rr' }: Pool): BundleFiles {
   const [own, others] = [here.map((n) => `10.244.1.${n}`), there.map((n) => `${net}.${n}`)];
-  const servers = ([inside, outside] as const).flatMap((door) => {
-    const real = (address: string, guard = ''): string => `${guard}-a -t ${door} -r ${address}:${port} -m -w 1`;
+  const servers = ([inside, outside] as const).flatMap((frontend) => {
+    const real = (address: string, guard = ''): string => `${guard}-a -t ${frontend} -r ${address}:${port} -m -w 1`;
     const all = (guard = ''): readonly string[] => [...own, ...others].map((address) => real(address, guard));
-    const isLocal = own.length > 0 && local === (door === inside ? 'inside' : 'outside');
-    const lines = isLocal ? [...own.map((one) => real(one, '@node=node-a ')), ...all(`@nolocal=${door}/TCP `)] : all();
-    return [`-A -t ${door} -s ${scheduler}`, ...lines];
+    const isLocal = own.length > 0 && local === (frontend === inside ? 'inside' : 'outside');
+    const lines = isLocal
+      ? [...own.map((one) => real(one, '@node=node-a ')), ...all(`@nolocal=${frontend}/TCP `)]
+      : all();
+    return [`-A -t ${frontend} -s ${scheduler}`, ...lines];
   });
   const entries = [
     'add KUBE-CLUSTER-IP 10.96.0.50,tcp:80',
@@ -54,8 +56,8 @@ function bundle({ here = [], there = [], local, net = '10.244.2', port = 8080, s
 /** Who is given new connections at each of the two addresses. */
 async function serving(): Promise<readonly (readonly string[])[]> {
   const { servers } = await node.kernel.ipvs.observe();
-  return [inside, outside].map((door) =>
-    [...(servers.get(`${door}/TCP`)?.real.values() ?? [])]
+  return [inside, outside].map((frontend) =>
+    [...(servers.get(`${frontend}/TCP`)?.real.values() ?? [])]
       .filter(({ weight }) => weight > 0)
       .map(({ address }) => address.replace('10.244.', ''))
       .toSorted(),
@@ -127,9 +129,9 @@ test.each<Row>([
   ],
 ])('late: %s', async (_title, before, after) => {
   const { reconciler, journal, old, outcome, tried } = await change(before, after);
-  const door = before.local === 'outside' ? 1 : 0;
+  const frontend = before.local === 'outside' ? 1 : 0;
   expect(outcome).toMatchObject({ waitsMs: afterMs });
-  expect((await serving())[door]).toEqual(old[door]);
+  expect((await serving())[frontend]).toEqual(old[frontend]);
   nowMs = afterMs;
   expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
   expect([journal.standing?.number, tried()]).toEqual([1, false]);
@@ -153,21 +155,21 @@ test('the first one of a Service comes at once while another waits for its last 
   const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
   const idle = 'profiles/default/services/shop/idle.ipvs';
   const withPorts = (pool: readonly string[], real: readonly string[]): BundleFiles => {
-    const lines = (door: string, ones: readonly string[]): string =>
-      [`-A -t ${door} -s rr`, ...ones.map((one) => `-a -t ${door} -r ${one} -m -w 1`)]
+    const lines = (frontend: string, ones: readonly string[]): string =>
+      [`-A -t ${frontend} -s rr`, ...ones.map((one) => `-a -t ${frontend} -r ${one} -m -w 1`)]
         .map((line) => `${line}\n`)
         .join('');
-    const doors = [inside, '${host.nodePortAddresses}:30090'];
+    const frontends = [inside, '${host.nodePortAddresses}:30090'];
     const profile = 'profiles/default/profile.yaml';
     return new Map([
       ...bundle({}),
       [profile, (ipvsBundle.get(profile) ?? '').replace('nodePortAddresses: []', 'nodePortAddresses: [0.0.0.0/0]')],
-      [file('ipvs'), doors.map((door) => lines(door, pool)).join('')],
+      [file('ipvs'), frontends.map((frontend) => lines(frontend, pool)).join('')],
       [idle, lines('10.96.0.99:80', real)],
     ]);
   };
-  const at = async (door: string): Promise<number | undefined> =>
-    (await node.kernel.ipvs.observe()).servers.get(`${door}/TCP`)?.real.size;
+  const at = async (frontend: string): Promise<number | undefined> =>
+    (await node.kernel.ipvs.observe()).servers.get(`${frontend}/TCP`)?.real.size;
   await reconciler.put(withPorts(['10.244.1.5:8080'], []), false);
   expect(await at('192.0.2.11:30090')).toBe(1);
   const after = withPorts([], ['10.244.1.6:8080']);

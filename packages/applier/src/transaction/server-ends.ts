@@ -74,7 +74,7 @@ const nodePorts = {
 /** Whether sets say that it is reached from outside, by policy Local. */
 function isLocalOutside({ family, protocol, address, port }: VirtualServer, { sets }: NodeIpvs): boolean {
   const has = (set: SetKey, entry: string): boolean => sets.get(setName(set, family))?.entries.has(entry) ?? false;
-  const door = `${address},${protocol}:${port}`;
+  const frontend = `${address},${protocol}:${port}`;
   const outside = ['KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER-LOCAL', nodePorts[protocol]] as const;
-  return outside.some((set) => has(set, door)) || has(nodePorts[protocol], String(port));
+  return outside.some((set) => has(set, frontend)) || has(nodePorts[protocol], String(port));
 }

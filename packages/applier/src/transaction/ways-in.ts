@@ -25,7 +25,7 @@ export function waysIn(
 ): readonly string[] | undefined {
   const kept = new Set([...other.chains.keys()].filter(isOwn).map(withoutTag));
   const ways: string[] = [];
-  let doors: ReadonlyMap<string, readonly string[]> | undefined;
+  let frontends: ReadonlyMap<string, readonly string[]> | undefined;
   for (const { chain, body, isLast } of rules) {
     if (isOwn(chain) && !kept.has(chain)) continue;
     const target = / -j (\S+)$/.exec(body)?.[1] ?? '';
@@ -38,8 +38,8 @@ export function waysIn(
     }
     // Anywhere else it would take packets from the rules behind it.
     if (!isLast || !toLocal.test(body) || !isSameService(chain, target)) return undefined;
-    doors ??= doorsOf(table);
-    for (const door of [chain, chain.replace('-EXT-', '-FW-')]) addAll(ways, doors.get(door) ?? []);
+    frontends ??= frontendsOf(table);
+    for (const frontend of [chain, chain.replace('-EXT-', '-FW-')]) addAll(ways, frontends.get(frontend) ?? []);
   }
   return ways;
 }
@@ -48,8 +48,8 @@ export function waysIn(
 const isSameService = (chain: string, target: string): boolean => chain === target.replace('-SVL-', '-EXT-');
 
 /** The ways in from outside by the chain that they lead to; what they meet there is the same in both tables. */
-function doorsOf(table: TableProgram): ReadonlyMap<string, readonly string[]> {
-  const doors = new Map<string, string[]>();
+function frontendsOf(table: TableProgram): ReadonlyMap<string, readonly string[]> {
+  const frontends = new Map<string, string[]>();
   for (const [name, rules] of table.chains) {
     if (isOwn(name)) continue;
     for (const rule of rules) {
@@ -57,10 +57,10 @@ function doorsOf(table: TableProgram): ReadonlyMap<string, readonly string[]> {
       const way = target === undefined ? undefined : wayOf(rule);
       if (target === undefined || way === undefined) continue;
       const chain = withoutTag(target);
-      doors.set(chain, [...(doors.get(chain) ?? []), way]);
+      frontends.set(chain, [...(frontends.get(chain) ?? []), way]);
     }
   }
-  return doors;
+  return frontends;
 }
 
 /** The way in that a rule of filter rejects or drops. */

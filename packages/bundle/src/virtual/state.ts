@@ -25,7 +25,7 @@ export type IpvsHost = Readonly<
   Record<Family, { readonly nodePortAddresses: readonly string[]; readonly own: readonly string[] }>
 >;
 
-/** Addresses that are nobody's door: those of loopback, and link-local ones of IPv6. */
+/** Addresses that are nobody's frontend: those of loopback, and link-local ones of IPv6. */
 const closed = ['127.0.0.0/8', '::1/128', 'fe80::/10'];
 
 /**

@@ -195,7 +195,7 @@ function treeText(
   return tableNames.map((table) => printPart(table, partOfService(program[table], service))).join('');
 }
 
-/** What cannot be known of a name away from the node (`Shelf` in packages/bundle/src/link/tree/names.ts). */
+/** What cannot be known of a name away from the node (`ChainNamer` in packages/bundle/src/link/tree/names.ts). */
 const namesNote = `note: the two characters behind the dot of a name follow from the chain's content; a node whose kernel has other content
     under that name takes the next two, and one without -m bpf has a chain for each endpoint: \`sluiced show\` prints a node's own
 `;

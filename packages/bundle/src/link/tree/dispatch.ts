@@ -2,7 +2,7 @@ import { addAll } from '../../add-all.ts';
 import { carve } from './carve.ts';
 import { chainsOf, grow, type Grown, regrow, type Stop, type Swap, swapped } from './grow.ts';
 import { isAskable, serviceOf } from './keys.ts';
-import type { Shelf } from './names.ts';
+import type { ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule } from './unit.ts';
 
@@ -38,7 +38,7 @@ type Roots = ReadonlyMap<string, TreeChain>;
  * @param rules of one base chain, in order
  * @param roots of the base chains that these rules lead to
  */
-export function dispatch(rules: readonly BaseRule[], shelf: Shelf, roots: Roots): Dispatch {
+export function dispatch(rules: readonly BaseRule[], namer: ChainNamer, roots: Roots): Dispatch {
   const { address, local, port, rest, errors } = sortRules(rules);
   const tops = (
     [
@@ -47,15 +47,15 @@ export function dispatch(rules: readonly BaseRule[], shelf: Shelf, roots: Roots)
       ['', port],
     ] as const
   ).flatMap(([condition, stops]) =>
-    stops.length === 0 ? [] : [{ condition, tree: grow(carve(stops, isAskable(stops[0]?.key ?? '')), shelf) }],
+    stops.length === 0 ? [] : [{ condition, tree: grow(carve(stops, isAskable(stops[0]?.key ?? '')), namer) }],
   );
-  return rooted({ tops, rest, errors }, shelf, roots);
+  return rooted({ tops, rest, errors }, namer, roots);
 }
 
 /** The same dispatch chain with some rules swapped, which does not change its shape. */
-export function redispatch({ tops, rest, errors }: Dispatch, swap: Swap, shelf: Shelf, roots: Roots): Dispatch {
-  const grown = tops.map(({ condition, tree }) => ({ condition, tree: regrow(tree, swap, shelf) }));
-  return rooted({ tops: grown, rest: swapped(rest, swap), errors }, shelf, roots);
+export function redispatch({ tops, rest, errors }: Dispatch, swap: Swap, namer: ChainNamer, roots: Roots): Dispatch {
+  const grown = tops.map(({ condition, tree }) => ({ condition, tree: regrow(tree, swap, namer) }));
+  return rooted({ tops: grown, rest: swapped(rest, swap), errors }, namer, roots);
 }
 
 /** Every chain behind a dispatch chain, its root included. */
@@ -64,7 +64,7 @@ export function* dispatchedChains({ root, tops }: Dispatch): Generator<TreeChain
   for (const { tree } of tops) yield* chainsOf(tree);
 }
 
-function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, shelf: Shelf, roots: Roots): Dispatch {
+function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, namer: ChainNamer, roots: Roots): Dispatch {
   const { tops, rest } = parts;
   const errors = [...parts.errors];
   const lines = tops.map(({ condition, tree }) => `${condition}-j ${tree.chain.name}`);
@@ -77,7 +77,7 @@ function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, shelf: Shelf,
     height = Math.max(height, body.height, callee?.height ?? 0);
   }
   return {
-    root: shelf.add('SLUICE-R', lines, height + 1),
+    root: namer.add('SLUICE-R', lines, height + 1),
     tops,
     rest,
     levels: Math.max(0, ...tops.map(({ tree }) => tree.levels)),

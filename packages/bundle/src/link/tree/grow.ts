@@ -1,6 +1,6 @@
 import type { Carved } from './carve.ts';
 import { conditionOf } from './keys.ts';
-import { naturalName, type Shelf } from './names.ts';
+import { naturalName, type ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule } from './unit.ts';
 
@@ -29,24 +29,24 @@ export type Grown = Measured &
 export type Swap = ReadonlyMap<BaseRule, BaseRule>;
 
 /** Makes the chains of a tree, each behind those that it leads to. */
-export function grow(carved: Carved<Stop>, shelf: Shelf): Grown {
+export function grow(carved: Carved<Stop>, namer: ChainNamer): Grown {
   if (carved.kind === 'leaf') {
     const rules = carved.items.flatMap((stop) => stop.rules);
-    return leaf(rules, leafChain(rules, shelf));
+    return leaf(rules, leafChain(rules, namer));
   }
-  const below = carved.ways.map((way) => grow(way.below, shelf));
+  const below = carved.ways.map((way) => grow(way.below, namer));
   const conditions = carved.ways.map(({ key, length }) => conditionOf(key, length));
-  return fork(conditions, below, shelf);
+  return fork(conditions, below, namer);
 }
 
 /** The same tree with some rules swapped: only what lies on the way to one of them is made again. */
-export function regrow(grown: Grown, swap: Swap, shelf: Shelf): Grown {
+export function regrow(grown: Grown, swap: Swap, namer: ChainNamer): Grown {
   if (grown.kind === 'leaf') {
     const rules = swapped(grown.rules, swap);
-    return rules === grown.rules ? grown : leaf(rules, leafChain(rules, shelf));
+    return rules === grown.rules ? grown : leaf(rules, leafChain(rules, namer));
   }
-  const below = grown.below.map((one) => regrow(one, swap, shelf));
-  return below.every((one, at) => one === grown.below[at]) ? grown : fork(grown.conditions, below, shelf);
+  const below = grown.below.map((one) => regrow(one, swap, namer));
+  return below.every((one, at) => one === grown.below[at]) ? grown : fork(grown.conditions, below, namer);
 }
 
 /** The rules with some swapped; the same list when none of them is. */
@@ -68,14 +68,14 @@ const leaf = (rules: readonly BaseRule[], chain: TreeChain): Grown => ({
   steps: rules.length,
 });
 
-function fork(conditions: readonly string[], below: readonly Grown[], shelf: Shelf): Grown {
+function fork(conditions: readonly string[], below: readonly Grown[], namer: ChainNamer): Grown {
   const bodies = conditions.map((condition, at) => `${condition}-g ${below[at]?.chain.name}`);
   const height = 1 + Math.max(...below.map(({ chain }) => chain.height));
   return {
     kind: 'fork',
     conditions,
     below,
-    chain: shelf.add('SLUICE-T', bodies, height),
+    chain: namer.add('SLUICE-T', bodies, height),
     levels: 1 + Math.max(...below.map(({ levels }) => levels)),
     steps: Math.max(...below.map(({ steps }, at) => at + 1 + steps)),
   };
@@ -84,14 +84,14 @@ function fork(conditions: readonly string[], below: readonly Grown[], shelf: She
 /** Leaves by their first rule. Rules of files that did not change are the same objects, so most leaves are made once. */
 const leaves = new WeakMap<BaseRule, { readonly rules: readonly BaseRule[]; readonly chain: TreeChain }>();
 
-function leafChain(rules: readonly BaseRule[], shelf: Shelf): TreeChain {
+function leafChain(rules: readonly BaseRule[], namer: ChainNamer): TreeChain {
   const [first] = rules;
   const known = first && leaves.get(first);
   const isSame = known?.rules.length === rules.length && known.rules.every((rule, at) => rule === rules[at]);
-  if (known && isSame && shelf.adopt([known.chain])) return known.chain;
+  if (known && isSame && namer.adopt([known.chain])) return known.chain;
   const height = 1 + Math.max(0, ...rules.map(({ body }) => body.height));
   const texts = rules.map(({ body }) => body.text);
-  const chain = shelf.add('SLUICE-T', texts, height);
+  const chain = namer.add('SLUICE-T', texts, height);
   // Only the first choice of a name depends on nothing but the rules.
   if (first && chain.name === naturalName('SLUICE-T', chain.digest)) leaves.set(first, { rules, chain });
   return chain;

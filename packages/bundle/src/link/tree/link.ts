@@ -9,7 +9,7 @@ import { entryChains, fixtureChains, fixtureName, fixturesOf, treeJumps } from '
 import { canMarkLate } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
-import { NamesExhausted, Shelf } from './names.ts';
+import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain, TreeProgram, TreeTable } from './program.ts';
 import { type BaseRule, linkUnits, type Unit, type Units, type UnitScope } from './unit.ts';
 
@@ -99,28 +99,31 @@ function linkAll(
   inPlace: boolean,
 ): LinkedParts {
   const scope: UnitScope = { family: options.family, host: options.host ?? {}, inPlace };
-  const shelves = { filter: new Shelf(options.taken?.filter.chains), nat: new Shelf(options.taken?.nat.chains) };
-  const units = files.map((file) => placeUnits(file, scope, shelves, memory));
+  const namers = {
+    filter: new ChainNamer(options.taken?.filter.chains),
+    nat: new ChainNamer(options.taken?.nat.chains),
+  };
+  const units = files.map((file) => placeUnits(file, scope, namers, memory));
   const problems = units.flatMap((one) => tableNames.flatMap((table) => one[table].problems));
   const link = (table: TableName): TableParts => {
     const ofTable = units.map((one) => one[table]);
     addAll(problems, declarationProblems(table, options.family, ofTable));
-    return linkTable(table, ofTable, shelves[table], { ...options, inPlace }, problems);
+    return linkTable(table, ofTable, namers[table], { ...options, inPlace }, problems);
   };
   const tables = { filter: link('filter'), nat: link('nat') };
   return { units, tables, problems, inPlace };
 }
 
-/** Puts the chains of a file on the shelves. Where one of their names is taken, the file is linked again. */
+/** Puts the chains of a file on the namers. Where one of their names is taken, the file is linked again. */
 export function placeUnits(
   file: readonly ResolvedSection[],
   scope: UnitScope,
-  shelves: Readonly<Record<TableName, Shelf>>,
+  namers: Readonly<Record<TableName, ChainNamer>>,
   memory: TreeMemory,
 ): Units {
   const units = memory.units(file, scope);
-  const fits = tableNames.every((table) => shelves[table].adopt(units[table].chains));
-  return fits ? units : linkUnits(file, scope, shelves);
+  const fits = tableNames.every((table) => namers[table].adopt(units[table].chains));
+  return fits ? units : linkUnits(file, scope, namers);
 }
 
 /** Base chains must be declared where rules name them, and only once. */
@@ -146,7 +149,7 @@ function declarationProblems(table: TableName, family: Family, units: readonly U
 function linkTable(
   table: TableName,
   units: readonly Unit[],
-  shelf: Shelf,
+  namer: ChainNamer,
   { family, provideKubeChains = false, inPlace }: TreeOptions & Pick<UnitScope, 'inPlace'>,
   problems: Problem[],
 ): TableParts {
@@ -156,7 +159,7 @@ function linkTable(
   const entries = new Map<string, string>();
   let dispatched: TableParts['dispatched'] = new Map();
   try {
-    dispatched = dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], shelf, roots));
+    dispatched = dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], namer, roots));
     for (const base of entryChains[table]) entries.set(fixtureName(base), dispatched.get(base)?.root.name ?? '');
     addAll(problems, limitProblems(table, family, dispatched));
   } catch (error) {
@@ -165,7 +168,7 @@ function linkTable(
   }
   const bodies = new Map([...rules].map(([chain, list]) => [chain, list.map(({ body }) => body.text)] as const));
   const fixtures = fixturesOf(table, bodies, provideKubeChains, inPlace ? family : undefined);
-  const program = { chains: shelf.chains, entries, fixtures, jumps: treeJumps(table, fixtures) };
+  const program = { chains: namer.chains, entries, fixtures, jumps: treeJumps(table, fixtures) };
   return { program, dispatched };
 }
 

@@ -113,7 +113,7 @@ const noChains: Chains = new Map();
  * next tag is taken, and so on. A content that the kernel holds already keeps the name that it has there, whichever it is: so
  * a program that is linked again is the program that was loaded.
  */
-export class Shelf {
+export class ChainNamer {
   readonly chains = new Map<string, TreeChain>();
   readonly #taken: Chains;
   readonly #strays: ReadonlyMap<string, string>;

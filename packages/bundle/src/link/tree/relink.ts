@@ -10,7 +10,7 @@ import { asksMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
 import { asksHost, type TreeMemory } from './memory.ts';
-import { naturalName, NamesExhausted, sameLines, Shelf, stemOf, straysOf } from './names.ts';
+import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, straysOf } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule, Unit, Units } from './unit.ts';
 
@@ -55,19 +55,22 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
   }
   const places = otherPlaces(files, last.files);
   if (places.length > replacedMax || places.some((at) => asksHost(files[at] as Sections))) return undefined;
-  const shelves = { filter: new Shelf(options.taken?.filter.chains), nat: new Shelf(options.taken?.nat.chains) };
+  const namers = {
+    filter: new ChainNamer(options.taken?.filter.chains),
+    nat: new ChainNamer(options.taken?.nat.chains),
+  };
   const scope = { family: options.family, host: options.host ?? {}, inPlace: last.inPlace };
   const units = [...last.units];
   const replaced: Replaced[] = [];
   for (const at of places) {
     const old = units[at] as Units;
-    const fresh = placeUnits(files[at] as Sections, scope, shelves, memory);
+    const fresh = placeUnits(files[at] as Sections, scope, namers, memory);
     if (!tableNames.every((table) => sameShape(table, old[table], fresh[table]))) return undefined;
     units[at] = fresh;
     replaced.push({ old, fresh });
   }
-  const nat = relinkTable('nat', last, replaced, shelves.nat);
-  const filter = nat && relinkTable('filter', last, replaced, shelves.filter);
+  const nat = relinkTable('nat', last, replaced, namers.nat);
+  const filter = nat && relinkTable('filter', last, replaced, namers.filter);
   if (!nat || !filter || !isApart(replaced)) return undefined;
   const program = { filter: filter.program, nat: nat.program };
   return { files, options, units, program, inPlace: last.inPlace, tables: { filter: filter.table, nat: nat.table } };
@@ -143,7 +146,7 @@ function relinkTable(
   name: TableName,
   { options, tables, program }: Link,
   replaced: readonly Replaced[],
-  shelf: Shelf,
+  namer: ChainNamer,
 ): { readonly table: LinkTable; readonly program: TableProgram } | undefined {
   const { dispatched: before, inner: gone } = tables[name];
   const swap: Swap = new Map(
@@ -151,7 +154,7 @@ function relinkTable(
   );
   if (replaced.every(({ old, fresh }) => old[name] === fresh[name]))
     return { table: tables[name], program: program[name] };
-  const dispatched = redispatched(name, before, swap, shelf);
+  const dispatched = redispatched(name, before, swap, namer);
   if (!dispatched || limitProblems(name, options.family, dispatched).length > 0) return undefined;
   const inner = new Set(
     [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map((chain) => chain.name)),
@@ -159,7 +162,7 @@ function relinkTable(
   const changes: Changes = new Map([...gone].filter((one) => !inner.has(one)).map((one) => [one, undefined]));
   for (const { old } of replaced) for (const chain of old[name].chains) changes.set(chain.name, undefined);
   const held = program[name].chains;
-  for (const chain of shelf.chains.values()) if (!addChain(chain, held, changes, gone)) return undefined;
+  for (const chain of namer.chains.values()) if (!addChain(chain, held, changes, gone)) return undefined;
   for (const [entry, rules] of entriesOf(name, dispatched))
     if (!sameLines(held.get(entry) ?? [], rules)) changes.set(entry, rules);
   const next = Layered.of(held).with(changes);
@@ -172,10 +175,10 @@ function redispatched(
   table: TableName,
   before: LinkTable['dispatched'],
   swap: Swap,
-  shelf: Shelf,
+  namer: ChainNamer,
 ): LinkTable['dispatched'] | undefined {
   try {
-    return dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, shelf, roots));
+    return dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, namer, roots));
   } catch (error) {
     if (error instanceof NamesExhausted) return undefined;
     throw error;

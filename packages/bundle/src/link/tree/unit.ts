@@ -12,7 +12,7 @@ import { type Body, groupEndpoints, type WayTo } from './groups.ts';
 import { endpointsInPlace } from './in-place.ts';
 import { type Place, placeOf } from './keys.ts';
 import { fixtureChains, fixtureName } from './fixtures.ts';
-import { NamesExhausted, Shelf } from './names.ts';
+import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 
 /** A rule that stands in a base chain. */
@@ -52,17 +52,17 @@ export interface UnitScope {
  * Links one file as far as that goes without the others: it reads every line by the closed grammar, gives the file's own
  * chains their names and puts its other rules in place. No file leads into another one's chains, so this is most of the work,
  * and it stays done while the file does not change.
- * @param shelves where the names come from; left out: each chain gets its first choice
+ * @param namers where the names come from; left out: each chain gets its first choice
  */
 export function linkUnits(
   sections: readonly ResolvedSection[],
   scope: UnitScope,
-  shelves: Readonly<Record<TableName, Shelf>> = { filter: new Shelf(), nat: new Shelf() },
+  namers: Readonly<Record<TableName, ChainNamer>> = { filter: new ChainNamer(), nat: new ChainNamer() },
 ): Units {
   const units = {} as Record<TableName, Unit>;
   for (const table of tableNames) {
     const ofTable = sections.filter((section) => section.table === table);
-    units[table] = ofTable.length === 0 ? nothing : new Linking(table, ofTable, scope, shelves[table]).run();
+    units[table] = ofTable.length === 0 ? nothing : new Linking(table, ofTable, scope, namers[table]).run();
   }
   return units;
 }
@@ -97,7 +97,7 @@ class Linking {
   readonly #table: TableName;
   readonly #sections: readonly ResolvedSection[];
   readonly #scope: UnitScope;
-  readonly #shelf: Shelf;
+  readonly #namer: ChainNamer;
   readonly #problems = new FileProblems();
   readonly #own = new Map<string, Read[]>();
   readonly #linked = new Map<string, TreeChain>();
@@ -105,11 +105,11 @@ class Linking {
   readonly #named = new Set<string>();
   #inPlace: ReadonlyMap<string, WayTo> = new Map();
 
-  constructor(table: TableName, sections: readonly ResolvedSection[], scope: UnitScope, shelf: Shelf) {
+  constructor(table: TableName, sections: readonly ResolvedSection[], scope: UnitScope, namer: ChainNamer) {
     this.#table = table;
     this.#sections = sections;
     this.#scope = scope;
-    this.#shelf = shelf;
+    this.#namer = namer;
   }
 
   run(): Unit {
@@ -196,11 +196,11 @@ class Linking {
     try {
       const bodies = groupEndpoints(
         reads.map((read) => this.#bodyOf(read)),
-        (rules, height) => this.#keep(this.#shelf.add('SLU-GRP', rules, height)),
+        (rules, height) => this.#keep(this.#namer.add('SLU-GRP', rules, height)),
       );
       const texts = bodies.map(({ text }) => text);
       const height = 1 + Math.max(0, ...bodies.map((body) => body.height));
-      this.#linked.set(chain, this.#keep(this.#shelf.add(`SLU-${chain.slice('KUBE-'.length)}`, texts, height)));
+      this.#linked.set(chain, this.#keep(this.#namer.add(`SLU-${chain.slice('KUBE-'.length)}`, texts, height)));
     } catch (error) {
       if (!(error instanceof NamesExhausted)) throw error;
       this.#refuse(`chain ${chain}`, error.message);

@@ -10,10 +10,10 @@ export function entryLines(compiled: IpvsPort): readonly Line[] {
   const add = adder(compiled);
   const outside = port.externalTrafficPolicy === 'Local' ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP';
   return [
-    add('KUBE-CLUSTER-IP', doorEntry(compiled, here.clusterIP)),
+    add('KUBE-CLUSTER-IP', frontendEntry(compiled, here.clusterIP)),
     add('KUBE-IPVS-IPS', here.clusterIP),
     ...here.externalIPs.flatMap((address) => [
-      add(outside, doorEntry(compiled, address)),
+      add(outside, frontendEntry(compiled, address)),
       add('KUBE-IPVS-IPS', address),
     ]),
     ...here.loadBalancerIPs.flatMap((address) => balancerLines(compiled, address)),
@@ -29,14 +29,14 @@ function adder({ family }: IpvsPort): Add {
 }
 
 /** `10.96.0.10,tcp:80` */
-function doorEntry({ port }: IpvsPort, address: string, number = port.port): string {
+function frontendEntry({ port }: IpvsPort, address: string, number = port.port): string {
   return `${address},${port.protocol.toLowerCase()}:${number}`;
 }
 
 function balancerLines(compiled: IpvsPort, address: string): readonly Line[] {
   const { port, here } = compiled;
   const add = adder(compiled);
-  const entry = doorEntry(compiled, address);
+  const entry = frontendEntry(compiled, address);
   const ranges = here.loadBalancerSourceRanges;
   return [
     add('KUBE-LOAD-BALANCER', entry),
@@ -66,7 +66,7 @@ function nodePortLines(compiled: IpvsPort): readonly Line[] {
   const lines: Line[] = [];
   if (port.nodePort !== 0) {
     const entry =
-      port.protocol === 'SCTP' ? doorEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
+      port.protocol === 'SCTP' ? frontendEntry(compiled, nodePortAddress, port.nodePort) : String(port.nodePort);
     const [all, local] = portSets[port.protocol];
     lines.push(add(all, entry));
     if (port.externalTrafficPolicy === 'Local') lines.push(add(local, entry));
@@ -79,7 +79,7 @@ function nodePortLines(compiled: IpvsPort): readonly Line[] {
 function loopBackLines(compiled: IpvsPort): readonly Line[] {
   const add = adder(compiled);
   return usedAtHome(compiled).map((endpoint) => {
-    const entry = `${doorEntry(compiled, endpoint.address, endpoint.port)},${endpoint.address}`;
+    const entry = `${frontendEntry(compiled, endpoint.address, endpoint.port)},${endpoint.address}`;
     return add('KUBE-LOOP-BACK', entry, { kind: 'node', negated: false, values: [endpoint.nodeName!] });
   });
 }

@@ -19,18 +19,18 @@ export interface IpvsPort {
 export type NodePortAddress = '${host.nodePortAddresses}' | '${node.address}';
 
 /** The addresses and ports at which a Service port is reached, each with whether only local endpoints serve it. */
-export interface Door {
+export interface Frontend {
   readonly address: string;
   readonly port: number;
   readonly onlyLocal: boolean;
 }
 
 /** Every virtual server of the port, each address once; kube-proxy's `syncService` calls, in their order. */
-export function doorsOf({ port, here, nodePortAddress }: IpvsPort): readonly Door[] {
+export function frontendsOf({ port, here, nodePortAddress }: IpvsPort): readonly Frontend[] {
   const [inside, outside] = [port.internalTrafficPolicy === 'Local', port.externalTrafficPolicy === 'Local'];
-  const doors: Door[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];
+  const frontends: Frontend[] = [{ address: here.clusterIP, port: port.port, onlyLocal: inside }];
   for (const address of new Set([...here.externalIPs, ...here.loadBalancerIPs]))
-    doors.push({ address, port: port.port, onlyLocal: outside });
-  if (port.nodePort !== 0) doors.push({ address: nodePortAddress, port: port.nodePort, onlyLocal: outside });
-  return doors;
+    frontends.push({ address, port: port.port, onlyLocal: outside });
+  if (port.nodePort !== 0) frontends.push({ address: nodePortAddress, port: port.nodePort, onlyLocal: outside });
+  return frontends;
 }

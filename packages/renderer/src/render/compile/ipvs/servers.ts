@@ -4,20 +4,20 @@ import type { Variant } from '../../select/fleet.ts';
 import { nodeGuards } from '../../select/guards.ts';
 import { holdsOn } from './holds.ts';
 import { type Line, lineWhere } from './lines.ts';
-import { type Door, doorsOf, type IpvsPort } from './port.ts';
+import { type Frontend, frontendsOf, type IpvsPort } from './port.ts';
 
 const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
 /** The virtual servers of a Service port and what stands behind them: kube-proxy's `syncService` and `syncEndpoint`. */
 export function serverLines(compiled: IpvsPort): readonly Line[] {
-  return doorsOf(compiled).flatMap((door) => {
-    const name = `${options[compiled.port.protocol]} ${nameOf(compiled, door)}`;
-    return [{ text: `-A ${name}${attributes(compiled)}` }, ...realLines(compiled, door, name)];
+  return frontendsOf(compiled).flatMap((frontend) => {
+    const name = `${options[compiled.port.protocol]} ${nameOf(compiled, frontend)}`;
+    return [{ text: `-A ${name}${attributes(compiled)}` }, ...realLines(compiled, frontend, name)];
   });
 }
 
 /** `10.96.0.10:80`, with brackets in IPv6: they say the family of the line. */
-function nameOf({ family }: IpvsPort, { address, port }: Door): string {
+function nameOf({ family }: IpvsPort, { address, port }: Frontend): string {
   return family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
@@ -28,12 +28,12 @@ function attributes({ port, family, scheduler }: IpvsPort): string {
   return printAttributes({ family, scheduler, flags, ...(persistence === undefined ? {} : { persistence }) });
 }
 
-function realLines(compiled: IpvsPort, door: Door, name: string): readonly Line[] {
+function realLines(compiled: IpvsPort, frontend: Frontend, name: string): readonly Line[] {
   const real = ({ guard, endpoints }: Variant): readonly Line[] =>
     endpoints.map((endpoint) => lineWhere(guard, realText(compiled, name, endpoint)));
   const { local, cluster } = compiled.selection;
-  if (!door.onlyLocal || local.length === 0) return cluster.flatMap(real);
-  const key = `${nameOf(compiled, door)}/${compiled.port.protocol}`;
+  if (!frontend.onlyLocal || local.length === 0) return cluster.flatMap(real);
+  const key = `${nameOf(compiled, frontend)}/${compiled.port.protocol}`;
   return [...local, ...elsewhere(compiled, key)].flatMap(real);
 }
 
