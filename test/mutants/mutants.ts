@@ -74,8 +74,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/change-kind.ts`,
-    from: 'sameSettings(from, desired) && sameState(graft(from, desired, { replacesAll }), desired)',
-    to: 'sameState(graft(from, desired, { replacesAll }), desired)',
+    from: 'sameSettings(from, desired) && sameState(overlayEndpoints(from, desired, { replacesAll }), desired)',
+    to: 'sameState(overlayEndpoints(from, desired, { replacesAll }), desired)',
     harm: 'sysctls change without probation',
     tests: [`${applier}/transaction/change-kind`, 'test/change-kinds', 'test/endpoint-keys'],
   },

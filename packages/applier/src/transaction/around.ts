@@ -11,7 +11,7 @@ import {
 import { limits } from '../limits.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
-import { sameReal } from './graft-servers.ts';
+import { sameReal } from './overlay-servers.ts';
 import { isService, withoutTag } from './service.ts';
 
 /**

@@ -3,7 +3,7 @@ import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { Generation, Ports, Refusal } from '../rollout/ports.ts';
 import { mayComeFirst, StandingFiles } from './around.ts';
-import { graft } from './graft.ts';
+import { overlayEndpoints } from './overlay-endpoints.ts';
 import { changeKindOf } from './change-kind.ts';
 import type { Change, Ending, Target } from './transaction.ts';
 import { stepsOf } from './way.ts';
@@ -53,7 +53,7 @@ export class Bring {
   async endpoints(bundle: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     if (!standing || this.#declined === bundle.version) return undefined;
-    const state = graft(standing.state, bundle.state, { declined: this.#reconciler.declined.read() });
+    const state = overlayEndpoints(standing.state, bundle.state, { declined: this.#reconciler.declined.read() });
     if (state === standing.state || changeKindOf(standing.state, bundle.state) === 'endpoints') return undefined;
     const change = await this.#reconciler.decide({ version: standing.version, state });
     if ('problems' in change || change.changeKind !== 'endpoints') return undefined;

@@ -4,17 +4,17 @@ import type { ChangeKind } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';
 import { type Ends, endsOf } from './ends.ts';
-import { graft } from './graft.ts';
+import { overlayEndpoints } from './overlay-endpoints.ts';
 import { serverEndsOf } from './server-ends.ts';
 
 /**
  * Whether a change only brings and takes endpoints of Services that are served already, within bounds: then it is no release that has to
  * be tried. Anything that is not understood as that is a release: Services, ports, addresses and policies, sysctls, fixtures, jumps.
  * @param from what stands
- * @param replacesAll `GraftOptions.replacesAll`
+ * @param replacesAll `OverlayOptions.replacesAll`
  */
 export function changeKindOf(from: NodeState, desired: NodeState, replacesAll = false): ChangeKind {
-  const isUpdate = sameSettings(from, desired) && sameState(graft(from, desired, { replacesAll }), desired);
+  const isUpdate = sameSettings(from, desired) && sameState(overlayEndpoints(from, desired, { replacesAll }), desired);
   return isUpdate ? 'endpoints' : 'release';
 }
 

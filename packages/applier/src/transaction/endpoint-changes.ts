@@ -1,6 +1,6 @@
 import { compareText, type Family, serviceKeyOf, type TableProgram, type VirtualServer } from '@sluice/bundle';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
-import { serving } from './graft-servers.ts';
+import { serving } from './overlay-servers.ts';
 import { changedChains } from './left-over.ts';
 import { isService, readService, withoutTag } from './service.ts';
 

@@ -3,7 +3,7 @@ import type { NodeIpvs } from '../ipvs/values.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import type { Ends } from './ends.ts';
-import { graftServers, serving } from './graft-servers.ts';
+import { overlayServers, serving } from './overlay-servers.ts';
 import { losesFew } from './service.ts';
 
 /**
@@ -28,7 +28,7 @@ export function serverEndsOf(
   if (ends.first.length + ends.last.length === 0) return undefined;
   const isEnd = (before: VirtualServer, after: VirtualServer): boolean =>
     endOf(before, after, old, fresh) !== undefined;
-  const ipvs = graftServers(old, fresh, { isApproved: approvedBy(from), isEnd });
+  const ipvs = overlayServers(old, fresh, { isApproved: approvedBy(from), isEnd });
   if (!isSame({ ...from, ipvs }, desired)) return undefined;
   return { first: ends.first.toSorted(compareText), last: ends.last.toSorted(compareText) };
 }

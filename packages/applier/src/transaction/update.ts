@@ -8,7 +8,7 @@ import type { Ports } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
-import { graft } from './graft.ts';
+import { overlayEndpoints } from './overlay-endpoints.ts';
 import { changeKindOf } from './change-kind.ts';
 import { updateDiffers } from './roots-hold.ts';
 import { type Change, type Target, virtualLeft } from './transaction.ts';
@@ -31,11 +31,11 @@ export async function updateOf(change: Change, offered: Target, ports: Ports): P
   const { from, bundle, way, owned } = change;
   // What stood before Sluice comes back as it was.
   const isOurs = from.number > 0;
-  const state = graft(bundle.state, offered.state);
-  const old = isOurs ? graft(from.state, offered.state) : from.state;
+  const state = overlayEndpoints(bundle.state, offered.state);
+  const old = isOurs ? overlayEndpoints(from.state, offered.state) : from.state;
   if (state === bundle.state && old === from.state) return undefined;
   const now = isOurs ? following(change.now, from.state, old, offered.state) : change.now;
-  const desired = graft(way.desired, offered.state);
+  const desired = overlayEndpoints(way.desired, offered.state);
   const virtual = await lookVirtual(desired, owned, ports);
   const next = trialWay(now, desired, way.flip, ports.kernel, virtual?.plan);
   const because = 'newer endpoints';
@@ -64,7 +64,7 @@ function following(now: NodeState, before: NodeState, after: NodeState, offered:
   const isSame = familyNames.every((family) =>
     tableNames.every((table) => tableOf(now, family, table) === tableOf(before, family, table)),
   );
-  return isSame && !now.ipvs ? { ...now, families: after.families } : graft(now, offered);
+  return isSame && !now.ipvs ? { ...now, families: after.families } : overlayEndpoints(now, offered);
 }
 
 /**

@@ -3,7 +3,7 @@ import { plan } from '../rollout/plan.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { familyNames, type NodeState } from '../rollout/state.ts';
 import { type EndpointChange, endpointChanges } from './endpoint-changes.ts';
-import { graft } from './graft.ts';
+import { overlayEndpoints } from './overlay-endpoints.ts';
 
 /** A way back that an operator asks for, decided before anything is touched. */
 export interface WayBackPlan {
@@ -29,7 +29,7 @@ export function planWayBack(standing: Generation | undefined, old: Generation, k
   if (!standing) return { target: old, services: undefined, keepsNewest: false, changes: [], lines: 0 };
   // What was before Sluice comes back as it was.
   const isKept = keepsNewest && old.number > 0;
-  const state = isKept ? graft(old.state, standing.state, { stands: true }) : old.state;
+  const state = isKept ? overlayEndpoints(old.state, standing.state, { stands: true }) : old.state;
   // With other endpoints it is another revision of its generation.
   const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
   const { steps } = plan(standing.state, state, { slowWithManyChains: false });

@@ -10,7 +10,7 @@ import { familiesOf, type NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import { endpointsText } from './endpoints-text.ts';
 import { isTagged, isTree } from './entries.ts';
-import { graftServers } from './graft-servers.ts';
+import { overlayServers } from './overlay-servers.ts';
 import { plainName } from './left-over.ts';
 import { isEndpoint, isService, type Loss, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
 import { changedEndpoints, comparedEndpoints } from './strays.ts';
@@ -22,22 +22,22 @@ import { changedEndpoints, comparedEndpoints } from './strays.ts';
  * Both must be in one layout and one mode; otherwise nothing is taken.
  * @returns `base` itself when it takes nothing. A table that differs from that of `offered` by such endpoints alone is that table
  */
-export function graft(
+export function overlayEndpoints(
   base: NodeState,
   offered: NodeState,
-  { declined = new Map(), replacesAll = false, stands = false }: GraftOptions = {},
+  { declined = new Map(), replacesAll = false, stands = false }: OverlayOptions = {},
 ): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
   const isApproved = stands ? () => true : approvedBy(base);
   const loss: Loss = stands ? 'any' : replacesAll ? 'most' : 'few';
   if (base.ipvs && offered.ipvs) {
-    const ipvs = graftServers(base.ipvs, offered.ipvs, { isApproved, declined, loss });
+    const ipvs = overlayServers(base.ipvs, offered.ipvs, { isApproved, declined, loss });
     return ipvs === base.ipvs ? base : { ...base, ipvs };
   }
   const families: { -readonly [F in Family]?: FamilyProgram } = { ...base.families };
   for (const family of familiesOf(base)) {
     const [own, other] = [base.families[family] as FamilyProgram, offered.families[family]];
-    const nat = other ? graftTable(own.nat, other.nat, { isApproved, declined, loss, family }) : own.nat;
+    const nat = other ? overlayTable(own.nat, other.nat, { isApproved, declined, loss, family }) : own.nat;
     if (nat !== own.nat) families[family] = { filter: own.filter, nat };
   }
   const isSame = familiesOf(base).every((family) => families[family] === base.families[family]);
@@ -45,7 +45,7 @@ export function graft(
 }
 
 /** What is taken besides, and what is not. */
-export interface GraftOptions {
+export interface OverlayOptions {
   /** Sets of endpoints that are not taken, by Service (`EndpointChange.key`). */
   readonly declined?: ReadonlyMap<string, string>;
   /** A Service may lose all endpoints that it had, if it gets about as many others (`keepsMost`). */
@@ -54,14 +54,14 @@ export interface GraftOptions {
   readonly stands?: boolean;
 }
 
-interface TableBounds extends Required<Pick<GraftOptions, 'declined'>> {
+interface TableBounds extends Required<Pick<OverlayOptions, 'declined'>> {
   readonly loss: Loss;
   readonly isApproved: (address: string) => boolean;
   readonly family: Family;
 }
 
 /** The same for the nat table of one family. */
-function graftTable(base: TableProgram, offered: TableProgram, bounds: TableBounds): TableProgram {
+function overlayTable(base: TableProgram, offered: TableProgram, bounds: TableBounds): TableProgram {
   const { services, others } = differences(base, offered);
   const changed = new Set(changedEndpoints(base, offered));
   const taken = services.filter((one) => takesService(one, base, offered, { ...bounds, changed }));

@@ -5,7 +5,7 @@ import type { Layout } from '../rollout/linking.ts';
 import type { NodeFacts } from '../rollout/ports.ts';
 import { familyNames, type NodeState } from '../rollout/state.ts';
 import { hash16, sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
-import { graft } from './graft.ts';
+import { overlayEndpoints } from './overlay-endpoints.ts';
 import { classify, changeKindOf } from './change-kind.ts';
 
 const facts: NodeFacts = {
@@ -62,15 +62,15 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   ])('a state takes of another: %s', (_title, offered, expected) => {
     const standing = linked(layout, base);
     // Names say what is in them, so this is what linking gives for such a bundle, down to the names.
-    expect(spell(graft(standing, linked(layout, offered)))).toEqual(spell(linked(layout, expected)));
+    expect(spell(overlayEndpoints(standing, linked(layout, offered)))).toEqual(spell(linked(layout, expected)));
   });
 
   test('a state that has nothing to take is the same value', () => {
     const standing = linked(layout, base);
     const other = linked(layout, { ...base, 'shop/new': [5] });
     // In layout flat a Service moves to another address when one comes before it; here it comes last.
-    expect(graft(standing, other)).toBe(standing);
-    expect(graft(standing, linked(layout, base))).toBe(standing);
+    expect(overlayEndpoints(standing, other)).toBe(standing);
+    expect(overlayEndpoints(standing, linked(layout, base))).toBe(standing);
   });
 
   test('what the other state does to ports and addresses of a Service keeps its endpoints out', () => {
@@ -79,7 +79,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     const moved = new Map([...files].map(([path, text]) => [path, text.replaceAll(':8080', ':9443')]));
     const bundle = admit(moved, { node: sampleNode, allowPartial: false, layout }, facts, new AdmitMemory());
     if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
-    expect(graft(standing, bundle.state)).toBe(standing);
+    expect(overlayEndpoints(standing, bundle.state)).toBe(standing);
     expect(changeKindOf(standing, bundle.state)).toBe('release');
   });
 });
@@ -106,7 +106,7 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
 
   test('stays, beside an update of another Service, and the whole is a release', () => {
     const standing = linked('flat', base);
-    expect(spell(graft(standing, tampered(more)))).toEqual(spell(linked('flat', more)));
+    expect(spell(overlayEndpoints(standing, tampered(more)))).toEqual(spell(linked('flat', more)));
     expect(classify(standing, tampered(more)).changeKind).toBe('release');
   });
 
@@ -122,12 +122,12 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
 
   test('does not come in through a Service that leads to it from now on', () => {
     const standing = linked('flat', base);
-    expect(graft(standing, tampered(base, true))).toBe(standing);
+    expect(overlayEndpoints(standing, tampered(base, true))).toBe(standing);
     expect(classify(standing, tampered(base, true)).changeKind).toBe('release');
   });
 });
 
 test('between layouts nothing is taken', () => {
   const standing = linked('tree', base);
-  expect(graft(standing, linked('flat', { ...base, 'shop/cart': [8] }))).toBe(standing);
+  expect(overlayEndpoints(standing, linked('flat', { ...base, 'shop/cart': [8] }))).toBe(standing);
 });

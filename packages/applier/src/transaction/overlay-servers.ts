@@ -21,7 +21,7 @@ export interface Bounds {
  * `onlyEndpointsDiffer`; and the set that masquerades connections of an endpoint to itself.
  * @returns `base` itself when it takes nothing
  */
-export function graftServers(base: NodeIpvs, offered: NodeIpvs, bounds: Bounds): NodeIpvs {
+export function overlayServers(base: NodeIpvs, offered: NodeIpvs, bounds: Bounds): NodeIpvs {
   const virtualServers = new Map(base.virtualServers);
   for (const [key, server] of base.virtualServers) {
     const other = offered.virtualServers.get(key);
