@@ -3,9 +3,9 @@ import type { NodeIpvs } from '../ipvs/values.ts';
 import type { ChangeKind } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';
-import { type Ends, endsOf } from './ends.ts';
+import { type FirstAndLast, firstAndLastOf } from './first-and-last.ts';
 import { overlayEndpoints } from './overlay-endpoints.ts';
-import { serverEndsOf } from './server-ends.ts';
+import { firstAndLastServersOf } from './first-and-last-servers.ts';
 
 /**
  * Whether a change only brings and takes endpoints of Services that are served already, within bounds: then it is no release that has to
@@ -19,7 +19,7 @@ export function changeKindOf(from: NodeState, desired: NodeState, replacesAll = 
 }
 
 /** What a change is, and which Services come to a first endpoint by it or lose the last one. */
-export interface ChangeClass extends Partial<Ends> {
+export interface ChangeClass extends Partial<FirstAndLast> {
   readonly changeKind: ChangeKind;
 }
 
@@ -28,8 +28,8 @@ export function classify(from: NodeState, desired: NodeState, replacesAll = fals
   if (changeKindOf(from, desired, replacesAll) === 'endpoints') return { changeKind: 'endpoints' };
   const isSameMode = isTree(from) === isTree(desired) && Boolean(from.ipvs) === Boolean(desired.ipvs);
   if (!isSameMode || !sameSettings(from, desired)) return { changeKind: 'release' };
-  const ends = desired.ipvs ? serverEndsOf(from, desired, sameState) : endsOf(from, desired);
-  return ends ? { changeKind: 'endpoints', ...ends } : { changeKind: 'release' };
+  const edges = desired.ipvs ? firstAndLastServersOf(from, desired, sameState) : firstAndLastOf(from, desired);
+  return edges ? { changeKind: 'endpoints', ...edges } : { changeKind: 'release' };
 }
 
 function sameSettings(a: NodeState, b: NodeState): boolean {

@@ -22,7 +22,7 @@ import { isTree } from './entries.ts';
 import { load } from './frozen.ts';
 import { type GoBackOptions, goBackTo } from './go-back-to.ts';
 import { familiesWithTools, type Ground, knowsGround, readGround } from './ground.ts';
-import { LastOnes } from './last-ones.ts';
+import { LastEndpointDelay } from './last-endpoint-delay.ts';
 import { networksOf, refuseOutside } from './endpoint-networks.ts';
 import { EndpointRate } from './endpoint-rate.ts';
 import { type Baseline, decline, rollBackEndpoints } from './endpoint-rollback.ts';
@@ -68,7 +68,7 @@ export class Reconciler {
   readonly #facts: () => NodeFacts;
   readonly #options: ReconcilerOptions;
   readonly #admission: Admission;
-  readonly #lastOnes: LastOnes;
+  readonly #lastEndpointDelay: LastEndpointDelay;
   readonly #bring: Bring;
   readonly #rate = new EndpointRate();
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
@@ -81,7 +81,7 @@ export class Reconciler {
     this.#facts = facts;
     this.#options = options;
     this.#admission = new Admission(ports, facts, options);
-    this.#lastOnes = new LastOnes(options.lastEndpointAfterMs ?? 0, ports.clock);
+    this.#lastEndpointDelay = new LastEndpointDelay(options.lastEndpointAfterMs ?? 0, ports.clock);
     this.#bring = new Bring({
       journal: ports.journal,
       declined: ports.declined,
@@ -239,7 +239,7 @@ export class Reconciler {
     if (left?.kind === 'held') return left;
     const bundle = await this.#admission.of(files);
     const bad = byHand || isRefusal(bundle) ? undefined : journal.quarantined(bundle.version);
-    if (isRefusal(bundle) || bad !== undefined) this.#lastOnes.forget();
+    if (isRefusal(bundle) || bad !== undefined) this.#lastEndpointDelay.forget();
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
     if (outside) return { kind: 'refused', refusal: outside };
@@ -314,7 +314,7 @@ export class Reconciler {
     const { byHand, offers, onlyEndpoints, before } = how;
     const known = { replacesAll: onlyEndpoints };
     let change = await this.#decide(bundle, known);
-    const waits = this.#lastOnes.waits(byHand || 'problems' in change ? {} : change);
+    const waits = this.#lastEndpointDelay.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
     const baseline = how.baseline ?? (isBeyond ? undefined : await this.#baseline(change, how));
@@ -404,7 +404,7 @@ export class Reconciler {
    */
   async rehearse(files: BundleFiles): Promise<'same' | 'ready' | Refusal> {
     const { journal } = this.#ports;
-    this.#lastOnes.forget();
+    this.#lastEndpointDelay.forget();
     const bundle = await this.#admission.of(files);
     if (isRefusal(bundle)) return bundle;
     if (bundle.version === journal.standing?.version) return 'same';

@@ -72,17 +72,17 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
 test.each([
   ['fewer', [60, 61, 62]],
   ['elsewhere', [90]],
-])('a Service that now has %s endpoints keeps these, however many it had', async (_title, ends) => {
+])('a Service that now has %s endpoints keeps these, however many it had', async (_title, edges) => {
   node.layout = 'tree';
   const many = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle({ services: { 'shop/web': many, 'shop/was': [50] } }), true);
-  await reconciler.put(sampleBundle({ services: { 'shop/web': ends } }), true);
+  await reconciler.put(sampleBundle({ services: { 'shop/web': edges } }), true);
   const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
   expect(plan.changes).toEqual([]);
   await reconciler.backTo(plan.target, { stored: (await journal.generation(1))! });
   for (const n of many) expect(node.kernel.save('ipv4')).not.toContain(`10.244.0.${n + 1}:8080`);
-  for (const n of ends) expect(node.kernel.save('ipv4')).toContain(`10.244.0.${n + 1}:8080`);
+  for (const n of edges) expect(node.kernel.save('ipv4')).toContain(`10.244.0.${n + 1}:8080`);
 });
 
 test('a Service without endpoints now comes back with those of then, which is said', async () => {

@@ -2,35 +2,35 @@ import { compareText, type SetKey, setName, type VirtualServer } from '@sluice/b
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
-import type { Ends } from './ends.ts';
+import type { FirstAndLast } from './first-and-last.ts';
 import { overlayServers, serving } from './overlay-servers.ts';
 import { losesFew } from './service.ts';
 
 /**
- * The same as `endsOf` for mode ipvs. There rules and addresses stay what they are, and of the sets only the one that masquerades
+ * The same as `firstAndLastOf` for mode ipvs. There rules and addresses stay what they are, and of the sets only the one that masquerades
  * connections of an endpoint to itself changes: a virtual server without real ones refuses by itself.
  * @param isSame whether two states are the same
  * @returns undefined when there is more to it, or no virtual server comes to a first real one or loses the last one
  */
-export function serverEndsOf(
+export function firstAndLastServersOf(
   from: NodeState,
   desired: NodeState,
   isSame: (a: NodeState, b: NodeState) => boolean,
-): Ends | undefined {
+): FirstAndLast | undefined {
   if (!from.ipvs || !desired.ipvs) return undefined;
   const [old, fresh] = [from.ipvs, desired.ipvs];
-  const ends = { first: [] as string[], last: [] as string[] };
+  const edges = { first: [] as string[], last: [] as string[] };
   for (const [key, before] of old.virtualServers) {
     const after = fresh.virtualServers.get(key);
     const end = after && endOf(before, after, old, fresh);
-    if (end) ends[end].push(wayOf(before));
+    if (end) edges[end].push(wayOf(before));
   }
-  if (ends.first.length + ends.last.length === 0) return undefined;
+  if (edges.first.length + edges.last.length === 0) return undefined;
   const isEnd = (before: VirtualServer, after: VirtualServer): boolean =>
     endOf(before, after, old, fresh) !== undefined;
   const ipvs = overlayServers(old, fresh, { isApproved: approvedBy(from), isEnd });
   if (!isSame({ ...from, ipvs }, desired)) return undefined;
-  return { first: ends.first.toSorted(compareText), last: ends.last.toSorted(compareText) };
+  return { first: edges.first.toSorted(compareText), last: edges.last.toSorted(compareText) };
 }
 
 /** `ipv4 tcp 10.96.0.10 80`. */
@@ -44,7 +44,12 @@ const wayOf = ({ family, protocol, address, port }: VirtualServer): string =>
  * it goes from the one to the others, however many these are. From outside that is the first or last endpoint of this node. Of an
  * address inside the cluster nothing says which policy it has; it changes late in both directions, and is served meanwhile.
  */
-function endOf(old: VirtualServer, fresh: VirtualServer, from: NodeIpvs, desired: NodeIpvs): keyof Ends | undefined {
+function endOf(
+  old: VirtualServer,
+  fresh: VirtualServer,
+  from: NodeIpvs,
+  desired: NodeIpvs,
+): keyof FirstAndLast | undefined {
   const [before, after] = [serving(old), serving(fresh)];
   const [had, has] = [before.real, after.real];
   if (had.size === 0 || has.size === 0) {

@@ -7,7 +7,7 @@ import { changedEndpoints, comparedEndpoints } from './strays.ts';
 import { rejected, waysIn } from './ways-in.ts';
 
 /** Ways into Services, such as `ipv4 tcp 10.96.0.10 80`, that change between being served and being rejected. */
-export interface Ends {
+export interface FirstAndLast {
   /** Their Services come to a first endpoint, or are turned away in another manner. */
   readonly first: readonly string[];
   /** Their Services lose the last one. */
@@ -28,16 +28,16 @@ export interface Ends {
  * @param from what stands; settings besides tables are those of `desired`
  * @returns undefined when there is more to it, or no such Service
  */
-export function endsOf(from: NodeState, desired: NodeState): Ends | undefined {
+export function firstAndLastOf(from: NodeState, desired: NodeState): FirstAndLast | undefined {
   const isApproved = approvedBy(from);
-  const ends = { first: [] as string[], last: [] as string[] };
+  const edges = { first: [] as string[], last: [] as string[] };
   for (const family of familiesOf(desired)) {
     const own = ofFamily(family, from, desired, isApproved);
     if (!own) return undefined;
-    addAll(ends.first, own.first);
-    addAll(ends.last, own.last);
+    addAll(edges.first, own.first);
+    addAll(edges.last, own.last);
   }
-  return ends.first.length + ends.last.length === 0 ? undefined : ends;
+  return edges.first.length + edges.last.length === 0 ? undefined : edges;
 }
 
 function ofFamily(
@@ -45,7 +45,7 @@ function ofFamily(
   from: NodeState,
   desired: NodeState,
   isApproved: (address: string) => boolean,
-): Ends | undefined {
+): FirstAndLast | undefined {
   const tables = (name: TableName): readonly [TableProgram, TableProgram] => [
     tableOf(from, family, name),
     tableOf(desired, family, name),

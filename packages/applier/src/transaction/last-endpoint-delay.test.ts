@@ -3,11 +3,11 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { LastOnes, type Waits } from './last-ones.ts';
+import { LastEndpointDelay, type Waits } from './last-endpoint-delay.ts';
 
 test('the last endpoint of a Service goes when it was offered without one for long enough, without a break', () => {
   let nowMs = 1_000;
-  const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
+  const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
   const at = (ms: number, ...last: readonly string[]): Waits => {
     nowMs = ms;
     return waiting.waits({ last });
@@ -29,7 +29,7 @@ test('the last endpoint of a Service goes when it was offered without one for lo
 
 test('where all goes in together, a first endpoint waits with last ones, and no longer than these may, however Services come and go', () => {
   let nowMs = 0;
-  const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
+  const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
   expect(waiting.waits({ first: ['new'] }).togetherMs).toBe(0);
   expect(waiting.waits({ last: ['pod-0'] }).togetherMs).toBe(10_000);
   for (nowMs = 1_000; nowMs < 11_000; nowMs += 1_000)
@@ -39,7 +39,7 @@ test('where all goes in together, a first endpoint waits with last ones, and no 
 
 test('a Service that waited for its first endpoint waits anew when it loses the last one', () => {
   let nowMs = 0;
-  const waiting = new LastOnes(10_000, { bootMs: () => nowMs });
+  const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
   waiting.waits({ first: ['web'], last: ['cart'] });
   nowMs = 10_000;
   expect(waiting.waits({ first: ['web'], last: ['cart'] }).togetherMs).toBe(0);

@@ -1,5 +1,5 @@
 import type { Clock } from '../rollout/ports.ts';
-import type { Ends } from './ends.ts';
+import type { FirstAndLast } from './first-and-last.ts';
 
 /** What has to wait of what is offered. */
 export interface Waits {
@@ -18,7 +18,7 @@ export interface Waits {
  * Where nobody knows which files are those of a Service, last ones go in together, and with them the first endpoints of other Services:
  * then what came first decides. So nothing is held back longer, however many Services lose their last endpoint and get it back meanwhile.
  */
-export class LastOnes {
+export class LastEndpointDelay {
   readonly #afterMs: number;
   readonly #clock: Pick<Clock, 'bootMs'>;
   /** Since when, by the ways into them, and by those into what waits with them: a way that waited as a first one did not as a last one. */
@@ -29,8 +29,8 @@ export class LastOnes {
     this.#clock = clock;
   }
 
-  /** @param ends what is offered takes or brings, all there is: others are forgotten */
-  waits({ first = [], last = [] }: Partial<Ends>): Waits {
+  /** @param edges what is offered takes or brings, all there is: others are forgotten */
+  waits({ first = [], last = [] }: Partial<FirstAndLast>): Waits {
     const nowMs = this.#clock.bootMs();
     const timesOf = (ways: readonly string[], before: Times): Times =>
       new Map(ways.map((way) => [way, before.get(way) ?? nowMs]));
