@@ -2,7 +2,7 @@ import type { Family } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import type { Kernel, Step } from '../../packages/applier/src/rollout/ports.ts';
 import type { ObservedChain } from '../../packages/applier/src/rollout/state.ts';
-import { SteppedAside } from '../../packages/applier/src/rollout/stepped-aside.ts';
+import { Interrupted } from '../../packages/applier/src/rollout/interrupted.ts';
 
 /** A kernel to sit the exam, with a way to put foreign rules in. */
 export interface Candidate {
@@ -48,7 +48,7 @@ export function kernelContract(name: string, open: () => Promise<Candidate>): vo
 
     test(`${name}, ${family}: a look is left off when something more urgent comes`, async () => {
       const { kernel } = await open();
-      await expect(kernel.observe([family], undefined, AbortSignal.abort())).rejects.toThrow(SteppedAside);
+      await expect(kernel.observe([family], undefined, AbortSignal.abort())).rejects.toThrow(Interrupted);
       expect((await kernel.observe([family]))[family]).toBeDefined();
     });
 

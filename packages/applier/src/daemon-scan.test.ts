@@ -111,12 +111,12 @@ test('a comparison is left off for what happens in the bundle directory, and the
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      settle: async (_tables, aside) => {
+      settle: async (_tables, interrupt) => {
         if (done.length === 0) daemon.poke();
         // The signal comes as a message of its own, as it does while a tool runs.
         await new Promise((resolve) => setImmediate(resolve));
-        const ending = aside?.aborted === true ? 'aside' : 0;
-        done.push(ending === 'aside' ? 'left off' : 'compared');
+        const ending = interrupt?.aborted === true ? 'interrupted' : 0;
+        done.push(ending === 'interrupted' ? 'left off' : 'compared');
         return ending;
       },
       put: async () => (done.push('put'), { kind: 'same', generation: standing }),

@@ -368,7 +368,7 @@ describe('endpoints that come to what stands', () => {
       scanIntervalMs: 1000,
       ready: () => undefined,
       taken: async (files) => void told.push(`taken ${nameOf(files)}`),
-      brought: (files) => void told.push(`brought ${nameOf(files)}`),
+      earlyEndpoints: (files) => void told.push(`brought ${nameOf(files)}`),
     });
     await daemon.run();
     return { told, said };

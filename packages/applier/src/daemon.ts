@@ -8,7 +8,7 @@ import type { Reconciler } from './transaction/reconciler.ts';
 import type { Offers } from './transaction/offers.ts';
 import { messageOf } from './rollout/message.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
-import { Ahead } from './ahead.ts';
+import { EarlyEndpointsWatch } from './early-endpoints-watch.ts';
 import type { Drift } from './drift.ts';
 import type { Change } from './kernel/changes.ts';
 import { type Repair, repairOf } from './repairs.ts';
@@ -46,7 +46,7 @@ export interface DaemonParts {
   /** Called with the files of a bundle that the kernel now holds. */
   readonly taken?: (files: Tree['files']) => Promise<void>;
   /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
-  readonly brought?: (files: Tree['files']) => void;
+  readonly earlyEndpoints?: (files: Tree['files']) => void;
   /** Called with how a change ended, or why a directory was not taken; for receipts. Whether nothing but endpoints of the tree counts. */
   readonly ended?: (ending: Ending, tree?: Tree, onlyEndpoints?: boolean) => Promise<void>;
   /** Called when the release in the directory waits for its wave and for nothing else: what was refused before is over. */
@@ -74,7 +74,7 @@ export class Daemon {
   #extent: Extent = 'whole';
   #wholeDueMs = -Infinity;
   #stopping = false;
-  readonly #ahead: Ahead;
+  readonly #early: EarlyEndpointsWatch;
   /** What the kernel holds: nothing is to be done while both are the same. */
   #done: { readonly tree: Tree; readonly machine: string } | undefined;
   #said = '';
@@ -94,9 +94,9 @@ export class Daemon {
   constructor(parts: DaemonParts) {
     this.#parts = parts;
     this.#unrehearsed = new Unrehearsed(parts.monotonicMs);
-    this.#ahead = new Ahead({
+    this.#early = new EarlyEndpointsWatch({
       standing: () => parts.journal.standing,
-      brought: (files) => parts.brought?.(files),
+      earlyEndpoints: (files) => parts.earlyEndpoints?.(files),
     });
   }
 
@@ -213,7 +213,7 @@ export class Daemon {
 
   /** A change says something on its way. */
   heard(): void {
-    this.#ahead.look();
+    this.#early.look();
   }
 
   async #recover(): Promise<void> {
@@ -236,11 +236,11 @@ export class Daemon {
   async #settle(tables: boolean): Promise<void> {
     const { reconciler, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
     const beginMs = processorMs();
-    const aside = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
+    const interrupt = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
     const changes = drift?.take() ?? [];
     try {
-      const steps = await reconciler.settle(tables, aside);
-      if (steps === 'aside') return drift?.steppedAside();
+      const steps = await reconciler.settle(tables, interrupt);
+      if (steps === 'interrupted') return drift?.wasInterrupted();
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {
         const repair = repairOf(steps, changes);
@@ -323,7 +323,7 @@ export class Daemon {
     this.#done = isIn && waitsMs === undefined ? { tree: arrival.tree, machine } : undefined;
     if (!isIn) return;
     await this.#parts.taken?.(arrival.tree.files);
-    this.#ahead.isIn(arrival.tree.files);
+    this.#early.isIn(arrival.tree.files);
   }
 
   async #arrival(): Promise<Arrival> {
@@ -416,7 +416,7 @@ export class Daemon {
   async #withOffers<T>(first: Tree, work: (offers: Offers) => Promise<T>): Promise<T> {
     const { inbox, status, scanIntervalMs } = this.#parts;
     let last = first;
-    this.#ahead.begin(first.files);
+    this.#early.begin(first.files);
     this.#news = Promise.withResolvers();
     const timer = setInterval(() => this.#news.resolve(), scanIntervalMs);
     const look: Offers['look'] = async () => {
@@ -426,7 +426,7 @@ export class Daemon {
       // A release whose wave is shut brings nothing, endpoints included.
       if (arrival.kind !== 'bundle' || arrival.tree === last || arrival.waits) return undefined;
       last = arrival.tree;
-      this.#ahead.offer(last.files);
+      this.#early.offer(last.files);
       return { files: last.files, onlyEndpoints: arrival.release?.onlyEndpoints === true };
     };
     try {
@@ -437,7 +437,7 @@ export class Daemon {
       });
     } finally {
       clearInterval(timer);
-      this.#ahead.end();
+      this.#early.end();
     }
   }
 
@@ -458,7 +458,7 @@ export class Daemon {
         status.clearBundle();
     }
     const problems = outcome.kind === 'refused' ? { problems: outcome.refusal.problems } : {};
-    const isPartly = outcome.kind === 'refused' && this.#ahead.is;
+    const isPartly = outcome.kind === 'refused' && this.#early.is;
     const message = isPartly
       ? `refused: ${outcome.refusal.problems.length} problem(s), only endpoints came in`
       : describe(outcome);

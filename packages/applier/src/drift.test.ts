@@ -114,9 +114,9 @@ test('a comparison that nobody asked for lets others go first, though not for ev
   let nowMs = 0;
   const drift = new Drift(silent, () => nowMs);
   expect(drift.canWait).toBe(true);
-  drift.steppedAside();
+  drift.wasInterrupted();
   nowMs = limits.compareLateMsMax - 1;
-  drift.steppedAside();
+  drift.wasInterrupted();
   expect([drift.canWait, drift.isDue]).toEqual([true, true]);
   nowMs += 1;
   expect(drift.canWait).toBe(false);

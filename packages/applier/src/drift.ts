@@ -94,7 +94,7 @@ export class Drift {
   }
 
   /** A comparison stepped aside: the next scan makes it. */
-  steppedAside(): void {
+  wasInterrupted(): void {
     this.#asideSinceMs ??= this.#monotonicMs();
     this.doubted();
   }

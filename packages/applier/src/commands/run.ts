@@ -4,7 +4,7 @@ import { Daemon, type Log } from '../daemon.ts';
 import { Drift } from '../drift.ts';
 import { HealthMemory } from '../health/memory.ts';
 import { HealthPorts } from '../health/ports.ts';
-import { StandingHealth } from '../health/standing.ts';
+import { ActiveHealth } from '../health/active.ts';
 import { StatusPort } from '../health/status-port.ts';
 import { Inbox } from '../inbox/inbox.ts';
 import { trustOf } from '../inbox/trust.ts';
@@ -105,7 +105,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     addresses: () => Object.values(interfaceAddresses()).flat(),
     failed: alarm('HEALTH_PORT'),
   });
-  const health = new StandingHealth({
+  const health = new ActiveHealth({
     node: config.node,
     ports,
     memory: new HealthMemory(config.state),
@@ -150,7 +150,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
     taken: (files) => health.taken(files),
-    brought: (files) => health.brought(files, session.journal.standing?.state ?? { families: {} }),
+    earlyEndpoints: (files) => health.earlyEndpoints(files, session.journal.standing?.state ?? { families: {} }),
     ended: async (ending, tree, onlyEndpoints) => {
       const account = accountOf(ending);
       noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);

@@ -15,7 +15,7 @@ import {
 } from '@sluice/bundle';
 import { type Flow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
-import { SteppedAside } from '../rollout/stepped-aside.ts';
+import { Interrupted } from '../rollout/interrupted.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
 import { FakeSwitch } from './fake-switch.ts';
 import { readSave } from './save.ts';
@@ -83,9 +83,9 @@ export class FakeKernel implements Kernel {
   async observe(
     families: readonly Family[],
     known?: Pick<NodeState, 'families'>,
-    aside?: AbortSignal,
+    interrupt?: AbortSignal,
   ): Promise<Observed> {
-    if (aside?.aborted === true) throw new SteppedAside();
+    if (interrupt?.aborted === true) throw new Interrupted();
     const observed: { [F in Family]?: ObservedFamily } = {};
     for (const family of families) observed[family] = readSave(this.save(family), known?.families[family]);
     return observed;

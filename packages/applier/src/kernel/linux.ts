@@ -2,7 +2,7 @@ import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type Ta
 import { limits } from '../limits.ts';
 import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
-import { SteppedAside } from '../rollout/stepped-aside.ts';
+import { Interrupted } from '../rollout/interrupted.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
 import { findIpvsTools, LinuxIpvs } from './ipvs-linux.ts';
 import { forgetFlows } from './conntrack.ts';
@@ -56,25 +56,25 @@ export class LinuxKernel implements Kernel {
   async observe(
     families: readonly Family[],
     known?: Pick<NodeState, 'families'>,
-    aside?: AbortSignal,
+    interrupt?: AbortSignal,
   ): Promise<Observed> {
     const observed: { [F in Family]?: ObservedFamily } = {};
-    for (const family of families) observed[family] = await this.#save(family, known?.families[family], aside);
+    for (const family of families) observed[family] = await this.#save(family, known?.families[family], interrupt);
     return observed;
   }
 
-  async #save(family: Family, known: FamilyProgram | undefined, aside?: AbortSignal): Promise<ObservedFamily> {
+  async #save(family: Family, known: FamilyProgram | undefined, interrupt?: AbortSignal): Promise<ObservedFamily> {
     const { save } = this.#toolsOf(family);
     let reader = new SaveReader(known);
     const begin = (): void => {
       // A tool that is asked again prints all of it again.
       reader = new SaveReader(known);
     };
-    const command = { file: save, args: [], onOutput: (part: string) => reader.take(part), signal: aside };
+    const command = { file: save, args: [], onOutput: (part: string) => reader.take(part), signal: interrupt };
     try {
       await this.#must(command, save, begin);
     } catch (error) {
-      throw aside?.aborted === true ? new SteppedAside() : error;
+      throw interrupt?.aborted === true ? new Interrupted() : error;
     }
     return reader.done();
   }

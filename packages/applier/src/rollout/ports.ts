@@ -33,10 +33,10 @@ export interface Kernel {
    * Both tables of these families, whoever made what is in them.
    * @param known what they are thought to hold: a chain that has these rules is told with the same value, so that what was expected
    *   is held once and compared by identity
-   * @param aside ends the look when it aborts
-   * @throws SteppedAside then, and only then
+   * @param interrupt ends the look when it aborts
+   * @throws Interrupted then, and only then
    */
-  observe(families: readonly Family[], known?: Pick<NodeState, 'families'>, aside?: AbortSignal): Promise<Observed>;
+  observe(families: readonly Family[], known?: Pick<NodeState, 'families'>, interrupt?: AbortSignal): Promise<Observed>;
   /** The rules of some chains as the kernel prints them. A chain that is not there is absent. */
   observeChains(
     family: Family,

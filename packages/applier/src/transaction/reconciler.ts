@@ -12,10 +12,10 @@ import { describeStep, type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, type NodeState, type Observed } from '../rollout/state.ts';
-import { orAside } from '../rollout/stepped-aside.ts';
+import { orInterrupted } from '../rollout/interrupted.ts';
 import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
 import { Admission, type AdmissionOptions } from './admission.ts';
-import { Bring } from './bring.ts';
+import { EarlyEndpoints } from './early-endpoints.ts';
 import { decideChange, type Known } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
@@ -69,7 +69,7 @@ export class Reconciler {
   readonly #options: ReconcilerOptions;
   readonly #admission: Admission;
   readonly #lastEndpointDelay: LastEndpointDelay;
-  readonly #bring: Bring;
+  readonly #early: EarlyEndpoints;
   readonly #rate = new EndpointRate();
   /** What the kernel is known to hold, from the last time it was read or written and verified. */
   #settled: NodeState | undefined;
@@ -82,7 +82,7 @@ export class Reconciler {
     this.#options = options;
     this.#admission = new Admission(ports, facts, options);
     this.#lastEndpointDelay = new LastEndpointDelay(options.lastEndpointAfterMs ?? 0, ports.clock);
-    this.#bring = new Bring({
+    this.#early = new EarlyEndpoints({
       journal: ports.journal,
       declined: ports.declined,
       admit: (files) => this.#admission.of(files),
@@ -117,17 +117,17 @@ export class Reconciler {
    * Makes the kernel hold the confirmed generation: after a boot, and whenever others changed our chains or jumps.
    * @param tables false: they are what they were, as far as anybody told; where it is known what that is, only sysctls and what mode
    *   ipvs has are looked at
-   * @param aside when it aborts before a difference was found, the comparison is left off, where it is known what the tables hold
+   * @param interrupt when it aborts before a difference was found, the comparison is left off, where it is known what the tables hold
    * @returns how many steps it took; 0 when nothing differed
    */
-  async settle(tables = true, aside?: AbortSignal): Promise<number | 'aside'> {
+  async settle(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
     const { journal, report } = this.#ports;
     if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
     const standing = journal.standing;
     if (!standing || journal.held !== undefined || journal.open) return 0;
     const known = tables ? undefined : this.#settled;
-    const change = await orAside(this.#difference(standing.state, known, this.#settled && aside));
-    if (change === 'aside') return change;
+    const change = await orInterrupted(this.#difference(standing.state, known, this.#settled && interrupt));
+    if (change === 'interrupted') return change;
     this.#seen = undefined;
     if (change.plan.steps.length === 0) {
       this.#settled = change.desired;
@@ -178,7 +178,7 @@ export class Reconciler {
   async #difference(
     state: NodeState,
     known: NodeState | undefined,
-    aside?: AbortSignal,
+    interrupt?: AbortSignal,
   ): Promise<{
     plan: Plan;
     desired: NodeState;
@@ -189,7 +189,7 @@ export class Reconciler {
     const owned = chainNames(state);
     const { desired, families, observed } = known
       ? { desired: known, families: known.families, observed: undefined }
-      : await this.#tables(state, owned, aside);
+      : await this.#tables(state, owned, interrupt);
     // First: the look loads the module, and with it come its sysctls.
     const virtual = await lookVirtual(desired, owned, this.#ports);
     const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
@@ -211,9 +211,9 @@ export class Reconciler {
   async #tables(
     state: NodeState,
     owned: ChainNames,
-    aside?: AbortSignal,
+    interrupt?: AbortSignal,
   ): Promise<{ readonly desired: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
-    const observed = await this.#ports.kernel.observe(familiesOf(state), state, aside);
+    const observed = await this.#ports.kernel.observe(familiesOf(state), state, interrupt);
     const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
     this.#ports.report('strangers', { chains: others });
     const desired = adaptDesired(state, observed, owned, this.#ports.kernel);
@@ -245,8 +245,10 @@ export class Reconciler {
     if (outside) return { kind: 'refused', refusal: outside };
     const how = { files, byHand, offers, onlyEndpoints, isUrgent };
     if (bad !== undefined) {
-      const brought = await this.#bringOf(bundle, how, true);
-      return brought?.kind === 'held' ? brought : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
+      const earlyEndpoints = await this.#earlyOf(bundle, how, true);
+      return earlyEndpoints?.kind === 'held'
+        ? earlyEndpoints
+        : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
     const { standing: before } = journal;
     const outcome = await this.#changeFresh(bundle, how);
@@ -318,22 +320,23 @@ export class Reconciler {
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
     const baseline = how.baseline ?? (isBeyond ? undefined : await this.#baseline(change, how));
-    const around = isBeyond ? undefined : await this.#bring.around(how.files, bundle.version, waits.pending);
+    const around = isBeyond ? undefined : await this.#early.withoutPending(how.files, bundle.version, waits.pending);
     if (around?.kind === 'held') return { outcome: around };
     if (around?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, around);
     const waitsMs = around ? waits.nextMs : waits.togetherMs;
     const isRelease = change.changeKind === 'release';
-    const brought = waitsMs > 0 || isBeyond || isRelease ? await this.#bringOf(bundle, how, isRelease) : undefined;
-    if (brought?.kind === 'held') return { outcome: brought };
+    const earlyEndpoints =
+      waitsMs > 0 || isBeyond || isRelease ? await this.#earlyOf(bundle, how, isRelease) : undefined;
+    if (earlyEndpoints?.kind === 'held') return { outcome: earlyEndpoints };
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
-    if (waitsMs > 0) return { outcome: waiting(brought ?? before ?? around, change, waitsMs) };
-    if (brought?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, brought);
-    if (brought) change = await this.#decide(bundle, known);
+    if (waitsMs > 0) return { outcome: waiting(earlyEndpoints ?? before ?? around, change, waitsMs) };
+    if (earlyEndpoints?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, earlyEndpoints);
+    if (earlyEndpoints) change = await this.#decide(bundle, known);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
       this.#settled = way.desired;
-      this.#bring.stands(how.files, from);
+      this.#early.stands(how.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports, how.isUrgent);
@@ -341,7 +344,7 @@ export class Reconciler {
     const given = { offers: this.#forTrial(offers), baseline: baseline?.answers };
     const ending = await transaction(change, this.#options.probation, this.#ports, given);
     this.#remember(ending);
-    this.#bring.learn(how.files, bundle, ending);
+    this.#early.learn(how.files, bundle, ending);
     return baseline ? this.#afterRelease(ending, baseline) : ending;
   }
 
@@ -386,11 +389,11 @@ export class Reconciler {
    * What may come of a bundle before the rest of it.
    * @param withFirst the first endpoints of Services, too; keys for endpoints bring none
    */
-  async #bringOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
-    const first = withFirst && !onlyEndpoints ? await this.#bring.first(files, bundle) : undefined;
+  async #earlyOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
+    const first = withFirst && !onlyEndpoints ? await this.#early.firstEndpoints(files, bundle) : undefined;
     if (first?.kind === 'held') return first;
     const rest = first ? await this.#admission.of(files) : bundle;
-    return ('problems' in rest ? undefined : await this.#bring.endpoints(rest)) ?? first;
+    return ('problems' in rest ? undefined : await this.#early.endpoints(rest)) ?? first;
   }
 
   async #decide(bundle: Target, known: Known = {}): Promise<Change | Refusal> {

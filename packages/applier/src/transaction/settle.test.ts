@@ -38,7 +38,10 @@ test('a comparison is left off for something more urgent where it is known what 
   await reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const broken = node.kernel.save('ipv4');
-  expect([await reconciler.settle(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual(['aside', broken]);
+  expect([await reconciler.settle(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual([
+    'interrupted',
+    broken,
+  ]);
   const next = await node.start();
   expect(await next.reconciler.settle(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
 });

@@ -9,7 +9,7 @@ import { exitCodes } from '../exit.ts';
 import { allocationPath } from '../load/allocations.ts';
 import { readText } from '../load/tree.ts';
 import { unownedAllocations } from '../render/allocate/unowned.ts';
-import { renderAround } from '../render/quarantine/around.ts';
+import { renderWithQuarantine } from '../render/quarantine/with-quarantine.ts';
 import { render, type Rendered, type RenderInput } from '../render/render.ts';
 import { unlikeSums } from './complete.ts';
 import { reading, writing } from './failure.ts';
@@ -32,7 +32,7 @@ export async function renderCommand(options: RenderOptions): Promise<number> {
   const { input, passedOver, allocationsDir, problems } = await readInput(options);
   progress(`rendering ${input.base.length + input.change.length} objects`);
   const last = (path: string): string | undefined => readText(options.output, path);
-  const rendered = options.quarantine ? renderAround(input, last) : render(input);
+  const rendered = options.quarantine ? renderWithQuarantine(input, last) : render(input);
   const told = joinProblems(problems, rendered.problems);
   // Beside errors nobody knows which Nodes there would be.
   const found = isStopped(told) ? told : [...told, ...withoutNodes(rendered.files)];
@@ -91,7 +91,7 @@ function refuse(problems: readonly Problem[], output: string, { verbose = false,
 
 /** How to render the rest; empty where no object that is left out helps. */
 function quarantineHint(input: RenderInput): string {
-  const { files, quarantine } = renderAround(input, () => undefined);
+  const { files, quarantine } = renderWithQuarantine(input, () => undefined);
   if (files.size === 0) return '';
   const objects = quarantine.map(({ object }) => object);
   return `Add --quarantine to render the rest${objects.length > 0 ? ` without ${some(objects)}` : ''}\n`;

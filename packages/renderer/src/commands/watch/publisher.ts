@@ -5,7 +5,7 @@ import type { Config } from '../../render/config.ts';
 import type { KubeObject } from '../../render/kube.ts';
 import { Memo } from '../../render/memo.ts';
 import type { Quarantined } from '../../render/quarantine/ward.ts';
-import { renderAround } from '../../render/quarantine/around.ts';
+import { renderWithQuarantine } from '../../render/quarantine/with-quarantine.ts';
 import { thingsOf } from './message.ts';
 import type { Metrics } from './metrics.ts';
 import { type Pace, Pacer } from './pace.ts';
@@ -173,7 +173,7 @@ export class Publisher {
     const started = clock.monotonic();
     const input = { base: [], change, config, allocations: [], allocate: false, snapshot: true, strict: false };
     const lastText = (path: string): string | undefined => tree.text(path) ?? textOnDisk(path);
-    const around = attempt('read', () => renderAround(input, lastText, this.#memo));
+    const around = attempt('read', () => renderWithQuarantine(input, lastText, this.#memo));
     if ('code' in around) return [around];
     const { files, problems, quarantine } = around;
     const errors = problems.filter(({ level }) => level === 'error');

@@ -4,7 +4,7 @@ import type { JsonObject, KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import { normalise } from '../normalise.ts';
 import { render } from '../render.ts';
-import { renderAround } from '../quarantine/around.ts';
+import { renderWithQuarantine } from '../quarantine/with-quarantine.ts';
 
 const range = (name: string, cidrs: readonly string[], more: JsonObject = {}): KubeObject =>
   object('ServiceCIDR', { name }, { spec: { cidrs }, ...more });
@@ -116,7 +116,7 @@ test('with a memo the config is the same object while the ranges are', () => {
 });
 
 test('a bad ServiceCIDR is gone around with a word, and the rules are there', () => {
-  const { files, problems, quarantine } = renderAround(
+  const { files, problems, quarantine } = renderWithQuarantine(
     input([service('web'), ofApi('10.96.0.0/16'), range('bad', ['x'])]),
     () => undefined,
   );

@@ -2,25 +2,25 @@ import type { BundleFiles } from '@sluice/bundle';
 import type { Generation } from './rollout/ports.ts';
 
 /** What the daemon is told of endpoints that run ahead of their bundle. */
-export interface AheadParts {
+export interface EarlyEndpointsWatchParts {
   readonly standing: () => Generation | undefined;
   /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
-  readonly brought: (files: BundleFiles) => void;
+  readonly earlyEndpoints: (files: BundleFiles) => void;
 }
 
 /** Which revision of which generation stands; undefined: none. */
 type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
 
 /** Finds out when endpoints of a bundle come to what stands before the rest of it does, or without it: as a trial may last long, at once. */
-export class Ahead {
-  readonly #parts: AheadParts;
+export class EarlyEndpointsWatch {
+  readonly #parts: EarlyEndpointsWatchParts;
   /** While a bundle is put in: the newest files that the reconciler got, and what stood when it was looked at last. */
   #offered: { readonly files: BundleFiles; readonly standing: Revision } | undefined;
   /** The files of which endpoints came to what stands while the bundle at hand was put in. */
-  #brought: BundleFiles | undefined;
+  #earlyEndpoints: BundleFiles | undefined;
   #is = false;
 
-  constructor(parts: AheadParts) {
+  constructor(parts: EarlyEndpointsWatchParts) {
     this.#parts = parts;
   }
 
@@ -31,7 +31,7 @@ export class Ahead {
 
   /** A bundle is put in. */
   begin(files: BundleFiles): void {
-    this.#brought = undefined;
+    this.#earlyEndpoints = undefined;
     this.offer(files);
   }
 
@@ -59,7 +59,7 @@ export class Ahead {
   /** The bundle is in. A newer one may have brought its endpoints during the trial. */
   isIn(files: BundleFiles): void {
     this.#is = false;
-    if (this.#brought && this.#brought !== files) this.#tell(this.#brought);
+    if (this.#earlyEndpoints && this.#earlyEndpoints !== files) this.#tell(this.#earlyEndpoints);
   }
 
   get #standing(): Revision {
@@ -68,8 +68,8 @@ export class Ahead {
   }
 
   #tell(files: BundleFiles): void {
-    this.#brought = files;
+    this.#earlyEndpoints = files;
     this.#is = true;
-    this.#parts.brought(files);
+    this.#parts.earlyEndpoints(files);
   }
 }

@@ -5,7 +5,7 @@ import { sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
 import type { DeclaredHealth } from './declared.ts';
 import { HealthMemory } from './memory.ts';
 import type { Rules } from './served.ts';
-import { StandingHealth } from './standing.ts';
+import { ActiveHealth } from './active.ts';
 
 let state: string;
 let said: string[];
@@ -27,8 +27,8 @@ const bundle = (services: Readonly<Record<string, readonly [port: number, endpoi
 const nothing = { families: {} };
 const spell = ({ services }: DeclaredHealth): string =>
   services.map(({ name, port, localEndpoints }) => `${name} ${port} ${localEndpoints}`).join(', ');
-const start = (): StandingHealth =>
-  new StandingHealth({
+const start = (): ActiveHealth =>
+  new ActiveHealth({
     node: sampleNode,
     ports: {
       follow: async (declared) => void said.push(`follow ${spell(declared)}`),
@@ -41,7 +41,7 @@ const start = (): StandingHealth =>
 test('of a bundle of which only endpoints came in, Services that stand are counted, and no port opens, closes or moves', async () => {
   const health = start();
   await health.taken(bundle({ web: [31_001, 1], cart: [31_002, 1], gone: [31_003, 1] }));
-  health.brought(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }), nothing);
+  health.earlyEndpoints(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }), nothing);
   await health.taken(bundle({ web: [31_001, 3], cart: [31_009, 0], other: [31_004, 1] }));
   expect(said).toEqual([
     'follow web 31001 1, cart 31002 1, gone 31003 1',
@@ -65,12 +65,12 @@ test('a Service comes to its first endpoint once that is in the rules that stand
     const nat = { chains: new Map([[chain, [`-A ${chain} -p tcp -j DNAT --to-destination ${to}`]]]), jumps: [] };
     return { families: { ipv4: { filter: { chains: new Map(), jumps: [] }, nat } } };
   };
-  health.brought(offered, nothing);
-  health.brought(offered, stands('10.244.1.9:80'));
-  health.brought(offered, stands('10.244.1.1:80'));
-  health.brought(bundle({ web: [31_001, 1], cart: [31_002, 3] }), nothing);
-  health.brought(bundle({ web: [31_001, 1], cart: [31_002, 0] }), nothing);
-  health.brought(bundle({ web: [31_001, 1], cart: [31_002, 3] }), nothing);
+  health.earlyEndpoints(offered, nothing);
+  health.earlyEndpoints(offered, stands('10.244.1.9:80'));
+  health.earlyEndpoints(offered, stands('10.244.1.1:80'));
+  health.earlyEndpoints(bundle({ web: [31_001, 1], cart: [31_002, 3] }), nothing);
+  health.earlyEndpoints(bundle({ web: [31_001, 1], cart: [31_002, 0] }), nothing);
+  health.earlyEndpoints(bundle({ web: [31_001, 1], cart: [31_002, 3] }), nothing);
   expect(said.map((one) => one.replace(/^\S+ web 31001 0, cart 31002 /, ''))).toEqual([
     '0',
     '0',
@@ -84,12 +84,12 @@ test('a Service comes to its first endpoint once that is in the rules that stand
 
 test('a restart knows the ports, with the endpoints that came last', async () => {
   const health = start();
-  health.brought(bundle({ web: [31_001, 3] }), nothing);
+  health.earlyEndpoints(bundle({ web: [31_001, 3] }), nothing);
   await health.taken(bundle({ web: [31_001, 1] }));
-  health.brought(bundle({ web: [31_001, 2] }), nothing);
+  health.earlyEndpoints(bundle({ web: [31_001, 2] }), nothing);
   said = [];
   const next = start();
   await next.recall();
-  next.brought(bundle({ web: [31_001, 0] }), nothing);
+  next.earlyEndpoints(bundle({ web: [31_001, 0] }), nothing);
   expect(said).toEqual(['follow web 31001 2', 'count web 31001 0']);
 });

@@ -5,7 +5,7 @@ import type { HealthPorts } from './ports.ts';
 import { type Rules, servedBy } from './served.ts';
 
 /** What it works with. */
-export interface StandingHealthParts {
+export interface ActiveHealthParts {
   readonly node: string;
   readonly ports: Pick<HealthPorts, 'follow' | 'count'>;
   readonly memory: HealthMemory;
@@ -14,12 +14,12 @@ export interface StandingHealthParts {
 }
 
 /** Has the health-check node ports say what the rules that stand do, and remembers it for a restart. */
-export class StandingHealth {
-  readonly #parts: StandingHealthParts;
+export class ActiveHealth {
+  readonly #parts: ActiveHealthParts;
   readonly #reader: HealthReader;
   #standing: DeclaredHealth | undefined;
 
-  constructor(parts: StandingHealthParts) {
+  constructor(parts: ActiveHealthParts) {
     this.#parts = parts;
     this.#reader = new HealthReader(parts.node);
   }
@@ -44,7 +44,7 @@ export class StandingHealth {
    * @param files those of which endpoints came to what stands, though the rest of them does not stand
    * @param rules what stands, with these endpoints
    */
-  brought(files: BundleFiles, rules: Rules): void {
+  earlyEndpoints(files: BundleFiles, rules: Rules): void {
     if (!this.#standing) return;
     const isServed = servedBy(rules, files, this.#parts.node);
     this.#standing = withCounts(this.#standing, this.#reader.read(files), isServed);

@@ -17,7 +17,7 @@ import { titleOf } from '../read/names.ts';
 import { claimsOf, claimsOfText } from './claims.ts';
 import { ownerOf, type Quarantined, quarantineText, Ward } from './ward.ts';
 
-export interface RenderedAround extends Rendered {
+export interface RenderedWithQuarantine extends Rendered {
   /** What the rules leave out, sorted; also in the file `quarantine.yaml`. */
   readonly quarantine: readonly Quarantined[];
 }
@@ -30,7 +30,11 @@ export type LastText = (path: string) => string | undefined;
  * the younger of two that claim one address and port; the last good text of exactly that Service stays. So does that of a Node.
  * @returns no file only when an error is of no single object
  */
-export function renderAround(input: RenderInput, lastText: LastText, memo = new Memo()): RenderedAround {
+export function renderWithQuarantine(
+  input: RenderInput,
+  lastText: LastText,
+  memo = new Memo(),
+): RenderedWithQuarantine {
   const ward = new Ward();
   const owners = new Map([...input.base, ...input.change].map((object) => [titleOf(object), ownerOf(object)]));
   const found: Problem[] = [];

@@ -5,7 +5,7 @@ import { type Changes, endpoint, node, service, slice } from '../builders.fixtur
 import type { JsonObject, KubeObject } from '../kube.ts';
 import { Memo } from '../memo.ts';
 import { render, type RenderInput } from '../render.ts';
-import { renderAround, type RenderedAround } from './around.ts';
+import { renderWithQuarantine, type RenderedWithQuarantine } from './with-quarantine.ts';
 
 const configOf = (mode: string) =>
   readConfig({
@@ -37,10 +37,10 @@ const pathOf = (name: string): string => serviceFile('default', 'shop', name, 'i
 const bad: Changes = { sessionAffinity: 'Maybe' };
 const nodes = [node('node-a')];
 
-function around(objects: readonly KubeObject[], last?: RenderedAround): RenderedAround {
-  return renderAround(inputOf([...nodes, ...objects]), (path) => last?.files.get(path));
+function around(objects: readonly KubeObject[], last?: RenderedWithQuarantine): RenderedWithQuarantine {
+  return renderWithQuarantine(inputOf([...nodes, ...objects]), (path) => last?.files.get(path));
 }
-const said = ({ quarantine }: RenderedAround): string[] =>
+const said = ({ quarantine }: RenderedWithQuarantine): string[] =>
   quarantine.map(({ object, rules, reasons }) => `${object}: ${rules}: ${reasons.map(({ code }) => code).join()}`);
 
 test('where nothing is bad, it is what render gives', () => {
@@ -81,7 +81,7 @@ describe('a Service that is bad', () => {
   });
 
   test('keeps text of the mode that its nodes are in, and no other', () => {
-    const next = renderAround(inputOf([...nodes, ...web('a', 1, bad)], 'ipvs'), (path) => good.files.get(path));
+    const next = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, bad)], 'ipvs'), (path) => good.files.get(path));
     const paths = [...next.files.keys()].filter((path) => path.includes('/shop/'));
     expect(paths.every((path) => next.files.get(path) === good.files.get(path))).toBe(true);
   });
@@ -116,9 +116,9 @@ describe('of two that claim one address', () => {
 
   test.each(['iptables', 'ipvs'])('node ports are claims too (mode %s)', (mode) => {
     const port = { type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] };
-    const first = renderAround(inputOf([...nodes, ...web('a', 1, port)], mode), () => undefined);
+    const first = renderWithQuarantine(inputOf([...nodes, ...web('a', 1, port)], mode), () => undefined);
     const input = inputOf([...nodes, ...web('a', 1, { ...port, ...bad }), ...web('b', 2, port, 2030)], mode);
-    const next = renderAround(input, (path) => first.files.get(path));
+    const next = renderWithQuarantine(input, (path) => first.files.get(path));
     expect(said(next)[1]).toBe('Service shop/b: none: NODE_PORT_CONFLICT');
   });
 });
@@ -126,7 +126,7 @@ describe('of two that claim one address', () => {
 test('a Node that is bad keeps its facts', () => {
   const good = around(web('a', 1));
   const broken = node('node-a', { spec: { podCIDR: 'nonsense' } });
-  const next = renderAround(inputOf([broken, ...web('a', 1)]), (path) => good.files.get(path));
+  const next = renderWithQuarantine(inputOf([broken, ...web('a', 1)]), (path) => good.files.get(path));
   expect(said(next)).toEqual([expect.stringMatching(/^Node node-a: last good/)]);
   expect(next.files.get('nodes/node-a/node.yaml')).toBe(good.files.get('nodes/node-a/node.yaml'));
 });
@@ -134,9 +134,9 @@ test('a Node that is bad keeps its facts', () => {
 test('with a memo it is the same', () => {
   const memo = new Memo();
   const last = (path: string): string | undefined => first.files.get(path);
-  const first = renderAround(inputOf([...nodes, ...web('a', 1), ...web('b', 2)]), () => undefined, memo);
+  const first = renderWithQuarantine(inputOf([...nodes, ...web('a', 1), ...web('b', 2)]), () => undefined, memo);
   const input = inputOf([...nodes, ...web('a', 1, bad), ...web('b', 2)]);
-  expect(renderAround(input, last, memo)).toEqual(renderAround(input, last));
+  expect(renderWithQuarantine(input, last, memo)).toEqual(renderWithQuarantine(input, last));
 });
 
 describe('nodes that a tenant makes up in endpoints', () => {
@@ -148,7 +148,7 @@ describe('nodes that a tenant makes up in endpoints', () => {
         { name: `x-${index}`, labels: { 'kubernetes.io/service-name': of } },
       ),
     );
-  const nodeFiles = ({ files }: RenderedAround): string[] =>
+  const nodeFiles = ({ files }: RenderedWithQuarantine): string[] =>
     [...files.keys()].filter((path) => path.startsWith('nodes/'));
 
   test.each([
@@ -163,7 +163,7 @@ describe('nodes that a tenant makes up in endpoints', () => {
 
   test('put their Service into quarantine where they are not, and the others go on', () => {
     const objects = [...web('a', 1), service('evil', { clusterIP: '10.96.0.6' }), ...madeUp('evil')];
-    const found = renderAround(inputOf(objects), () => undefined);
+    const found = renderWithQuarantine(inputOf(objects), () => undefined);
     expect(said(found)).toEqual(['Service shop/evil: none: INPUT_TOO_LARGE']);
     expect(nodeFiles(found)).toEqual([]);
     expect(found.files.has(pathOf('a'))).toBe(true);

@@ -18,9 +18,9 @@ import { isService, withoutTag } from './service.ts';
  * The files that the standing generation was made from, as far as this process knows them: a bundle that went in as a whole, or one that
  * went in around some Services. With them a bundle can go in for all Services but those that still have to wait for their last endpoint.
  *
- * What stands may have newer endpoints than these files; whoever puts some of them back in asks `bringsBack` what becomes of those.
+ * What stands may have newer endpoints than these files; whoever puts some of them back in asks `wouldRevert` what becomes of those.
  */
-export class StandingFiles {
+export class ActiveFiles {
   #known: { readonly files: BundleFiles; readonly number: number; readonly state: NodeState } | undefined;
 
   /** @param generation what stands with these files, and nothing else */
@@ -29,7 +29,7 @@ export class StandingFiles {
   }
 
   /** Whether a Service would have the endpoints again that it had with these files, though it got others since. */
-  bringsBack(desired: NodeState, standing: Generation): boolean {
+  wouldRevert(desired: NodeState, standing: Generation): boolean {
     return this.#known !== undefined && isStale(this.#known.state, standing.state, desired);
   }
 
@@ -38,7 +38,11 @@ export class StandingFiles {
    * @param isWanted by the text of an offered file
    * @returns undefined when it is not known which files stand, when none of these Services is wanted, or when too many differ
    */
-  onto(offered: BundleFiles, standing: Generation, isWanted: (text: string) => boolean): BundleFiles | undefined {
+  withServicesOf(
+    offered: BundleFiles,
+    standing: Generation,
+    isWanted: (text: string) => boolean,
+  ): BundleFiles | undefined {
     const files = this.#of(standing);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
@@ -53,7 +57,7 @@ export class StandingFiles {
    * @param ways into these Services, such as `ipv4 tcp 10.96.0.10 80`
    * @returns undefined when it is not known which files these are
    */
-  around(offered: BundleFiles, ways: readonly string[], standing: Generation): BundleFiles | undefined {
+  withoutPending(offered: BundleFiles, ways: readonly string[], standing: Generation): BundleFiles | undefined {
     const files = this.#of(standing);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
@@ -80,7 +84,7 @@ export class StandingFiles {
  * Whether a file may be that of a Service which comes to its first endpoint by a change: its rules are among those that are new, or it
  * has a virtual server that gets a first real one.
  */
-export function mayComeFirst(from: NodeState, desired: NodeState): (text: string) => boolean {
+export function mayGetFirstEndpoint(from: NodeState, desired: NodeState): (text: string) => boolean {
   const hashes = familiesOf(desired).flatMap((family) =>
     newServices(tableOf(from, family, 'nat'), tableOf(desired, family, 'nat')),
   );

@@ -2,14 +2,14 @@ import type { BundleFiles } from '@sluice/bundle';
 import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { Generation, Ports, Refusal } from '../rollout/ports.ts';
-import { mayComeFirst, StandingFiles } from './around.ts';
+import { mayGetFirstEndpoint, ActiveFiles } from './active-files.ts';
 import { overlayEndpoints } from './overlay-endpoints.ts';
 import { changeKindOf } from './change-kind.ts';
 import type { Change, Ending, Target } from './transaction.ts';
 import { stepsOf } from './way.ts';
 
 /** What a reconciler does for whoever brings endpoints. */
-export interface Bringing {
+export interface EarlyEndpointsParts {
   readonly journal: Ports['journal'];
   readonly declined: Ports['declined'];
   admit(files: BundleFiles): Promise<AdmittedBundle | Refusal>;
@@ -22,15 +22,15 @@ export interface Bringing {
  * Brings to what stands what may come of a bundle before the rest of it: endpoints, while a release has to be tried or must wait, and all
  * of a bundle but the Services that have to wait for their last endpoint.
  */
-export class Bring {
-  readonly #reconciler: Bringing;
-  readonly #files = new StandingFiles();
+export class EarlyEndpoints {
+  readonly #reconciler: EarlyEndpointsParts;
+  readonly #files = new ActiveFiles();
   /** The version whose endpoints the kernel did not take. */
   #declined: string | undefined;
   /** Of which version for which generation no first endpoint could be brought, or nothing around what waits. */
   readonly #fruitless = { first: '', around: '' };
 
-  constructor(reconciler: Bringing) {
+  constructor(reconciler: EarlyEndpointsParts) {
     this.#reconciler = reconciler;
   }
 
@@ -68,11 +68,15 @@ export class Bring {
    * @param pending the ways into these
    * @returns how that ended, when the kernel took it; undefined when none has to wait, or all of it can only go in together
    */
-  async around(offered: BundleFiles, version: string, pending: readonly string[]): Promise<Outcome | undefined> {
+  async withoutPending(
+    offered: BundleFiles,
+    version: string,
+    pending: readonly string[],
+  ): Promise<Outcome | undefined> {
     const standing = this.#standing();
     const attempt = `${attemptAt(version, standing)} ${pending.join()}`;
     if (!standing || pending.length === 0 || this.#fruitless.around === attempt) return undefined;
-    const files = this.#files.around(offered, pending, standing);
+    const files = this.#files.withoutPending(offered, pending, standing);
     if (!files) return undefined;
     const found = await this.#part(files, standing);
     if (!found || found.change.last?.some((way) => pending.includes(way))) return undefined;
@@ -86,15 +90,15 @@ export class Bring {
    * @param bundle the release, from these files
    * @returns how that ended, when the kernel took it; undefined when it brings none, or more changes with them
    */
-  async first(offered: BundleFiles, { version, state }: Target): Promise<Outcome | undefined> {
+  async firstEndpoints(offered: BundleFiles, { version, state }: Target): Promise<Outcome | undefined> {
     const standing = this.#standing();
     const attempt = attemptAt(version, standing);
     if (!standing || this.#fruitless.first === attempt) return undefined;
-    const files = this.#files.onto(offered, standing, mayComeFirst(standing.state, state));
+    const files = this.#files.withServicesOf(offered, standing, mayGetFirstEndpoint(standing.state, state));
     if (!files) return undefined;
     const all = await this.#part(files, standing);
     const last = all?.change.last ?? [];
-    const others = last.length === 0 ? files : this.#files.around(files, last, standing);
+    const others = last.length === 0 ? files : this.#files.withoutPending(files, last, standing);
     const found = others === files ? all : others && (await this.#part(others, standing));
     const { first = [], last: left = [] } = found?.change ?? {};
     const giveUp = (): void => void (this.#fruitless.first = attempt);
@@ -112,7 +116,7 @@ export class Bring {
   /** What these files mean for what stands; undefined when that is more than endpoints, or when they are out of date. */
   async #part(files: BundleFiles, standing: Generation): Promise<Part | undefined> {
     const bundle = await this.#reconciler.admit(files);
-    if (isRefusal(bundle) || this.#files.bringsBack(bundle.state, standing)) return undefined;
+    if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, standing)) return undefined;
     const target = { version: standing.version, state: bundle.state };
     const change = await this.#reconciler.decide(target);
     return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
