@@ -56,7 +56,7 @@ async function live(looks: readonly Look[]): Promise<void> {
   const witness = new Witness({
     receipts: new Receipts(rules, run, () => (nowMs += 60_000)),
     node: sampleNode,
-    standing: () => generation,
+    active: () => generation,
     sluiced: '0.1.0',
     failed: (why) => expect(why).toBeUndefined(),
   });
@@ -70,7 +70,7 @@ async function live(looks: readonly Look[]): Promise<void> {
       rehearse: async () => 'ready',
       put: async () => current,
     },
-    journal: { standing: generation, held: undefined },
+    journal: { active: generation, held: undefined },
     inbox: {
       look: async () => {
         const [arrival, ending] = rest.shift() as Look;

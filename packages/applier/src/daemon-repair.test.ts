@@ -7,7 +7,7 @@ import type { Generation } from './rollout/ports.ts';
 import { StillDiffers } from './rollout/still-differs.ts';
 import { Status } from './status.ts';
 
-const standing: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
 const foreign: Change = { by: 'agent (process 7)', what: ['iptables -t nat -D PREROUTING 1'] };
 const tookMs = 100;
@@ -34,10 +34,10 @@ async function repairs(minutes: number, repair: () => number) {
         daemon.changed(foreign);
         return repair();
       },
-      put: async () => ({ kind: 'same', generation: standing }),
+      put: async () => ({ kind: 'same', generation: active }),
       rehearse: async () => 'ready',
     },
-    journal: { standing, held: undefined },
+    journal: { active, held: undefined },
     inbox: { look: async () => ({ kind: 'absent' }) },
     status,
     log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },

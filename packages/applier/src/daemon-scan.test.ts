@@ -6,7 +6,7 @@ import { limits } from './limits.ts';
 import type { Generation } from './rollout/ports.ts';
 import { Status } from './status.ts';
 
-const standing: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const scanMs = 30_000;
 const silent = { dueMs: Infinity, look: async () => undefined, forget: () => undefined, close: () => undefined };
 
@@ -33,10 +33,10 @@ async function scan(
         if (count === fails) throw new Error('the tool does not answer');
         return tables === true ? steps(count) : 0;
       },
-      put: async () => ({ kind: 'same', generation: standing }),
+      put: async () => ({ kind: 'same', generation: active }),
       rehearse: async () => 'ready',
     },
-    journal: { standing, held: undefined },
+    journal: { active, held: undefined },
     inbox: {
       look: async (extent) => {
         if (extent === 'whole') whole.push(count);
@@ -119,10 +119,10 @@ test('a comparison is left off for what happens in the bundle directory, and the
         done.push(ending === 'interrupted' ? 'left off' : 'compared');
         return ending;
       },
-      put: async () => (done.push('put'), { kind: 'same', generation: standing }),
+      put: async () => (done.push('put'), { kind: 'same', generation: active }),
       rehearse: async () => 'ready',
     },
-    journal: { standing, held: undefined },
+    journal: { active, held: undefined },
     inbox: { look: async () => bundle },
     round: async () => {
       nowMs += scanMs;

@@ -29,7 +29,7 @@ type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly 
 
 export interface DaemonParts {
   readonly reconciler: Pick<Reconciler, 'recover' | 'settle' | 'put' | 'rehearse'>;
-  readonly journal: Pick<Journal, 'standing' | 'held'>;
+  readonly journal: Pick<Journal, 'active' | 'held'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
   readonly log: Log;
@@ -95,7 +95,7 @@ export class Daemon {
     this.#parts = parts;
     this.#unrehearsed = new Unrehearsed(parts.monotonicMs);
     this.#early = new EarlyEndpointsWatch({
-      standing: () => parts.journal.standing,
+      active: () => parts.journal.active,
       earlyEndpoints: (files) => parts.earlyEndpoints?.(files),
     });
   }
@@ -262,7 +262,7 @@ export class Daemon {
 
   #tellActive(): void {
     const { status, journal } = this.#parts;
-    status.stands(journal.standing);
+    status.activate(journal.active);
     if (journal.held === undefined) status.clear('NODE_HELD');
     else status.raise('NODE_HELD', journal.held);
   }
@@ -340,9 +340,9 @@ export class Daemon {
 
   /** A directory that was refused in between is what it was: nothing is to be done but to say so. */
   async #again(tree: Tree, onlyEndpoints: boolean): Promise<void> {
-    const { standing } = this.#parts.journal;
+    const { active } = this.#parts.journal;
     this.#parts.status.clearBundle();
-    if (this.#toldRefusal && standing) await this.#ended({ kind: 'same', generation: standing }, tree, onlyEndpoints);
+    if (this.#toldRefusal && active) await this.#ended({ kind: 'same', generation: active }, tree, onlyEndpoints);
   }
 
   async #ended(ending: Ending, tree?: Tree, onlyEndpoints = false): Promise<void> {
@@ -397,7 +397,7 @@ export class Daemon {
       );
       if (outcome.kind === 'confirmed' || outcome.kind === 'rolled-back') this.#parts.drift?.saw();
       status.ended(outcome, (monotonicMs() - startMs) / 1000);
-      status.stands(journal.standing);
+      status.activate(journal.active);
       this.#say(outcome);
       if (!('waitsMs' in outcome)) await this.#ended(outcome, tree, onlyEndpoints);
       return outcome;

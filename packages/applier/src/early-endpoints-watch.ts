@@ -3,7 +3,7 @@ import type { Generation } from './rollout/ports.ts';
 
 /** What the daemon is told of endpoints that run ahead of their bundle. */
 export interface EarlyEndpointsWatchParts {
-  readonly standing: () => Generation | undefined;
+  readonly active: () => Generation | undefined;
   /** Called with the files of a bundle of which endpoints came to what stands, though the bundle itself is not in, or not yet. */
   readonly earlyEndpoints: (files: BundleFiles) => void;
 }
@@ -15,7 +15,7 @@ type Revision = Partial<Pick<Generation, 'number' | 'revision'>>;
 export class EarlyEndpointsWatch {
   readonly #parts: EarlyEndpointsWatchParts;
   /** While a bundle is put in: the newest files that the reconciler got, and what stood when it was looked at last. */
-  #offered: { readonly files: BundleFiles; readonly standing: Revision } | undefined;
+  #offered: { readonly files: BundleFiles; readonly active: Revision } | undefined;
   /** The files of which endpoints came to what stands while the bundle at hand was put in. */
   #earlyEndpoints: BundleFiles | undefined;
   #is = false;
@@ -37,15 +37,15 @@ export class EarlyEndpointsWatch {
 
   /** The reconciler gets newer files. */
   offer(files: BundleFiles): void {
-    this.#offered = { files, standing: this.#standing };
+    this.#offered = { files, active: this.#active };
   }
 
   /** Something may have changed. */
   look(): void {
     if (!this.#offered) return;
-    const { files, standing: before } = this.#offered;
-    const now = this.#standing;
-    this.#offered = { files, standing: now };
+    const { files, active: before } = this.#offered;
+    const now = this.#active;
+    this.#offered = { files, active: now };
     // Another generation is a release that is in: that is told when it has ended.
     if (now.number === before.number && now.revision !== before.revision) this.#tell(files);
   }
@@ -62,8 +62,8 @@ export class EarlyEndpointsWatch {
     if (this.#earlyEndpoints && this.#earlyEndpoints !== files) this.#tell(this.#earlyEndpoints);
   }
 
-  get #standing(): Revision {
-    const { number, revision } = this.#parts.standing() ?? {};
+  get #active(): Revision {
+    const { number, revision } = this.#parts.active() ?? {};
     return number === undefined || revision === undefined ? {} : { number, revision };
   }
 

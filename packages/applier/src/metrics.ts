@@ -60,7 +60,7 @@ export class ProxyMetrics {
   }
 
   /** Counts the rules of what stands. */
-  stands(generation: Generation | undefined): void {
+  activate(generation: Generation | undefined): void {
     this.#rules.reset();
     for (const family of generation ? familiesOf(generation.state) : []) {
       for (const table of tableNames) {

@@ -260,14 +260,14 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   const running = facts.kubeProxies();
   const kernel = new LinuxKernel(tools, run, procTunables);
   const observed: Observed = await kernel.observe(familyNames.filter((family) => tools.families[family]));
-  const standing = peek(config.state)?.current ?? null;
+  const active = peek(config.state)?.current ?? null;
   // In layout tree every name is our own: kube-proxy's rules may stay behind ours.
   const beside = config.layout === 'tree' && !config.takeOver.includes('kube-proxy');
-  const others = standing === null ? strangers(observed, {}) : {};
-  const refused = beside && standing === null ? otherSluice(observed, {}) : others;
+  const others = active === null ? strangers(observed, {}) : {};
+  const refused = beside && active === null ? otherSluice(observed, {}) : others;
   const proxy = proxyFinding(running, beside);
   const left =
-    standing === null && countNames(refused) === 0
+    active === null && countNames(refused) === 0
       ? await lookForProxy(kernel, config.takeOver.includes('kube-proxy'), [], [])
       : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];

@@ -75,7 +75,7 @@ test('metrics are in the format of Prometheus, with the names of kube-proxy', as
     1000,
     () => 5000,
   );
-  status.stands(generation);
+  status.activate(generation);
   status.ended({ kind: 'confirmed', generation, steps: 1 }, 0.003);
   status.raise('KERNEL', 'a "quoted"\nreason');
   const { port, close } = await serve(status);
@@ -111,9 +111,9 @@ test('a start does not call the rules right, nor deny a bundle that was confirme
   const why =
     'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
   expect(status.report()).toMatchObject({ healthy: false, alarms: { NO_GENERATION: why } });
-  status.stands(undefined);
+  status.activate(undefined);
   expect(status.healthy).toBe(false);
-  status.stands(generation);
+  status.activate(generation);
   expect(status.report()).toMatchObject({ healthy: true, alarms: {} });
 });
 
@@ -146,7 +146,7 @@ test('what a transaction says on its way is measured, and a kernel that takes no
   let nowMs = 0;
   const status = new Status('node-a', () => nowMs, 1e9);
   status.remembers({ quarantined: () => 3, notBeforeMs: () => 130_000, standsSinceMs: () => 40_000 }, () => 100_000);
-  status.stands(generation);
+  status.activate(generation);
   status.heard('phase', { phase: 'write' });
   nowMs = 400;
   status.heard('phase', { phase: 'back' });

@@ -103,7 +103,7 @@ export class Status {
   #release: Accepted | null = null;
   #waits: AwaitedWave | null = null;
   #lastRepair: StatusReport['lastRepair'] = null;
-  #standing: Generation | undefined;
+  #active: Generation | undefined;
   #beatMs: number;
   #transactions: TransactionMetrics | undefined;
 
@@ -211,11 +211,11 @@ export class Status {
     );
   }
 
-  stands(generation: Generation | undefined): void {
-    this.#standing = generation;
+  activate(generation: Generation | undefined): void {
+    this.#active = generation;
     if (generation) this.clear('NO_GENERATION');
     this.#generation.set(generation?.number ?? -1);
-    this.#proxy.stands(generation);
+    this.#proxy.activate(generation);
   }
 
   /** Where the config has rules rehearsed. */
@@ -292,8 +292,8 @@ export class Status {
     return {
       node: this.#node,
       healthy: this.healthy,
-      generation: this.#standing?.number ?? null,
-      version: this.#standing?.version ?? null,
+      generation: this.#active?.number ?? null,
+      version: this.#active?.version ?? null,
       signatures: this.#signatures,
       rehearse: this.#rehearse,
       release: this.#release,

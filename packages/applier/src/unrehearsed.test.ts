@@ -9,7 +9,7 @@ import { Status } from './status.ts';
 
 /** How often a daemon tries what it cannot rehearse, on a clock that goes on by what rehearsals take. */
 
-const standing: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
+const active: Generation = { number: 1, revision: 0, version: 'v1', state: { families: {}, sysctls: new Map() } };
 const scanMs = 30_000;
 const tree = (digest: string): Tree => ({ files: new Map(), digest });
 const [one, other] = [tree('one'), tree('other')];
@@ -34,7 +34,7 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
   const rehearsed: number[] = [];
   const alarms: string[] = [];
   const status = new Status('node-a', () => nowMs, 1e9);
-  status.stands(standing);
+  status.activate(active);
   const refusal = { problems: [because(code)] };
   const tried = <T>(ending: T): T => {
     rehearsed.push(count);
@@ -48,7 +48,7 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
       put: async () => tried({ kind: 'refused', refusal }),
       rehearse: async () => tried(refusal),
     },
-    journal: { standing, held: undefined },
+    journal: { active, held: undefined },
     inbox: { look: async () => arrival?.(count) ?? { kind: 'bundle', tree: one } },
     round: async () => {
       alarms.push(Object.keys(status.report().alarms).join());

@@ -183,8 +183,8 @@ test('the last endpoint of a Service goes late, the first one comes at once, and
   const files = (weights: Partial<Record<PodName, number>>): ReadonlyMap<string, string> =>
     shopBundle([lone(weights), web('-s rr', { b: 1 })]);
   expect(await shop.apply(files({ a: 1 }))).toMatchObject({ exitCode: 0 });
-  const standing = (): unknown => peek(join(shop.directory, 'state'))?.current;
-  const before = standing();
+  const active = (): unknown => peek(join(shop.directory, 'state'))?.current;
+  const before = active();
   const daemon = shop.run();
   await sleep(2_000);
   const startMs = performance.now();
@@ -200,7 +200,7 @@ test('the last endpoint of a Service goes late, the first one comes at once, and
   // Rules come first, and the journal says so when they were read back.
   const { number } = before as { number: number };
   const isSecond = (): boolean => {
-    const now = standing() as { number: number; revision: number } | undefined;
+    const now = active() as { number: number; revision: number } | undefined;
     return now?.number === number && now.revision === 2;
   };
   expect(before).toMatchObject({ revision: 0 });

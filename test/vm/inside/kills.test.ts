@@ -105,11 +105,11 @@ test('killed at each step on the way there and back, it goes on serving and ends
   const good = { one: await state(), two };
   expect(good.one).not.toEqual(good.two);
   const steps = { two: there.calls, one: back.calls };
-  let standing: Release = 'one';
+  let active: Release = 'one';
   let fired = 0;
   const kills = killsOf(steps);
   for (const [to, [at, when]] of kills) {
-    if (standing === to) await apply(to === 'one' ? 'two' : 'one', never);
+    if (active === to) await apply(to === 'one' ? 'two' : 'one', never);
     const ended = await apply(to, [at, when]);
     // What still drains makes the ways differ by a step, so that the last one may not come.
     const died = ended.calls >= at;
@@ -118,7 +118,7 @@ test('killed at each step on the way there and back, it goes on serving and ends
     for (const answer of await shop.ask(web(), 4)) expect(['a', 'b', 'c'], `${to} ${at} ${when}`).toContain(answer);
     expect(await apply(to, never)).toMatchObject(done);
     expect(await state(), `${to} ${at} ${when}`).toEqual(good[to]);
-    standing = to;
+    active = to;
   }
   expect(fired).toBeGreaterThanOrEqual(kills.length * 0.7);
   process.stdout.write(`guest: killed ${fired} times, at ${steps.two} steps there and ${steps.one} back\n`);

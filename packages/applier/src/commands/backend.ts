@@ -95,24 +95,24 @@ async function move(wanted: Backend, options: CommonOptions, terminal: Terminal)
 
 /** Whether a move before this one came to its end. */
 async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
-  const { standing } = session.journal;
-  if (!standing) return true;
+  const { active } = session.journal;
+  if (!active) return true;
   const { kernel } = await session.portsOf(otherBackend(wanted));
-  const observed = await kernel.observe(familiesOf(standing.state));
-  return familiesOf(standing.state).every((family) =>
+  const observed = await kernel.observe(familiesOf(active.state));
+  return familiesOf(active.state).every((family) =>
     (['nat', 'filter'] as const).every((table) =>
       [...(observed[family]?.[table].chains.keys() ?? [])].every(
-        (name) => !standing.state.families[family]?.[table].chains.has(name),
+        (name) => !active.state.families[family]?.[table].chains.has(name),
       ),
     ),
   );
 }
 
 function mustBeSettled({ journal }: Session): void {
-  if (journal.held === undefined && !journal.open && journal.standing) return;
+  if (journal.held === undefined && !journal.open && journal.active) return;
   const why =
     journal.held !== undefined ? 'the node is held' : journal.open ? 'a change is open' : 'nothing was confirmed yet';
-  const hint = journal.standing
+  const hint = journal.active
     ? '`sluiced status` says more; `sluiced apply` or `sluiced rollback` end what is open'
     : 'Set `backend` in sluiced.yaml: the first bundle goes there';
   throw invalid(`Cannot move the rules: ${why}`, hint);

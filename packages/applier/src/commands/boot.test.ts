@@ -92,7 +92,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
     expect(journal.held).toBe('a person must look');
-    expect(await reconciler.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.backTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(third);
   });
 
@@ -124,7 +124,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: the process ended/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
-    expect(await reconciler.backTo(journal.standing!)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.backTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(second);
   });
 });
@@ -145,7 +145,7 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
       expect(await asUsual({ reconciler, journal }, late())).toBe(4);
       expect(said.out).toMatch(/^generation 1 .* is in place\n$/);
       expect(rules()).toBe(first);
-      expect([journal.standing?.number, journal.open === undefined, journal.held]).toEqual([2, false, undefined]);
+      expect([journal.active?.number, journal.open === undefined, journal.held]).toEqual([2, false, undefined]);
       const next = await node.start();
       expect(await asUsual(next)).toBe(0);
       expect(rules(), 'nothing else is left').toBe(confirmed);

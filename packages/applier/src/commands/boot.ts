@@ -119,10 +119,10 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
   if (journal.held !== undefined || found.left?.kind === 'held') return bootHeld(node, found, time, terminal);
   if (found.left) note(`first: ${describe(found.left)}\n`, terminal);
   if (steps === undefined) return bootOtherwise(node, time, terminal);
-  const { standing } = journal;
-  if (standing) tellPlace(standing, ` (${steps} steps)`, terminal);
+  const { active } = journal;
+  if (active) tellPlace(active, ` (${steps} steps)`, terminal);
   else terminal.out('no generation was confirmed yet: nothing to do\n');
-  return standing && isDamaged ? exitCodes.rolledBack : exitCodes.done;
+  return active && isDamaged ? exitCodes.rolledBack : exitCodes.done;
 }
 
 function note(text: string, terminal: BootTerminal): void {
@@ -173,7 +173,7 @@ export async function bootFrozen(
   const { reconciler, journal } = node;
   const isHeld = journal.held !== undefined;
   const wasBare = isHeld && (await soon(() => reconciler.isBare(), time));
-  if (isHeld ? !wasBare : !journal.standing) throw because;
+  if (isHeld ? !wasBare : !journal.active) throw because;
   terminal.err(`${because.message}\n    ${because.hint}\n`);
   if (isHeld) return bootHeld(node, { wasBare }, time, terminal);
   if (!(await loadAny(node, time, terminal))) return noneLoaded(terminal);
@@ -190,7 +190,7 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTermi
   const instead = ` instead of ${journal.record.current?.number ?? 0}`;
   const standsIn = async (target: Generation): Promise<boolean> => {
     // A disk that takes no write keeps no rules from a node.
-    if (target !== journal.standing) await journal.standsIn(target).catch(() => undefined);
+    if (target !== journal.active) await journal.standsIn(target).catch(() => undefined);
     return isIn(node, target, terminal);
   };
   const stands = async (target: Generation): Promise<boolean> => {
@@ -209,11 +209,11 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTermi
 
 /** The generation before comes first where a tool took so long that time may be left for one only. */
 async function* unfinished(journal: BootNode['journal'], { patience }: BootTime): AsyncGenerator<Generation> {
-  const { standing } = journal;
+  const { active } = journal;
   const isLate = patience.aborted;
-  if (standing && !isLate) yield standing;
+  if (active && !isLate) yield active;
   yield* before(journal);
-  if (standing && isLate) yield standing;
+  if (active && isLate) yield active;
 }
 
 function noneLoaded(terminal: BootTerminal): number {
@@ -226,11 +226,9 @@ function noneLoaded(terminal: BootTerminal): number {
  * stood, or that cannot be read, what comes in its place is tried again, too.
  */
 async function loadAny(node: BootNode, time: BootTime, terminal: BootTerminal): Promise<boolean> {
-  const { standing } = node.journal;
-  if (standing && (await isIn(node, standing, terminal, time))) return true;
-  return inTurn(before(node.journal), time, async (target) =>
-    isIn(node, target, terminal, standing ? undefined : time),
-  );
+  const { active } = node.journal;
+  if (active && (await isIn(node, active, terminal, time))) return true;
+  return inTurn(before(node.journal), time, async (target) => isIn(node, target, terminal, active ? undefined : time));
 }
 
 /** Tries one after the other; the first always, however late it is: it may fit into the time that is left, and a bare node loses nothing. */

@@ -35,7 +35,7 @@ export async function cleanup(options: CommonOptions, terminal: Terminal): Promi
  */
 function mustBeReadable({ journal }: Session): void {
   const { current } = journal.record;
-  if (current === null || journal.standing) return;
+  if (current === null || journal.active) return;
   const message = `Cannot clean up: generation ${current.number} cannot be read, so nobody knows which rules are Sluice's`;
   throw stateError(message, 'Put another generation in with `sluiced rollback`, and clean up then');
 }

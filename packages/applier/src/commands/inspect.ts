@@ -266,11 +266,11 @@ function printItem(item: HistoryItem): string {
 
 /** What an entry led from and to: a change that was taken back, or that nothing could take back, moved nothing. */
 function withVersions(entries: readonly HistoryEntry[], notes: GenerationNotes): readonly ChangeItem[] {
-  let standing: string | null = null;
+  let active: string | null = null;
   return entries.map((entry) => {
-    const from = standing;
-    if (entry.what === 'cleaned-up') standing = null;
-    else if (entry.what !== 'rolled-back' && entry.what !== 'held') standing = entry.version;
-    return { ...entry, from, to: standing, serial: notes.serialOf(entry.generation) ?? null };
+    const from = active;
+    if (entry.what === 'cleaned-up') active = null;
+    else if (entry.what !== 'rolled-back' && entry.what !== 'held') active = entry.version;
+    return { ...entry, from, to: active, serial: notes.serialOf(entry.generation) ?? null };
   });
 }

@@ -4,11 +4,11 @@ import type { Account } from '../receipts/account.ts';
 
 /** Remembers which release a generation is of, for `sluiced history` and `sluiced rollback`. */
 export function noteRelease({ outcome }: Account, release: Receipt['release'], journal: DiskJournal): void {
-  const { standing, record, notes } = journal;
-  if (!release || !standing || (outcome !== 'confirmed' && outcome !== 'same')) return;
-  if (notes.serialOf(standing.number) === release.serial) return;
+  const { active, record, notes } = journal;
+  if (!release || !active || (outcome !== 'confirmed' && outcome !== 'same')) return;
+  if (notes.serialOf(active.number) === release.serial) return;
   try {
-    notes.came(standing.number, release.serial, record.kept);
+    notes.came(active.number, release.serial, record.kept);
   } catch {
     // A disk that takes no write: the history lacks a serial, and nothing is decided by it.
   }

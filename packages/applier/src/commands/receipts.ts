@@ -15,14 +15,14 @@ import { answer, type CommonOptions, loadConfig, type Terminal } from './termina
  */
 export function witnessOf(
   config: Config,
-  journal: () => Pick<Journal, 'standing'> | undefined,
+  journal: () => Pick<Journal, 'active'> | undefined,
   failed: (why: string | undefined) => void,
 ): Witness {
   const { node, state, receipts } = config;
   return new Witness({
     receipts: new Receipts({ node, state, ...receipts }, runChildren(), Date.now),
     node,
-    standing: () => journal()?.standing,
+    active: () => journal()?.active,
     sluiced: version,
     failed,
   });

@@ -150,7 +150,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     drift: new Drift(changes, monotonicMs),
     ready: notifier.ready,
     taken: (files) => health.taken(files),
-    earlyEndpoints: (files) => health.earlyEndpoints(files, session.journal.standing?.state ?? { families: {} }),
+    earlyEndpoints: (files) => health.earlyEndpoints(files, session.journal.active?.state ?? { families: {} }),
     ended: async (ending, tree, onlyEndpoints) => {
       const account = accountOf(ending);
       noteRelease(account, onlyEndpoints ? null : releaseOf(tree?.seal, config.node), session.journal);
@@ -188,7 +188,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
     },
   });
   status.watches(() => daemon.unseen);
-  if (session.journal.standing) await health.recall();
+  if (session.journal.active) await health.recall();
   await control.refresh();
   const watcher = await watchBundle(config.bundle, {
     onEvent: () => daemon.poke(),
@@ -286,10 +286,8 @@ function memoryOf(journal: Session['journal']): NodeMemory {
     quarantined: () => Object.keys(journal.record.quarantined).length,
     notBeforeMs: () => journal.notBeforeMs,
     standsSinceMs: () => {
-      const { standing, record } = journal;
-      const came = record.history.findLast(
-        ({ generation, what }) => generation === standing?.number && stands.has(what),
-      );
+      const { active, record } = journal;
+      const came = record.history.findLast(({ generation, what }) => generation === active?.number && stands.has(what));
       return came && Date.parse(came.at);
     },
   };

@@ -79,7 +79,7 @@ export async function openSession(
       mode === 'look'
         ? DiskJournal.look(config.state, config.node, now)
         : DiskJournal.open(config.state, config.node, now, false);
-    const pinned = journal.standing ? journal.record.backend : undefined;
+    const pinned = journal.active ? journal.record.backend : undefined;
     const tools = await detectTools(storeOf(config.backend, pinned), run);
     if (changes) {
       removeLeftScratch(config.state, Date.now());

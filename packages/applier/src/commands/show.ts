@@ -83,20 +83,20 @@ async function documentOf(config: Config, service: string, files: Files): Promis
 
 async function look(config: Config, service: string, files: Files, session: Session): Promise<ServiceDocument> {
   const { journal, backend } = session;
-  const { standing } = journal;
-  if (!standing) throw new CommandError([noGeneration(service, journal.held)]);
+  const { active } = journal;
+  if (!active) throw new CommandError([noGeneration(service, journal.held)]);
   const { kernel } = await session.portsOf(backend);
   const known = typeof files === 'object' ? files : undefined;
   const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };
-  const view = viewService(service, standing.state, await observe(kernel, standing.state, journal.draining), unnamed);
-  if (isNowhere(view)) throw new CommandError([noService(service, standing, files)], exitCodes.different);
+  const view = viewService(service, active.state, await observe(kernel, active.state, journal.draining), unnamed);
+  if (isNowhere(view)) throw new CommandError([noService(service, active, files)], exitCodes.different);
   return {
     kind: 'NodeService',
     node: config.node,
     service,
-    generation: standing.number,
-    version: standing.version,
-    layout: standing.state.ipvs ? 'ipvs' : isTree(standing.state) ? 'tree' : 'flat',
+    generation: active.number,
+    version: active.version,
+    layout: active.state.ipvs ? 'ipvs' : isTree(active.state) ? 'tree' : 'flat',
     backend,
     open: journal.open?.version ?? null,
     holds: holds(view),
@@ -104,7 +104,7 @@ async function look(config: Config, service: string, files: Files, session: Sess
     bundle: {
       directory: config.bundle,
       version: known?.version ?? null,
-      isActive: known?.version === standing.version,
+      isActive: known?.version === active.version,
       files: known?.files ?? [],
       ...(known ? {} : { because: typeof files === 'string' ? files : 'there is no bundle' }),
     },

@@ -90,7 +90,7 @@ describe('a rollback through the socket', () => {
       kind: 'done',
       unwritten: null,
     });
-    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(rules()).toContain('10.244.0.8:8080');
     expect(rules()).not.toContain('10.244.0.3:8080');
     expect(told).toEqual([{ outcome: 'chosen', because: 'a person chose the generation' }]);
@@ -98,7 +98,7 @@ describe('a rollback through the socket', () => {
 
   test('with old endpoints does not let early endpoint sync bring the newest ones back', async () => {
     const { control, reconciler, journal } = await serving();
-    const { version } = journal.standing!;
+    const { version } = journal.active!;
     await control.rollBack({
       endpoints: 'old',
       removeAllServices: false,
@@ -141,7 +141,7 @@ describe('a rollback through the socket', () => {
     open.version = 'v3-with-newer-endpoints';
     await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: cancels!.token });
     expect(await decisions.ask()).toEqual({ kind: 'cancel' });
-    expect(journal.standing).toMatchObject({ number: 1 });
+    expect(journal.active).toMatchObject({ number: 1 });
   });
 
   test('is no probation itself while it is carried out', async () => {
@@ -181,7 +181,7 @@ describe('a rollback through the socket', () => {
 
   test('goes to the generation before the active one while endpoints change, too', async () => {
     const { control, journal } = await serving();
-    const { state: same } = journal.standing!;
+    const { state: same } = journal.active!;
     const flows = { old: [], fresh: [] };
     await journal.begin({
       changeKind: 'endpoints',
@@ -198,7 +198,7 @@ describe('a rollback through the socket', () => {
 
   test('blocks the active version, too, where a process ended with a release on probation', async () => {
     const { journal: before } = await serving();
-    const { state: same, version } = before.standing!;
+    const { state: same, version } = before.active!;
     const flows = { old: [], fresh: [] };
     await before.begin({
       changeKind: 'release',
@@ -247,7 +247,7 @@ describe('a checkpoint', () => {
     expect(await journal.generation(2), 'is not kept by itself any more').toBeUndefined();
     const plan = await control.planRollback({ endpoints: 'old', removeAllServices: false, to: 'before-1.31' });
     expect(plan).toMatchObject({ to: { generation: 2 }, services: { restored: ['shop/new'] } });
-    const from = journal.standing!.number;
+    const from = journal.active!.number;
     await control.rollBack({
       endpoints: 'old',
       removeAllServices: false,
@@ -258,7 +258,7 @@ describe('a checkpoint', () => {
     });
     expect(rules()).toContain('10.244.0.9:8080');
     const next = await node.start();
-    expect(next.journal.standing).toMatchObject({ number: 2 });
+    expect(next.journal.active).toMatchObject({ number: 2 });
     expect(await next.reconciler.settle()).toBe(0);
     expect(await control.removeCheckpoint({ name: 'before-1.31' })).toMatchObject({ name: 'before-1.31' });
     await expect(control.removeCheckpoint({ name: 'before-1.31' })).rejects.toThrow('there is none');
@@ -273,7 +273,7 @@ describe('a checkpoint', () => {
     journal.notes.pin({ name: 'good', at: '', generation: journal.record.kept.find(({ number }) => number === 1)! });
     const order = { ...newest, from: 2, to: 'good', generation: plan.to.generation, cancels: null };
     await expect(control.rollBack(order)).rejects.toThrow('good is generation 1 by now, not 2');
-    expect(journal.standing).toMatchObject({ number: 2 });
+    expect(journal.active).toMatchObject({ number: 2 });
   });
 
   test('is not gone to after a cleanup, which keeps no way back from there', async () => {

@@ -28,9 +28,9 @@ export async function planRollback(
     keepsNewest,
     changes,
     lines,
-  } = planWayBack(journal.standing, old, request.endpoints === 'newest');
+  } = planWayBack(journal.active, old, request.endpoints === 'newest');
   return {
-    from: journal.standing?.number ?? null,
+    from: journal.active?.number ?? null,
     to: {
       generation: old.number,
       version: old.version,
@@ -51,13 +51,13 @@ export async function planRollback(
  * @throws CommandError where another generation is active, or meant, by now than the plan said
  */
 export async function rollBack(order: RollbackOrder, { journal, reconciler }: Rollback): Promise<RollbackEnding> {
-  const active = journal.standing?.number ?? null;
+  const active = journal.active?.number ?? null;
   if (active !== order.from)
     throw disagreed(`generation ${active ?? 'none'} is active by now, not ${order.from ?? 'none'}`);
   const old = await targetOf(order, journal);
   if (old.number !== order.generation)
     throw disagreed(`${order.to} is generation ${old.number} by now, not ${order.generation}`);
-  const { target } = planWayBack(journal.standing, old, order.endpoints === 'newest');
+  const { target } = planWayBack(journal.active, old, order.endpoints === 'newest');
   const outcome = await reconciler.backTo(target, { stored: old, declines: order.endpoints === 'old' });
   if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
   return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };
@@ -137,15 +137,15 @@ function numberOf(to: string, { kept, current }: DiskJournal['record']): number 
  * The generation that was active before the active one; where that is not kept or is blocked, the newest one with a lower number that is
  * not. Where a release is open, the generation that it began with.
  */
-function defaultTarget({ record, standing }: DiskJournal): number | undefined {
+function defaultTarget({ record, active }: DiskJournal): number | undefined {
   // An update of endpoints begins and ends with the active generation.
   if (record.open?.lane === 'release' || (record.open && record.held !== null)) return record.open.from.number;
-  if (record.held !== null && record.current !== null && standing) return record.current.number;
-  const active = record.current?.number ?? 0;
+  if (record.held !== null && record.current !== null && active) return record.current.number;
+  const activeNumber = record.current?.number ?? 0;
   const good = record.kept.filter(
-    ({ number, version }) => number > 0 && number < active && !Object.hasOwn(record.quarantined, version),
+    ({ number, version }) => number > 0 && number < activeNumber && !Object.hasOwn(record.quarantined, version),
   );
-  const before = record.history.findLast(({ what, generation }) => isActive(what) && generation !== active);
+  const before = record.history.findLast(({ what, generation }) => isActive(what) && generation !== activeNumber);
   return (good.find(({ number }) => number === before?.generation) ?? good.at(-1))?.number;
 }
 

@@ -85,7 +85,7 @@ function pin(name: string, journal: DiskJournal) {
       `${what}: this node keeps ${limits.checkpointsMax} checkpoints, and no more`,
       '`sluiced checkpoint` lists them; --remove NAME removes one',
     );
-  const made = (journal.standing?.number ?? 0) > 0 ? journal.checkpoint(name) : undefined;
+  const made = (journal.active?.number ?? 0) > 0 ? journal.checkpoint(name) : undefined;
   if (made) return made;
   throw stateError(`${what}: no generation of Sluice is active`, 'Apply a bundle first');
 }

@@ -10,7 +10,7 @@ import { ActiveHealth } from './active.ts';
 let state: string;
 let said: string[];
 beforeEach(() => {
-  state = mkdtempSync(`${tmpdir()}/sluiced-standing-`);
+  state = mkdtempSync(`${tmpdir()}/sluiced-active-`);
   said = [];
 });
 afterEach(() => rmSync(state, { recursive: true, force: true }));

@@ -17,7 +17,7 @@ export interface ActiveHealthParts {
 export class ActiveHealth {
   readonly #parts: ActiveHealthParts;
   readonly #reader: HealthReader;
-  #standing: DeclaredHealth | undefined;
+  #active: DeclaredHealth | undefined;
 
   constructor(parts: ActiveHealthParts) {
     this.#parts = parts;
@@ -29,15 +29,15 @@ export class ActiveHealth {
    * whatever lies in the bundle directory now.
    */
   async recall(): Promise<void> {
-    this.#standing = this.#parts.memory.read();
-    if (this.#standing) await this.#parts.ports.follow(this.#standing);
+    this.#active = this.#parts.memory.read();
+    if (this.#active) await this.#parts.ports.follow(this.#active);
   }
 
   /** @param files those that the kernel now holds */
   async taken(files: BundleFiles): Promise<void> {
-    this.#standing = this.#reader.read(files);
-    await this.#parts.ports.follow(this.#standing);
-    this.#write(this.#standing);
+    this.#active = this.#reader.read(files);
+    await this.#parts.ports.follow(this.#active);
+    this.#write(this.#active);
   }
 
   /**
@@ -45,16 +45,16 @@ export class ActiveHealth {
    * @param rules what stands, with these endpoints
    */
   earlyEndpoints(files: BundleFiles, rules: Rules): void {
-    if (!this.#standing) return;
+    if (!this.#active) return;
     const isServed = servedBy(rules, files, this.#parts.node);
-    this.#standing = withCounts(this.#standing, this.#reader.read(files), isServed);
-    this.#parts.ports.count(this.#standing);
-    this.#write(this.#standing);
+    this.#active = withCounts(this.#active, this.#reader.read(files), isServed);
+    this.#parts.ports.count(this.#active);
+    this.#write(this.#active);
   }
 
-  #write(standing: DeclaredHealth): void {
+  #write(active: DeclaredHealth): void {
     try {
-      this.#parts.memory.write(standing);
+      this.#parts.memory.write(active);
     } catch (error) {
       this.#parts.unwritten(error);
     }

@@ -34,18 +34,18 @@ export interface DeclaredHealth {
  *   must not be sent to where its packets are dropped. That there are fewer, or none, is safe to say.
  */
 export function withCounts(
-  standing: DeclaredHealth,
+  active: DeclaredHealth,
   newer: DeclaredHealth,
   isServed: (service: HealthService) => boolean,
 ): DeclaredHealth {
   const named = ({ namespace, name }: HealthService): string => `${namespace}/${name}`;
   const counts = new Map(newer.services.map((service) => [named(service), service.localEndpoints]));
-  const services = standing.services.map((service) => {
+  const services = active.services.map((service) => {
     const localEndpoints = counts.get(named(service)) ?? service.localEndpoints;
     const isFirst = service.localEndpoints === 0 && localEndpoints > 0;
     return isFirst && !isServed(service) ? service : { ...service, localEndpoints };
   });
-  return { ...standing, services };
+  return { ...active, services };
 }
 
 /** What lets packets to the port in, in mode iptables or ipvs. A rule, because who may only sign endpoints can change comments. */

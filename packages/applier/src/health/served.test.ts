@@ -66,7 +66,7 @@ describe.each([
     const { reconciler, journal } = await node.start();
     expect(await reconciler.put(stands, false)).toMatchObject({ kind: 'confirmed' });
     return servedBy(
-      journal.standing?.state ?? { families: {} },
+      journal.active?.state ?? { families: {} },
       offered,
       sampleNode,
     )({ namespace: 'shop', name: 'gate' });

@@ -28,11 +28,11 @@ export function servedBy(
   node: string,
 ): (service: Pick<HealthService, 'namespace' | 'name'>) => boolean {
   const profile = profileOf(files, node) ?? '';
-  let standing: ReadonlySet<string> | undefined;
+  let active: ReadonlySet<string> | undefined;
   return ({ namespace, name }) => {
-    standing ??= new Set([...localChoices(rules), ...serverChoices(rules)]);
+    active ??= new Set([...localChoices(rules), ...serverChoices(rules)]);
     const texts = tools.map((tool) => files.get(serviceFile(profile, namespace, name, tool)) ?? '');
-    return texts.some((text) => [...choicesIn(text, node)].some((choice) => standing?.has(choice)));
+    return texts.some((text) => [...choicesIn(text, node)].some((choice) => active?.has(choice)));
   };
 }
 

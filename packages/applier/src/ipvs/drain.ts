@@ -15,16 +15,16 @@ export function continueDrains(
   connections: Connections,
   now: number,
 ): { readonly steps: readonly IpvsStep[]; readonly draining: readonly Drain[] } {
-  const standing = draining.filter(({ server, real }) => seen.servers.get(server)?.real.get(real)?.weight === 0);
+  const active = draining.filter(({ server, real }) => seen.servers.get(server)?.real.get(real)?.weight === 0);
   const leaves = ({ server, real, until }: Drain): boolean =>
     until <= now || (connections.get(server)?.get(real) ?? 0) === 0;
-  const lines = standing.filter(leaves).flatMap(({ server, real }) => {
+  const lines = active.filter(leaves).flatMap(({ server, real }) => {
     const virtual = seen.servers.get(server);
     return virtual ? [`-d ${printVirtual(virtual)} -r ${real}\n`] : [];
   });
   const because = 'real servers that drained';
   const steps: readonly IpvsStep[] = lines.length === 0 ? [] : [{ kind: 'ipvsadm', text: lines.join(''), because }];
-  return { steps, draining: standing.filter((drain) => !leaves(drain)) };
+  return { steps, draining: active.filter((drain) => !leaves(drain)) };
 }
 
 /**

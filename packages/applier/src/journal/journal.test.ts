@@ -61,7 +61,7 @@ const opening = (version: string, to: NodeState): Opening => ({
 
 /** A whole transaction that ends well. */
 async function confirm(journal: DiskJournal, version: string, to: NodeState): Promise<void> {
-  if (!journal.standing) await journal.adopt(nothing);
+  if (!journal.active) await journal.adopt(nothing);
   await journal.begin(opening(version, to));
   await journal.commit();
   await journal.settle();
@@ -70,7 +70,7 @@ async function confirm(journal: DiskJournal, version: string, to: NodeState): Pr
 test('what was confirmed stands after a restart, with everything that it holds', async () => {
   await confirm(open(), 'aaaa', one);
   const again = open();
-  expect(again.standing).toEqual({ number: 1, revision: 0, version: 'aaaa', state: one });
+  expect(again.active).toEqual({ number: 1, revision: 0, version: 'aaaa', state: one });
   expect(again.open).toBeUndefined();
   expect(again.originals).toEqual(new Map([['net.ipv4.ip_forward', 0]]));
 });
@@ -87,7 +87,7 @@ test('a change that was begun is open after a restart with all it leads from and
     from: { number: 0 },
     to: { number: 1 },
   });
-  expect(again.standing?.number).toBe(0);
+  expect(again.active?.number).toBe(0);
   expect((await again.generation(1, 0))?.state).toEqual(one);
   expect(await again.openFlows()).toEqual(opening('aaaa', one).flows);
 });
@@ -98,9 +98,9 @@ test('the token alone makes the new generation stand, before anything is settled
   await journal.begin(opening('aaaa', one));
   await journal.commit();
   const again = open();
-  expect([again.standing?.number, again.open?.phase]).toEqual([1, 'committed']);
+  expect([again.active?.number, again.open?.phase]).toEqual([1, 'committed']);
   await again.settle();
-  expect([open().standing?.number, open().open]).toEqual([1, undefined]);
+  expect([open().active?.number, open().open]).toEqual([1, undefined]);
 });
 
 test('what stands has the native text that a person loads by hand', async () => {
@@ -150,8 +150,8 @@ test('a long row of updates is what a new process finds, and the store does not 
     await journal.begin({ ...opening(`v${n}`, rules(n)), changeKind: 'endpoints' });
     await journal.commit();
     await journal.settle();
-    expect(open().standing).toMatchObject({ number: 1, revision: n, version: `v${n}` });
-    expect(spelled(open().standing?.state)).toEqual(spelled(rules(n)));
+    expect(open().active).toMatchObject({ number: 1, revision: n, version: `v${n}` });
+    expect(spelled(open().active?.state)).toEqual(spelled(rules(n)));
     await journal.tidy();
   }
   expect(readdirSync(`${directory}/store`).length).toBeLessThan(limits.deltasMax + limits.updatesPerSweep + 20);
@@ -196,7 +196,7 @@ test('a write that was torn by a power cut leaves the record before it', async (
   whole.fill(0, newest + 300, newest + slotBytes);
   writeFileSync(path, whole);
   const again = open();
-  expect([again.standing?.version, again.open]).toEqual(['aaaa', undefined]);
+  expect([again.active?.version, again.open]).toEqual(['aaaa', undefined]);
 });
 
 test('a directory of another node is refused', async () => {
@@ -213,13 +213,13 @@ test('what a process left that was killed while it wrote a file is gone', () => 
 
 test('a look makes, discards and writes nothing: another process may be at work', async () => {
   rmSync(directory, { recursive: true });
-  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).standing).toBeUndefined();
+  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).active).toBeUndefined();
   expect(existsSync(directory)).toBe(false);
   await confirm(open(), 'aaaa', one);
   writeFileSync(`${directory}/decision.json.tmp`, '');
   writeFileSync(`${directory}/store/0123.tmp`, '');
   const before = readdirSync(directory, { recursive: true });
-  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).standing?.version).toBe('aaaa');
+  expect(DiskJournal.look(directory, 'node-a', () => new Date(0)).active?.version).toBe('aaaa');
   expect(readdirSync(directory, { recursive: true })).toEqual(before);
 });
 
@@ -242,12 +242,12 @@ test('a generation that was damaged on disk is not used, and another may take it
     if (text.includes('-j ACCEPT')) writeFileSync(path, text.replace('ACCEPT', 'DROP'));
   }
   const again = open();
-  expect([again.standing, again.damaged?.number]).toEqual([undefined, 2]);
+  expect([again.active, again.damaged?.number]).toEqual([undefined, 2]);
   expect(again.held).toContain('generation 2');
   const older = await again.generation(1);
   expect(older?.version).toBe('aaaa');
   if (older) await again.fallBack(older, 'damaged');
-  expect([open().standing?.number, open().held]).toEqual([1, undefined]);
+  expect([open().active?.number, open().held]).toEqual([1, undefined]);
 });
 
 /** Puts something else in the place of each object that holds some words. @returns what puts them back */
@@ -274,7 +274,7 @@ test('a generation that the disk never gives back is damaged, and the one before
   await confirm(journal, 'bbbb', two);
   replace('-j ACCEPT', badSector);
   const again = open();
-  expect([again.standing, again.damaged?.number]).toEqual([undefined, 2]);
+  expect([again.active, again.damaged?.number]).toEqual([undefined, 2]);
   expect((await again.generation(1))?.version).toBe('aaaa');
 });
 
@@ -286,7 +286,7 @@ test('a generation that this process cannot read is not damaged: nothing is open
   expect(open).toThrow('cannot be read: EACCES');
   giveBack();
   expect(readFileSync(`${directory}/journal`).equals(before)).toBe(true);
-  expect([open().standing?.version, open().held]).toEqual(['aaaa', undefined]);
+  expect([open().active?.version, open().held]).toEqual(['aaaa', undefined]);
 });
 
 test('a journal that this process cannot read is neither lost nor that of a new node', async () => {
@@ -295,7 +295,7 @@ test('a journal that this process cannot read is neither lost nor that of a new 
   symlinkSync(forbidden, `${directory}/journal`);
   expect(open).toThrow(StateError);
   renameSync(`${directory}/aside`, `${directory}/journal`);
-  expect(open().standing?.version).toBe('aaaa');
+  expect(open().active?.version).toBe('aaaa');
 });
 
 test('what cannot be read just now keeps what it needs, and ends no change', async () => {
@@ -305,7 +305,7 @@ test('what cannot be read just now keeps what it needs, and ends no change', asy
   await confirm(journal, 'bbbb', two);
   giveBack();
   expect((await open().generation(1))?.state).toEqual(one);
-  expect(open().standing?.version).toBe('bbbb');
+  expect(open().active?.version).toBe('bbbb');
 });
 
 test('rules are never written to another store than the one that holds them', async () => {
@@ -328,7 +328,7 @@ test('many chains over a long row of updates come and go as they did', async () 
     await journal.begin({ ...opening('aaaa', of(step)), changeKind: 'endpoints' });
     await journal.commit();
     await journal.settle();
-    const read = new Map(open().standing?.state.families.ipv4?.nat.chains);
+    const read = new Map(open().active?.state.families.ipv4?.nat.chains);
     expect(Object.fromEntries(read)).toEqual(Object.fromEntries(of(step).families.ipv4?.nat.chains ?? []));
   }
 });
@@ -341,8 +341,8 @@ test('an update of endpoints is a revision of its generation and no entry for ea
     await journal.commit();
     await journal.settle();
   }
-  expect(open().standing).toMatchObject({ number: 1, revision: 3 });
-  expect(spelled(open().standing?.state)).toEqual(spelled(two));
+  expect(open().active).toMatchObject({ number: 1, revision: 3 });
+  expect(spelled(open().active?.state)).toEqual(spelled(two));
   expect(journal.record.history.map(({ what }) => what)).toEqual(['first-run', 'confirmed', 'updated']);
 });
 

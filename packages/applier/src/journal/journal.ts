@@ -54,7 +54,7 @@ export class DiskJournal implements Journal {
   #lost: string | undefined;
   #record: NodeRecord;
   #sequence: number;
-  #standing: Generation | undefined;
+  #active: Generation | undefined;
   /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
   #next: Generation | undefined;
   #flows: FlowChange | undefined;
@@ -74,7 +74,7 @@ export class DiskJournal implements Journal {
     this.#store = new Store(`${directory}/store`, undefined, isShared);
     this.notes = new GenerationNotes(directory);
     this.#text = new CurrentText(`${directory}/current`, () => now().getTime());
-    this.#standing = record.current ? this.#read(record.current) : undefined;
+    this.#active = record.current ? this.#read(record.current) : undefined;
   }
 
   /**
@@ -99,8 +99,8 @@ export class DiskJournal implements Journal {
     return this.#record;
   }
 
-  get standing(): Generation | undefined {
-    return this.#standing;
+  get active(): Generation | undefined {
+    return this.#active;
   }
 
   /** A node that was held before waits for a person anyway. */
@@ -110,7 +110,7 @@ export class DiskJournal implements Journal {
 
   get #damaged(): Journal['damaged'] {
     const { current } = this.#record;
-    if (!current || this.#standing) return undefined;
+    if (!current || this.#active) return undefined;
     const because = `the store does not hold what was written for generation ${current.number}`;
     return { number: current.number, because };
   }
@@ -217,7 +217,7 @@ export class DiskJournal implements Journal {
   #read(record: GenerationRecord): Generation | undefined {
     const same = (one: Generation | undefined): boolean =>
       one?.number === record.number && one.revision === record.revision && one.version === record.version;
-    const known = [this.#standing, this.#next, this.#offered?.from, this.#offered?.to].find(same);
+    const known = [this.#active, this.#next, this.#offered?.from, this.#offered?.to].find(same);
     if (known) return known;
     const state = getState(record.manifest, this.#store);
     const { number, revision, version } = record;
@@ -252,7 +252,7 @@ export class DiskJournal implements Journal {
     const current = this.#stored(generation);
     const history = this.#and({ what: 'first-run', generation: 0, version: 'before' });
     this.#save({ ...this.#record, current, kept: [current], history });
-    this.#standing = generation;
+    this.#active = generation;
     return generation;
   }
 
@@ -294,11 +294,11 @@ export class DiskJournal implements Journal {
 
   async offer({ from, to, version, flows }: EndpointUpdate): Promise<void> {
     const { open } = this.#record;
-    const [standing, next] = [this.#standing, open && this.#read(open.to)];
-    if (!open || !standing || !next) throw new Error('no transaction is open');
-    const old = from === standing.state ? standing : { ...standing, revision: standing.revision + 1, state: from };
+    const [active, next] = [this.#active, open && this.#read(open.to)];
+    if (!open || !active || !next) throw new Error('no transaction is open');
+    const old = from === active.state ? active : { ...active, revision: active.revision + 1, state: from };
     const fresh = { ...next, revision: next.revision + 1, version, state: to };
-    const stored = old === standing ? open.from : this.#stored(old, open.from);
+    const stored = old === active ? open.from : this.#stored(old, open.from);
     const update = { from: stored, to: this.#stored(fresh, open.to), version, flows: this.#keptFlows(flows) };
     this.#save({ ...this.#record, open: { ...open, update } });
     this.#offered = { from: old, to: fresh, flows };
@@ -308,7 +308,7 @@ export class DiskJournal implements Journal {
     if (!this.#offered) throw new Error('nothing was offered');
     this.#save(accepted(this.#record, this.#time()));
     const { from, to, flows } = this.#offered;
-    this.#standing = from;
+    this.#active = from;
     this.#next = to;
     this.#flows = flows;
     this.#offered = undefined;
@@ -331,7 +331,7 @@ export class DiskJournal implements Journal {
         })
       : updated(history, to, this.#time());
     const others = kept.filter(({ number }) => number !== to.number);
-    const standing = this.#read(to);
+    const active = this.#read(to);
     this.#save({
       ...this.#record,
       current: to,
@@ -343,23 +343,23 @@ export class DiskJournal implements Journal {
       failures: release ? 0 : this.#record.failures,
       history: entries,
     });
-    this.#standing = standing;
+    this.#active = active;
   }
 
   async settle(): Promise<Generation> {
-    const standing = this.#standing as Generation;
+    const active = this.#active as Generation;
     if (this.#record.open) {
       this.#save({ ...this.#record, open: null });
       this.#sweep();
-      this.#text.write(standing, this.#record.current?.manifest ?? '');
+      this.#text.write(active, this.#record.current?.manifest ?? '');
     } else this.#sweepSometimes();
     this.#forgetTransaction();
-    return standing;
+    return active;
   }
 
   async tidy(): Promise<void> {
     if (this.#updates >= limits.updatesPerSweep) this.#sweep();
-    if (this.#standing) this.#text.catchUp(this.#standing, this.#record.current?.manifest ?? '');
+    if (this.#active) this.#text.catchUp(this.#active, this.#record.current?.manifest ?? '');
   }
 
   async abandon(because: string, fault: Fault): Promise<void> {
@@ -388,7 +388,7 @@ export class DiskJournal implements Journal {
     // What is stored may be written down already, for want of room for the newest endpoints.
     const isChosen = open === null && held === null && current?.manifest === record.manifest;
     if (!isChosen) this.#record = { ...this.#record, ...this.#chosen(target), current: record };
-    this.#standing = target;
+    this.#active = target;
     this.#forgetTransaction();
   }
 
@@ -397,8 +397,8 @@ export class DiskJournal implements Journal {
     const { open, current } = this.#record;
     // What is open may be this very way back, announced before it was gone.
     // Generation 0 is what was there before Sluice: no bundle has its version.
-    const standing = current?.number === 0 ? undefined : current?.version;
-    const versions = [open?.began, open?.version, standing].filter((one) => one !== undefined);
+    const active = current?.number === 0 ? undefined : current?.version;
+    const versions = [open?.began, open?.version, active].filter((one) => one !== undefined);
     const left = new Set(versions.filter((one) => one !== target.version));
     const because = `a person went back to generation ${target.number}`;
     const others = without(this.#record.quarantined, target.version);
@@ -427,7 +427,7 @@ export class DiskJournal implements Journal {
   #stands(target: Generation, changes: Partial<NodeRecord>): void {
     const current = this.#stored(target);
     this.#save({ ...this.#record, ...changes, current });
-    this.#standing = target;
+    this.#active = target;
     this.#forgetTransaction();
     this.#text.write(target, current.manifest);
   }
@@ -436,7 +436,7 @@ export class DiskJournal implements Journal {
     const { current } = this.#record;
     const what = { what: 'cleaned-up', generation: current?.number ?? 0, version: current?.version ?? '' } as const;
     this.#save({ ...forgotten(this.#record), history: this.#and(what) });
-    this.#standing = undefined;
+    this.#active = undefined;
     this.#forgetTransaction();
     this.#sweep();
   }

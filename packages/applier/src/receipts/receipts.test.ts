@@ -46,7 +46,7 @@ function witness({ nowMs = noon, keep = 32, stands = generation.number } = {}): 
   return new Witness({
     receipts: new Receipts({ node: sampleNode, state, directory, keep }, run, () => nowMs),
     node: sampleNode,
-    standing: () => ({ ...generation, number: stands }),
+    active: () => ({ ...generation, number: stands }),
     sluiced: '0.1.0',
     failed: (why) => void failures.push(why),
   });

@@ -9,7 +9,7 @@ export interface WitnessParts {
   readonly receipts: Receipts;
   readonly node: string;
   /** What the journal says stands. */
-  readonly standing: () => Generation | undefined;
+  readonly active: () => Generation | undefined;
   /** The version of `sluiced`. */
   readonly sluiced: string;
   /** Called with why a receipt could not be written, or with undefined when it could. A receipt never decides anything here. */
@@ -45,7 +45,7 @@ export class Witness {
     if (onlyEndpoints && (outcome === 'confirmed' || outcome === 'same')) {
       const { refused, isOvertaken } = this.#told;
       if (!refused && !this.#parts.receipts.isOfOtherKey) return;
-      return isOvertaken || !this.#standing ? undefined : this.#tellStanding();
+      return isOvertaken || !this.#active ? undefined : this.#tellActive();
     }
     const release = releaseOf(seal, this.#parts.node);
     await this.#write(account, release, probes, this.#toldBy(outcome, release, onlyEndpoints));
@@ -56,22 +56,22 @@ export class Witness {
    * over: what stands is said again. The release that waits is not what the node runs, so it is not named.
    */
   async tellWaits(): Promise<void> {
-    if (this.#told.refused) await this.#tellStanding();
+    if (this.#told.refused) await this.#tellActive();
   }
 
   /** The release that stands; undefined where that is not known, as of a generation that a person chose. */
-  get #standing(): Told['isIn'] {
+  get #active(): Told['isIn'] {
     const { isIn } = this.#told;
-    return isIn?.generation === this.#parts.standing()?.number ? isIn : undefined;
+    return isIn?.generation === this.#parts.active()?.number ? isIn : undefined;
   }
 
-  async #tellStanding(): Promise<void> {
-    const isIn = this.#standing;
+  async #tellActive(): Promise<void> {
+    const isIn = this.#active;
     await this.#write({ outcome: 'same' }, isIn?.release ?? null, [], { refused: false, ...(isIn ? { isIn } : {}) });
   }
 
   #toldBy(outcome: Account['outcome'], release: Receipt['release'], onlyEndpoints: boolean): Told {
-    const generation = this.#parts.standing()?.number;
+    const generation = this.#parts.active()?.number;
     if (outcome === 'confirmed' || outcome === 'same')
       return { refused: false, ...(release && generation !== undefined ? { isIn: { release, generation } } : {}) };
     const refused = outcome === 'refused';
@@ -86,8 +86,8 @@ export class Witness {
     probes: readonly ProbeResult[],
     told: Told,
   ): Promise<void> {
-    const { receipts, node, standing, sluiced, failed } = this.#parts;
-    const now = standing();
+    const { receipts, node, active, sluiced, failed } = this.#parts;
+    const now = active();
     const stands = now ? { generation: now.number, version: now.version } : null;
     try {
       await receipts.write(contentOf(node, account, { release, standing: stands, sluiced }, probes), told);

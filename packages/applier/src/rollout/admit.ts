@@ -45,7 +45,7 @@ export interface AdmitOptions {
 /** What the kernel holds, as far as the program depends on it. */
 export interface Ground {
   /** The state that stands: a chain name that is taken there is not given to another content. */
-  readonly standing?: NodeState | undefined;
+  readonly active?: NodeState | undefined;
   /** Whether nobody else has chains that CNI plugins jump to, so that we have to. */
   readonly provideKubeChains?: boolean;
   /** Left out: it does. */

@@ -47,7 +47,7 @@ test.each([
     ).toEqual(endpoints);
     expect(journal.held).toBeUndefined();
     expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
-    expect((await self.start()).journal.standing?.number, 'the next process finds the same').toBe(number);
+    expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(number);
     expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
       kind: 'confirmed',
     });

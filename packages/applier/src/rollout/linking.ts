@@ -30,7 +30,7 @@ export class LinkMemory {
 
 export interface LinkOptions {
   readonly layout: Layout;
-  readonly standing?: NodeState | undefined;
+  readonly active?: NodeState | undefined;
   readonly provideKubeChains?: boolean;
   readonly knowsBpf?: boolean;
 }
@@ -84,11 +84,11 @@ function linkAsTree(
   { sections }: ResolvedFiles,
   family: Family,
   host: HostValues,
-  { standing, provideKubeChains = true, knowsBpf = true }: LinkOptions,
+  { active, provideKubeChains = true, knowsBpf = true }: LinkOptions,
   memory: LinkMemory,
 ): LinkedFamily {
   const files = sections.get(family) ?? [];
-  const taken = standing?.families[family];
+  const taken = active?.families[family];
   const options = { family, host, provideKubeChains, knowsBpf, ...(taken ? { taken } : {}) };
   const linker = memory.trees[family];
   try {

@@ -208,7 +208,7 @@ export type Fault = 'bundle' | 'process' | 'asked';
 /** The memory that outlives the process. journal/ implements it on disk; each call is durable when it returns. */
 export interface Journal {
   /** What the node boots: the last confirmed generation; undefined before the first. */
-  readonly standing: Generation | undefined;
+  readonly active: Generation | undefined;
   /** The transaction in progress, or the one that was open when the process before this one ended. */
   readonly open: OpenTransaction | undefined;
   /** Why a person must look; undefined on most days. */

@@ -27,22 +27,22 @@ export class Rehearsal {
 
   /**
    * Makes sure that the kernel takes every rule that the plan writes.
-   * @param standing what the kernel holds: it has taken that, and a process that was started anew need not ask again
+   * @param active what the kernel holds: it has taken that, and a process that was started anew need not ask again
    * @throws KernelError when it does not take them
    * @throws RehearsalError when it could not be asked
    */
-  async ensure(desired: NodeState, change: Plan, standing: NodeState): Promise<void> {
-    if (this.isKnown(desired, change, standing)) return;
+  async ensure(desired: NodeState, change: Plan, active: NodeState): Promise<void> {
+    if (this.isKnown(desired, change, active)) return;
     await this.#kernel.rehearse(asKnown(desired, this.#kernel));
     this.#remember(desired);
   }
 
   /** Whether `ensure` has nothing to ask, so that it takes no time. */
-  isKnown(desired: NodeState, change: Plan, standing: NodeState): boolean {
+  isKnown(desired: NodeState, change: Plan, active: NodeState): boolean {
     if (!this.#enabled || this.#knows(desired, change)) return true;
     if (this.#hasLooked) return false;
     this.#hasLooked = true;
-    this.#remember(standing);
+    this.#remember(active);
     return this.#knows(desired, change);
   }
 

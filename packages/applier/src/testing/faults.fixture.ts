@@ -60,8 +60,8 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
 /** The journal, as a process sees it that ends at one of its calls. */
 export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
   return {
-    get standing() {
-      return journal.standing;
+    get active() {
+      return journal.active;
     },
     get open() {
       return journal.open;

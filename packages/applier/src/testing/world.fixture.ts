@@ -150,11 +150,11 @@ export class World {
    * Whether packets meet one program as a whole: the filter that they are asked by is that of the nat that translates them,
    * perhaps with another one's behind it.
    */
-  meets(standing: NodeState): boolean {
+  meets(active: NodeState): boolean {
     return familyNames.every((family) => {
       const [nat] = this.#roots(family, 'nat');
       const filters = this.#roots(family, 'filter');
-      return [standing, ...this.programs].some((program) => {
+      return [active, ...this.programs].some((program) => {
         const root = (table: TableName): string | undefined =>
           rootsOf(table, tableOf(program, family, table)).get('SLUICE-SERVICES');
         const filter = root('filter');

@@ -24,13 +24,13 @@ export class ActiveFiles {
   #known: { readonly files: BundleFiles; readonly number: number; readonly state: NodeState } | undefined;
 
   /** @param generation what stands with these files, and nothing else */
-  stand(files: BundleFiles, { number, state }: Generation): void {
+  activate(files: BundleFiles, { number, state }: Generation): void {
     this.#known = { files, number, state };
   }
 
   /** Whether a Service would have the endpoints again that it had with these files, though it got others since. */
-  wouldRevert(desired: NodeState, standing: Generation): boolean {
-    return this.#known !== undefined && isStale(this.#known.state, standing.state, desired);
+  wouldRevert(desired: NodeState, active: Generation): boolean {
+    return this.#known !== undefined && isStale(this.#known.state, active.state, desired);
   }
 
   /**
@@ -40,10 +40,10 @@ export class ActiveFiles {
    */
   withServicesOf(
     offered: BundleFiles,
-    standing: Generation,
+    active: Generation,
     isWanted: (text: string) => boolean,
   ): BundleFiles | undefined {
-    const files = this.#of(standing);
+    const files = this.#of(active);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
@@ -57,8 +57,8 @@ export class ActiveFiles {
    * @param ways into these Services, such as `ipv4 tcp 10.96.0.10 80`
    * @returns undefined when it is not known which files these are
    */
-  withoutPending(offered: BundleFiles, ways: readonly string[], standing: Generation): BundleFiles | undefined {
-    const files = this.#of(standing);
+  withoutPending(offered: BundleFiles, ways: readonly string[], active: Generation): BundleFiles | undefined {
+    const files = this.#of(active);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     const wanted = new Set(ways.flatMap(frontendsOfWay));
@@ -107,19 +107,19 @@ function newServices(from: TableProgram, desired: TableProgram): readonly string
     .map((name) => withoutTag(name).slice(-16));
 }
 
-/** Whether a Service is in `desired` as it was in `known`, though it is otherwise in `standing`. */
-function isStale(known: NodeState, standing: NodeState, desired: NodeState): boolean {
+/** Whether a Service is in `desired` as it was in `known`, though it is otherwise in `active`. */
+function isStale(known: NodeState, active: NodeState, desired: NodeState): boolean {
   const text = (state: NodeState, family: Family, name: string): string | undefined =>
     tableOf(state, family, 'nat').chains.get(name)?.join('\n');
   const inRules = familiesOf(known).some((family) =>
-    differing(tableOf(known, family, 'nat').chains, tableOf(standing, family, 'nat').chains).some((name) => {
+    differing(tableOf(known, family, 'nat').chains, tableOf(active, family, 'nat').chains).some((name) => {
       const old = isService(name) ? text(known, family, name) : undefined;
-      return old !== undefined && text(standing, family, name) !== old && text(desired, family, name) === old;
+      return old !== undefined && text(active, family, name) !== old && text(desired, family, name) === old;
     }),
   );
-  if (inRules || !known.ipvs || known.ipvs === standing.ipvs) return inRules;
+  if (inRules || !known.ipvs || known.ipvs === active.ipvs) return inRules;
   return [...known.ipvs.virtualServers].some(([key, old]) => {
-    const [now, next] = [standing.ipvs, desired.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
+    const [now, next] = [active.ipvs, desired.ipvs].map((ipvs) => ipvs?.virtualServers.get(key));
     return now && next && !sameReal(old, now) && sameReal(old, next);
   });
 }

@@ -38,7 +38,7 @@ export class Admission {
     const { kernel, journal } = this.#ports;
     this.#looked = {};
     const ground = {
-      standing: journal.standing?.state,
+      active: journal.active?.state,
       provideKubeChains: await this.#provides(),
       knowsBpf: linksWithBpf(this.#ports),
     };
@@ -46,7 +46,7 @@ export class Admission {
     const admitted = read();
     const comesToIpvs = isRefusal(admitted)
       ? admitted.problems.some(lacksModule)
-      : admitted.state.ipvs !== undefined && journal.standing?.state.ipvs === undefined;
+      : admitted.state.ipvs !== undefined && journal.active?.state.ipvs === undefined;
     if (!comesToIpvs || !kernel.ipvs) return this.#checked(admitted);
     try {
       this.#looked = { ...this.#looked, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };

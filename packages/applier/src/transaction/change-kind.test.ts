@@ -82,7 +82,7 @@ test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, aft
   node.health = () => asked++ >= 0;
   expect(await reconciler.put(after, false)).toMatchObject({ kind: 'confirmed' });
   expect(journal.record.history.at(-1)?.what).toBe(what);
-  expect(journal.standing).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
+  expect(journal.active).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
   // Only a release is tried.
   expect(asked > 0).toBe(what === 'confirmed');
   expect(await reconciler.settle()).toBe(0);
@@ -99,7 +99,7 @@ test.each(layouts)('in layout %s, a jump of a built-in chain that changes is a r
   node.layout = layout;
   const { reconciler, journal } = await node.start();
   await reconciler.put(bundle(four), false);
-  const from = journal.standing?.state as NodeState;
+  const from = journal.active?.state as NodeState;
   const ipv4 = from.families.ipv4 as NonNullable<NodeState['families']['ipv4']>;
   const nat = { ...ipv4.nat, jumps: ipv4.nat.jumps.slice(1) };
   const desired: NodeState = { ...from, families: { ...from.families, ipv4: { ...ipv4, nat } } };

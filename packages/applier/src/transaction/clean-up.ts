@@ -16,11 +16,11 @@ import { orphans } from './orphans.ts';
  */
 export async function cleanUp(ports: Ports): Promise<number> {
   const { kernel, journal } = ports;
-  if (!journal.standing) return 0;
+  if (!journal.active) return 0;
   await switchOff(ports);
   const known = await ownedNow(ports);
   const observed = await kernel.observe(familyNames.filter((family) => known[family]));
-  const owned = joinNames(known, orphans(observed, journal.standing.state));
+  const owned = joinNames(known, orphans(observed, journal.active.state));
   const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
   const virtual = await lookVirtual(desired, owned, ports);
   const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);
@@ -34,8 +34,8 @@ export async function cleanUp(ports: Ports): Promise<number> {
 /** What is ours: of the generation that stands, of a change that is open, and of what a boot put into a node that is held. */
 export async function ownedNow(ports: Ports): Promise<ChainNames> {
   const { journal } = ports;
-  const { standing, open } = journal;
-  const known = standing ?? (open && (await journal.generation(open.from.number, open.from.revision)));
+  const { active, open } = journal;
+  const known = active ?? (open && (await journal.generation(open.from.number, open.from.revision)));
   if (!known) return {};
   const own = await ownedNames(known, ports);
   return journal.held === undefined ? own : joinNames(own, await olderNames(known, journal));

@@ -8,10 +8,10 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 /** Endpoints that come with a release and do not share its fate. */
 
 type Services = Readonly<Record<string, readonly number[]>>;
-const standing: Services = { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/off': [] };
+const active: Services = { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/off': [] };
 const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
 /** A release brings a Service. */
-const release = (services: Services): BundleFiles => bundle({ ...standing, ...services, 'shop/more': [9] });
+const release = (services: Services): BundleFiles => bundle({ ...active, ...services, 'shop/more': [9] });
 
 describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
   let node: Scene;
@@ -33,22 +33,22 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
 
   test('a first endpoint comes in before the release, and stays when that is taken back', async () => {
     const { reconciler, journal } = await node.start();
-    await reconciler.put(bundle(standing), false);
-    node.health = () => journal.standing?.revision !== 1 || journal.open === undefined;
+    await reconciler.put(bundle(active), false);
+    node.health = () => journal.active?.revision !== 1 || journal.open === undefined;
     expect(await reconciler.put(release({ 'shop/off': [7], 'shop/web': [1, 5] }), false)).toMatchObject({
       kind: 'rolled-back',
     });
-    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(endpoints()).toEqual([1, 3, 5, 7]);
     expect(await reconciler.settle()).toBe(0);
     expect(
-      await (await node.start()).reconciler.put(bundle({ ...standing, 'shop/off': [7], 'shop/web': [1, 5] }), false),
+      await (await node.start()).reconciler.put(bundle({ ...active, 'shop/off': [7], 'shop/web': [1, 5] }), false),
     ).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 2 } });
   });
 
   test('first ones come in while a release that failed lies there, or has to wait', async () => {
     const { reconciler, journal } = await node.start({ releasesPerHour: 2 });
-    await reconciler.put(bundle(standing), false);
+    await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     const failing = release({});
     expect(await reconciler.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
@@ -62,25 +62,25 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(endpoints()).toEqual([1, 2, 3, 7]);
     expect(await reconciler.put(release({ 'shop/off': [7, 8] }), false)).toMatchObject({ kind: 'refused' });
     expect(endpoints()).toEqual([1, 2, 3, 7, 8]);
-    expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 2 });
     expect(await reconciler.settle()).toBe(0);
   });
 
   test('first ones come in behind other endpoints that came in meanwhile, and take none of these back', async () => {
     const { reconciler, journal } = await node.start();
-    await reconciler.put(bundle(standing), false);
+    await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     await reconciler.put(release({}), false);
     for (const pod of [5, 6]) await reconciler.put(release({ 'shop/cart': [pod] }), false);
     expect(endpoints()).toEqual([1, 2, 6]);
     await reconciler.put(release({ 'shop/cart': [6], 'shop/off': [7] }), false);
     expect(endpoints()).toEqual([1, 2, 6, 7]);
-    expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 3 });
   });
 
   test('nothing comes in by files that are out of date: a Service that the release opens wider keeps its newest endpoints', async () => {
     const { reconciler, journal } = await node.start();
-    await reconciler.put(bundle(standing), false);
+    await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     // One more way into shop/cart.
     const wider = (services: Services): BundleFiles =>
@@ -103,7 +103,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
 
   test('last ones stay until the release is in', async () => {
     const { reconciler, journal } = await node.start();
-    await reconciler.put(bundle(standing), false);
+    await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     await reconciler.put(release({}), false);
     await reconciler.put(release({ 'shop/off': [7], 'shop/cart': [] }), false);
@@ -117,7 +117,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
 
   test('a Service that the release gives another address or port keeps its state, and others come', async () => {
     const { reconciler, journal } = await node.start();
-    const off = { ...standing, 'shop/dark': [] };
+    const off = { ...active, 'shop/dark': [] };
     await reconciler.put(bundle(off), false);
     node.health = () => journal.open === undefined;
     const offered = bundle({ ...off, 'shop/off': [7], 'shop/dark': [8] });
@@ -135,16 +135,16 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     const many = (pod: number): Services =>
       Object.fromEntries(Array.from({ length: limits.firstEndpointServicesMax }, (_, n) => [`many/web-${n}`, [pod]]));
     const { reconciler, journal } = await node.start();
-    await reconciler.put(bundle({ ...many(1), ...standing }), false);
+    await reconciler.put(bundle({ ...many(1), ...active }), false);
     node.health = () => journal.open === undefined;
-    await reconciler.put(bundle({ ...many(2), ...standing, 'shop/off': [7], 'shop/more': [9] }), false);
+    await reconciler.put(bundle({ ...many(2), ...active, 'shop/off': [7], 'shop/more': [9] }), false);
     expect(endpoints()).toEqual([1, 2, 3]);
-    expect(journal.standing, 'others come').toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active, 'others come').toMatchObject({ number: 1, revision: 1 });
   });
 
   test('keys for endpoints bring none, with whatever lies there', async () => {
     const { reconciler, journal } = await node.start();
-    await reconciler.put(bundle(standing), false);
+    await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     const failing = release({ 'shop/web': [1] });
     await reconciler.put(failing, false);
@@ -157,7 +157,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     const clock = { now: () => node.nowMs, bootMs: () => node.nowMs, sleep: async () => undefined };
     const kernel = refusingKernel(node.kernel, '10.244.0.8:');
     const { reconciler, journal } = await node.start({}, { kernel, clock });
-    await reconciler.put(bundle(standing), false);
+    await reconciler.put(bundle(active), false);
     const refused = release({ 'shop/off': [7] });
     expect(await reconciler.put(refused, false)).toMatchObject({ kind: 'rolled-back' });
     const tries = journal.record.history.length;

@@ -35,14 +35,14 @@ export class EarlyEndpoints {
   }
 
   /** What stands now was made from these files, and from nothing else. */
-  stands(files: BundleFiles, generation: Generation): void {
-    this.#files.stand(files, generation);
+  activated(files: BundleFiles, generation: Generation): void {
+    this.#files.activate(files, generation);
   }
 
   /** The same for how a change ended. During a trial endpoints of another bundle may have come: then it is not known which files stand. */
   learn(files: BundleFiles, { state }: Target, { outcome }: Ending): void {
     if (outcome.kind === 'confirmed' && outcome.generation.state === state)
-      this.#files.stand(files, outcome.generation);
+      this.#files.activate(files, outcome.generation);
   }
 
   /**
@@ -51,11 +51,11 @@ export class EarlyEndpoints {
    * @returns how that ended; undefined when it brings none
    */
   async endpoints(bundle: Target): Promise<Outcome | undefined> {
-    const standing = this.#standing();
-    if (!standing || this.#declined === bundle.version) return undefined;
-    const state = overlayEndpoints(standing.state, bundle.state, { declined: this.#reconciler.declined.read() });
-    if (state === standing.state || changeKindOf(standing.state, bundle.state) === 'endpoints') return undefined;
-    const change = await this.#reconciler.decide({ version: standing.version, state });
+    const active = this.#active();
+    if (!active || this.#declined === bundle.version) return undefined;
+    const state = overlayEndpoints(active.state, bundle.state, { declined: this.#reconciler.declined.read() });
+    if (state === active.state || changeKindOf(active.state, bundle.state) === 'endpoints') return undefined;
+    const change = await this.#reconciler.decide({ version: active.version, state });
     if ('problems' in change || change.changeKind !== 'endpoints') return undefined;
     const ending = await this.#reconciler.carryOut(change);
     if (isDeclined(ending)) this.#declined = bundle.version;
@@ -73,14 +73,14 @@ export class EarlyEndpoints {
     version: string,
     pending: readonly string[],
   ): Promise<Outcome | undefined> {
-    const standing = this.#standing();
-    const attempt = `${attemptAt(version, standing)} ${pending.join()}`;
-    if (!standing || pending.length === 0 || this.#fruitless.around === attempt) return undefined;
-    const files = this.#files.withoutPending(offered, pending, standing);
+    const active = this.#active();
+    const attempt = `${attemptAt(version, active)} ${pending.join()}`;
+    if (!active || pending.length === 0 || this.#fruitless.around === attempt) return undefined;
+    const files = this.#files.withoutPending(offered, pending, active);
     if (!files) return undefined;
-    const found = await this.#part(files, standing);
+    const found = await this.#part(files, active);
     if (!found || found.change.last?.some((way) => pending.includes(way))) return undefined;
-    if (stepsOf(found.change.way).length === 0) return { kind: 'same', generation: standing };
+    if (stepsOf(found.change.way).length === 0) return { kind: 'same', generation: active };
     return this.#carryOut(files, found, () => void (this.#fruitless.around = attempt));
   }
 
@@ -91,15 +91,15 @@ export class EarlyEndpoints {
    * @returns how that ended, when the kernel took it; undefined when it brings none, or more changes with them
    */
   async firstEndpoints(offered: BundleFiles, { version, state }: Target): Promise<Outcome | undefined> {
-    const standing = this.#standing();
-    const attempt = attemptAt(version, standing);
-    if (!standing || this.#fruitless.first === attempt) return undefined;
-    const files = this.#files.withServicesOf(offered, standing, mayGetFirstEndpoint(standing.state, state));
+    const active = this.#active();
+    const attempt = attemptAt(version, active);
+    if (!active || this.#fruitless.first === attempt) return undefined;
+    const files = this.#files.withServicesOf(offered, active, mayGetFirstEndpoint(active.state, state));
     if (!files) return undefined;
-    const all = await this.#part(files, standing);
+    const all = await this.#part(files, active);
     const last = all?.change.last ?? [];
-    const others = last.length === 0 ? files : this.#files.withoutPending(files, last, standing);
-    const found = others === files ? all : others && (await this.#part(others, standing));
+    const others = last.length === 0 ? files : this.#files.withoutPending(files, last, active);
+    const found = others === files ? all : others && (await this.#part(others, active));
     const { first = [], last: left = [] } = found?.change ?? {};
     const giveUp = (): void => void (this.#fruitless.first = attempt);
     if (others && found && first.length > 0 && left.length === 0) return this.#carryOut(others, found, giveUp);
@@ -107,17 +107,17 @@ export class EarlyEndpoints {
     return undefined;
   }
 
-  #standing(): Generation | undefined {
-    const { standing } = this.#reconciler.journal;
+  #active(): Generation | undefined {
+    const { active } = this.#reconciler.journal;
     // What was there before Sluice stays as it was.
-    return standing?.number === 0 ? undefined : standing;
+    return active?.number === 0 ? undefined : active;
   }
 
   /** What these files mean for what stands; undefined when that is more than endpoints, or when they are out of date. */
-  async #part(files: BundleFiles, standing: Generation): Promise<Part | undefined> {
+  async #part(files: BundleFiles, active: Generation): Promise<Part | undefined> {
     const bundle = await this.#reconciler.admit(files);
-    if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, standing)) return undefined;
-    const target = { version: standing.version, state: bundle.state };
+    if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, active)) return undefined;
+    const target = { version: active.version, state: bundle.state };
     const change = await this.#reconciler.decide(target);
     return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
   }
@@ -132,8 +132,8 @@ export class EarlyEndpoints {
   }
 }
 
-const attemptAt = (version: string, standing: Generation | undefined): string =>
-  `${version} ${standing?.number} ${standing?.revision}`;
+const attemptAt = (version: string, active: Generation | undefined): string =>
+  `${version} ${active?.number} ${active?.revision}`;
 
 /** Whether a change was tried, or its rules were, and came to nothing. What could not be rehearsed or written down is tried again. */
 function isDeclined({ outcome, stale }: Ending): boolean {

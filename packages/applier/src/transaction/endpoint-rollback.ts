@@ -34,7 +34,7 @@ export async function rollBackEndpoints(
 ): Promise<Outcome> {
   const { journal, probes, declined, report } = ports;
   const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
-  const active = journal.standing;
+  const active = journal.active;
   const changes = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
   if (!active || changes.length === 0) return { kind: 'rolled-back', because };
   const failed = regressed(answers, await probes.patiently());

@@ -52,13 +52,13 @@ export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
  */
 export async function settleOn(from: Generation | undefined, ports: Ports): Promise<Ending> {
   const { journal, clock, report, kernel } = ports;
-  const { standing } = journal;
+  const { active } = journal;
   let why = 'the committed generation cannot be read';
   for (let attempts = 1; attempts <= limits.finishAttemptsMax; attempts++) {
-    if (!standing) break;
+    if (!active) break;
     try {
       if (await kernel.switch?.look()) await pin(ports);
-      const desired = await restore(standing.state, await ownedNames(from ?? standing, ports), ports);
+      const desired = await restore(active.state, await ownedNames(from ?? active, ports), ports);
       await switchOff(ports);
       await kernel.switch?.remove();
       await forgetAfter((await journal.openFlows()).old, ports);
@@ -75,12 +75,12 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
 }
 
 async function settled(desired: NodeState, steps: number, { journal, report }: Ports): Promise<Ending> {
-  const standing = journal.standing as Generation;
+  const active = journal.active as Generation;
   try {
     await journal.settle();
   } catch (error) {
     // The token is on the disk: the next process finds a committed transaction with nothing left to do.
     report('settle-not-written', { because: messageOf(error) });
   }
-  return { outcome: { kind: 'confirmed', generation: standing, steps }, settled: desired };
+  return { outcome: { kind: 'confirmed', generation: active, steps }, settled: desired };
 }

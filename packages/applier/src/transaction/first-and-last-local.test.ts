@@ -98,7 +98,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     await reconciler.put(bundle(before), false);
     expect(drops(node.kernel.save('ipv4'))).toBe(2);
     expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
-    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(node.kernel.save('ipv4')).toBe(await fresh(after));
     expect(await reconciler.settle()).toBe(0);
   });
@@ -114,7 +114,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(drops(node.kernel.save('ipv4'))).toBe(0);
     nowMs = afterMs;
     expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
-    expect(journal.standing?.number).toBe(1);
+    expect(journal.active?.number).toBe(1);
     expect(node.kernel.save('ipv4')).toBe(await fresh(after));
     expect(await reconciler.settle()).toBe(0);
   });
@@ -128,7 +128,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
         refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
       });
     await reconciler.put(bundle({ here: [5] }, 'first'), false);
-    expect(journal.standing).toMatchObject({ number: 2, revision: 0 });
+    expect(journal.active).toMatchObject({ number: 2, revision: 0 });
   });
 
   test.each([
@@ -155,7 +155,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
         const next = await node.start();
         await next.reconciler.recover();
         await next.reconciler.settle();
-        const isIn = next.journal.standing?.number === 1 && next.journal.standing.revision > 0;
+        const isIn = next.journal.active?.number === 1 && next.journal.active.revision > 0;
         isNew += Number(isIn);
         expect(node.kernel.save('ipv4')).toBe(isIn ? rules.after : rules.before);
         await next.reconciler.put(bundle(after), false);

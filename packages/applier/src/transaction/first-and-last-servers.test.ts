@@ -108,7 +108,7 @@ test.each<Row>([
 ])('at once: %s', async (_title, before, after) => {
   const { reconciler, journal, outcome, tried } = await change(before, after);
   expect([outcome.kind, 'waitsMs' in outcome, tried()]).toEqual(['confirmed', false, false]);
-  expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+  expect(journal.active).toMatchObject({ number: 1, revision: 1 });
   expect(await isAsFresh(after)).toBe(true);
   expect(await reconciler.settle()).toBe(0);
 });
@@ -134,7 +134,7 @@ test.each<Row>([
   expect((await serving())[frontend]).toEqual(old[frontend]);
   nowMs = afterMs;
   expect(await reconciler.put(bundle(after), false)).not.toHaveProperty('waitsMs');
-  expect([journal.standing?.number, tried()]).toEqual([1, false]);
+  expect([journal.active?.number, tried()]).toEqual([1, false]);
   expect(await isAsFresh(after)).toBe(true);
   expect(await reconciler.settle()).toBe(0);
 });
@@ -147,7 +147,7 @@ test.each<Row>([
   ['policy Local itself comes', { here: [5], there: many }, { here: [5], there: many, local: 'outside' }],
 ])('a release: %s', async (_title, before, after) => {
   const { journal, outcome, tried } = await change(before, after);
-  expect([outcome.kind, journal.standing?.number, tried()]).toEqual(['confirmed', 2, true]);
+  expect([outcome.kind, journal.active?.number, tried()]).toEqual(['confirmed', 2, true]);
   expect(await isAsFresh(after)).toBe(true);
 });
 
@@ -177,7 +177,7 @@ test('the first one of a Service comes at once while another waits for its last 
   expect([await at('10.96.0.99:80'), await at(inside), await at('192.0.2.11:30090')]).toEqual([1, 1, 1]);
   nowMs = afterMs;
   expect(await reconciler.put(after, false)).not.toHaveProperty('waitsMs');
-  expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
+  expect(journal.active).toMatchObject({ number: 1, revision: 2 });
 });
 
 test('keys for endpoints bring no first one and take no last one', async () => {
@@ -198,7 +198,7 @@ test('a release that is taken back leaves the first one that came before it', as
   node.health = () => asked++ < 1;
   expect(await reconciler.put(bundle({ here: [5], scheduler: 'wrr' }), false)).toMatchObject({ kind: 'rolled-back' });
   expect(await isAsFresh({ here: [5] })).toBe(true);
-  expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+  expect(journal.active).toMatchObject({ number: 1, revision: 1 });
 });
 
 test.each([
@@ -224,7 +224,7 @@ test.each([
       const next = await node.start();
       await next.reconciler.recover();
       await next.reconciler.settle();
-      const isIn = next.journal.standing?.revision === 1;
+      const isIn = next.journal.active?.revision === 1;
       isNew += Number(isIn);
       expect([next.journal.open, await isAsFresh(isIn ? after : before)]).toEqual([undefined, true]);
       expect(await next.reconciler.settle()).toBe(0);

@@ -11,10 +11,10 @@ import { ownedNow } from './clean-up.ts';
  * @throws what the kernel says against it
  */
 export async function load(target: Generation, ports: Ports): Promise<void> {
-  const { standing, originals } = ports.journal;
-  const state = standing ? withDropped(target.state, standing.state, originals) : target.state;
+  const { active, originals } = ports.journal;
+  const state = active ? withDropped(target.state, active.state, originals) : target.state;
   await ifPossible(() => switchOff(ports), ports);
-  const owned = target === standing ? await ownedNames(target, ports) : await ownedNow(ports);
+  const owned = target === active ? await ownedNames(target, ports) : await ownedNow(ports);
   await restore(wayBack(state, ports), owned, ports);
   await ifPossible(async () => ports.kernel.switch?.remove(), ports);
 }

@@ -23,10 +23,10 @@ export async function goBackTo(
   ports: Ports,
 ): Promise<Ending> {
   const { journal, kernel } = ports;
-  const { standing } = journal;
-  const before = standing ? withDropped(target.state, standing.state, journal.originals) : target.state;
+  const { active } = journal;
+  const before = active ? withDropped(target.state, active.state, journal.originals) : target.state;
   const old = wayBack(before, ports);
-  if (standing && !isLastResort) await announced([target, stored], standing, old, ports);
+  if (active && !isLastResort) await announced([target, stored], active, old, ports);
   let settled: Ending['settled'];
   try {
     await switchOff(ports);
@@ -36,9 +36,8 @@ export async function goBackTo(
     const because = `generation ${target.number} cannot be loaded`;
     return { outcome: { kind: 'held', because, rollback: messageOf(error) } };
   }
-  if (standing && declines) decline(declinedBy(target.state, standing.state, ports), ports);
-  if (standing)
-    await forgetAfter([...flowChange(standing.state, old).old, ...pendingFlows(old, standing.state)], ports);
+  if (active && declines) decline(declinedBy(target.state, active.state, ports), ports);
+  if (active) await forgetAfter([...flowChange(active.state, old).old, ...pendingFlows(old, active.state)], ports);
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
   let because: string;
   try {
@@ -80,12 +79,12 @@ function declinedBy(old: NodeState, left: NodeState, { declined }: Ports): Reado
 /** A disk that takes no write keeps nobody from going back: that nothing is announced is said when it is done. */
 async function announced(
   targets: readonly Generation[],
-  standing: Generation,
+  active: Generation,
   old: NodeState,
   ports: Ports,
 ): Promise<void> {
   try {
-    await firstTaken(targets, (target) => announce(target, standing, old, ports));
+    await firstTaken(targets, (target) => announce(target, active, old, ports));
   } catch (error) {
     ports.report('not-announced', { because: messageOf(error) });
   }
@@ -107,14 +106,14 @@ async function firstTaken<T>(targets: readonly Generation[], write: (target: Gen
  */
 async function announce(
   { version, state }: Generation,
-  standing: Generation,
+  active: Generation,
   old: NodeState,
   ports: Ports,
 ): Promise<void> {
   const { journal } = ports;
   if (journal.open || journal.held !== undefined) return;
   const now = await withSysctls({ families: {}, sysctls: new Map() }, old, ports);
-  const sysctls = foreignSysctls(standing.state, old, now);
-  const flows = flowChange(standing.state, old);
+  const sysctls = foreignSysctls(active.state, old, now);
+  const flows = flowChange(active.state, old);
   await journal.begin({ changeKind: 'release', flip: 'ordered', version, state, sysctls, flows });
 }

@@ -47,18 +47,18 @@ export async function readGround(
   { takeOver, looked }: GroundOptions,
   { kernel, journal, report }: Ports,
 ): Promise<Ground | Refusal> {
-  const { standing } = journal;
+  const { active } = journal;
   const families = familiesWithTools(facts);
-  const observed = looked.tables ?? (await kernel.observe(families, standing?.state));
+  const observed = looked.tables ?? (await kernel.observe(families, active?.state));
   const seen = looked.ipvs ? { ipvs: looked.ipvs } : {};
-  const owned = standing ? chainNames(standing.state) : {};
+  const owned = active ? chainNames(active.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, behind ours, as the way back by hand.
   const others = isTree(desired) && !takeOver ? otherSluice(observed, owned) : strangers(observed, owned);
   const refusal = mayTake(others, takeOver, facts);
   if (refusal) return refusal;
   const names = joinNames(owned, takeOver ? others : {});
   const now: NodeState = { families: ownState(observed, names, desired), sysctls: new Map() };
-  if (standing) return { from: standing, now, observed, ...seen };
+  if (active) return { from: active, now, observed, ...seen };
   const proxy = await lookForProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
@@ -72,8 +72,8 @@ export function familiesWithTools({ tools }: Pick<NodeFacts, 'tools'>): readonly
 }
 
 /** Whether what was known from before is enough for a desired state: then nothing has to be read. */
-export function knowsGround(desired: NodeState, standing: Generation): boolean {
-  return familiesOf(desired).every((family) => standing.state.families[family]);
+export function knowsGround(desired: NodeState, active: Generation): boolean {
+  return familiesOf(desired).every((family) => active.state.families[family]);
 }
 
 function mayTake(others: ChainNames, takeOver: boolean, facts: NodeFacts): Refusal | undefined {

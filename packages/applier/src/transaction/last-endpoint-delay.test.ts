@@ -71,7 +71,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     nowMs = 10_000;
     expect(await reconciler.put(without, false)).toEqual({
       kind: 'confirmed',
-      generation: journal.standing,
+      generation: journal.active,
       steps: expect.any(Number),
     });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.5:8080']);
@@ -80,7 +80,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(await reconciler.put(bundle([1, 2, 4], [7]), false)).not.toHaveProperty('waitsMs');
     expect(endpoints()).toContain('10.244.0.8:8080');
     expect(node.kernel.save('ipv4')).not.toContain('REJECT');
-    expect(journal.standing).toMatchObject({ number: 1, revision: 3 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 3 });
   });
 
   const three = (web: readonly number[], cart: readonly number[], fresh: readonly number[]): BundleFiles =>
@@ -110,7 +110,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
       expect(endpoints(), `at ${atMs}`).toEqual(wanted.map((n) => `10.244.0.${n}:8080`));
       expect(await reconciler.settle()).toBe(0);
     }
-    expect(journal.standing?.number).toBe(1);
+    expect(journal.active?.number).toBe(1);
     expect((await (await node.start()).reconciler.put(three([6], [], []), false)).kind).toBe('same');
   });
 
@@ -157,7 +157,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
       families: ['ipv4', 'ipv6'],
     });
     expect(await reconciler.put(release, false, offers)).toMatchObject({ kind: 'confirmed' });
-    expect([journal.standing?.revision, endpoints()]).toEqual([1, [10, 2, 6].map((n) => `10.244.0.${n}:8080`)]);
+    expect([journal.active?.revision, endpoints()]).toEqual([1, [10, 2, 6].map((n) => `10.244.0.${n}:8080`)]);
     const next = sampleBundle({
       services: { 'shop/web': [1], 'shop/cart': [], 'shop/new': [7], 'shop/more': [9] },
       families: ['ipv4', 'ipv6'],
@@ -229,7 +229,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
       families: ['ipv4', 'ipv6'],
     });
     expect(await reconciler.put(more, false)).not.toHaveProperty('waitsMs');
-    expect(journal.standing?.number).toBe(2);
+    expect(journal.active?.number).toBe(2);
   });
 
   test('takes neither the last one nor the first one from keys for endpoints, so the next pod takes the place of the last one', async () => {

@@ -17,12 +17,12 @@ export type StorePorts = Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' |
  * @throws KernelError, StillDiffers when one of them does not take it
  */
 export async function moveStore(from: StorePorts, to: StorePorts, moved: () => Promise<void>): Promise<void> {
-  const { standing } = from.journal;
-  if (!standing) return;
-  await restore(standing.state, chainNames(standing.state), to);
+  const { active } = from.journal;
+  if (!active) return;
+  await restore(active.state, chainNames(active.state), to);
   await moved();
-  const { families } = standing.state;
+  const { families } = active.state;
   // What another program left there, when a move did not end, has names of ours.
-  const left = otherSluice(await from.kernel.observe(familiesOf(standing.state)), {});
-  await restore({ ...standing.state, families: {} }, joinNames(chainNames({ families }), left), from);
+  const left = otherSluice(await from.kernel.observe(familiesOf(active.state)), {});
+  await restore({ ...active.state, families: {} }, joinNames(chainNames({ families }), left), from);
 }

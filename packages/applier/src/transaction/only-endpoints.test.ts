@@ -33,7 +33,7 @@ test('other endpoints go in at once, as a revision of the release that stands', 
   await reconciler.put(bundle(before), false);
   const after = bundle({ ...before, 'shop/web': [1, 2, 3, 5] });
   expect(await reconciler.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
-  expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+  expect(journal.active).toMatchObject({ number: 1, revision: 1 });
   expect(endpoints()).toEqual(updated);
 });
 
@@ -65,7 +65,7 @@ test.each([
   }
   expect(await reconciler.preview(after, true)).toMatchObject({ problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] });
   expect(endpoints()).toEqual(wanted);
-  expect(journal.standing?.number).toBe(1);
+  expect(journal.active?.number).toBe(1);
   expect(await reconciler.put(after, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
 });
 
@@ -106,7 +106,7 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
     const { reconciler, journal } = await node.start();
     await reconciler.put(full(before), false);
     expect(await reconciler.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
-    expect([journal.standing?.number, journal.standing?.revision, endpoints()]).toEqual([1, 1, updated]);
+    expect([journal.active?.number, journal.active?.revision, endpoints()]).toEqual([1, 1, updated]);
   });
 
   test.each<readonly [string, (text: string) => string]>([
@@ -158,10 +158,10 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
       kind: 'refused',
       refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] },
     });
-    expect([journal.standing?.number, journal.standing?.version]).toEqual([1, expect.anything()]);
+    expect([journal.active?.number, journal.active?.version]).toEqual([1, expect.anything()]);
     expect(node.kernel.save('ipv4')).toBe(rules);
     expect(await reconciler.put(bad, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
-    expect(journal.standing?.number).toBe(2);
+    expect(journal.active?.number).toBe(2);
   });
 });
 
@@ -267,8 +267,8 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
   ])('nobody sends a Service to %s: %s', async (_title, address, why) => {
     node.layout = layout;
     const { reconciler } = await node.start();
-    for (const standing of [[], [bundle(before)]]) {
-      for (const files of standing) await reconciler.put(files, true);
+    for (const active of [[], [bundle(before)]]) {
+      for (const files of active) await reconciler.put(files, true);
       await reconciler.put(moved(address), true);
       // As a daemon does at every scan.
       const outcome = await reconciler.put(moved(address), true);

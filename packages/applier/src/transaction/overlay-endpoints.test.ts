@@ -60,27 +60,27 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     ],
     ['the first one of a Service', { ...base, 'shop/off': [3], 'shop/cart': [8] }, { ...base, 'shop/cart': [8] }],
   ])('a state takes of another: %s', (_title, offered, expected) => {
-    const standing = linked(layout, base);
+    const active = linked(layout, base);
     // Names say what is in them, so this is what linking gives for such a bundle, down to the names.
-    expect(spell(overlayEndpoints(standing, linked(layout, offered)))).toEqual(spell(linked(layout, expected)));
+    expect(spell(overlayEndpoints(active, linked(layout, offered)))).toEqual(spell(linked(layout, expected)));
   });
 
   test('a state that has nothing to take is the same value', () => {
-    const standing = linked(layout, base);
+    const active = linked(layout, base);
     const other = linked(layout, { ...base, 'shop/new': [5] });
     // In layout flat a Service moves to another address when one comes before it; here it comes last.
-    expect(overlayEndpoints(standing, other)).toBe(standing);
-    expect(overlayEndpoints(standing, linked(layout, base))).toBe(standing);
+    expect(overlayEndpoints(active, other)).toBe(active);
+    expect(overlayEndpoints(active, linked(layout, base))).toBe(active);
   });
 
   test('what the other state does to ports and addresses of a Service keeps its endpoints out', () => {
-    const standing = linked(layout, base);
+    const active = linked(layout, base);
     const files = sampleBundle({ services: { ...base, 'shop/cart': [8] }, families: ['ipv4', 'ipv6'] });
     const moved = new Map([...files].map(([path, text]) => [path, text.replaceAll(':8080', ':9443')]));
     const bundle = admit(moved, { node: sampleNode, allowPartial: false, layout }, facts, new AdmitMemory());
     if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
-    expect(overlayEndpoints(standing, bundle.state)).toBe(standing);
-    expect(changeKindOf(standing, bundle.state)).toBe('release');
+    expect(overlayEndpoints(active, bundle.state)).toBe(active);
+    expect(changeKindOf(active, bundle.state)).toBe('release');
   });
 });
 
@@ -105,29 +105,29 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
   const more = { ...base, 'shop/web': [1, 2, 3, 4, 5] };
 
   test('stays, beside an update of another Service, and the whole is a release', () => {
-    const standing = linked('flat', base);
-    expect(spell(overlayEndpoints(standing, tampered(more)))).toEqual(spell(linked('flat', more)));
-    expect(classify(standing, tampered(more)).changeKind).toBe('release');
+    const active = linked('flat', base);
+    expect(spell(overlayEndpoints(active, tampered(more)))).toEqual(spell(linked('flat', more)));
+    expect(classify(active, tampered(more)).changeKind).toBe('release');
   });
 
   test.each<[string, Services]>([
     ['a first endpoint', { ...more, 'shop/off': [3] }],
     ['a last endpoint', { ...base, 'shop/one': [] }],
   ])('is a release beside %s', (_title, services) => {
-    const standing = linked('flat', { ...base, 'shop/one': [6] });
+    const active = linked('flat', { ...base, 'shop/one': [6] });
     const desired = { ...base, 'shop/one': [6], ...services };
-    expect(classify(standing, linked('flat', desired)).changeKind).toBe('endpoints');
-    expect(classify(standing, tampered(desired)).changeKind).toBe('release');
+    expect(classify(active, linked('flat', desired)).changeKind).toBe('endpoints');
+    expect(classify(active, tampered(desired)).changeKind).toBe('release');
   });
 
   test('does not come in through a Service that leads to it from now on', () => {
-    const standing = linked('flat', base);
-    expect(overlayEndpoints(standing, tampered(base, true))).toBe(standing);
-    expect(classify(standing, tampered(base, true)).changeKind).toBe('release');
+    const active = linked('flat', base);
+    expect(overlayEndpoints(active, tampered(base, true))).toBe(active);
+    expect(classify(active, tampered(base, true)).changeKind).toBe('release');
   });
 });
 
 test('between layouts nothing is taken', () => {
-  const standing = linked('tree', base);
-  expect(overlayEndpoints(standing, linked('flat', { ...base, 'shop/cart': [8] }))).toBe(standing);
+  const active = linked('tree', base);
+  expect(overlayEndpoints(active, linked('flat', { ...base, 'shop/cart': [8] }))).toBe(active);
 });

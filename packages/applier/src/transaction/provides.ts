@@ -13,8 +13,8 @@ export async function providesKubeChains(
   families: readonly Family[],
   { journal, kernel }: Pick<Ports, 'journal' | 'kernel'>,
 ): Promise<{ readonly provides: boolean; readonly tables?: Observed }> {
-  const { standing } = journal;
-  if (standing && standing.number > 0) return { provides: !isTree(standing.state) || hasMark(standing.state) };
+  const { active } = journal;
+  if (active && active.number > 0) return { provides: !isTree(active.state) || hasMark(active.state) };
   const tables = await kernel.observe(families);
   return { provides: !familyNames.some((family) => tables[family]?.nat.chains.has('KUBE-MARK-MASQ')), tables };
 }

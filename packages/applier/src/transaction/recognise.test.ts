@@ -31,10 +31,10 @@ test('what the kernel holds stands from then on, unchanged, and the next bundle 
   expect(await reconciler.recognise()).toMatchObject({ number: 1, version: 'recognised' });
   expect(rules()).toBe(good);
   const next = await node.start();
-  expect(next.journal.standing).toMatchObject({ number: 1, version: 'recognised' });
+  expect(next.journal.active).toMatchObject({ number: 1, version: 'recognised' });
   expect(await next.reconciler.settle(), 'it is what stands').toBe(0);
   expect(await next.reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
-  expect(next.journal.standing?.version).toMatch(/^[0-9a-f]{16}$/);
+  expect(next.journal.active?.version).toMatch(/^[0-9a-f]{16}$/);
   expect(rules(), 'the same bundle changes nothing').toBe(good);
   expect(await next.reconciler.put(newer, true)).toMatchObject({ kind: 'confirmed' });
   const later = rules();
@@ -55,7 +55,7 @@ test.each([
   }
   const { reconciler, journal } = await node.start();
   expect(await reconciler.recognise()).toMatchObject({ problems: [{ message: expect.stringContaining(why) }] });
-  expect(journal.standing).toBeUndefined();
+  expect(journal.active).toBeUndefined();
 });
 
 test('while packets go by a release on trial nobody knows what is to become of it', async () => {

@@ -75,13 +75,13 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     test('what a person went back from is not put in again by itself, and what was there before Sluice is never bad', async () => {
       const { reconciler, journal } = await node.start();
       await reconciler.put(one, false);
-      const first = journal.standing;
+      const first = journal.active;
       const before = await journal.generation(0);
       expect(before && (await reconciler.backTo(before)).kind).toBe('confirmed');
       expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
       expect(journal.quarantined('before')).toBeUndefined();
       await reconciler.put(two, false);
-      const left = journal.standing?.version ?? '';
+      const left = journal.active?.version ?? '';
       expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
       expect(journal.quarantined(left)).toContain('a person went back');
       expect(await reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
@@ -105,11 +105,11 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(target && (await next.reconciler.backTo(target))).toMatchObject({ kind: 'confirmed', unwritten: 'EROFS' });
       expect(await everything()).toBe(first);
       const later = await node.start();
-      expect(later.journal.standing?.number).toBe(2);
+      expect(later.journal.active?.number).toBe(2);
       expect(target && (await later.reconciler.backTo(target)), 'and again when it does').not.toHaveProperty(
         'unwritten',
       );
-      expect(later.journal.standing?.number).toBe(1);
+      expect(later.journal.active?.number).toBe(1);
     });
 
     test('the same bundle again takes no step', async () => {
@@ -237,7 +237,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         const { reconciler, journal } = await node.start({}, { kernel });
         const outcome = await reconciler.put(two, true);
         // From the token on there is no way back, and the change is finished all the same.
-        const isLate = journal.standing?.number !== 1;
+        const isLate = journal.active?.number !== 1;
         if (isLate) late++;
         expect(outcome.kind).toBe(isLate ? 'confirmed' : 'rolled-back');
         if (isLate) await reconciler.put(one, true);
@@ -284,7 +284,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           expect(foreignLines()).toBe(others);
           if (now === before) continue;
           seenNew++;
-          expect(next.journal.standing?.number).not.toBe(1);
+          expect(next.journal.active?.number).not.toBe(1);
           await next.reconciler.put(one, true);
           expect(await everything()).toBe(before);
         }

@@ -123,10 +123,10 @@ export class Reconciler {
   async settle(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
     const { journal, report } = this.#ports;
     if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
-    const standing = journal.standing;
-    if (!standing || journal.held !== undefined || journal.open) return 0;
+    const active = journal.active;
+    if (!active || journal.held !== undefined || journal.open) return 0;
     const known = tables ? undefined : this.#settled;
-    const change = await orInterrupted(this.#difference(standing.state, known, this.#settled && interrupt));
+    const change = await orInterrupted(this.#difference(active.state, known, this.#settled && interrupt));
     if (change === 'interrupted') return change;
     this.#seen = undefined;
     if (change.plan.steps.length === 0) {
@@ -141,7 +141,7 @@ export class Reconciler {
       chains: change.plan.touched.map(({ family, table }) => `${family} ${table}`),
     });
     this.#settled = undefined;
-    this.#settled = await restore(standing.state, chainNames(standing.state), this.#ports);
+    this.#settled = await restore(active.state, chainNames(active.state), this.#ports);
     await this.#dropSwitch();
     await journal.tidy();
     return change.plan.steps.length;
@@ -149,8 +149,8 @@ export class Reconciler {
 
   /** What of the confirmed generation the kernel does not hold, a line for each step that would put it right; nothing is changed. */
   async differences(): Promise<readonly string[]> {
-    const { standing } = this.#ports.journal;
-    return standing ? (await this.#difference(standing.state, undefined)).plan.steps.map(describeStep) : [];
+    const { active } = this.#ports.journal;
+    return active ? (await this.#difference(active.state, undefined)).plan.steps.map(describeStep) : [];
   }
 
   /** Says which foreign rules take packets before our jumps do; where the config gives us their place, our jumps go first again. */
@@ -250,7 +250,7 @@ export class Reconciler {
         ? earlyEndpoints
         : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
-    const { standing: before } = journal;
+    const { active: before } = journal;
     const outcome = await this.#changeFresh(bundle, how);
     this.#learn(how, before, outcome);
     return outcome;
@@ -268,7 +268,7 @@ export class Reconciler {
   /** Whether a bundle by keys for endpoints leads anywhere that signers of releases have not named. */
   #outside({ state }: Target): Refusal | undefined {
     const { journal, networks } = this.#ports;
-    return journal.standing && refuseOutside(journal.standing.state, state, networks?.read() ?? []);
+    return journal.active && refuseOutside(journal.active.state, state, networks?.read() ?? []);
   }
 
   /** What follows from how a bundle ended for those that keys for endpoints sign. */
@@ -289,7 +289,7 @@ export class Reconciler {
   /** The share of all Services, 0 to 1, of which keys for endpoints have changed endpoints within the last hour. */
   get endpointShare(): number {
     const { journal, clock } = this.#ports;
-    return journal.standing ? this.#rate.share(journal.standing.state, clock.bootMs()) : 0;
+    return journal.active ? this.#rate.share(journal.active.state, clock.bootMs()) : 0;
   }
 
   /** What arrives during a trial, checked like every bundle. */
@@ -336,7 +336,7 @@ export class Reconciler {
     const { way, from } = change;
     if (stepsOf(way).length === 0 && bundle.version === from.version) {
       this.#settled = way.desired;
-      this.#early.stands(how.files, from);
+      this.#early.activated(how.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports, how.isUrgent);
@@ -410,7 +410,7 @@ export class Reconciler {
     this.#lastEndpointDelay.forget();
     const bundle = await this.#admission.of(files);
     if (isRefusal(bundle)) return bundle;
-    if (bundle.version === journal.standing?.version) return 'same';
+    if (bundle.version === journal.active?.version) return 'same';
     const bad = journal.quarantined(bundle.version);
     if (bad !== undefined) return quarantined(bundle.version, bad);
     const change = await this.#decide(bundle);
@@ -430,9 +430,9 @@ export class Reconciler {
 
   /** What stands before the change: known from before, or read. */
   async #ground({ state }: Target): Promise<Ground | Refusal> {
-    const { standing } = this.#ports.journal;
-    if (standing && this.#settled && knowsGround(state, standing)) {
-      return { from: standing, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
+    const { active } = this.#ports.journal;
+    if (active && this.#settled && knowsGround(state, active)) {
+      return { from: active, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
     const looked = this.#admission.takeLooked();
     return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, looked }, this.#ports);

@@ -46,7 +46,7 @@ test.each([
     answer = no;
     expect(await reconciler.put(first, false)).toMatchObject({ kind: 'refused', refusal: { problems: [{ code }] } });
     expect(await reconciler.rehearse(first)).toMatchObject({ problems: [{ code }] });
-    expect([self.kernel.taken, journal.standing?.number, journal.record.quarantined]).toEqual([[], undefined, {}]);
+    expect([self.kernel.taken, journal.active?.number, journal.record.quarantined]).toEqual([[], undefined, {}]);
     answer = async () => undefined;
     expect(await reconciler.put(first, false)).toMatchObject({ kind: 'confirmed' });
   },

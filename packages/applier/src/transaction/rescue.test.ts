@@ -53,7 +53,7 @@ describe.each(
     expect(await next.reconciler.settle()).toBe(0);
     expect([rules(), node.kernel.taken.length]).toEqual([before, steps]);
     expect((await next.reconciler.put(two, false)).kind, 'its version is known').toBe('same');
-    expect((await node.start()).journal.standing?.number, 'the next process reads it').toBe(2);
+    expect((await node.start()).journal.active?.number, 'the next process reads it').toBe(2);
   });
 
   test('what failed for the moment is tried again with the next look', async () => {
@@ -72,7 +72,7 @@ describe.each(
     await expect(next.reconciler.recover()).rejects.toThrow('the lock is held');
     expect(next.journal.held).toBeDefined();
     expect(await next.reconciler.settle()).toBe(0);
-    expect([next.journal.held, next.journal.standing?.number]).toEqual([undefined, 1]);
+    expect([next.journal.held, next.journal.active?.number]).toEqual([undefined, 1]);
   });
 
   test('after a boot, what the node wrote down as confirmed is put in, not what was on trial', async () => {

@@ -100,13 +100,13 @@ const hairpin = (form: string): boolean =>
  * @param from what stands, without these chains
  */
 export function usualIn(from: TableProgram): (chain: string, rules: ServiceRules) => boolean {
-  let standing: ReadonlyMap<string, string> | undefined;
+  let active: ReadonlyMap<string, string> | undefined;
   return (chain, rules) => {
-    standing ??= new Map([...from.chains.keys()].filter(isService).map((name) => [withoutTag(name), name]));
-    const own = standing.get(otherChain(withoutTag(chain)));
+    active ??= new Map([...from.chains.keys()].filter(isService).map((name) => [withoutTag(name), name]));
+    const own = active.get(otherChain(withoutTag(chain)));
     if (!isWritten(rules)) return false;
     if (own !== undefined) return isAsIn(rules, readService(own, from));
-    const [any] = standing.values();
+    const [any] = active.values();
     return any === undefined || reachThemselves(rules, readService(any, from));
   };
 }

@@ -113,15 +113,15 @@ class History {
   /** One process tries a release, and endpoints come meanwhile. */
   async #put(): Promise<void> {
     const { reconciler, journal } = this.#world.start(this.#troubles(), (seen) => this.#moment(seen));
-    const before = journal.standing?.version;
+    const before = journal.active?.version;
     const offered = [this.#somePods()];
     const outcome: Outcome | undefined = await reconciler
       .put(bundleOf(offered[0] as Pods), true, this.#offers(offered))
       .catch(() => undefined);
     deepEqual(this.#seen, []);
     // What it says is what the journal says.
-    if (outcome?.kind === 'confirmed') equal(journal.standing?.version, outcome.generation.version);
-    if (outcome?.kind === 'rolled-back' && before !== undefined) equal(journal.standing?.version, before);
+    if (outcome?.kind === 'confirmed') equal(journal.active?.version, outcome.generation.version);
+    if (outcome?.kind === 'rolled-back' && before !== undefined) equal(journal.active?.version, before);
     this.#remember(offered);
   }
 
@@ -175,9 +175,9 @@ class History {
   }
 
   /** After every change: packets meet one program, and never another nat than filter. */
-  #moment({ standing, record }: DiskJournal): void {
-    if (this.#layout === 'flat' || this.#disturbed || !standing) return;
-    if (!this.#world.meets(standing.state))
+  #moment({ active, record }: DiskJournal): void {
+    if (this.#layout === 'flat' || this.#disturbed || !active) return;
+    if (!this.#world.meets(active.state))
       this.#seen.push(`packets meet two programs (open: ${record.open?.phase}) ${this.#world.told}`);
   }
 
@@ -187,7 +187,7 @@ class History {
     const { reconciler, journal } = this.#world.start(none, () => undefined);
     await reconciler.recover();
     if (journal.held !== undefined) {
-      const target = journal.standing ?? (await journal.generation(0));
+      const target = journal.active ?? (await journal.generation(0));
       equal(target && (await reconciler.backTo(target)).kind, 'confirmed');
     }
     await reconciler.settle();
@@ -198,8 +198,8 @@ class History {
     const save = this.#world.kernel.save('ipv4');
     match(save, /^-A POSTROUTING -s 10\.244\.0\.0\/16 -j CNI-X$/m);
     doesNotMatch(save, /--match-set/);
-    if (journal.standing) deepEqual(ownChains(save), namesOf(journal.standing.state));
-    if (journal.standing && journal.standing.number > 0) this.#holdsNewest(journal.standing.state);
+    if (journal.active) deepEqual(ownChains(save), namesOf(journal.active.state));
+    if (journal.active && journal.active.number > 0) this.#holdsNewest(journal.active.state);
   }
 }
 

@@ -124,7 +124,7 @@ async function inPhases(
   ports.person.forget();
   try {
     // What stood before Sluice. A change that is refused before has claimed nothing.
-    if (!journal.standing) await journal.adopt(decided.from.state);
+    if (!journal.active) await journal.adopt(decided.from.state);
     await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
   } catch (error) {
     return { outcome: { kind: 'refused', refusal: notWritten(error) } };

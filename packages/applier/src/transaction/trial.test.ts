@@ -115,9 +115,7 @@ test.each([
     expect([...(server?.real.values() ?? [])].filter(({ weight }) => weight > 0).map((one) => one.address)).toEqual([
       '10.244.1.5',
     ]);
-    expect(journal.standing).toMatchObject(
-      scheduler === 'wrr' ? { number: 2, revision: 1 } : { number: 1, revision: 1 },
-    );
+    expect(journal.active).toMatchObject(scheduler === 'wrr' ? { number: 2, revision: 1 } : { number: 1, revision: 1 });
   },
 );
 
@@ -206,7 +204,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node.health = () => asked++ < 3 || !endpoints().includes(6);
     expect((await reconciler.put(bundle(release), false, arriving(bundle(services)))).kind).toBe('rolled-back');
     expect(endpoints()).toEqual(expected);
-    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(await reconciler.settle()).toBe(0);
     // The next process finds the same.
     expect(await (await node.start()).reconciler.settle()).toBe(0);
@@ -220,10 +218,10 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     node.health = () => asked++ < 1 || !endpoints().includes(6);
     expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 7] }), false)).kind).toBe('rolled-back');
     expect(endpoints()).toEqual([1, 3, 7]);
-    expect(journal.standing).toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect((await reconciler.put(bundle({ ...release, 'shop/web': [7, 8] }), false)).kind).toBe('refused');
     expect(endpoints()).toEqual([3, 7, 8]);
-    expect(journal.standing).toMatchObject({ number: 1, revision: 2 });
+    expect(journal.active).toMatchObject({ number: 1, revision: 2 });
   });
 
   test.each(['before', 'after'] as const)(

@@ -27,13 +27,13 @@ async function rolledBack(takes: (target: Generation, stored: Generation) => boo
     [[11, 12], { 'shop/new': [5] }],
   ] as const)
     await reconciler.put(services(web, more), true);
-  const left = journal.standing!.version;
+  const left = journal.active!.version;
   const stored = (await journal.generation(1))!;
   const choose = journal.choose.bind(journal);
   const full = new StateError('NODE_STATE_INVALID', 'EROFS', 'make room');
   journal.choose = async (one) => (takes(one, stored) ? choose(one) : Promise.reject(full));
   journal.begin = () => Promise.reject(full);
-  const { target } = planWayBack(journal.standing, stored, true);
+  const { target } = planWayBack(journal.active, stored, true);
   expect(await reconciler.backTo(target, { stored })).toHaveProperty('unwritten');
   return { reconciler, journal, left };
 }
@@ -49,15 +49,15 @@ test.each([
   expect(await reconciler.settle(), 'the kernel holds what the process goes by').toBe(0);
   expect(await reconciler.put(services([11, 12], { 'shop/new': [5] }), false)).toMatchObject({ kind: 'refused' });
   expect(rules()).toBe(after);
-  expect(journal).toMatchObject({ standing: { number: 1 }, held: undefined });
+  expect(journal).toMatchObject({ active: { number: 1 }, held: undefined });
   expect(journal.quarantined(left)).toBeDefined();
   expect(journal.record.history.filter(({ what }) => what === 'chosen')).toHaveLength(1);
 });
 
 test('the next write that the disk takes says so', async () => {
   const { journal } = await rolledBack(() => false);
-  expect((await node.start()).journal.standing?.number, 'the disk does not know').not.toBe(1);
+  expect((await node.start()).journal.active?.number, 'the disk does not know').not.toBe(1);
   await journal.moved('nft');
   const { journal: next } = await node.start();
-  expect(next.standing).toMatchObject({ number: 1, revision: 0 });
+  expect(next.active).toMatchObject({ number: 1, revision: 0 });
 });

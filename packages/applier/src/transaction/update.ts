@@ -96,8 +96,8 @@ export async function takeUpdate(before: Change, { change, steps }: TrialUpdate,
   const difference =
     (await updateDiffers(way, steps, kernel)) ?? (way.desired.ipvs && (await virtualLeft(change, ports)).left);
   if (difference !== undefined) throw new Error(`the kernel does not hold the newest endpoints: ${difference}`);
-  const standing = await journal.accept();
+  const active = await journal.accept();
   report('endpoints-updated', { version: bundle.version, steps: steps.steps.length });
   await forgetAfter(flowChange(before.way.desired, way.desired).old, ports);
-  return { ...change, from: standing };
+  return { ...change, from: active };
 }

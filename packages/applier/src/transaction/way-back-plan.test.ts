@@ -18,7 +18,7 @@ async function planned(keepsNewest: boolean): Promise<WayBackPlan> {
   const { reconciler, journal } = await node.start();
   for (const files of [then, now]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
   const old = await journal.generation(1);
-  return planWayBack(journal.standing, old!, keepsNewest);
+  return planWayBack(journal.active, old!, keepsNewest);
 }
 
 const endpoints = (): readonly string[] =>
@@ -37,7 +37,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(await reconciler.backTo(plan.target, { stored: stored! })).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['7', '8', '9', '50']);
     const next = await node.start();
-    expect(next.journal.standing).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
+    expect(next.journal.active).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
     expect(await next.reconciler.settle(), 'what is written down is what stands').toBe(0);
   });
 
@@ -65,7 +65,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       unwritten: expect.stringContaining('no room for the newest endpoints'),
     });
     expect(endpoints(), 'the kernel has the newest').toEqual(['7', '8', '9', '50']);
-    expect((await node.start()).journal.standing).toMatchObject({ number: 1, revision: 0 });
+    expect((await node.start()).journal.active).toMatchObject({ number: 1, revision: 0 });
   });
 });
 
@@ -78,7 +78,7 @@ test.each([
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle({ services: { 'shop/web': many, 'shop/was': [50] } }), true);
   await reconciler.put(sampleBundle({ services: { 'shop/web': edges } }), true);
-  const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
+  const plan = planWayBack(journal.active, (await journal.generation(1))!, true);
   expect(plan.changes).toEqual([]);
   await reconciler.backTo(plan.target, { stored: (await journal.generation(1))! });
   for (const n of many) expect(node.kernel.save('ipv4')).not.toContain(`10.244.0.${n + 1}:8080`);
@@ -89,7 +89,7 @@ test('a Service without endpoints now comes back with those of then, which is sa
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle({ services: { 'shop/web': [1], 'shop/was': [50] } }), true);
   await reconciler.put(sampleBundle({ services: { 'shop/web': [] } }), true);
-  const plan = planWayBack(journal.standing, (await journal.generation(1))!, true);
+  const plan = planWayBack(journal.active, (await journal.generation(1))!, true);
   expect(plan).toMatchObject({ keepsNewest: true, changes: [{ service: 'shop/web', before: [] }] });
 });
 

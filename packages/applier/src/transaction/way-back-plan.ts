@@ -22,25 +22,25 @@ export interface WayBackPlan {
 /**
  * What an earlier generation comes back with. Its endpoints may be long gone, so those that stand now stay, for every Service that both
  * have; a Service that comes back has the endpoints of then.
- * @param standing undefined where it cannot be read
+ * @param active undefined where it cannot be read
  * @param keepsNewest false: the endpoints of then come back, too
  */
-export function planWayBack(standing: Generation | undefined, old: Generation, keepsNewest: boolean): WayBackPlan {
-  if (!standing) return { target: old, services: undefined, keepsNewest: false, changes: [], lines: 0 };
+export function planWayBack(active: Generation | undefined, old: Generation, keepsNewest: boolean): WayBackPlan {
+  if (!active) return { target: old, services: undefined, keepsNewest: false, changes: [], lines: 0 };
   // What was before Sluice comes back as it was.
   const isKept = keepsNewest && old.number > 0;
-  const state = isKept ? overlayEndpoints(old.state, standing.state, { stands: true }) : old.state;
+  const state = isKept ? overlayEndpoints(old.state, active.state, { stands: true }) : old.state;
   // With other endpoints it is another revision of its generation.
   const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
-  const { steps } = plan(standing.state, state, { slowWithManyChains: false });
-  const services = servicesBetween(standing.state, state);
+  const { steps } = plan(active.state, state, { slowWithManyChains: false });
+  const services = servicesBetween(active.state, state);
   const named = new Set([...services.come, ...services.go]);
   const texts = steps.flatMap((step) => ('text' in step ? [step.text] : []));
   return {
     target,
     services,
     keepsNewest: isKept,
-    changes: endpointChanges(standing.state, state).filter(({ service }) => !named.has(service)),
+    changes: endpointChanges(active.state, state).filter(({ service }) => !named.has(service)),
     lines: texts.reduce((sum, text) => sum + text.trimEnd().split('\n').length, 0),
   };
 }

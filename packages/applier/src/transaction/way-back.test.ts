@@ -76,7 +76,7 @@ test('a sysctl that only the generation has that a person chose is as before whe
     const next = await node.start();
     await next.reconciler.recover();
     await next.reconciler.settle();
-    const stands = next.journal.standing?.state.sysctls.get(key) ?? 0;
+    const stands = next.journal.active?.state.sysctls.get(key) ?? 0;
     expect([at, await node.kernel.readSysctl(key)]).toEqual([at, stands]);
     node.end();
   }
@@ -153,7 +153,7 @@ test('a node that is held gets the confirmed rules back after a boot, and stays 
   const next = await node.start();
   expect(await next.reconciler.isBare()).toBe(true);
   expect(await next.reconciler.recover()).toMatchObject({ kind: 'held' });
-  await next.reconciler.load(next.journal.standing!);
+  await next.reconciler.load(next.journal.active!);
   expect(node.kernel.save('ipv4')).toBe(confirmed);
   expect(next.journal.held).toBe('a person must look');
 });
@@ -173,7 +173,7 @@ test('mode ipvs: what drains need not be written down for the rules to come back
     },
   });
   const frozen = await node.start({}, { journal: deaf });
-  await frozen.reconciler.load(frozen.journal.standing!);
+  await frozen.reconciler.load(frozen.journal.active!);
   expect((await node.kernel.ipvs?.observe())?.servers.size).toBe(5);
   expect(node.events).toContain('draining-not-written');
 });
