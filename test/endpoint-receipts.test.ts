@@ -70,7 +70,7 @@ async function live(looks: readonly Look[]): Promise<void> {
       rehearse: async () => 'ready',
       put: async () => current,
     },
-    journal: { active: generation, held: undefined },
+    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         const [arrival, ending] = rest.shift() as Look;

@@ -95,7 +95,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     node.writeConfig(backend);
     const confirmed = await put(1);
     const journal = DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date());
-    await journal.hold('a person must look');
+    await journal.halt('a person must look');
     await forget();
     expect(await node.sluiced('boot')).toMatchObject({
       exitCode: 5,
@@ -124,7 +124,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     node.writeConfig(backend);
     const first = await put(1);
     const second = await put(2);
-    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).hold('a person must look');
+    await DiskJournal.open(`${node.directory}/state`, sampleNode, () => new Date()).halt('a person must look');
     await forget();
     expect(await node.sluicedAfter(refuseEndpoint(3), 'boot')).toMatchObject({
       exitCode: 5,

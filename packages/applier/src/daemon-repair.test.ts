@@ -37,7 +37,7 @@ async function repairs(minutes: number, repair: () => number) {
       put: async () => ({ kind: 'same', generation: active }),
       rehearse: async () => 'ready',
     },
-    journal: { active, held: undefined },
+    journal: { active, halted: undefined },
     inbox: { look: async () => ({ kind: 'absent' }) },
     status,
     log: { info: () => undefined, warn: () => undefined, error: () => undefined, fatal: () => undefined },

@@ -36,7 +36,7 @@ async function scan(
       put: async () => ({ kind: 'same', generation: active }),
       rehearse: async () => 'ready',
     },
-    journal: { active, held: undefined },
+    journal: { active, halted: undefined },
     inbox: {
       look: async (extent) => {
         if (extent === 'whole') whole.push(count);
@@ -122,7 +122,7 @@ test('a comparison is left off for what happens in the bundle directory, and the
       put: async () => (done.push('put'), { kind: 'same', generation: active }),
       rehearse: async () => 'ready',
     },
-    journal: { active, held: undefined },
+    journal: { active, halted: undefined },
     inbox: { look: async () => bundle },
     round: async () => {
       nowMs += scanMs;

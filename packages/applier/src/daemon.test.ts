@@ -57,7 +57,7 @@ async function watch(
         return answer;
       },
     },
-    journal: { active: generation, held: undefined },
+    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         const arrival = looks[look++] as Arrival;
@@ -148,7 +148,7 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
       put: async () => confirmed,
       rehearse: async () => 'ready',
     },
-    journal: { active: generation, held: undefined },
+    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         healthy.push(status.report().healthy);
@@ -265,7 +265,7 @@ test('what arrives during a trial is offered to it once, and is looked at again 
         return confirmed;
       },
     },
-    journal: { active: generation, held: undefined },
+    journal: { active: generation, halted: undefined },
     inbox: {
       look: async () => {
         const arrival = looks[look++] as Arrival;
@@ -301,7 +301,7 @@ test('a scan and a person look at the whole directory, an event at what changed'
       rehearse: async () => 'ready',
       put: async () => confirmed,
     },
-    journal: { active: generation, held: undefined },
+    journal: { active: generation, halted: undefined },
     inbox: {
       look: async (extent) => {
         next[extents.push(extent) - 1]?.();
@@ -333,7 +333,7 @@ describe('endpoints that come to what stands', () => {
     put: (stand: (now: Generation) => void, offers: Offers | undefined) => Promise<Outcome>,
   ): Promise<{ readonly told: string[]; readonly said: string[] }> {
     const [told, said]: [string[], string[]] = [[], []];
-    const journal = { active: at(0), held: undefined };
+    const journal = { active: at(0), halted: undefined };
     const nameOf = (files: Tree['files']): string => looks.find((one) => one.files === files)?.digest ?? 'nothing';
     let look = 0;
     const daemon: Daemon = new Daemon({
@@ -425,7 +425,7 @@ describe('an order of an operator', () => {
           return confirmed;
         },
       },
-      journal: { active: generation, held: undefined },
+      journal: { active: generation, halted: undefined },
       inbox: {
         look: async () => {
           if (++looks === 2) daemon.stop();

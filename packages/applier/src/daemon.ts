@@ -29,7 +29,7 @@ type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly 
 
 export interface DaemonParts {
   readonly reconciler: Pick<Reconciler, 'recover' | 'settle' | 'put' | 'rehearse'>;
-  readonly journal: Pick<Journal, 'active' | 'held'>;
+  readonly journal: Pick<Journal, 'active' | 'halted'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
   readonly log: Log;
@@ -263,8 +263,8 @@ export class Daemon {
   #tellActive(): void {
     const { status, journal } = this.#parts;
     status.activate(journal.active);
-    if (journal.held === undefined) status.clear('NODE_HELD');
-    else status.raise('NODE_HELD', journal.held);
+    if (journal.halted === undefined) status.clear('NODE_HELD');
+    else status.raise('NODE_HELD', journal.halted);
   }
 
   #countRepair(): void {
@@ -306,7 +306,7 @@ export class Daemon {
     status.accepted(arrival.release, arrival.alarms ?? []);
     if (!arrival.waits) status.waits(undefined);
     const machine = this.#parts.machine();
-    if (journal.held !== undefined) return;
+    if (journal.halted !== undefined) return;
     const onlyEndpoints = arrival.release?.onlyEndpoints === true;
     if (arrival.tree === this.#done?.tree && machine === this.#done.machine)
       return this.#again(arrival.tree, onlyEndpoints);

@@ -48,7 +48,7 @@ async function scan({ scans, tookMs, code = 'NODE_CANNOT_REHEARSE', arrival, mac
       put: async () => tried({ kind: 'refused', refusal }),
       rehearse: async () => tried(refusal),
     },
-    journal: { active, held: undefined },
+    journal: { active, halted: undefined },
     inbox: { look: async () => arrival?.(count) ?? { kind: 'bundle', tree: one } },
     round: async () => {
       alarms.push(Object.keys(status.report().alarms).join());

@@ -5,7 +5,7 @@ export const exitCodes = {
   problem: 2,
   refused: 3,
   rolledBack: 4,
-  held: 5,
+  halted: 5,
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

@@ -109,9 +109,9 @@ async function isOnlyIn(wanted: Backend, session: Session): Promise<boolean> {
 }
 
 function mustBeSettled({ journal }: Session): void {
-  if (journal.held === undefined && !journal.open && journal.active) return;
+  if (journal.halted === undefined && !journal.open && journal.active) return;
   const why =
-    journal.held !== undefined ? 'the node is held' : journal.open ? 'a change is open' : 'nothing was confirmed yet';
+    journal.halted !== undefined ? 'the node is held' : journal.open ? 'a change is open' : 'nothing was confirmed yet';
   const hint = journal.active
     ? '`sluiced status` says more; `sluiced apply` or `sluiced rollback` end what is open'
     : 'Set `backend` in sluiced.yaml: the first bundle goes there';

@@ -84,14 +84,14 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
 
   test('has the newest older rules that its kernel takes, stays held, and nothing of these is left later', async () => {
     const [first, , third] = await put([1, 2], [3, 4], [5, 6]);
-    await (await node.start()).journal.hold('a person must look');
+    await (await node.start()).journal.halt('a person must look');
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3, 5) }))).toBe(5);
     expect(said.err).toMatch(/^Cannot load generation 3: .*endpoint 5\nCannot load generation 2: .*endpoint 3\n$/);
     expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: a person must look/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
-    expect(journal.held).toBe('a person must look');
+    expect(journal.halted).toBe('a person must look');
     expect(await reconciler.backTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(third);
   });
@@ -99,7 +99,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
   test('whose disk has lost the confirmed generation, has the one before', async () => {
     const [first] = await put([1, 2], [3, 4]);
     const { journal } = await node.start();
-    await journal.hold('a person must look');
+    await journal.halt('a person must look');
     rmSync(`${node.directory}/store/${journal.record.current?.manifest}`);
     node.kernel.reboot();
     expect(await asUsual(await node.start())).toBe(5);
@@ -109,7 +109,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
 
   test('keeps rules that it still has', async () => {
     await put([1, 2], [3, 4]);
-    await (await node.start()).journal.hold('a person must look');
+    await (await node.start()).journal.halt('a person must look');
     node.kernel.load('ipv4', '*nat\n:KUBE-OTHER - [0:0]\nCOMMIT\n');
     const before = rules();
     expect(await asUsual(await node.start())).toBe(5);
@@ -145,7 +145,7 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
       expect(await asUsual({ reconciler, journal }, late())).toBe(4);
       expect(said.out).toMatch(/^generation 1 .* is in place\n$/);
       expect(rules()).toBe(first);
-      expect([journal.active?.number, journal.open === undefined, journal.held]).toEqual([2, false, undefined]);
+      expect([journal.active?.number, journal.open === undefined, journal.halted]).toEqual([2, false, undefined]);
       const next = await node.start();
       expect(await asUsual(next)).toBe(0);
       expect(rules(), 'nothing else is left').toBe(confirmed);
@@ -220,7 +220,7 @@ describe('boot', () => {
     expect(said.err).toContain('Cannot finish what was left open: ipset is broken');
     expect(said.out).toMatch(/^generation 2 .* is in place\n$/);
     expect(rules()).toBe(confirmed);
-    expect([session.journal.open === undefined, session.journal.held]).toEqual([false, undefined]);
+    expect([session.journal.open === undefined, session.journal.halted]).toEqual([false, undefined]);
     const next = await node.start();
     expect(await asUsual(next)).toBe(0);
     expect(next.journal.open).toBeUndefined();
@@ -274,7 +274,7 @@ describe('boot', () => {
     expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort(), waits })).toBe(5);
     expect(said.err).toContain('endpoint 3');
     expect(rules()).not.toContain('10.244.0.2:8080');
-    expect(session.journal.held).toBeUndefined();
+    expect(session.journal.halted).toBeUndefined();
   });
 
   test('of a journal that is lost, where nothing can be written, what stood last is in, and nothing else', async () => {

@@ -56,7 +56,7 @@ const fieldsOf = (node: string, placed: Generation | undefined, exitCode: number
   generation: placed?.number ?? null,
   version: placed?.version ?? null,
   isOlder: exitCode === exitCodes.rolledBack,
-  isHeld: exitCode === exitCodes.held,
+  isHalted: exitCode === exitCodes.halted,
 });
 
 async function bootWith(config: Config, terminal: BootTerminal): Promise<number> {
@@ -116,7 +116,7 @@ export async function bootAsUsual(node: BootNode, time: BootTime, terminal: Boot
     if (error instanceof StateError) throw error;
     terminal.err(`${failed(journal)}: ${messageOf(error)}\n`);
   }
-  if (journal.held !== undefined || found.left?.kind === 'held') return bootHeld(node, found, time, terminal);
+  if (journal.halted !== undefined || found.left?.kind === 'held') return bootHalted(node, found, time, terminal);
   if (found.left) note(`first: ${describe(found.left)}\n`, terminal);
   if (steps === undefined) return bootOtherwise(node, time, terminal);
   const { active } = journal;
@@ -130,8 +130,8 @@ function note(text: string, terminal: BootTerminal): void {
   else terminal.err(text);
 }
 
-function failed({ held, open, record }: BootNode['journal']): string {
-  if (held !== undefined) return 'Cannot find out what stands';
+function failed({ halted, open, record }: BootNode['journal']): string {
+  if (halted !== undefined) return 'Cannot find out what stands';
   return open ? 'Cannot finish what was left open' : `Cannot load generation ${record.current?.number ?? 0}`;
 }
 
@@ -151,7 +151,7 @@ async function recoverAndSettle(
  * A node that is held goes on with what its kernel holds, which after a boot is nothing: then what was confirmed is loaded. It stays
  * held, whatever is in place: only a person ends it.
  */
-async function bootHeld(
+async function bootHalted(
   node: BootNode,
   { wasBare, left }: Found,
   time: BootTime,
@@ -159,7 +159,7 @@ async function bootHeld(
 ): Promise<number> {
   const { reconciler, journal } = node;
   if (wasBare ?? (await soon(() => reconciler.isBare(), time).catch(() => false))) await loadAny(node, time, terminal);
-  const held = { kind: 'held', because: journal.held ?? '', rollback: 'not tried again' } as const;
+  const held = { kind: 'held', because: journal.halted ?? '', rollback: 'not tried again' } as const;
   return tell(left?.kind === 'held' ? left : held, terminal);
 }
 
@@ -171,11 +171,11 @@ export async function bootFrozen(
   terminal: BootTerminal,
 ): Promise<number> {
   const { reconciler, journal } = node;
-  const isHeld = journal.held !== undefined;
-  const wasBare = isHeld && (await soon(() => reconciler.isBare(), time));
-  if (isHeld ? !wasBare : !journal.active) throw because;
+  const isHalted = journal.halted !== undefined;
+  const wasBare = isHalted && (await soon(() => reconciler.isBare(), time));
+  if (isHalted ? !wasBare : !journal.active) throw because;
   terminal.err(`${because.message}\n    ${because.hint}\n`);
-  if (isHeld) return bootHeld(node, { wasBare }, time, terminal);
+  if (isHalted) return bootHalted(node, { wasBare }, time, terminal);
   if (!(await loadAny(node, time, terminal))) return noneLoaded(terminal);
   terminal.out('nothing new is taken\n');
   return exitCodes.rolledBack;
@@ -218,7 +218,7 @@ async function* unfinished(journal: BootNode['journal'], { patience }: BootTime)
 
 function noneLoaded(terminal: BootTerminal): number {
   terminal.err('No older generation can be loaded: a person must look\n');
-  return exitCodes.held;
+  return exitCodes.halted;
 }
 
 /**

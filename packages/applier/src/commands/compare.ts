@@ -47,7 +47,7 @@ async function differencesOf(config: Config): Promise<readonly string[] | string
     const session = await openSession({ ...config, backend: 'auto' }, 'look', () => undefined);
     try {
       const { journal, reconciler } = session;
-      if (!journal.active) return journal.held ?? 'what stands cannot be read';
+      if (!journal.active) return journal.halted ?? 'what stands cannot be read';
       return await reconciler.differences();
     } finally {
       session.close();

@@ -37,7 +37,7 @@ export async function status(options: InspectOptions, terminal: Terminal): Promi
   });
   if (options.output === 'json') terminal.out(`${JSON.stringify(summary, undefined, 2)}\n`);
   else terminal.out(printStatus(summary));
-  if (summary.held !== null) return exitCodes.held;
+  if (summary.held !== null) return exitCodes.halted;
   return isWell(summary) ? exitCodes.done : exitCodes.different;
 }
 

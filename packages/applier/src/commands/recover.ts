@@ -14,7 +14,7 @@ export async function recover(options: CommonOptions, terminal: Terminal): Promi
     const { journal, reconciler } = session;
     if (journal.lost !== undefined) await reconciler.recover();
     // A journal that is lost, and that nothing in the store helps, is as good as none.
-    const isKnown = journal.active !== undefined || journal.open !== undefined || journal.held !== undefined;
+    const isKnown = journal.active !== undefined || journal.open !== undefined || journal.halted !== undefined;
     if (isKnown && journal.lost === undefined) throw new CommandError([nothingLost(config.state)]);
     const found = await reconciler.recognise();
     if ('problems' in found) throw new CommandError(found.problems, exitCodes.refused);

@@ -43,7 +43,7 @@ export async function rollback(to: string | undefined, options: RollbackOptions,
       removeAllServices,
     });
     finish(ending, ending.kind === 'held' ? `${describe(ending)}\n` : done(plan));
-    if (ending.kind === 'held') return exitCodes.held;
+    if (ending.kind === 'held') return exitCodes.halted;
     if (ending.unwritten !== null) terminal.err(unwritten(plan, ending.unwritten));
     return exitCodes.done;
   });

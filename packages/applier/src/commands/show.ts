@@ -84,7 +84,7 @@ async function documentOf(config: Config, service: string, files: Files): Promis
 async function look(config: Config, service: string, files: Files, session: Session): Promise<ServiceDocument> {
   const { journal, backend } = session;
   const { active } = journal;
-  if (!active) throw new CommandError([noGeneration(service, journal.held)]);
+  if (!active) throw new CommandError([noGeneration(service, journal.halted)]);
   const { kernel } = await session.portsOf(backend);
   const known = typeof files === 'object' ? files : undefined;
   const unnamed = known ?? { servers: new Set<string>(), rules: new Set<string>() };

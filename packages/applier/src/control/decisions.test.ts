@@ -4,7 +4,7 @@ import { Decisions } from './decisions.ts';
 describe('a decision', () => {
   const release = { phase: 'open', changeKind: 'release', version: 'v2' };
   function on(open: object | undefined, held?: string): Decisions {
-    const decisions = new Decisions('node-a', { open: open as never, held });
+    const decisions = new Decisions('node-a', { open: open as never, halted: held });
     decisions.forget();
     return decisions;
   }
@@ -50,7 +50,7 @@ describe('a decision', () => {
   });
 
   test('is refused where a process before this one left the release open', () => {
-    const decisions = new Decisions('node-a', { open: release as never, held: undefined });
+    const decisions = new Decisions('node-a', { open: release as never, halted: undefined });
     expect(() => decisions.take({ decision: { kind: 'cancel' } })).toThrow('none is on probation');
   });
 });

@@ -6,12 +6,12 @@ import type { Decide, Probation } from './protocol.ts';
 /** What an operator says to a release on probation, from the socket to the transaction. Nothing of it outlives the process. */
 export class Decisions implements Person {
   readonly #node: string;
-  readonly #journal: Pick<Journal, 'open' | 'held'>;
+  readonly #journal: Pick<Journal, 'open' | 'halted'>;
   #said: Decision | undefined;
   #token = '';
   #isCancelled = false;
 
-  constructor(node: string, journal: Pick<Journal, 'open' | 'held'>) {
+  constructor(node: string, journal: Pick<Journal, 'open' | 'halted'>) {
     this.#node = node;
     this.#journal = journal;
   }
@@ -36,8 +36,8 @@ export class Decisions implements Person {
 
   /** What a process before this one left open, or what a halted node has open, is on probation no more. */
   get probation(): Probation | undefined {
-    const { open, held } = this.#journal;
-    if (this.#token === '' || held !== undefined) return undefined;
+    const { open, halted } = this.#journal;
+    if (this.#token === '' || halted !== undefined) return undefined;
     return open?.phase === 'open' && open.changeKind === 'release'
       ? { version: open.version, token: this.#token }
       : undefined;

@@ -42,7 +42,7 @@ async function listen(control: Control): Promise<void> {
 async function serving(changes: Partial<Holder> = {}) {
   const { reconciler, journal } = await node.start();
   for (const files of [one, two]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
-  const decisions = new Decisions('node-a', { open: undefined, held: undefined });
+  const decisions = new Decisions('node-a', { open: undefined, halted: undefined });
   const told: Account[] = [];
   const holder: Holder = {
     reconciler,
@@ -133,7 +133,7 @@ describe('a rollback through the socket', () => {
 
   test('cancels the release that the plan names, whatever endpoints came to it meanwhile', async () => {
     const open = { phase: 'open', changeKind: 'release', version: 'v3' };
-    const decisions = new Decisions('node-a', { open: open as never, held: undefined });
+    const decisions = new Decisions('node-a', { open: open as never, halted: undefined });
     decisions.forget();
     const { control, journal } = await serving({ decisions });
     const { cancels } = await control.planRollback(newest);
@@ -167,7 +167,7 @@ describe('a rollback through the socket', () => {
 
   test('is refused by a process that takes no orders, which goes on with its release', async () => {
     const open = { phase: 'open', changeKind: 'release', version: 'v3' } as never;
-    const decisions = new Decisions('node-a', { open, held: undefined });
+    const decisions = new Decisions('node-a', { open, halted: undefined });
     decisions.forget();
     const order = (): never => {
       throw stateError('busy', 'wait');
@@ -192,7 +192,7 @@ describe('a rollback through the socket', () => {
       flows,
     });
     expect(await control.planRollback(newest)).toMatchObject({ from: 2, to: { generation: 1 } });
-    await journal.hold('the old endpoints cannot be loaded');
+    await journal.halt('the old endpoints cannot be loaded');
     expect(await control.planRollback(newest), 'a halted node').toMatchObject({ to: { generation: 2 } });
   });
 

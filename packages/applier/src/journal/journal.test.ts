@@ -243,11 +243,11 @@ test('a generation that was damaged on disk is not used, and another may take it
   }
   const again = open();
   expect([again.active, again.damaged?.number]).toEqual([undefined, 2]);
-  expect(again.held).toContain('generation 2');
+  expect(again.halted).toContain('generation 2');
   const older = await again.generation(1);
   expect(older?.version).toBe('aaaa');
   if (older) await again.fallBack(older, 'damaged');
-  expect([open().active?.number, open().held]).toEqual([1, undefined]);
+  expect([open().active?.number, open().halted]).toEqual([1, undefined]);
 });
 
 /** Puts something else in the place of each object that holds some words. @returns what puts them back */
@@ -286,7 +286,7 @@ test('a generation that this process cannot read is not damaged: nothing is open
   expect(open).toThrow('cannot be read: EACCES');
   giveBack();
   expect(readFileSync(`${directory}/journal`).equals(before)).toBe(true);
-  expect([open().active?.version, open().held]).toEqual(['aaaa', undefined]);
+  expect([open().active?.version, open().halted]).toEqual(['aaaa', undefined]);
 });
 
 test('a journal that this process cannot read is neither lost nor that of a new node', async () => {

@@ -119,7 +119,7 @@ export class DiskJournal implements Journal {
     return this.#record.open ? openFrom(this.#record.open) : undefined;
   }
 
-  get held(): string | undefined {
+  get halted(): string | undefined {
     return this.#record.held ?? this.#lost ?? this.#damaged?.because;
   }
 
@@ -371,7 +371,7 @@ export class DiskJournal implements Journal {
     this.#sweep();
   }
 
-  async hold(because: string): Promise<void> {
+  async halt(because: string): Promise<void> {
     const generation = this.#record.open?.from.number ?? this.#record.current?.number ?? 0;
     const history = this.#and({ what: 'held', generation, version: this.#record.open?.version ?? '', because });
     this.#save({ ...this.#record, held: shortened(because), history });

@@ -45,7 +45,7 @@ test.each([
         .match(/(?<=--to-destination )\S+/g)
         ?.toSorted(),
     ).toEqual(endpoints);
-    expect(journal.held).toBeUndefined();
+    expect(journal.halted).toBeUndefined();
     expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
     expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(number);
     expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
@@ -61,7 +61,7 @@ test('while the kernel still holds rules they stay, and the node waits for a per
   expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
   expect(await reconciler.settle()).toBe(0);
   expect(self.kernel.save('ipv4')).toBe(before);
-  expect(journal.held).toContain('does not hold what was written');
+  expect(journal.halted).toContain('does not hold what was written');
 });
 
 test('when no generation can be read the node waits for a person', async () => {

@@ -31,7 +31,7 @@ export const rating = {
   same: { level: 'info', exitCode: exitCodes.done },
   confirmed: { level: 'info', exitCode: exitCodes.done },
   'rolled-back': { level: 'error', exitCode: exitCodes.rolledBack },
-  held: { level: 'fatal', exitCode: exitCodes.held },
+  held: { level: 'fatal', exitCode: exitCodes.halted },
 } as const satisfies Record<Outcome['kind'], { level: string; exitCode: number }>;
 
 /** One line for people. */

@@ -212,7 +212,7 @@ export interface Journal {
   /** The transaction in progress, or the one that was open when the process before this one ended. */
   readonly open: OpenTransaction | undefined;
   /** Why a person must look; undefined on most days. */
-  readonly held: string | undefined;
+  readonly halted: string | undefined;
   /** The generation that should stand, where it cannot be read; the node is held then. */
   readonly damaged: { readonly number: number; readonly because: string } | undefined;
   /** Why nothing of the journal can be read, though it was written; the node is held then, and the journal stays as it is. */
@@ -261,7 +261,7 @@ export interface Journal {
   /** Counts one more process that tries to finish the open transaction. Returns how many there were, this one included. */
   countRecovery(): Promise<number>;
   /** Says that a person must look; the transaction stays open. */
-  hold(because: string): Promise<void>;
+  halt(because: string): Promise<void>;
   /** A person's decision: this generation stands, whatever was open or held; the versions that are left are quarantined. */
   choose(target: Generation): Promise<Generation>;
   /**

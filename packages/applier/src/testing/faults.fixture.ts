@@ -66,8 +66,8 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get open() {
       return journal.open;
     },
-    get held() {
-      return journal.held;
+    get halted() {
+      return journal.halted;
     },
     get originals() {
       return journal.originals;
@@ -104,7 +104,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     openFlows: () => journal.openFlows(),
     abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),
     countRecovery: () => countdown.through(() => journal.countRecovery()),
-    hold: (because) => countdown.through(() => journal.hold(because)),
+    halt: (because) => countdown.through(() => journal.halt(because)),
     choose: (target) => countdown.through(() => journal.choose(target)),
     chooseUnwritten: (target, stored) => journal.chooseUnwritten(target, stored),
     keepDraining: (draining) => countdown.through(() => journal.keepDraining(draining)),

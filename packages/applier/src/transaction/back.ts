@@ -69,7 +69,7 @@ async function abandon(because: string, fault: Fault, { journal, report }: Ports
 /** Writes down that a person must look. On a disk that takes no write the node is held as long as this process lives. */
 export async function hold(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
   try {
-    await journal.hold(because);
+    await journal.halt(because);
   } catch (error) {
     report('hold-not-written', { because: messageOf(error) });
   }

@@ -38,7 +38,7 @@ export async function ownedNow(ports: Ports): Promise<ChainNames> {
   const known = active ?? (open && (await journal.generation(open.from.number, open.from.revision)));
   if (!known) return {};
   const own = await ownedNames(known, ports);
-  return journal.held === undefined ? own : joinNames(own, await olderNames(known, journal));
+  return journal.halted === undefined ? own : joinNames(own, await olderNames(known, journal));
 }
 
 /**

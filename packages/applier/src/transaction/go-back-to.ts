@@ -111,7 +111,7 @@ async function announce(
   ports: Ports,
 ): Promise<void> {
   const { journal } = ports;
-  if (journal.open || journal.held !== undefined) return;
+  if (journal.open || journal.halted !== undefined) return;
   const now = await withSysctls({ families: {}, sysctls: new Map() }, old, ports);
   const sysctls = foreignSysctls(active.state, old, now);
   const flows = flowChange(active.state, old);

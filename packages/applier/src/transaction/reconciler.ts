@@ -102,7 +102,7 @@ export class Reconciler {
     const families = familiesWithTools(this.#facts());
     const found = (await rescue(families, this.#ports)) ?? (await fallBack(families, this.#ports));
     if (found) return found;
-    if (journal.held !== undefined) return { kind: 'held', because: journal.held, rollback: 'not tried again' };
+    if (journal.halted !== undefined) return { kind: 'held', because: journal.halted, rollback: 'not tried again' };
     const ending = await resume(this.#ports, end);
     if (ending) this.#remember(ending);
     return ending?.outcome;
@@ -124,7 +124,7 @@ export class Reconciler {
     const { journal, report } = this.#ports;
     if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
     const active = journal.active;
-    if (!active || journal.held !== undefined || journal.open) return 0;
+    if (!active || journal.halted !== undefined || journal.open) return 0;
     const known = tables ? undefined : this.#settled;
     const change = await orInterrupted(this.#difference(active.state, known, this.#settled && interrupt));
     if (change === 'interrupted') return change;

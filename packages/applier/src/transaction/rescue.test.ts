@@ -70,9 +70,9 @@ describe.each(
     });
     const next = await node.start({}, { kernel });
     await expect(next.reconciler.recover()).rejects.toThrow('the lock is held');
-    expect(next.journal.held).toBeDefined();
+    expect(next.journal.halted).toBeDefined();
     expect(await next.reconciler.settle()).toBe(0);
-    expect([next.journal.held, next.journal.active?.number]).toEqual([undefined, 1]);
+    expect([next.journal.halted, next.journal.active?.number]).toEqual([undefined, 1]);
   });
 
   test('after a boot, what the node wrote down as confirmed is put in, not what was on trial', async () => {

@@ -186,13 +186,13 @@ class History {
     this.#world.nowMs += 1000;
     const { reconciler, journal } = this.#world.start(none, () => undefined);
     await reconciler.recover();
-    if (journal.held !== undefined) {
+    if (journal.halted !== undefined) {
       const target = journal.active ?? (await journal.generation(0));
       equal(target && (await reconciler.backTo(target)).kind, 'confirmed');
     }
     await reconciler.settle();
     this.#disturbed = false;
-    deepEqual([journal.open, journal.held], [undefined, undefined]);
+    deepEqual([journal.open, journal.halted], [undefined, undefined]);
     equal(await reconciler.settle(), 0, 'the kernel is not what the journal says');
     equal(await this.#world.kernel.switch?.look(), undefined, 'a set is left');
     const save = this.#world.kernel.save('ipv4');

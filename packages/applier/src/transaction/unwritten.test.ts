@@ -49,7 +49,7 @@ test.each([
   expect(await reconciler.settle(), 'the kernel holds what the process goes by').toBe(0);
   expect(await reconciler.put(services([11, 12], { 'shop/new': [5] }), false)).toMatchObject({ kind: 'refused' });
   expect(rules()).toBe(after);
-  expect(journal).toMatchObject({ active: { number: 1 }, held: undefined });
+  expect(journal).toMatchObject({ active: { number: 1 }, halted: undefined });
   expect(journal.quarantined(left)).toBeDefined();
   expect(journal.record.history.filter(({ what }) => what === 'chosen')).toHaveLength(1);
 });

@@ -136,7 +136,7 @@ test.each([
     });
     const late = await node.start({}, { kernel });
     await expect(late.reconciler.recover(AbortSignal.abort())).rejects.toThrow('it hangs');
-    expect([tries, late.journal.held, late.journal.open === undefined]).toEqual([1, undefined, false]);
+    expect([tries, late.journal.halted, late.journal.open === undefined]).toEqual([1, undefined, false]);
     expect((await (await node.start()).reconciler.recover())?.kind).toBe(committed ? 'confirmed' : 'rolled-back');
   },
 );
@@ -147,7 +147,7 @@ test('a node that is held gets the confirmed rules back after a boot, and stays 
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle(), true);
   const confirmed = node.kernel.save('ipv4');
-  await journal.hold('a person must look');
+  await journal.halt('a person must look');
   expect(await reconciler.isBare()).toBe(false);
   node.kernel.reboot();
   const next = await node.start();
@@ -155,7 +155,7 @@ test('a node that is held gets the confirmed rules back after a boot, and stays 
   expect(await next.reconciler.recover()).toMatchObject({ kind: 'held' });
   await next.reconciler.load(next.journal.active!);
   expect(node.kernel.save('ipv4')).toBe(confirmed);
-  expect(next.journal.held).toBe('a person must look');
+  expect(next.journal.halted).toBe('a person must look');
 });
 
 test('mode ipvs: what drains need not be written down for the rules to come back', async () => {
