@@ -9,10 +9,10 @@ import { parseAllDocuments } from 'yaml';
 import { apiServerPrograms } from '../parity/binaries.ts';
 import type { Item } from './apiserver.fixture.ts';
 import type { Role } from './authorizer.fixture.ts';
-import { type Ground, ownGround } from './ground.fixture.ts';
+import { type TestApi, ownApi } from './api.fixture.ts';
 import { node, serviceOf, slice } from './objects.fixture.ts';
 import { type Started, sluicePath, startSluice, until } from './program.fixture.ts';
-import { realGround } from './real-ground.fixture.ts';
+import { realApi } from './real-api.fixture.ts';
 
 // The same tests on the project's own API server and on a real one. What the server holds is written and read a second time by kubectl,
 // with requests that need nothing but the objects themselves.
@@ -24,15 +24,15 @@ const kubectl = [
 ].find((path) => existsSync(path));
 
 /** An API server, or why there is none here. */
-type Opened = Ground | { readonly lack: string };
+type Opened = TestApi | { readonly lack: string };
 
 async function openReal(): Promise<Opened> {
   const programs = await apiServerPrograms();
-  return 'lack' in programs ? programs : realGround(programs);
+  return 'lack' in programs ? programs : realApi(programs);
 }
 
 const grounds: readonly [string, () => Promise<Opened>][] = [
-  ["the project's own API server", ownGround],
+  ["the project's own API server", ownApi],
   ['a real API server', openReal],
 ];
 const buildMs = 3_600_000;
@@ -42,7 +42,7 @@ const services = '/api/v1/namespaces/shop/services';
 const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
 
 describe.each(grounds)('%s', { timeout }, (_title, open) => {
-  let ground: Ground;
+  let api: TestApi;
   let lack: string | undefined;
   let dir: string;
   const running: Started[] = [];
@@ -53,14 +53,14 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
       ({ lack } = opened);
       return;
     }
-    ground = opened;
+    api = opened;
     for (const name of ['shop', 'sluice'])
       await create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
     await create('/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', ...node });
     await create(services, serviceIn(serviceOf('a', 11)));
     await create(slices, { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', ...slice });
   }, buildMs);
-  afterAll(async () => ground?.close(), timeout);
+  afterAll(async () => api?.close(), timeout);
   beforeEach((context) => {
     if (lack !== undefined) context.skip(lack);
     dir = mkdtempSync(join(tmpdir(), 'sluice-contract-'));
@@ -72,7 +72,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
   }, timeout);
 
   async function ask(verb: string, path: string, object?: object): Promise<string> {
-    const args = ['--kubeconfig', ground.admin, verb, '--raw', path, ...(object === undefined ? [] : ['-f', '-'])];
+    const args = ['--kubeconfig', api.admin, verb, '--raw', path, ...(object === undefined ? [] : ['-f', '-'])];
     const { stdout } = await execa(kubectl ?? '', args, object === undefined ? {} : { input: JSON.stringify(object) });
     return stdout;
   }
@@ -83,7 +83,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
   async function sluice(
     ...args: readonly string[]
   ): Promise<{ exitCode: number | undefined; stdout: string; stderr: string }> {
-    const env = { KUBECONFIG: ground.kubeconfig };
+    const env = { KUBECONFIG: api.kubeconfig };
     const { exitCode, stdout, stderr } = await execa(sluicePath, args, { cwd: dir, env, reject: false });
     return { exitCode, stdout, stderr };
   }
@@ -92,7 +92,7 @@ describe.each(grounds)('%s', { timeout }, (_title, open) => {
     output: string,
     ...more: readonly string[]
   ): { readonly started: Started; readonly text: () => string } {
-    const started = startSluice(['watch', '-o', output, '--kubeconfig', ground.kubeconfig, ...more], dir);
+    const started = startSluice(['watch', '-o', output, '--kubeconfig', api.kubeconfig, ...more], dir);
     running.push(started);
     let text = '';
     started.all?.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeAuthority } from '../../cluster/certificates.fixture.ts';
 import { freePort } from '../../cluster/port.fixture.ts';
-import { realGround } from '../../cluster/real-ground.fixture.ts';
+import { realApi } from '../../cluster/real-api.fixture.ts';
 import { until } from '../../netns/until.ts';
 import type { ApiServerPrograms } from '../../parity/binaries.ts';
 import { type Item, namespaces } from './cluster.ts';
@@ -32,23 +32,23 @@ export const openApi = (
 ): Promise<Api> => (programs === undefined ? openOwn(items, address) : openReal(programs, items, address));
 
 async function openReal(programs: ApiServerPrograms, items: readonly Item[], address: string): Promise<Api> {
-  const ground = await realGround(programs, address);
-  const client = new Client(ground.admin);
+  const api = await realApi(programs, address);
+  const client = new Client(api.admin);
   try {
     const spaces = namespaces.map((name) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
     await client.createAll(spaces);
     await client.createAll(items);
   } catch (error) {
-    await ground.close();
+    await api.close();
     throw error;
   }
   return {
-    kubeconfig: ground.admin,
+    kubeconfig: api.admin,
     contentType: 'application/vnd.kubernetes.protobuf',
     put: (item) => client.send('PUT', `${folderOf(item)}/${item.metadata.name}`, item),
     close: async () => {
       client.close();
-      await ground.close();
+      await api.close();
     },
   };
 }

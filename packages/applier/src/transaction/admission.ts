@@ -4,7 +4,7 @@ import { EndpointAddresses } from '../rollout/endpoint-addresses.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { noTimeouts } from '../rollout/virtual.ts';
-import { familiesWithTools, type Looked } from './ground.ts';
+import { familiesWithTools, type Looked } from './start-state.ts';
 import { linksWithBpf } from './linked.ts';
 import { providesKubeChains } from './provides.ts';
 import { lacksModule, withoutIpvs } from './refusals.ts';
@@ -37,12 +37,12 @@ export class Admission {
   async of(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
     const { kernel, journal } = this.#ports;
     this.#looked = {};
-    const ground = {
+    const startState = {
       active: journal.active?.state,
       provideKubeChains: await this.#provides(),
       knowsBpf: linksWithBpf(this.#ports),
     };
-    const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, ground);
+    const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, startState);
     const admitted = read();
     const comesToIpvs = isRefusal(admitted)
       ? admitted.problems.some(lacksModule)

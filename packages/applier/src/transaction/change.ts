@@ -7,7 +7,7 @@ import { withDropped, withSysctls } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
 import { lookVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
-import type { Ground } from './ground.ts';
+import type { StartState } from './start-state.ts';
 import { type ChangeClass, classify } from './change-kind.ts';
 import type { Change, Target } from './transaction.ts';
 import { wayTo } from './way.ts';
@@ -26,20 +26,20 @@ export interface Known {
  */
 export async function decideChange(
   bundle: Target,
-  ground: Ground,
+  startState: StartState,
   ports: Ports,
   { changeKind, replacesAll = false }: Known = {},
 ): Promise<Change | Refusal> {
   const { kernel, journal } = ports;
-  const { from, observed } = ground;
+  const { from, observed } = startState;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
   const owned = chainNames(from.state);
   const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
   // First: the look loads the module of mode ipvs, and with it come its sysctls.
-  const virtual = await lookVirtual(desired, owned, ports, ground.ipvs && knownAfter([], ground.ipvs));
+  const virtual = await lookVirtual(desired, owned, ports, startState.ipvs && knownAfter([], startState.ipvs));
   const conflicts = conflictsOf(desired, owned, virtual);
   if (conflicts) return conflicts;
-  const now = await withSysctls(ground.now, desired, ports);
+  const now = await withSysctls(startState.now, desired, ports);
   const flip: Flip = isTree(desired) && kernel.switch ? 'switch' : 'ordered';
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
   const told = mayUpdate ? changeKind : 'release';

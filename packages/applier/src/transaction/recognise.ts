@@ -3,7 +3,7 @@ import { countNames, otherSluice, ownState } from '../rollout/own.ts';
 import type { Ports, Refusal } from '../rollout/ports.ts';
 import { familiesOf, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';
-import { familiesWithTools } from './ground.ts';
+import { familiesWithTools } from './start-state.ts';
 
 /**
  * What Sluice made in layout `tree`, as the kernel holds it: names of its own say whose chains these are. For a node that lost its

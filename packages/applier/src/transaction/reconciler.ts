@@ -21,7 +21,7 @@ import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
 import { load } from './frozen.ts';
 import { type GoBackOptions, goBackTo } from './go-back-to.ts';
-import { familiesWithTools, type Ground, knowsGround, readGround } from './ground.ts';
+import { familiesWithTools, type StartState, knowsStartState, readStartState } from './start-state.ts';
 import { LastEndpointDelay } from './last-endpoint-delay.ts';
 import { networksOf, refuseOutside } from './endpoint-networks.ts';
 import { EndpointRate } from './endpoint-rate.ts';
@@ -397,8 +397,8 @@ export class Reconciler {
   }
 
   async #decide(bundle: Target, known: Known = {}): Promise<Change | Refusal> {
-    const ground = await this.#ground(bundle);
-    return 'problems' in ground ? ground : decideChange(bundle, ground, this.#ports, known);
+    const startState = await this.#startState(bundle);
+    return 'problems' in startState ? startState : decideChange(bundle, startState, this.#ports, known);
   }
 
   /**
@@ -429,13 +429,13 @@ export class Reconciler {
   }
 
   /** What stands before the change: known from before, or read. */
-  async #ground({ state }: Target): Promise<Ground | Refusal> {
+  async #startState({ state }: Target): Promise<StartState | Refusal> {
     const { active } = this.#ports.journal;
-    if (active && this.#settled && knowsGround(state, active)) {
+    if (active && this.#settled && knowsStartState(state, active)) {
       return { from: active, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
     }
     const looked = this.#admission.takeLooked();
-    return readGround(state, this.#facts(), { takeOver: this.#options.takeOver, looked }, this.#ports);
+    return readStartState(state, this.#facts(), { takeOver: this.#options.takeOver, looked }, this.#ports);
   }
 
   /**

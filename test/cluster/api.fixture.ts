@@ -7,7 +7,7 @@ import { LeaseServer } from './lease.fixture.ts';
 import { LiveCluster } from './live.fixture.ts';
 
 /** An API server to run tests against, empty at first. */
-export interface Ground {
+export interface TestApi {
   /** Of an administrator, for kubectl. */
   readonly admin: string;
   /** Of the account `sluice`, which may do nothing until a role says so. */
@@ -16,7 +16,7 @@ export interface Ground {
 }
 
 /** The project's own API server: what kubectl writes is there, and roles hold for who comes with the token. */
-export async function ownGround(): Promise<Ground> {
+export async function ownApi(): Promise<TestApi> {
   const cluster = await LiveCluster.start();
   const leases = new LeaseServer();
   const { server } = cluster;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { until } from '../netns/until.ts';
 import type { ApiServerPrograms } from '../parity/binaries.ts';
 import { makeAuthority } from './certificates.fixture.ts';
-import type { Ground } from './ground.fixture.ts';
+import type { TestApi } from './api.fixture.ts';
 import { freePort } from './port.fixture.ts';
 
 const adminToken = 'a-token-of-an-administrator';
@@ -18,7 +18,7 @@ const startMs = 120_000;
  * A real API server with its etcd, and its state in a directory that goes with it.
  * @param address of this network namespace, where the API server listens; etcd is on loopback
  */
-export async function realGround(programs: ApiServerPrograms, address = '127.0.0.1'): Promise<Ground> {
+export async function realApi(programs: ApiServerPrograms, address = '127.0.0.1'): Promise<TestApi> {
   const dir = mkdtempSync(join(tmpdir(), 'sluice-real-'));
   const ports = { client: await freePort(), peer: await freePort(), secure: await freePort(address) };
   writeIdentities(dir, address);

@@ -15,7 +15,7 @@ import {
 import { isTree } from './entries.ts';
 
 /** What the kernel holds when a transaction begins. */
-export interface Ground {
+export interface StartState {
   /** The generation that stands: the way back. */
   readonly from: Generation;
   /** The kernel's state, equal to `from` as far as this kernel can have it. */
@@ -33,7 +33,7 @@ export interface Looked {
 }
 
 /** What a look at the whole kernel may do. */
-export interface GroundOptions {
+export interface StartStateOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
   /** It is not read again. */
@@ -41,12 +41,12 @@ export interface GroundOptions {
 }
 
 /** Reads what stands before a change; on the first run it is what becomes generation 0. Or says why this node's rules are not ours to change. */
-export async function readGround(
+export async function readStartState(
   desired: NodeState,
   facts: NodeFacts,
-  { takeOver, looked }: GroundOptions,
+  { takeOver, looked }: StartStateOptions,
   { kernel, journal, report }: Ports,
-): Promise<Ground | Refusal> {
+): Promise<StartState | Refusal> {
   const { active } = journal;
   const families = familiesWithTools(facts);
   const observed = looked.tables ?? (await kernel.observe(families, active?.state));
@@ -72,7 +72,7 @@ export function familiesWithTools({ tools }: Pick<NodeFacts, 'tools'>): readonly
 }
 
 /** Whether what was known from before is enough for a desired state: then nothing has to be read. */
-export function knowsGround(desired: NodeState, active: Generation): boolean {
+export function knowsStartState(desired: NodeState, active: Generation): boolean {
   return familiesOf(desired).every((family) => active.state.families[family]);
 }
 
