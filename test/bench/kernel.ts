@@ -83,7 +83,7 @@ export async function kernelBench(sluice: string): Promise<void> {
       'each change after the one before is confirmed',
     );
     tell(
-      await measure(api, cluster, hastyChanges, next, () => onTrial(api, members)),
+      await measure(api, cluster, hastyChanges, next, () => onProbation(api, members)),
       first,
       'while a release is on trial, which brought a Service',
     );
@@ -162,7 +162,7 @@ async function switched(cluster: Cluster, name: string, pod: string, timeoutMs: 
 let releases = 0;
 
 /** Makes sure that every node has a release on trial: a Service more is one. */
-async function onTrial(api: LiveCluster, members: readonly DemoNode[]): Promise<void> {
+async function onProbation(api: LiveCluster, members: readonly DemoNode[]): Promise<void> {
   const open = await Promise.all(members.map((member) => member.status()));
   if (open.every((status) => status.open !== null)) return sleep(250);
   await settled(members);

@@ -18,8 +18,8 @@ const transaction = [`${applier}/transaction/`, `${applier}/commands/`, `${appli
 export const mutants: readonly Mutant[] = [
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: '    await deadman.renewLate();\n    await journal.commit(noteOf(trial.failing));',
-    to: '    await journal.commit(noteOf(trial.failing));\n    await deadman.renewLate();',
+    from: '    await deadman.renewLate();\n    await journal.commit(noteOf(probation.failing));',
+    to: '    await journal.commit(noteOf(probation.failing));\n    await deadman.renewLate();',
     harm: 'the commit record is written while the dead-man switch may have expired',
     tests: transaction,
   },
@@ -39,7 +39,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: "changeKind === 'release' ? await trial.run() : undefined",
+    from: "changeKind === 'release' ? await probation.run() : undefined",
     to: 'undefined',
     harm: 'a release has no probation',
     tests: transaction,

@@ -127,10 +127,10 @@ export class SluicedNode {
       ...(/^signatures:/m.test(more) ? [] : ['signatures: {policy: none}']),
     ];
     // Probes that pass are believed at once, unless a test says otherwise.
-    const trial = /^probation:/m.test(more) ? '' : 'probation: {seconds: 0}\n';
+    const probation = /^probation:/m.test(more) ? '' : 'probation: {seconds: 0}\n';
     writeFileSync(
       `${this.directory}/sluiced.yaml`,
-      `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${fields.join('\n')}\nscanIntervalSeconds: 1\n${trial}${more}`,
+      `apiVersion: sluice.dev/v1alpha1\nkind: SluicedConfig\n${fields.join('\n')}\nscanIntervalSeconds: 1\n${probation}${more}`,
     );
   }
 

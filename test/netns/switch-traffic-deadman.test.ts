@@ -89,8 +89,8 @@ beforeEach(async () => {
 });
 afterEach(() => node.remove());
 
-function put(onTrial: boolean): void {
-  const ends = Object.fromEntries(names.map((name) => [name, services[name][onTrial ? 1 : 0]]));
+function put(onProbation: boolean): void {
+  const ends = Object.fromEntries(names.map((name) => [name, services[name][onProbation ? 1 : 0]]));
   writeBundle(`${node.directory}/rendered`, sampleBundle({ services: ends, families: ['ipv4', 'ipv6'] }));
 }
 

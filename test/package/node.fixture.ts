@@ -120,7 +120,7 @@ export async function untroubled(machine: Machine): Promise<void> {
 }
 
 /** Waits until packets go by a release on trial. */
-export async function onTrial(machine: Machine): Promise<void> {
+export async function onProbation(machine: Machine): Promise<void> {
   await until('a trial', async () => {
     const { stdout } = await machine.run('ipset', 'list', '-n');
     const { open } = await statusOf(machine);

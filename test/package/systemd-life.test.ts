@@ -10,7 +10,7 @@ import {
   mainPid,
   noNodeBecause,
   offer,
-  onTrial,
+  onProbation,
   rulesOf,
   standing,
   statusOf,
@@ -103,7 +103,7 @@ test('one that lives is left alone by the watchdog', async (context) => {
 test('one that is killed in the middle of a trial is started again, takes the release back, and tries it once more', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   await release();
-  await onTrial(machine);
+  await onProbation(machine);
   const pid = await mainPid(machine);
   await machine.must('kill', '-KILL', pid);
   await anew(pid);
@@ -114,7 +114,7 @@ test('one that is killed in the middle of a trial is started again, takes the re
 test('one that is stopped in the middle of a trial takes the release back first, and the next one tries it again', async (context) => {
   if (noNodeBecause) return context.skip(noNodeBecause);
   const before = await release();
-  await onTrial(machine);
+  await onProbation(machine);
   await machine.must('systemctl', 'stop', 'sluiced.service');
   expect(await machine.property('sluiced.service', 'Result')).toBe('success');
   expect(await rulesOf(machine, 'nft')).toBe(before);

@@ -42,7 +42,7 @@ async function put(...bundles: readonly (readonly number[])[]): Promise<readonly
 }
 
 /** A process that ended while a release was on trial. */
-async function leaveTrial(release: readonly number[] = [8, 9]): Promise<void> {
+async function leaveOnProbation(release: readonly number[] = [8, 9]): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const once = (): Promise<never> => {
     resolve();
@@ -118,7 +118,7 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
 
   test('has older rules where the way back from a release fails', async () => {
     const [first, second] = await put([1, 2], [3, 4]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3) }))).toBe(5);
     expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: the process ended/);
@@ -139,7 +139,7 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
     async (_name, release) => {
       node.layout = layout;
       const [first, confirmed] = await put([1, 2], [3, 4]);
-      await leaveTrial(release);
+      await leaveOnProbation(release);
       node.kernel.reboot();
       const { reconciler, journal } = await node.start({}, { kernel: refusing(3) });
       expect(await asUsual({ reconciler, journal }, late())).toBe(4);
@@ -157,7 +157,7 @@ describe.each(['flat', 'tree'] as const)('a change that stays open, in layout %s
   test('leaves the confirmed rules where the one before does not go in, and nothing of that', async () => {
     node.layout = layout;
     const [, confirmed] = await put([1, 2], [3, 4]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     let fails = limits.bootAttemptsMax;
     const kernel = spoilt((call, text) => {
@@ -195,7 +195,7 @@ describe('boot', () => {
 
   test('a tool that fails in passing while a change is taken back keeps no rules from a node', async () => {
     const [first] = await put([1, 2]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     let fails = 2;
     const kernel = spoilt((call) => {
@@ -210,7 +210,7 @@ describe('boot', () => {
 
   test('a change that cannot be taken back leaves the confirmed rules, and is finished by the next process', async () => {
     const [, confirmed] = await put([1, 2], [3, 4]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     const kernel = spoilt((call) => {
       if (call === 'switch.look') throw new Error('ipset is broken');
@@ -229,7 +229,7 @@ describe('boot', () => {
 
   test('with no generation before it, the confirmed one has one more turn', async () => {
     const [first] = await put([1, 2]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     let fails = limits.bootAttemptsMax;
     const kernel = spoilt((call) => {
@@ -244,7 +244,7 @@ describe('boot', () => {
     ['with none before it, the confirmed one', [], 3],
   ])('when two tools hung, one generation has its turn all the same: %s', async (_name, older, endpoint) => {
     await put(...older, [3, 4]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     const [patience, turns] = [new AbortController(), new AbortController()];
     // The clock of this test stands still for `patiently`, which tries again.
@@ -268,7 +268,7 @@ describe('boot', () => {
 
   test('when no time is left, no second one is tried', async () => {
     await put([1, 2], [3, 4], [5, 6]);
-    await leaveTrial();
+    await leaveOnProbation();
     node.kernel.reboot();
     const session = await node.start({}, { kernel: refusing(3, 5) });
     expect(await asUsual(session, { patience: AbortSignal.abort(), turns: AbortSignal.abort(), waits })).toBe(5);

@@ -70,14 +70,14 @@ function* entryRules(
     if (b === undefined) {
       if (a !== undefined) yield [entry, settled(a)];
     } else if (a === b || lead === 'new') yield [entry, settled(b)];
-    else if (lead === 'switch') yield [entry, onTrial(table, entry, a, b)];
+    else if (lead === 'switch') yield [entry, onProbation(table, entry, a, b)];
     else if (table === 'nat' || a === undefined) yield [entry, settled(b)];
     else yield [entry, [`-A ${entry} -j ${b}`, ...settled(a)]];
   }
 }
 
 /** filter asks both, for a packet may meet the switch on in one table and off in the other. */
-function onTrial(table: TableName, entry: string, old: string | undefined, fresh: string): readonly string[] {
+function onProbation(table: TableName, entry: string, old: string | undefined, fresh: string): readonly string[] {
   const go = table === 'nat' ? '-g' : '-j';
   const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${fresh}`;
   return old === undefined ? [tried] : [tried, `-A ${entry} -g ${old}`];

@@ -19,7 +19,7 @@ export interface Offered {
 }
 
 /** The same for a trial: what arrives is checked for this node. */
-export interface TrialOffers {
+export interface ProbationOffers {
   arrival(): Promise<void>;
   /** undefined: nothing new, or nothing that this node may run. */
   take(): Promise<Target | undefined>;

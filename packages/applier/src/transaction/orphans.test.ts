@@ -19,7 +19,7 @@ afterEach(() => node.end());
 const rules = (): string => `${node.kernel.save('ipv4')}${node.kernel.save('ipv6')}`;
 
 /** A process that ended while `two` was on trial. */
-async function leaveTrial(): Promise<void> {
+async function leaveOnProbation(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const once = (): Promise<never> => {
     resolve();
@@ -39,7 +39,7 @@ async function lose(which: 'from' | 'to'): Promise<void> {
 test('of a release on trial that cannot be read any more no chain is left behind the way back', async () => {
   await (await node.start()).reconciler.put(one, false);
   const confirmed = rules();
-  await leaveTrial();
+  await leaveOnProbation();
   expect(rules()).toContain('shop/new');
   await lose('to');
   const { reconciler } = await node.start();
@@ -51,7 +51,7 @@ test('of a release on trial that cannot be read any more no chain is left behind
 test('of what stood before a committed release, and cannot be read any more, no chain is left', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(one, false);
-  await leaveTrial();
+  await leaveOnProbation();
   await (await node.start()).journal.commit();
   await lose('from');
   expect((await (await node.start()).reconciler.recover())?.kind).toBe('confirmed');
@@ -63,7 +63,7 @@ test('of what stood before a committed release, and cannot be read any more, no 
 
 test('what a rule of somebody else leads to stays, with what that needs, and so does what only looks like ours', async () => {
   await (await node.start()).reconciler.put(one, false);
-  await leaveTrial();
+  await leaveOnProbation();
   const fresh = /^-A (\S+) .*10\.244\.0\.7:8080$/m.exec(node.kernel.save('ipv4'))?.[1] ?? '';
   const others = `:CNI-X - [0:0]\n:SLU-CUSTOM.ab - [0:0]\n:SLUICE-NOTES.me - [0:0]\n-A CNI-X -j ${fresh}\n`;
   node.kernel.load('ipv4', `*nat\n${others}COMMIT\n`);
@@ -82,7 +82,7 @@ test('cleaning up takes out what nobody remembers, in the middle of a change and
   await (await node.start()).reconciler.cleanup();
   expect(rules()).toBe(before);
   await (await node.start()).reconciler.put(one, false);
-  await leaveTrial();
+  await leaveOnProbation();
   await lose('to');
   await (await node.start()).reconciler.cleanup();
   expect(rules()).toBe(before);
@@ -91,7 +91,7 @@ test('cleaning up takes out what nobody remembers, in the middle of a change and
 test('a journal that is lost with a release on trial that is, too', async () => {
   await (await node.start()).reconciler.put(one, false);
   const confirmed = rules();
-  await leaveTrial();
+  await leaveOnProbation();
   await lose('to');
   writeFileSync(`${node.directory}/journal`, 'x'.repeat(2 * slotBytes));
   expect((await (await node.start()).reconciler.recover())?.kind).toBe('rolled-back');

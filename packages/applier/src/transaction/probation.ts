@@ -3,7 +3,7 @@ import { messageOf } from '../rollout/message.ts';
 import type { Kernel, Ports, ProbePolicy, ProbeResult } from '../rollout/ports.ts';
 import { familiesOf } from '../rollout/state.ts';
 import type { Deadman } from './deadman.ts';
-import { meanwhile, type TrialOffers } from './offers.ts';
+import { meanwhile, type ProbationOffers } from './offers.ts';
 import type { Change, Failure } from './transaction.ts';
 import { entriesDiffer } from './roots-hold.ts';
 import { takeUpdate, updateOf } from './update.ts';
@@ -24,11 +24,11 @@ export interface ProbationRules {
 }
 
 /** What a trial goes by. */
-export interface TrialRules {
+export interface ProbationParts {
   readonly rules: ProbationRules;
   readonly deadman: Deadman;
   /** Left out: nothing comes meanwhile. */
-  readonly offers?: TrialOffers | undefined;
+  readonly offers?: ProbationOffers | undefined;
 }
 
 /**
@@ -36,10 +36,10 @@ export interface TrialRules {
  * dead-man. Newer endpoints do not wait for the end. A process that is asked to end takes the release back, without blame, rather than
  * to leave it with half a judgement: the next process tries it again.
  */
-export class Trial {
+export class Probation {
   #change: Change;
   readonly #deadman: Deadman;
-  readonly #offers: TrialOffers | undefined;
+  readonly #offers: ProbationOffers | undefined;
   readonly #ports: Ports;
   readonly #judge: ProbeJudge;
   readonly #startMs: number;
@@ -52,7 +52,12 @@ export class Trial {
   #lookedMs = -Infinity;
   #failing: readonly string[] = [];
 
-  constructor(change: Change, baseline: readonly ProbeResult[], { rules, deadman, offers }: TrialRules, ports: Ports) {
+  constructor(
+    change: Change,
+    baseline: readonly ProbeResult[],
+    { rules, deadman, offers }: ProbationParts,
+    ports: Ports,
+  ) {
     this.#change = change;
     this.#deadman = deadman;
     this.#offers = offers;
@@ -101,7 +106,7 @@ export class Trial {
     );
   }
 
-  async #take(offers: TrialOffers): Promise<void> {
+  async #take(offers: ProbationOffers): Promise<void> {
     const offered = await offers.take();
     const update = offered && (await updateOf(this.#change, offered, this.#ports));
     if (update) this.#change = await takeUpdate(this.#change, update, this.#ports);

@@ -15,7 +15,7 @@ export async function recognise(
   { kernel }: Pick<Ports, 'kernel'>,
 ): Promise<NodeState | Refusal> {
   const switchStates = await kernel.switch?.look();
-  if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onTrial);
+  if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onProbation);
   const observed = await kernel.observe(familiesWithTools(facts));
   const names = otherSluice(observed, {});
   const held: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
@@ -33,7 +33,7 @@ function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
   return { chains: new Map(settled), jumps };
 }
 
-const onTrial = {
+const onProbation = {
   message:
     'Cannot take over the rules of Sluice: packets go by a release on trial, and nobody knows what was to become of it',
   hint: 'Wait until the kernel has gone back to the old rules by itself (probation.deadmanSeconds), then try again',

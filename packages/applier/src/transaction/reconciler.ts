@@ -26,7 +26,7 @@ import { LastEndpointDelay } from './last-endpoint-delay.ts';
 import { networksOf, refuseOutside } from './endpoint-networks.ts';
 import { EndpointRate } from './endpoint-rate.ts';
 import { type Baseline, decline, rollBackEndpoints } from './endpoint-rollback.ts';
-import { noOffers, type Offers, type TrialOffers } from './offers.ts';
+import { noOffers, type Offers, type ProbationOffers } from './offers.ts';
 import type { ProbationRules } from './probation.ts';
 import { beyondEndpoints, isMore, mustWait, quarantined } from './refusals.ts';
 import { recognise } from './recognise.ts';
@@ -293,7 +293,7 @@ export class Reconciler {
   }
 
   /** What arrives during a trial, checked like every bundle. */
-  #forTrial(offers: Offers): TrialOffers {
+  #forProbation(offers: Offers): ProbationOffers {
     return {
       arrival: () => offers.arrival(),
       isEnding: () => offers.isEnding?.() === true,
@@ -341,7 +341,7 @@ export class Reconciler {
     }
     const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports, how.isUrgent);
     if (early) return { outcome: { kind: 'refused', refusal: early } };
-    const given = { offers: this.#forTrial(offers), baseline: baseline?.answers };
+    const given = { offers: this.#forProbation(offers), baseline: baseline?.answers };
     const ending = await transaction(change, this.#options.probation, this.#ports, given);
     this.#remember(ending);
     this.#early.learn(how.files, bundle, ending);

@@ -23,8 +23,8 @@ import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
 import { finish } from './finish.ts';
 import type { ChangeClass } from './change-kind.ts';
-import type { TrialOffers } from './offers.ts';
-import { type ProbationRules, Trial } from './probation.ts';
+import type { ProbationOffers } from './offers.ts';
+import { type ProbationRules, Probation } from './probation.ts';
 import { updateDiffers } from './roots-hold.ts';
 import type { Way } from './way.ts';
 
@@ -133,15 +133,15 @@ async function inPhases(
   const { failed, ipvs } = await put(decided, rules, deadman, ports);
   if (failed) return takenBack(failed, decided, ports);
   enter('trial', ports);
-  const trial = new Trial(decided, baseline, { rules, deadman, offers }, ports);
-  const failure = changeKind === 'release' ? await trial.run() : undefined;
+  const probation = new Probation(decided, baseline, { rules, deadman, offers }, ports);
+  const failure = changeKind === 'release' ? await probation.run() : undefined;
   // With the endpoints that came meanwhile.
-  const { change } = trial;
+  const { change } = probation;
   if (failure) return takenBack(failure, change, ports);
   enter('finish', ports);
   try {
     await deadman.renewLate();
-    await journal.commit(noteOf(trial.failing));
+    await journal.commit(noteOf(probation.failing));
   } catch (error) {
     report('commit-failed', { because: messageOf(error) });
     return takenBack(
@@ -150,7 +150,7 @@ async function inPhases(
       ports,
     );
   }
-  const ending = withFailing(await finish(change, ports), trial.failing);
+  const ending = withFailing(await finish(change, ports), probation.failing);
   if (changeKind === 'endpoints') ports.updates?.after(good, () => changesOf(change));
   const isKnown = ipvs && change === decided && ending.outcome.kind === 'confirmed';
   return isKnown ? { ...ending, ipvs } : ending;
@@ -159,7 +159,7 @@ async function inPhases(
 /** What is known before a change begins. */
 export interface Given {
   /** What comes while it is on trial; left out: nothing. */
-  readonly offers?: TrialOffers | undefined;
+  readonly offers?: ProbationOffers | undefined;
   /** What the probes said before anything of it was in the kernel; left out: nothing of it is. */
   readonly baseline?: readonly ProbeResult[] | undefined;
 }

@@ -12,10 +12,10 @@ import { overlayEndpoints } from './overlay-endpoints.ts';
 import { changeKindOf } from './change-kind.ts';
 import { updateDiffers } from './roots-hold.ts';
 import { type Change, type Target, virtualLeft } from './transaction.ts';
-import { trialWay } from './way.ts';
+import { probationWay } from './way.ts';
 
 /** Newer endpoints for a trial: the change as it is from then on, and what leads there. */
-export interface TrialUpdate {
+export interface ProbationUpdate {
   readonly change: Change;
   readonly steps: Plan;
 }
@@ -27,7 +27,7 @@ export interface TrialUpdate {
  * @param offered what arrived; of a newer release only its endpoints are taken
  * @returns undefined when neither of the two takes anything
  */
-export async function updateOf(change: Change, offered: Target, ports: Ports): Promise<TrialUpdate | undefined> {
+export async function updateOf(change: Change, offered: Target, ports: Ports): Promise<ProbationUpdate | undefined> {
   const { from, bundle, way, owned } = change;
   // What stood before Sluice comes back as it was.
   const isOurs = from.number > 0;
@@ -37,7 +37,7 @@ export async function updateOf(change: Change, offered: Target, ports: Ports): P
   const now = isOurs ? following(change.now, from.state, old, offered.state) : change.now;
   const desired = overlayEndpoints(way.desired, offered.state);
   const virtual = await lookVirtual(desired, owned, ports);
-  const next = trialWay(now, desired, way.flip, ports.kernel, virtual?.plan);
+  const next = probationWay(now, desired, way.flip, ports.kernel, virtual?.plan);
   const because = 'newer endpoints';
   const steps = isTree(desired)
     ? tablePlan(next.turned, { from: way.turned, tables: ['nat', 'filter'], because }, ports.kernel)
@@ -74,7 +74,7 @@ function following(now: NodeState, before: NodeState, after: NodeState, offered:
  *   touched then
  * @throws when the kernel does not take them: what it holds is not known then
  */
-export async function takeUpdate(before: Change, { change, steps }: TrialUpdate, ports: Ports): Promise<Change> {
+export async function takeUpdate(before: Change, { change, steps }: ProbationUpdate, ports: Ports): Promise<Change> {
   const { journal, kernel, rehearsal, report } = ports;
   const { from, bundle, way, flows } = change;
   // The old program gets rules too: at once, or when the way back puts it in.

@@ -49,9 +49,9 @@ test.each([
       },
     };
     node.health = () => {
-      const isOnTrial = node.kernel.save('ipv4').includes('10.244.0.6:8080');
-      if (isOnTrial) done.length = 0;
-      return !isOnTrial;
+      const isOnProbation = node.kernel.save('ipv4').includes('10.244.0.6:8080');
+      if (isOnProbation) done.length = 0;
+      return !isOnProbation;
     };
     const { reconciler } = await node.start({}, { kernel });
     expect((await reconciler.put(udp([5, 6, 7, 8]), true)).kind).toBe('rolled-back');

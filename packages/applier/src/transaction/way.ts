@@ -53,11 +53,17 @@ export function wayTo(
 ): Way {
   if (changeKind === 'endpoints')
     return isTree(desired) ? updateWay(now, desired, options) : directWay(now, desired, options, virtual);
-  return trialWay(now, desired, flip === 'switch' && tablesDiffer(now, desired) ? flip : 'ordered', options, virtual);
+  return probationWay(
+    now,
+    desired,
+    flip === 'switch' && tablesDiffer(now, desired) ? flip : 'ordered',
+    options,
+    virtual,
+  );
 }
 
 /** The same for a flip that is known: that of a trial whose programs get newer endpoints. */
-export function trialWay(
+export function probationWay(
   now: NodeState,
   desired: NodeState,
   flip: Flip,
