@@ -128,7 +128,7 @@ async function breakHealth(stage: Stage, say: Say): Promise<void> {
   const bad = await stage.versions();
   await Promise.all(
     stage.nodes.map((node, index) =>
-      goBack(node, { wrong, bad: bad.get(node.host.name) ?? '', before: before[index] ?? '' }, say),
+      rollBack(node, { wrong, bad: bad.get(node.host.name) ?? '', before: before[index] ?? '' }, say),
     ),
   );
   await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
@@ -143,7 +143,7 @@ interface BadRelease {
 }
 
 /** Watches one node take the bad release and go back by itself. */
-async function goBack(node: DemoNode, { wrong, bad, before }: BadRelease, say: Say): Promise<void> {
+async function rollBack(node: DemoNode, { wrong, bad, before }: BadRelease, say: Say): Promise<void> {
   const { name } = node.host;
   const inQuarantine = async (): Promise<boolean> => Object.hasOwn((await node.status()).quarantined, bad);
   const seen = await waitFor(`the bad rules reach ${name}`, applyMs, async () => {

@@ -17,7 +17,7 @@ import type { Ending } from './transaction.ts';
  * The switch comes first: it needs no lock of any table, and from then on packets go the old way. nat before filter, for packets
  * that nat sent to the new program must still find its filter.
  */
-export async function goBack(because: string, from: Generation, fault: Fault, ports: Ports): Promise<Ending> {
+export async function rollBack(because: string, from: Generation, fault: Fault, ports: Ports): Promise<Ending> {
   const { clock, report } = ports;
   report('rolling-back', { because });
   const isBySwitch = ports.journal.open?.flip === 'switch';

@@ -20,7 +20,7 @@ import { decideChange, type Known } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
 import { load } from './frozen.ts';
-import { type GoBackOptions, goBackTo } from './go-back-to.ts';
+import { type RollBackOptions, rollBackTo } from './roll-back-to.ts';
 import { familiesWithTools, type StartState, knowsStartState, readStartState } from './start-state.ts';
 import { LastEndpointDelay } from './last-endpoint-delay.ts';
 import { networksOf, refuseOutside } from './endpoint-networks.ts';
@@ -455,10 +455,10 @@ export class Reconciler {
     return cleanUp(this.#ports);
   }
 
-  /** `goBackTo`. */
-  async backTo(target: Generation, options: GoBackOptions = {}): Promise<Outcome> {
+  /** `rollBackTo`. */
+  async backTo(target: Generation, options: RollBackOptions = {}): Promise<Outcome> {
     this.#settled = undefined;
-    const ending = await goBackTo(target, options, this.#ports);
+    const ending = await rollBackTo(target, options, this.#ports);
     this.#remember(ending);
     return ending.outcome;
   }

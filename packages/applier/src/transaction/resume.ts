@@ -1,6 +1,6 @@
 import { limits } from '../limits.ts';
 import type { OpenTransaction, Ports, Report } from '../rollout/ports.ts';
-import { goBack, hold } from './back.ts';
+import { rollBack, hold } from './back.ts';
 import { settleOn } from './finish.ts';
 import { decide, type Left, look } from './recovery.ts';
 import type { Ending } from './transaction.ts';
@@ -26,7 +26,7 @@ export async function resume(patient: Ports, end?: AbortSignal): Promise<Ending 
   if (decision.do === 'hold') return held(decision.because, ports);
   if (decision.do === 'finish') return settleOn(from, ports);
   if (!from) return held(`generation ${open.from.number}, the way back, cannot be read`, ports);
-  return goBack(whyLeft(open, left), from, 'process', ports);
+  return rollBack(whyLeft(open, left), from, 'process', ports);
 }
 
 /** For the history: what ended the change. */

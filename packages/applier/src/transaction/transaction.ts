@@ -18,7 +18,7 @@ import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
 import { unlike } from '../rollout/verify.ts';
 import { leftVirtual, type Virtual } from '../rollout/virtual.ts';
 import { messageOf } from '../rollout/message.ts';
-import { goBack } from './back.ts';
+import { rollBack } from './back.ts';
 import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
 import { finish } from './finish.ts';
@@ -236,7 +236,7 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
   enter('back', ports);
   if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
   const isStale = failure.kind === 'kernel' && !change.observed;
-  const ending = await goBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
+  const ending = await rollBack(failure.because, change.from, isStale ? 'process' : faultOf(failure), ports);
   return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };
 }
 

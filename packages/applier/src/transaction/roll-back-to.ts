@@ -17,9 +17,9 @@ import type { Ending } from './transaction.ts';
  * bring it back by itself; a node that was held is free again.
  * @throws StateError when the journal cannot be written and it is the last resort; the kernel holds the target then
  */
-export async function goBackTo(
+export async function rollBackTo(
   target: Generation,
-  { isLastResort = false, stored = target, declines = false }: GoBackOptions,
+  { isLastResort = false, stored = target, declines = false }: RollBackOptions,
   ports: Ports,
 ): Promise<Ending> {
   const { journal, kernel } = ports;
@@ -62,7 +62,7 @@ function goOnWith(target: Generation, stored: Generation, { journal, report }: P
 }
 
 /** How a person's way back is made. */
-export interface GoBackOptions {
+export interface RollBackOptions {
   /** The generation that stands cannot be loaded: a process that ends here must not lead back to it. */
   readonly isLastResort?: boolean;
   /** The target as the store has it, perhaps with other endpoints: a disk without room takes no more than that. */
