@@ -64,12 +64,12 @@ describe.each([
     const program = link(rules, family);
     const held = readBack(inScratchNamespace(`${restore(printProgram(settledProgram(program)))}${save}`), family);
     for (const table of tableNames) {
-      const { chains, fixtures, jumps } = program[table];
+      const { chains, baseChains, jumps } = program[table];
       expect(Object.fromEntries(held[table].chains)).toEqual(
         Object.fromEntries([...chains].map(([name, { digest }]) => [name, digest])),
       );
       expect(Object.fromEntries(held[table].others)).toEqual(
-        Object.fromEntries([...fixtures, ...settledEntries(program[table])]),
+        Object.fromEntries([...baseChains, ...settledEntries(program[table])]),
       );
       expect(held[table].jumps.toSorted()).toEqual([...jumps].toSorted());
     }

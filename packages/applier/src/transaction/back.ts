@@ -6,7 +6,7 @@ import { messageOf } from '../rollout/message.ts';
 import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from '../rollout/state.ts';
-import { fixtureParts } from './beside.ts';
+import { baseChainParts } from './beside.ts';
 import { orphans } from './orphans.ts';
 import type { Ending } from './transaction.ts';
 
@@ -98,7 +98,7 @@ export async function ownedNames(
   for (const id of ids) {
     if (id.number === from.number && id.revision === from.revision) continue;
     const made = await journal.generation(id.number, id.revision);
-    if (made) own = joinNames(joinNames(own, chainNames(made.state)), fixtureParts(from.state, made.state));
+    if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainParts(from.state, made.state));
     else isKnown = false;
   }
   return isKnown ? own : joinNames(own, orphans(await kernel.observe(familiesOf(from.state)), from.state));

@@ -37,7 +37,7 @@ export function beside(table: TableName, old: TableProgram, fresh: TableProgram,
 }
 
 /** Whether the two have a fixture with different rules: it narrows in a step of its own. */
-export function differInFixtures(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
+export function differInBaseChains(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
   return differing(old.chains, fresh.chains).some((name) => {
     if (isTagged(name) || entryNames[table].includes(name)) return false;
     return !sameRules(old.chains.get(name) ?? [], fresh.chains.get(name) ?? []);
@@ -88,15 +88,15 @@ function sameRules(a: readonly string[], b: readonly string[]): boolean {
 }
 
 /** The names of chains that stand only while two programs do: the parts of fixtures that differ. */
-export function fixtureParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeState, 'families'>): ChainNames {
+export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeState, 'families'>): ChainNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const parts = (table: TableName): readonly string[] => {
       const before = tableOf(old, family, table).chains;
-      const fixtures = [...tableOf(fresh, family, table).chains.keys()].filter(
+      const baseChains = [...tableOf(fresh, family, table).chains.keys()].filter(
         (name) => !isTagged(name) && before.has(name),
       );
-      return fixtures.flatMap((name) => [`${name}.old`, `${name}.new`]);
+      return baseChains.flatMap((name) => [`${name}.old`, `${name}.new`]);
     };
     names[family] = { filter: parts('filter'), nat: parts('nat') };
   }

@@ -1,6 +1,6 @@
 import type { Family, TableName } from '@sluice/bundle';
 import { type ChainNames, familyNames, joinNames, type NodeState, type Observed } from '../rollout/state.ts';
-import { fixtureParts } from './beside.ts';
+import { baseChainParts } from './beside.ts';
 import { isTree } from './entries.ts';
 
 /** The names that layout `tree` gives away: 16 characters of a hash and a tag at the end. Nobody else's are spelled so. */
@@ -20,5 +20,5 @@ export function orphans(observed: Observed, state: Pick<NodeState, 'families'>):
       [...seen[table].chains.keys()].filter((name) => tagged.test(name));
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
-  return isTree(state) ? joinNames(found, fixtureParts(state, state)) : found;
+  return isTree(state) ? joinNames(found, baseChainParts(state, state)) : found;
 }

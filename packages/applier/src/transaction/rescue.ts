@@ -8,7 +8,7 @@ import { restore } from '../rollout/restore.ts';
 import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
 import { lookVirtual } from '../rollout/virtual.ts';
 import { switchOff } from './back.ts';
-import { fixtureParts } from './beside.ts';
+import { baseChainParts } from './beside.ts';
 import { entryNames, isTagged, isTree, rootsOf } from './entries.ts';
 import { orphans } from './orphans.ts';
 
@@ -88,7 +88,7 @@ async function takeBack(found: Generation, observed: Observed, ports: Ports): Pr
   let owned = joinNames(chainNames(found.state), orphans(observed, found.state));
   for (const { generation } of ports.journal.remains()) {
     if (!isTree(generation.state)) continue;
-    owned = joinNames(joinNames(owned, chainNames(generation.state)), fixtureParts(found.state, generation.state));
+    owned = joinNames(joinNames(owned, chainNames(generation.state)), baseChainParts(found.state, generation.state));
   }
   await restore({ ...found.state, sysctls: new Map() }, owned, ports);
   await ports.kernel.switch?.remove();

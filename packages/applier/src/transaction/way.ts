@@ -5,7 +5,7 @@ import type { IpvsPlan } from '../ipvs/values.ts';
 import { nothingToDo, type Plan, plan, type PlanOptions, sysctlSteps, tablePlan } from '../rollout/plan.ts';
 import type { Flip, ChangeKind, Step } from '../rollout/ports.ts';
 import { familyNames, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
-import { beside, differInFixtures, type Lead } from './beside.ts';
+import { beside, differInBaseChains, type Lead } from './beside.ts';
 import { isTree } from './entries.ts';
 
 /**
@@ -205,6 +205,6 @@ function held(now: NodeState, desired: NodeState, lead: Lead): NodeState {
 
 function narrows(now: NodeState, desired: NodeState): boolean {
   return familyNames.some((family) =>
-    natFirst.some((table) => differInFixtures(table, tableOf(now, family, table), tableOf(desired, family, table))),
+    natFirst.some((table) => differInBaseChains(table, tableOf(now, family, table), tableOf(desired, family, table))),
   );
 }

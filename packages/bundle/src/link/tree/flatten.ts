@@ -28,5 +28,5 @@ function tableOf(
   const shared = [table, ...others].flatMap(({ chains }) =>
     [...chains].map(([name, { rules }]) => [name, rules] as const),
   );
-  return { chains: new Map([...table.fixtures, ...shared, ...entries]), jumps: table.jumps };
+  return { chains: new Map([...table.baseChains, ...shared, ...entries]), jumps: table.jumps };
 }

@@ -5,7 +5,7 @@ import type { Family, TableName } from '../../rulefile.ts';
 import { refusal } from '../check.ts';
 import { type FamilyProgram, type ResolvedRules, tableNames } from '../program.ts';
 import { type Dispatch, dispatch } from './dispatch.ts';
-import { entryChains, fixtureChains, fixtureName, fixturesOf, treeJumps } from './fixtures.ts';
+import { entryChains, baseChainNames, baseChainName, baseChainsOf, treeJumps } from './base-chains.ts';
 import { canMarkLate } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
@@ -160,22 +160,22 @@ function linkTable(
   let dispatched: TableParts['dispatched'] = new Map();
   try {
     dispatched = dispatchAll(table, (base, roots) => dispatch(rules.get(base) ?? [], namer, roots));
-    for (const base of entryChains[table]) entries.set(fixtureName(base), dispatched.get(base)?.root.name ?? '');
+    for (const base of entryChains[table]) entries.set(baseChainName(base), dispatched.get(base)?.root.name ?? '');
     addAll(problems, limitProblems(table, family, dispatched));
   } catch (error) {
     if (!(error instanceof NamesExhausted)) throw error;
     problems.push(refusal(`Cannot link ${family} ${table}: ${error.message}`));
   }
   const bodies = new Map([...rules].map(([chain, list]) => [chain, list.map(({ body }) => body.text)] as const));
-  const fixtures = fixturesOf(table, bodies, provideKubeChains, inPlace ? family : undefined);
-  const program = { chains: namer.chains, entries, fixtures, jumps: treeJumps(table, fixtures) };
+  const baseChains = baseChainsOf(table, bodies, provideKubeChains, inPlace ? family : undefined);
+  const program = { chains: namer.chains, entries, baseChains, jumps: treeJumps(table, baseChains) };
   return { program, dispatched };
 }
 
 const isBase = (table: TableName, name: string): boolean =>
   dispatchOrder[table].includes(name) || isFixture(table, name);
 const isFixture = (table: TableName, name: string): boolean =>
-  (fixtureChains[table] as readonly string[]).includes(name);
+  (baseChainNames[table] as readonly string[]).includes(name);
 
 /** Callees first: node ports are reached from the tail of Services. */
 const dispatchOrder: Readonly<Record<TableName, readonly string[]>> = {

@@ -30,7 +30,7 @@ export interface TreeTable {
   /** The root of each entry chain, such as `SLUICE-SERVICES` → `SLUICE-R-…`. The same entry chains in every program. */
   readonly entries: ReadonlyMap<string, string>;
   /** Chains without a tag, each with its rules: `SLUICE-MARK-MASQ`, `SLUICE-POSTROUTING`, `SLUICE-FORWARD`, `SLUICE-FIREWALL`. */
-  readonly fixtures: ReadonlyMap<string, readonly string[]>;
+  readonly baseChains: ReadonlyMap<string, readonly string[]>;
   /** Rules in built-in chains that lead to entry chains and fixtures, in the order in which they stand in the kernel. */
   readonly jumps: readonly string[];
 }

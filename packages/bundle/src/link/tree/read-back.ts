@@ -5,7 +5,7 @@ import { isRuleError } from '../../rules/rule.ts';
 import { targetOf } from '../../rules/words.ts';
 import { tableNames } from '../program.ts';
 import { isTreeChain } from './entries.ts';
-import { providedChains } from './fixtures.ts';
+import { providedChains } from './base-chains.ts';
 import { digestOf, stemOf } from './names.ts';
 
 /** What of ours a kernel holds in one table. */

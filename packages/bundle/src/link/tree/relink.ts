@@ -4,7 +4,7 @@ import { differing, Layered } from '../layered.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
 import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
 import { settledEntries } from './entries.ts';
-import { entryChains, fixtureChains, fixtureName } from './fixtures.ts';
+import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
 import type { Swap } from './grow.ts';
 import { asksMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
@@ -134,7 +134,7 @@ function sameShape(table: TableName, a: Unit, b: Unit): boolean {
 
 function sameWay(table: TableName, a: BaseRule, b: BaseRule): boolean {
   if (a.chain !== b.chain || a.calls !== b.calls || a.ends !== b.ends) return false;
-  if ((fixtureChains[table] as readonly string[]).includes(a.chain) || asksMark(a) || asksMark(b))
+  if ((baseChainNames[table] as readonly string[]).includes(a.chain) || asksMark(a) || asksMark(b))
     return a.body.text === b.body.text;
   const key = ({ place }: BaseRule): string => (place.kind === 'rest' ? '' : place.key);
   return a.place.kind === b.place.kind && key(a) === key(b);
@@ -186,7 +186,7 @@ function redispatched(
 }
 
 function entriesOf(table: TableName, dispatched: LinkTable['dispatched']): ReadonlyMap<string, readonly string[]> {
-  const roots = entryChains[table].map((base) => [fixtureName(base), dispatched.get(base)?.root.name ?? ''] as const);
+  const roots = entryChains[table].map((base) => [baseChainName(base), dispatched.get(base)?.root.name ?? ''] as const);
   return settledEntries({ entries: new Map(roots) });
 }
 

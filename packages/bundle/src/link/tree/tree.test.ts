@@ -222,8 +222,8 @@ describe('what is loaded', () => {
   );
 
   test('each chain stands behind all that it leads to, and none leads to a name outside', () => {
-    for (const { chains, fixtures } of [program.filter, program.nat]) {
-      const seen = new Set(fixtures.keys());
+    for (const { chains, baseChains } of [program.filter, program.nat]) {
+      const seen = new Set(baseChains.keys());
       const stray: string[] = [];
       for (const chain of chains.values()) {
         for (const line of chain.rules) {

@@ -11,7 +11,7 @@ import { tableNames } from '../program.ts';
 import { type Body, groupEndpoints, type WayTo } from './groups.ts';
 import { endpointsInPlace } from './in-place.ts';
 import { type Place, placeOf } from './keys.ts';
-import { fixtureChains, fixtureName } from './fixtures.ts';
+import { baseChainNames, baseChainName } from './base-chains.ts';
 import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 
@@ -162,7 +162,7 @@ class Linking {
       const why = refuseChain(this.#table, leadsTo);
       if (why !== undefined || isServiceChain(leadsTo))
         return `it leads to chain ${leadsTo}, which is not declared in this table`;
-      const isFixed = (fixtureChains[this.#table] as readonly string[]).includes(leadsTo);
+      const isFixed = (baseChainNames[this.#table] as readonly string[]).includes(leadsTo);
       if (!isFixed && !dispatchChains[this.#table].has(chain)) return `only a dispatch chain leads to ${leadsTo}`;
       this.#named.add(leadsTo);
     }
@@ -215,7 +215,7 @@ class Linking {
   #bodyOf({ rule, head, leadsTo }: Read): Body {
     if (leadsTo === undefined) return { text: head, height: 0 };
     const [inPlace, callee, chance] = [this.#inPlace.get(leadsTo), this.#linked.get(leadsTo), choiceOf(rule)];
-    if (!inPlace && !callee) return { text: `${head}${fixtureName(leadsTo)}`, height: 1 };
+    if (!inPlace && !callee) return { text: `${head}${baseChainName(leadsTo)}`, height: 1 };
     const way = inPlace ?? { before: '', behind: `-j ${callee?.name}` };
     // Joined, so that it is a string of its own and does not keep the line that it was cut from.
     const parts = inPlace ? [way.before, head.slice(0, -'-j '.length), way.behind] : [head, callee?.name];

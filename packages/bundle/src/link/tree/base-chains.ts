@@ -9,13 +9,13 @@ export const entryChains = {
 } as const satisfies Record<TableName, readonly string[]>;
 
 /** The base chains whose rules every packet meets, whatever the switch says. */
-export const fixtureChains = {
+export const baseChainNames = {
   filter: ['KUBE-FORWARD', 'KUBE-FIREWALL'],
   nat: ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'],
 } as const satisfies Record<TableName, readonly string[]>;
 
 /** The name of an entry chain or a fixture in layout `tree`: `KUBE-SERVICES` → `SLUICE-SERVICES`. */
-export function fixtureName(base: string): string {
+export function baseChainName(base: string): string {
   return base.replace(/^KUBE-/, 'SLUICE-');
 }
 
@@ -28,36 +28,36 @@ export const providedChains = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'] as const;
  * @param late the family, when endpoints stand in place: `markLate`
  * @param provide also under kube-proxy's names what CNI plugins jump to: marking, and masquerading what is marked
  */
-export function fixturesOf(
+export function baseChainsOf(
   table: TableName,
   rules: ReadonlyMap<string, readonly string[]>,
   provide: boolean,
   late: Family | undefined,
 ): ReadonlyMap<string, readonly string[]> {
-  const fixtures = new Map<string, readonly string[]>();
+  const baseChains = new Map<string, readonly string[]>();
   const write = (name: string, own: readonly string[] | undefined): void => {
     if (own)
-      fixtures.set(
+      baseChains.set(
         name,
         own.map((rule) => `-A ${name} ${rule}`),
       );
   };
-  for (const base of fixtureChains[table]) {
+  for (const base of baseChainNames[table]) {
     const own = rules.get(base);
     // kube-proxy has the chain in any case, since it shares it with the kubelet; that of layout `tree` is Sluice's alone.
     if (base === 'KUBE-FIREWALL' && own?.length === 0) continue;
-    write(fixtureName(base), own && late ? markLate(base, own, late) : own);
+    write(baseChainName(base), own && late ? markLate(base, own, late) : own);
   }
   if (provide && table === 'nat') for (const base of providedChains) write(base, rules.get(base));
-  return fixtures;
+  return baseChains;
 }
 
 /** The jumps from built-in chains to entry chains and to those fixtures that there are. */
-export function treeJumps(table: TableName, fixtures: ReadonlyMap<string, unknown>): readonly string[] {
-  const entries = new Set(entryChains[table].map(fixtureName));
+export function treeJumps(table: TableName, baseChains: ReadonlyMap<string, unknown>): readonly string[] {
+  const entries = new Set(entryChains[table].map(baseChainName));
   const ours = flatJumps[table].map((jump) => jump.replace(/(?<= -j )KUBE-/, 'SLUICE-'));
-  const provided = flatJumps[table].filter((jump) => fixtures.has(targetName(jump)));
-  return [...ours.filter((jump) => entries.has(targetName(jump)) || fixtures.has(targetName(jump))), ...provided];
+  const provided = flatJumps[table].filter((jump) => baseChains.has(targetName(jump)));
+  return [...ours.filter((jump) => entries.has(targetName(jump)) || baseChains.has(targetName(jump))), ...provided];
 }
 
 function targetName(jump: string): string {
