@@ -3,7 +3,7 @@ import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { addressOf, approvedBy } from './approved.ts';
 import { changedChains, leftOver } from './left-over.ts';
 import { isService, onlyEndpointsDiffer, readService, usualIn, withoutTag } from './service.ts';
-import { changedEndpoints, comparedEndpoints } from './strays.ts';
+import { changedEndpoints, comparedEndpoints } from './changed-endpoints.ts';
 import { rejected, waysIn } from './ways-in.ts';
 
 /** Ways into Services, such as `ipv4 tcp 10.96.0.10 80`, that change between being served and being rejected. */

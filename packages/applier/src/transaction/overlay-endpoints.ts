@@ -13,7 +13,7 @@ import { isTagged, isTree } from './entries.ts';
 import { overlayServers } from './overlay-servers.ts';
 import { plainName } from './left-over.ts';
 import { isEndpoint, isService, type Loss, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
-import { changedEndpoints, comparedEndpoints } from './strays.ts';
+import { changedEndpoints, comparedEndpoints } from './changed-endpoints.ts';
 
 /**
  * A state with the newest endpoints: for each Service that it has, those of another state, where that is an update of endpoints

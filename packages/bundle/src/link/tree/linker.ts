@@ -8,7 +8,7 @@ import { dispatchedChains } from './dispatch.ts';
 import { settledProgram } from './flatten.ts';
 import { type LinkedParts, linkParts, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
-import { noteStrays, sameLines, straysOf } from './names.ts';
+import { noteRenamed, sameLines, renamedOf } from './names.ts';
 import type { TreeChain } from './program.ts';
 import { type Link, type LinkTable, relink } from './relink.ts';
 
@@ -53,7 +53,7 @@ export class TreeLinker {
     const { taken } = options;
     // What is known of the last program's names need not be found out again.
     if (taken && this.#last)
-      for (const table of tableNames) straysOf(taken[table].chains, this.#last.program[table].chains);
+      for (const table of tableNames) renamedOf(taken[table].chains, this.#last.program[table].chains);
     const parts = linkParts(files, options, this.#memory);
     const tree = treeOf(parts);
     const program = onto(options.taken, settledProgram(tree));
@@ -75,7 +75,7 @@ function linkOf(
   const tableOf = (table: TableName): LinkTable => {
     const { dispatched } = tables[table];
     const inner = [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)]);
-    noteStrays(program[table].chains, tables[table].program.chains.values());
+    noteRenamed(program[table].chains, tables[table].program.chains.values());
     return { dispatched, inner: new Set(inner.map(({ name }) => name)) };
   };
   return { files, options, units, program, inPlace, tables: { filter: tableOf('filter'), nat: tableOf('nat') } };

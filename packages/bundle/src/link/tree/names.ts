@@ -89,7 +89,7 @@ class LinkedChain implements TreeChain {
     return this.#digest ?? digestOfLines(this.name, stemOf(this.name) as string, this.rules);
   }
 
-  get strayDigest(): string | undefined {
+  get renamedDigest(): string | undefined {
     return this.#digest === undefined || isFirstChoice(this.name, this.#digest) ? undefined : this.#digest;
   }
 
@@ -97,7 +97,7 @@ class LinkedChain implements TreeChain {
     if ('block' in rules) {
       this.#rules = rules.block;
       this.#at = rules.at;
-      if (this.strayDigest === undefined) this.#digest = undefined;
+      if (this.renamedDigest === undefined) this.#digest = undefined;
     } else this.#rules = rules;
   }
 }
@@ -116,15 +116,15 @@ const noChains: Chains = new Map();
 export class ChainNamer {
   readonly chains = new Map<string, TreeChain>();
   readonly #taken: Chains;
-  readonly #strays: ReadonlyMap<string, string>;
+  readonly #renamed: ReadonlyMap<string, string>;
   /** What the names of strays begin with. */
-  readonly #strayBodies: ReadonlySet<string>;
+  readonly #renamedBodies: ReadonlySet<string>;
 
   /** @param taken the chains in the kernel; must not change afterwards */
   constructor(taken = noChains) {
     this.#taken = taken;
-    this.#strays = straysOf(taken);
-    this.#strayBodies = new Set([...this.#strays.values()].map(bodyOf));
+    this.#renamed = renamedOf(taken);
+    this.#renamedBodies = new Set([...this.#renamed.values()].map(bodyOf));
   }
 
   /**
@@ -151,16 +151,16 @@ export class ChainNamer {
       const held = this.#taken.get(chain.name);
       if (held && !sameLines(held, chain.rules)) return false;
       // Read and digested only where it may be: this is asked of all chains of a program.
-      const mayStray = this.#strays.size > 0 && this.#strayBodies.has(bodyOf(chain.name));
-      if (mayStray && this.#strays.has(chain.digest)) return false;
+      const mayBeRenamed = this.#renamed.size > 0 && this.#renamedBodies.has(bodyOf(chain.name));
+      if (mayBeRenamed && this.#renamed.has(chain.digest)) return false;
     }
     for (const chain of chains) this.chains.set(chain.name, chain);
     return true;
   }
 
   #nameOf(stem: string, digest: string, bodies: readonly string[]): string {
-    const stray = this.#strays.get(digest);
-    if (stray !== undefined) return stray;
+    const other = this.#renamed.get(digest);
+    if (other !== undefined) return other;
     for (const name of namesFor(stem, digest)) {
       const own = this.chains.get(name)?.digest ?? digest;
       const held = this.#taken.get(name);
@@ -183,19 +183,19 @@ function hasBodies(name: string, lines: readonly string[], bodies: readonly stri
   return lines.length === bodies.length && lines.every((line, at) => line.slice(start) === bodies[at]);
 }
 
-const strays = new WeakMap<Chains, ReadonlyMap<string, string>>();
+const renamed = new WeakMap<Chains, ReadonlyMap<string, string>>();
 
 /**
  * By digest, the names of a table that are not the first choice of what they stand for.
  * @param like a table that shares chains with this one: only what differs is looked at
  */
-export function straysOf(table: Chains, like?: Chains): ReadonlyMap<string, string> {
-  const known = strays.get(table);
+export function renamedOf(table: Chains, like?: Chains): ReadonlyMap<string, string> {
+  const known = renamed.get(table);
   if (known) return known;
   const found = new Map<string, string>();
   const names = like ? differing(like, table) : table.keys();
   if (like)
-    for (const [digest, name] of straysOf(like)) if (table.get(name) === like.get(name)) found.set(digest, name);
+    for (const [digest, name] of renamedOf(like)) if (table.get(name) === like.get(name)) found.set(digest, name);
   for (const name of names) {
     const stem = stemOf(name);
     const lines = table.get(name);
@@ -203,15 +203,15 @@ export function straysOf(table: Chains, like?: Chains): ReadonlyMap<string, stri
     const digest = digestOfLines(name, stem, lines);
     if (!isFirstChoice(name, digest)) found.set(digest, name);
   }
-  strays.set(table, found);
+  renamed.set(table, found);
   return found;
 }
 
 /** The same for a table that holds these chains, whose digests are known. */
-export function noteStrays(table: Chains, chains: Iterable<TreeChain>): void {
+export function noteRenamed(table: Chains, chains: Iterable<TreeChain>): void {
   const found = new Map<string, string>();
-  for (const { name, strayDigest } of chains) if (strayDigest !== undefined) found.set(strayDigest, name);
-  strays.set(table, found);
+  for (const { name, renamedDigest } of chains) if (renamedDigest !== undefined) found.set(renamedDigest, name);
+  renamed.set(table, found);
 }
 
 /** A name without its tag. */

@@ -12,7 +12,7 @@ export interface TreeChain {
   /** How many chains a packet can be deep in when it is in this chain's deepest callee; 1 for a chain that calls none. */
   readonly height: number;
   /** The digest, unless the name is the first choice of its content. */
-  readonly strayDigest: string | undefined;
+  readonly renamedDigest: string | undefined;
   /** Holds these rules, which are the same, in place of its own. */
   hold(rules: PackedPlace | readonly string[]): void;
 }

@@ -10,7 +10,7 @@ import { asksMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
 import { asksHost, type TreeMemory } from './memory.ts';
-import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, straysOf } from './names.ts';
+import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, renamedOf } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule, Unit, Units } from './unit.ts';
 
@@ -108,10 +108,10 @@ function keepsNames({ options, program }: Link, { taken }: TreeOptions): boolean
     const now = taken?.[table].chains ?? none;
     const own = program[table].chains;
     if (now === before) return true;
-    const held = straysOf(now, now === own ? undefined : before);
+    const held = renamedOf(now, now === own ? undefined : before);
     return (
       differing(before, now).every((name) => isFree(name, now, own)) &&
-      [...straysOf(own, before)].every(([digest, name]) => held.get(digest) === name) &&
+      [...renamedOf(own, before)].every(([digest, name]) => held.get(digest) === name) &&
       [...held].every(([digest, name]) => own.has(name) || !own.has(naturalName(stemOf(name) ?? '', digest)))
     );
   });
@@ -166,7 +166,7 @@ function relinkTable(
   for (const [entry, rules] of entriesOf(name, dispatched))
     if (!sameLines(held.get(entry) ?? [], rules)) changes.set(entry, rules);
   const next = Layered.of(held).with(changes);
-  straysOf(next, held);
+  renamedOf(next, held);
   const table = next === held ? program[name] : { chains: next, jumps: program[name].jumps };
   return { table: { dispatched, inner }, program: table };
 }
