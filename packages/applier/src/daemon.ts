@@ -15,7 +15,7 @@ import { type Repair, repairOf } from './repairs.ts';
 import { Orders } from './orders.ts';
 import type { Status } from './status.ts';
 import { limits } from './limits.ts';
-import { Unrehearsed } from './unrehearsed.ts';
+import { RehearsalBackOff } from './rehearsal-back-off.ts';
 
 export interface Log {
   info(details: object, message: string): void;
@@ -82,7 +82,7 @@ export class Daemon {
   #againMs = Infinity;
   /** The tree that was rehearsed last while its wave was shut. */
   #rehearsed: Tree | undefined;
-  readonly #unrehearsed: Unrehearsed;
+  readonly #rehearsalBackOff: RehearsalBackOff;
   readonly #orders = new Orders();
   /** Whether the last ending that was told is a directory that was not taken. */
   #toldRefusal = false;
@@ -93,7 +93,7 @@ export class Daemon {
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
-    this.#unrehearsed = new Unrehearsed(parts.monotonicMs);
+    this.#rehearsalBackOff = new RehearsalBackOff(parts.monotonicMs);
     this.#early = new EarlyEndpointsWatch({
       active: () => parts.journal.active,
       earlyEndpoints: (files) => parts.earlyEndpoints?.(files),
@@ -107,7 +107,7 @@ export class Daemon {
   poke(extent: Extent = 'changed'): void {
     if (extent === 'whole') {
       this.#extent = extent;
-      this.#unrehearsed.forget();
+      this.#rehearsalBackOff.forget();
     }
     this.#wake.resolve('event');
     this.#news.resolve();
@@ -310,13 +310,13 @@ export class Daemon {
     const onlyEndpoints = arrival.release?.onlyEndpoints === true;
     if (arrival.tree === this.#done?.tree && machine === this.#done.machine)
       return this.#again(arrival.tree, onlyEndpoints);
-    const paused = this.#unrehearsed.of(arrival.tree, machine);
+    const paused = this.#rehearsalBackOff.of(arrival.tree, machine);
     if (paused) return this.#say(paused);
     if (arrival.waits && (await this.#waits(arrival.tree, machine, arrival.waits))) return;
     const startMs = this.#parts.monotonicMs();
     const outcome = await this.#put(arrival.tree, onlyEndpoints, arrival.isUrgent);
     // Anything else is tried again: a kube-proxy that still runs ends, a busy kernel becomes free. The journal knows bad versions.
-    this.#unrehearsed.ended(arrival.tree, machine, outcome, startMs);
+    this.#rehearsalBackOff.ended(arrival.tree, machine, outcome, startMs);
     const isIn = outcome?.kind === 'same' || outcome?.kind === 'confirmed';
     const waitsMs = isIn ? outcome.waitsMs : undefined;
     if (waitsMs !== undefined) this.#againMs = this.#parts.monotonicMs() + waitsMs;
@@ -364,7 +364,7 @@ export class Daemon {
       if (opinion === 'same') return false;
       if (opinion !== 'ready') {
         const refused: Outcome = { kind: 'refused', refusal: opinion };
-        this.#unrehearsed.ended(tree, machine, refused, startMs);
+        this.#rehearsalBackOff.ended(tree, machine, refused, startMs);
         this.#say(refused);
         await this.#ended(refused, tree);
         return true;

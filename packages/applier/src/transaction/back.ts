@@ -7,7 +7,7 @@ import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
 import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from '../rollout/state.ts';
 import { baseChainParts } from './beside.ts';
-import { orphans } from './orphans.ts';
+import { leakedChains } from './leaked-chains.ts';
 import type { Ending } from './transaction.ts';
 
 /**
@@ -101,7 +101,7 @@ export async function ownedNames(
     if (made) own = joinNames(joinNames(own, chainNames(made.state)), baseChainParts(from.state, made.state));
     else isKnown = false;
   }
-  return isKnown ? own : joinNames(own, orphans(await kernel.observe(familiesOf(from.state)), from.state));
+  return isKnown ? own : joinNames(own, leakedChains(await kernel.observe(familiesOf(from.state)), from.state));
 }
 
 /** The state to go back to: the generation, and sysctls that it does not set as they were. */

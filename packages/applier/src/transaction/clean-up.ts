@@ -7,7 +7,7 @@ import { type ChainNames, chainNames, familyNames, joinNames } from '../rollout/
 import { lookVirtual } from '../rollout/virtual.ts';
 import { ownedNames, switchOff } from './back.ts';
 import { isTree } from './entries.ts';
-import { orphans } from './orphans.ts';
+import { leakedChains } from './leaked-chains.ts';
 
 /**
  * Removes every chain and jump that Sluice made, also chains that no generation knows any more, and gives sysctls and time-outs of
@@ -20,7 +20,7 @@ export async function cleanUp(ports: Ports): Promise<number> {
   await switchOff(ports);
   const known = await ownedNow(ports);
   const observed = await kernel.observe(familyNames.filter((family) => known[family]));
-  const owned = joinNames(known, orphans(observed, journal.active.state));
+  const owned = joinNames(known, leakedChains(observed, journal.active.state));
   const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
   const virtual = await lookVirtual(desired, owned, ports);
   const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);

@@ -10,7 +10,7 @@ import { lookVirtual } from '../rollout/virtual.ts';
 import { switchOff } from './back.ts';
 import { baseChainParts } from './beside.ts';
 import { entryNames, isTagged, isTree, rootsOf } from './entries.ts';
-import { orphans } from './orphans.ts';
+import { leakedChains } from './leaked-chains.ts';
 
 /**
  * What to do when both slots of the journal are damaged. What the kernel holds is right as long as nobody says otherwise, so a
@@ -85,7 +85,7 @@ async function showsExactly(observed: Observed, state: NodeState, ports: Ports):
 /** Ends what was on trial beside a generation: the switch goes off, and our chains that nothing needs are removed. */
 async function takeBack(found: Generation, observed: Observed, ports: Ports): Promise<void> {
   await switchOff(ports);
-  let owned = joinNames(chainNames(found.state), orphans(observed, found.state));
+  let owned = joinNames(chainNames(found.state), leakedChains(observed, found.state));
   for (const { generation } of ports.journal.remains()) {
     if (!isTree(generation.state)) continue;
     owned = joinNames(joinNames(owned, chainNames(generation.state)), baseChainParts(found.state, generation.state));

@@ -11,7 +11,7 @@ const tagged = /^(?:SLUICE-[RT]|SLU-(?:SVC|SVL|EXT|FW|SEP|GRP))-[A-Z2-7]{16}\.[0
  * lacks may go. Those that foreign rules lead to stay (`adaptDesired`), as do all in the other layouts, whose names are kube-proxy's.
  * @param state what the change was made from or to
  */
-export function orphans(observed: Observed, state: Pick<NodeState, 'families'>): ChainNames {
+export function leakedChains(observed: Observed, state: Pick<NodeState, 'families'>): ChainNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const seen = observed[family];

@@ -9,7 +9,7 @@ const codes: ReadonlySet<string> = new Set(['NODE_CANNOT_REHEARSE', 'NODE_REFUSE
  * What the node could not rehearse, or its kernel did not take, is let be for a while. A rehearsal loads the whole program: to hold one at
  * every scan would cost a node with many Services all of its time. Anything else is tried at once.
  */
-export class Unrehearsed {
+export class RehearsalBackOff {
   readonly #monotonicMs: () => number;
   #last:
     | { readonly tree: Tree; readonly machine: string; readonly outcome: Outcome; readonly untilMs: number }
