@@ -92,7 +92,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'cli/log',
   ],
   'applier/daemon': [
-    'applier/ahead',
+    'applier/early-endpoints-watch',
     'applier/drift',
     'applier/inbox',
     'applier/kernel',
@@ -102,11 +102,11 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'applier/rollout',
     'applier/status',
     'applier/transaction',
-    'applier/unrehearsed',
+    'applier/rehearsal-back-off',
     'bundle',
   ],
-  'applier/ahead': ['applier/rollout', 'bundle'],
-  'applier/unrehearsed': ['applier/inbox', 'applier/limits', 'applier/rollout'],
+  'applier/early-endpoints-watch': ['applier/rollout', 'bundle'],
+  'applier/rehearsal-back-off': ['applier/inbox', 'applier/limits', 'applier/rollout'],
   'applier/preflight': ['applier/config', 'applier/journal', 'applier/kernel', 'applier/rollout', 'bundle'],
   // What surrounds the transaction implements its ports and starts tools through kernel/run.ts.
   'applier/journal': ['applier/ipvs', 'applier/kernel', 'applier/limits', 'applier/rollout', 'applier/store', 'bundle'],

@@ -66,7 +66,7 @@ async function live(looks: readonly Look[]): Promise<void> {
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      settle: async () => 0,
+      reconcile: async () => 0,
       rehearse: async () => 'ready',
       put: async () => current,
     },

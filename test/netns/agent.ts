@@ -92,7 +92,7 @@ function connectTcp(wanted: Connect): Promise<Reply> {
   });
   // Not `req.setTimeout`: that one counts from the established connection.
   const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), wanted.timeoutMs);
-  req.on('error', (error) => settle(error, done.resolve, done.reject)).end();
+  req.on('error', (error) => reconcile(error, done.resolve, done.reject)).end();
   return done.promise.finally(() => {
     clearTimeout(timer);
     req.destroy();
@@ -103,13 +103,13 @@ function connectUdp(wanted: Connect): Promise<Reply> {
   const socket = createSocket(isIPv6(wanted.to) ? 'udp6' : 'udp4');
   const done = Promise.withResolvers<Reply>();
   const timer = setTimeout(() => done.resolve({ kind: 'timeout' }), wanted.timeoutMs);
-  socket.on('error', (error) => settle(error, done.resolve, done.reject));
+  socket.on('error', (error) => reconcile(error, done.resolve, done.reject));
   socket.on('message', (body) => done.resolve(answer(body.toString())));
   socket.bind(0, wanted.from, () => {
     // Only a connected socket hears of ICMP errors.
     socket.connect(wanted.port, wanted.to, () => {
       socket.send('who are you?', (error) => {
-        if (error) settle(error, done.resolve, done.reject);
+        if (error) reconcile(error, done.resolve, done.reject);
       });
     });
   });
@@ -119,7 +119,7 @@ function connectUdp(wanted: Connect): Promise<Reply> {
   });
 }
 
-function settle(error: Error, resolve: (reply: Reply) => void, reject: (error: unknown) => void): void {
+function reconcile(error: Error, resolve: (reply: Reply) => void, reject: (error: unknown) => void): void {
   try {
     resolve(failure(error));
   } catch (unexpected) {

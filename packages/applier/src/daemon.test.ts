@@ -43,7 +43,7 @@ async function watch(
         asked.push('recover');
         return undefined;
       },
-      settle: async () => (asked.push('settle'), 0),
+      reconcile: async () => (asked.push('reconcile'), 0),
       rehearse: async () => {
         asked.push('rehearse');
         return opinions[Math.min(rehearsal++, opinions.length - 1)] ?? 'ready';
@@ -84,7 +84,7 @@ const bundle = (one: Tree): Arrival => ({ kind: 'bundle', tree: one });
 const [a, b] = [tree('a'), tree('b')];
 
 test('what a crash left is finished first, then the confirmed rules, then the bundle', async () => {
-  expect((await watch([bundle(a)], [confirmed])).asked).toEqual(['recover', 'settle', 'ready', 'put a']);
+  expect((await watch([bundle(a)], [confirmed])).asked).toEqual(['recover', 'reconcile', 'ready', 'put a']);
 });
 
 test.each([
@@ -144,7 +144,7 @@ test('who undoes the rules again and again raises an alarm, slows repairs down, 
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      settle: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
+      reconcile: async () => (settledAt.push(nowMs), drifts ? 1 : 0),
       put: async () => confirmed,
       rehearse: async () => 'ready',
     },
@@ -193,7 +193,7 @@ const shut: Arrival = {
 
 test('a release whose wave is shut is rehearsed once, said once, and put in when the wave opens', async () => {
   const { asked, said, report } = await watch([bundle(a), shut, shut], [confirmed]);
-  expect(asked).toEqual(['recover', 'settle', 'ready', 'put a', 'rehearse']);
+  expect(asked).toEqual(['recover', 'reconcile', 'ready', 'put a', 'rehearse']);
   expect(said).toEqual(['info confirmed', 'info Cannot apply the release yet']);
   expect(report).toMatchObject({ healthy: true, waits: { wave: 2, name: 'rest' }, alarms: {} });
   const between: Arrival = { kind: 'refused', problems: [problem] };
@@ -251,7 +251,7 @@ test('what arrives during a trial is offered to it once, and is looked at again 
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      settle: async () => 0,
+      reconcile: async () => 0,
       rehearse: async () => 'ready',
       put: async (files, _byHand, offers) => {
         asked.push('put');
@@ -297,7 +297,7 @@ test('a scan and a person look at the whole directory, an event at what changed'
   const daemon: Daemon = new Daemon({
     reconciler: {
       recover: async () => undefined,
-      settle: async () => 0,
+      reconcile: async () => 0,
       rehearse: async () => 'ready',
       put: async () => confirmed,
     },
@@ -339,7 +339,7 @@ describe('endpoints that come to what stands', () => {
     const daemon: Daemon = new Daemon({
       reconciler: {
         recover: async () => undefined,
-        settle: async () => 0,
+        reconcile: async () => 0,
         rehearse: async () => 'ready',
         put: (_files, _byHand, offers) =>
           put((now) => {
@@ -413,7 +413,7 @@ describe('an order of an operator', () => {
     const daemon: Daemon = new Daemon({
       reconciler: {
         recover: async () => undefined,
-        settle: async () => 0,
+        reconcile: async () => 0,
         rehearse: async () => 'ready',
         put: async (_files, _byHand, offers) => {
           steps.push('put begins');

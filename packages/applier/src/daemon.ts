@@ -28,7 +28,7 @@ export interface Log {
 type Ending = Outcome | { readonly kind: 'refused'; readonly problems: readonly Problem[] };
 
 export interface DaemonParts {
-  readonly reconciler: Pick<Reconciler, 'recover' | 'settle' | 'put' | 'rehearse'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'reconcile' | 'put' | 'rehearse'>;
   readonly journal: Pick<Journal, 'active' | 'halted'>;
   readonly inbox: Pick<Inbox, 'look'>;
   readonly status: Status;
@@ -140,7 +140,7 @@ export class Daemon {
       await this.#obey();
       if (monotonicMs() >= dueMs) {
         if (monotonicMs() >= this.#wholeDueMs) this.#extent = 'whole';
-        await this.#settle(this.#fights || (this.#parts.drift?.isDue ?? true));
+        await this.#reconcile(this.#fights || (this.#parts.drift?.isDue ?? true));
         dueMs = monotonicMs() + (this.#fights ? Math.max(limits.fightPaceMs, scanIntervalMs) : scanIntervalMs);
       }
       if (first) ready();
@@ -177,7 +177,7 @@ export class Daemon {
       const restMs = Math.min(untilMs, lookMs) - monotonicMs();
       const woken = await this.#rest(Math.max(restMs, 0));
       if (woken || monotonicMs() >= untilMs) return;
-      if (!this.#fights && (await drift?.look())) await this.#settle(true);
+      if (!this.#fights && (await drift?.look())) await this.#reconcile(true);
     }
   }
 
@@ -233,13 +233,13 @@ export class Daemon {
    * Drift: what others changed in our chains and jumps is put right.
    * @param tables false: nobody told of a change in them, and the rest is cheap to look at
    */
-  async #settle(tables: boolean): Promise<void> {
+  async #reconcile(tables: boolean): Promise<void> {
     const { reconciler, status, log, drift, monotonicMs, processorMs = monotonicMs } = this.#parts;
     const beginMs = processorMs();
     const interrupt = drift?.canWait === true && !this.#fights ? this.#woken() : undefined;
     const changes = drift?.take() ?? [];
     try {
-      const steps = await reconciler.settle(tables, interrupt);
+      const steps = await reconciler.reconcile(tables, interrupt);
       if (steps === 'interrupted') return drift?.wasInterrupted();
       if (tables || steps > 0) drift?.compared(processorMs() - beginMs, steps);
       if (steps > 0) {

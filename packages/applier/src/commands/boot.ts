@@ -144,7 +144,7 @@ async function recoverAndSettle(
   // What is left open may put rules in before the node is held. A look that fails must not keep rules from a node.
   if (journal.open) found.wasBare ??= await reconciler.isBare().catch(() => undefined);
   found.left ??= await reconciler.recover(patience);
-  return found.left?.kind === 'held' ? 0 : Number(await reconciler.settle());
+  return found.left?.kind === 'held' ? 0 : Number(await reconciler.reconcile());
 }
 
 /**

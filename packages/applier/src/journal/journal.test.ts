@@ -64,7 +64,7 @@ async function confirm(journal: DiskJournal, version: string, to: NodeState): Pr
   if (!journal.active) await journal.adopt(nothing);
   await journal.begin(opening(version, to));
   await journal.commit();
-  await journal.settle();
+  await journal.finish();
 }
 
 test('what was confirmed stands after a restart, with everything that it holds', async () => {
@@ -99,7 +99,7 @@ test('the token alone makes the new generation stand, before anything is settled
   await journal.commit();
   const again = open();
   expect([again.active?.number, again.open?.phase]).toEqual([1, 'committed']);
-  await again.settle();
+  await again.finish();
   expect([open().active?.number, open().open]).toEqual([1, undefined]);
 });
 
@@ -136,7 +136,7 @@ test('a version that was taken after an interruption, as a release or as an upda
     for (const version of ['unlucky', 'another']) {
       await journal.begin(update(version));
       await journal.commit();
-      await journal.settle();
+      await journal.finish();
     }
   }
   expect(open().quarantined('unlucky')).toBeUndefined();
@@ -149,7 +149,7 @@ test('a long row of updates is what a new process finds, and the store does not 
   for (let n = 1; n <= 3 * limits.deltasMax; n++) {
     await journal.begin({ ...opening(`v${n}`, rules(n)), changeKind: 'endpoints' });
     await journal.commit();
-    await journal.settle();
+    await journal.finish();
     expect(open().active).toMatchObject({ number: 1, revision: n, version: `v${n}` });
     expect(spelled(open().active?.state)).toEqual(spelled(rules(n)));
     await journal.tidy();
@@ -327,7 +327,7 @@ test('many chains over a long row of updates come and go as they did', async () 
   for (let step = 1; step <= 2 * limits.deltasMax + 3; step++) {
     await journal.begin({ ...opening('aaaa', of(step)), changeKind: 'endpoints' });
     await journal.commit();
-    await journal.settle();
+    await journal.finish();
     const read = new Map(open().active?.state.families.ipv4?.nat.chains);
     expect(Object.fromEntries(read)).toEqual(Object.fromEntries(of(step).families.ipv4?.nat.chains ?? []));
   }
@@ -339,7 +339,7 @@ test('an update of endpoints is a revision of its generation and no entry for ea
   for (const to of [two, one, two]) {
     await journal.begin({ ...opening('aaaa', to), changeKind: 'endpoints' });
     await journal.commit();
-    await journal.settle();
+    await journal.finish();
   }
   expect(open().active).toMatchObject({ number: 1, revision: 3 });
   expect(spelled(open().active?.state)).toEqual(spelled(two));

@@ -346,7 +346,7 @@ export class DiskJournal implements Journal {
     this.#active = active;
   }
 
-  async settle(): Promise<Generation> {
+  async finish(): Promise<Generation> {
     const active = this.#active as Generation;
     if (this.#record.open) {
       this.#save({ ...this.#record, open: null });

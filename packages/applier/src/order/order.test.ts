@@ -22,7 +22,7 @@ async function judged(text: string, takeOrder = false): Promise<{ readonly order
   const { reconciler } = await node.start({ takeOrder }, { report });
   await reconciler.put(bundle, false);
   node.kernel.load('ipv4', text);
-  const steps = await reconciler.settle();
+  const steps = await reconciler.reconcile();
   return { order: order!, steps };
 }
 
@@ -127,7 +127,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       '-A PREROUTING -d 10.96.0.11/32 -j ACCEPT',
     ]);
     const { reconciler } = await node.start({ takeOrder: true });
-    expect(await reconciler.settle()).toBe(0);
+    expect(await reconciler.reconcile()).toBe(0);
   });
 });
 
@@ -140,7 +140,7 @@ test('a kube-proxy beside us whose jumps stand first is told, and put behind our
   const { order } = await judged(text);
   expect(printTaking(order)).toContain('-j KUBE-SERVICES (all that this kube-proxy serves)');
   const { reconciler } = await node.start({ takeOrder: true });
-  expect([await reconciler.settle(), await reconciler.settle()]).toEqual([1, 0]);
+  expect([await reconciler.reconcile(), await reconciler.reconcile()]).toEqual([1, 0]);
 });
 
 test('of very many frontends some are asked, and what is too much is a note', async () => {
@@ -158,10 +158,10 @@ test('of very many frontends some are asked, and what is too much is a note', as
   );
   const marks = Array.from({ length: 30 }, (_, n) => `-I PREROUTING 1 -s 10.9.${n}.0/24 -j MARK --set-xmark 0x1/0x1`);
   node.kernel.load('ipv4', nat(...harmless, ...marks));
-  await reconciler.settle();
+  await reconciler.reconcile();
   expect(order?.taking).toEqual([]);
   node.kernel.load('ipv4', nat('-I PREROUTING 40 -d 10.96.0.11/32 -j ACCEPT'));
-  await reconciler.settle();
+  await reconciler.reconcile();
   expect(
     order?.taking.map(({ services: taken }) => taken),
     'one rule hides no other',

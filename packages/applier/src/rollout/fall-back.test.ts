@@ -38,7 +38,7 @@ test.each([
       kind: 'rolled-back',
       because: expect.stringContaining(`generation 2 cannot be read, generation ${number} stands in its place`),
     });
-    await reconciler.settle();
+    await reconciler.reconcile();
     expect(
       kernel
         .save('ipv4')
@@ -59,7 +59,7 @@ test('while the kernel still holds rules they stay, and the node waits for a per
   const before = self.kernel.save('ipv4');
   const { reconciler, journal } = await self.start();
   expect(await reconciler.recover()).toMatchObject({ kind: 'held' });
-  expect(await reconciler.settle()).toBe(0);
+  expect(await reconciler.reconcile()).toBe(0);
   expect(self.kernel.save('ipv4')).toBe(before);
   expect(journal.halted).toContain('does not hold what was written');
 });

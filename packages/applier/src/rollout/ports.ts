@@ -249,7 +249,7 @@ export interface Journal {
    */
   commit(note?: string): Promise<void>;
   /** Closes a committed transaction: nothing is left to do for it. */
-  settle(): Promise<Generation>;
+  finish(): Promise<Generation>;
   /** Does what may wait: the text for people says what stands. Called now and then. */
   tidy(): Promise<void>;
   /**

@@ -99,7 +99,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     begin: (intent) => countdown.through(() => journal.begin(intent)),
     commit: () => countdown.through(() => journal.commit()),
     tidy: () => journal.tidy(),
-    settle: () => countdown.through(() => journal.settle()),
+    finish: () => countdown.through(() => journal.finish()),
     fallBack: (target, because) => countdown.through(() => journal.fallBack(target, because)),
     openFlows: () => journal.openFlows(),
     abandon: (because, fault) => countdown.through(() => journal.abandon(because, fault)),

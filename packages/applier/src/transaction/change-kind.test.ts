@@ -85,7 +85,7 @@ test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, aft
   expect(journal.active).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
   // Only a release is tried.
   expect(asked > 0).toBe(what === 'confirmed');
-  expect(await reconciler.settle()).toBe(0);
+  expect(await reconciler.reconcile()).toBe(0);
   const fresh = scene();
   fresh.layout = layout;
   await (await fresh.start()).reconciler.put(after, false);

@@ -40,7 +40,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     });
     expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(endpoints()).toEqual([1, 3, 5, 7]);
-    expect(await reconciler.settle()).toBe(0);
+    expect(await reconciler.reconcile()).toBe(0);
     expect(
       await (await node.start()).reconciler.put(bundle({ ...active, 'shop/off': [7], 'shop/web': [1, 5] }), false),
     ).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 2 } });
@@ -63,7 +63,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.put(release({ 'shop/off': [7, 8] }), false)).toMatchObject({ kind: 'refused' });
     expect(endpoints()).toEqual([1, 2, 3, 7, 8]);
     expect(journal.active).toMatchObject({ number: 1, revision: 2 });
-    expect(await reconciler.settle()).toBe(0);
+    expect(await reconciler.reconcile()).toBe(0);
   });
 
   test('first ones come in behind other endpoints that came in meanwhile, and take none of these back', async () => {
@@ -98,7 +98,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(endpoints(), 'its endpoints are taken').toEqual([1, 2, 5]);
     await reconciler.put(wider({ 'shop/cart': [5], 'shop/off': [7] }), false);
     expect(endpoints()).toEqual([1, 2, 5]);
-    expect(await reconciler.settle()).toBe(0);
+    expect(await reconciler.reconcile()).toBe(0);
   });
 
   test('last ones stay until the release is in', async () => {
@@ -164,7 +164,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     for (let scan = 0; scan < 130; scan++) {
       node.nowMs += limits.scanIntervalMsDefault;
       expect(await reconciler.put(refused, false)).toMatchObject({ kind: 'refused' });
-      await reconciler.settle(false);
+      await reconciler.reconcile(false);
     }
     expect(journal.record.history.length).toBe(tries);
     expect(await reconciler.put(release({ 'shop/off': [8] }), false)).toMatchObject({ kind: 'confirmed' });

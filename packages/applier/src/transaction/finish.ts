@@ -77,7 +77,7 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
 async function settled(desired: NodeState, steps: number, { journal, report }: Ports): Promise<Ending> {
   const active = journal.active as Generation;
   try {
-    await journal.settle();
+    await journal.finish();
   } catch (error) {
     // The token is on the disk: the next process finds a committed transaction with nothing left to do.
     report('settle-not-written', { because: messageOf(error) });

@@ -57,7 +57,7 @@ test('of what stood before a committed release, and cannot be read any more, no 
   expect((await (await node.start()).reconciler.recover())?.kind).toBe('confirmed');
   const finished = rules();
   node.kernel.reboot();
-  await (await node.start()).reconciler.settle();
+  await (await node.start()).reconciler.reconcile();
   expect(finished).toBe(rules());
 });
 

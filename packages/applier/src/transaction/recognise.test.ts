@@ -32,7 +32,7 @@ test('what the kernel holds stands from then on, unchanged, and the next bundle 
   expect(rules()).toBe(good);
   const next = await node.start();
   expect(next.journal.active).toMatchObject({ number: 1, version: 'recognised' });
-  expect(await next.reconciler.settle(), 'it is what stands').toBe(0);
+  expect(await next.reconciler.reconcile(), 'it is what stands').toBe(0);
   expect(await next.reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   expect(next.journal.active?.version).toMatch(/^[0-9a-f]{16}$/);
   expect(rules(), 'the same bundle changes nothing').toBe(good);

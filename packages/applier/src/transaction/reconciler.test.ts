@@ -279,7 +279,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           if (countdown.calls <= at) break;
           const next = await node.start();
           await next.reconciler.recover();
-          await next.reconciler.settle();
+          await next.reconciler.reconcile();
           const now = await everything();
           expect(foreignLines()).toBe(others);
           if (now === before) continue;
@@ -323,9 +323,9 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         'ipv4',
         `*nat\n:${prefix}-SERVICES - [0:0]\n-D PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES\nCOMMIT\n`,
       );
-      expect(await reconciler.settle()).toBe(1);
+      expect(await reconciler.reconcile()).toBe(1);
       expect(await everything()).toBe(before);
-      expect(await reconciler.settle()).toBe(0);
+      expect(await reconciler.reconcile()).toBe(0);
     });
 
     test('a bundle that meets rules changed by others since the last scan is confirmed all the same', async () => {
@@ -340,7 +340,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const other = sampleBundle({ services: { 'shop/web': [2, 4, 5], 'shop/new': [6] }, families: ['ipv4', 'ipv6'] });
       expect((await reconciler.put(other, false)).kind).toBe('confirmed');
       expect(node.events).toContain('rolling-back');
-      expect(await reconciler.settle()).toBe(0);
+      expect(await reconciler.reconcile()).toBe(0);
       expect(node.kernel.save('ipv4')).toContain('--to-destination 10.244.0.3:8080');
     });
 

@@ -120,7 +120,7 @@ export class Reconciler {
    * @param interrupt when it aborts before a difference was found, the comparison is left off, where it is known what the tables hold
    * @returns how many steps it took; 0 when nothing differed
    */
-  async settle(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
+  async reconcile(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
     const { journal, report } = this.#ports;
     if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
     const active = journal.active;

@@ -75,7 +75,7 @@ export interface Ending {
  * flip        filter's switch, then nat's, each with a time-out               no process left: the kernel goes back by itself
  * probation   invariants and probes; each good round renews the switch; newer endpoints go into both programs
  * commit      one write and fsync: the only decision                          crash from here on: the new program
- * finish      pin, new defaults, unpin, collect, settle
+ * finish      pin, new defaults, unpin, collect, reconcile
  * ```
  *
  * Whatever fails before the token is taken back: switch off, connections healed, the old program verified, the new one's chains

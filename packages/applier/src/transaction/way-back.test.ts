@@ -75,7 +75,7 @@ test('a sysctl that only the generation has that a person chose is as before whe
     if (left?.kind !== 'confirmed') crashes += 1;
     const next = await node.start();
     await next.reconciler.recover();
-    await next.reconciler.settle();
+    await next.reconciler.reconcile();
     const stands = next.journal.active?.state.sysctls.get(key) ?? 0;
     expect([at, await node.kernel.readSysctl(key)]).toEqual([at, stands]);
     node.end();
@@ -103,7 +103,7 @@ test('a process that lives and cannot look is counted once among those that trie
     },
   });
   const next = await node.start({}, { kernel });
-  for (let look = 0; look < 20; look++) await expect(next.reconciler.settle()).rejects.toThrow('lock');
+  for (let look = 0; look < 20; look++) await expect(next.reconciler.reconcile()).rejects.toThrow('lock');
   expect(next.journal.record.open?.recoveries).toBe(1);
   isBusy = false;
   expect((await next.reconciler.put(release, false)).kind).toBe('confirmed');

@@ -49,31 +49,31 @@ describe('one that lost it with an update', () => {
   });
 
   test('serves all Services after the boot, but for pods that reach themselves, and nothing is left to repair', async () => {
-    expect(await reconciler.settle()).toBeGreaterThan(0);
+    expect(await reconciler.reconcile()).toBeGreaterThan(0);
     const after = held();
     node.kernel.reboot({ withoutBpf: false });
-    await (await node.start()).reconciler.settle();
+    await (await node.start()).reconciler.reconcile();
     expect(after).toBe(held().replaceAll(/^-A .* -m bpf .*\n/gm, ''));
     node.kernel.reboot({ withoutBpf: true });
     const next = await node.start();
-    await next.reconciler.settle();
-    expect(await next.reconciler.settle()).toBe(0);
+    await next.reconciler.reconcile();
+    expect(await next.reconciler.reconcile()).toBe(0);
     expect((await next.reconciler.put(bundle, false)).kind).toBe('same');
     expect(hasLostBpf({ journal: next.journal, kernel: node.kernel })).toBe(true);
   });
 
   test('takes endpoints that change, forms that are new there, and releases', async () => {
-    await reconciler.settle();
+    await reconciler.reconcile();
     expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.4:8080']);
     expect(await reconciler.rehearse(release)).toBe('ready');
     expect((await reconciler.put(release, false)).kind).toBe('confirmed');
-    expect([chainsOfEndpoints(), await reconciler.settle()]).toEqual([0, 0]);
+    expect([chainsOfEndpoints(), await reconciler.reconcile()]).toEqual([0, 0]);
     expect(node.events).not.toContain('rolling-back');
   });
 
   test('goes back to what stood when a release fails', async () => {
-    await reconciler.settle();
+    await reconciler.reconcile();
     const before = held();
     node.health = () => !held().includes('10.244.0.8:8080');
     const services = { 'shop/web': [1, 2], 'shop/cart': [7] };
@@ -94,7 +94,7 @@ test('one that came to have it keeps the chains', async () => {
   await (await node.start()).reconciler.put(bundle, false);
   node.kernel.reboot({ withoutBpf: false });
   const { reconciler } = await node.start();
-  expect(await reconciler.settle()).toBeGreaterThan(0);
+  expect(await reconciler.reconcile()).toBeGreaterThan(0);
   expect((await reconciler.put(bundle, false)).kind).toBe('same');
   expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
   expect((await reconciler.put(release, false)).kind).toBe('confirmed');

@@ -27,9 +27,9 @@ test('tables that nobody changed are not read, and sysctls are put right all the
   const { reconciler } = await node.start();
   await reconciler.put(bundle, false);
   reads = 0;
-  expect([await reconciler.settle(false), reads]).toEqual([0, 0]);
+  expect([await reconciler.reconcile(false), reads]).toEqual([0, 0]);
   await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'somebody else' });
-  expect(await reconciler.settle(false)).toBe(1);
+  expect(await reconciler.reconcile(false)).toBe(1);
   expect(await node.kernel.readSysctl(key)).toBe(1);
 });
 
@@ -38,12 +38,12 @@ test('a comparison is left off for something more urgent where it is known what 
   await reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const broken = node.kernel.save('ipv4');
-  expect([await reconciler.settle(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual([
+  expect([await reconciler.reconcile(true, AbortSignal.abort()), node.kernel.save('ipv4')]).toEqual([
     'interrupted',
     broken,
   ]);
   const next = await node.start();
-  expect(await next.reconciler.settle(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
+  expect(await next.reconciler.reconcile(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
 });
 
 test('what changed in them unheard is found by the next comparison', async () => {
@@ -51,8 +51,8 @@ test('what changed in them unheard is found by the next comparison', async () =>
   await reconciler.put(bundle, false);
   const good = node.kernel.save('ipv4');
   node.kernel.load('ipv4', flush);
-  expect(await reconciler.settle(false)).toBe(0);
-  expect(await reconciler.settle(true)).toBe(1);
+  expect(await reconciler.reconcile(false)).toBe(0);
+  expect(await reconciler.reconcile(true)).toBe(1);
   expect(node.kernel.save('ipv4')).toBe(good);
 });
 
@@ -60,7 +60,7 @@ test('a process that does not know yet what the tables hold reads them', async (
   await (await node.start()).reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const { reconciler } = await node.start();
-  expect(await reconciler.settle(false)).toBe(1);
+  expect(await reconciler.reconcile(false)).toBe(1);
   expect(reads).toBeGreaterThan(0);
 });
 
@@ -72,9 +72,9 @@ test('a repair that somebody undoes before it is looked at is told from one that
     node.kernel.load('ipv4', flush);
     return observe(families, known);
   };
-  await expect(reconciler.settle()).rejects.toThrow(StillDiffers);
+  await expect(reconciler.reconcile()).rejects.toThrow(StillDiffers);
   node.kernel.observe = observe;
   node.kernel.load('ipv4', flush);
   node.kernel.apply = async () => Promise.reject(new Error('the payload is refused'));
-  await expect(reconciler.settle()).rejects.toThrow('the payload is refused');
+  await expect(reconciler.reconcile()).rejects.toThrow('the payload is refused');
 });
