@@ -112,7 +112,7 @@ export class KubeProxyNode {
     const end = performance.now() + patienceMs;
     while (!(await isSo())) {
       if (performance.now() > end) throw new Error(`Not within ${patienceMs} ms: ${what}\n${await this.#said()}`);
-      await sleep(50);
+      await sleep(pauseMs);
     }
   }
 
@@ -125,6 +125,9 @@ export class KubeProxyNode {
 const isInGuest = process.env['SLUICE_GUEST'] === '1';
 /** An emulated machine takes its time. */
 export const patienceMs = isInGuest ? 600_000 : 60_000;
+
+/** Between two looks, each of which starts five tools: in the guest they would take the processor from kube-proxy. */
+const pauseMs = isInGuest ? 3_000 : 50;
 
 /** How long sets and rules stay as they are once kube-proxy is done. */
 const stillMs = isInGuest ? 15_000 : 1_000;

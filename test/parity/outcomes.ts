@@ -26,16 +26,17 @@ export class Examiner {
 
   /**
    * As often as it takes to meet every endpoint; with affinity each source asks twice. Endpoints remember a client for all frontends of
-   * their Service, so that answers to one question would hang on the questions before: the node forgets them.
+   * their Service, so that answers to one question would depend on the questions before: those of one client and Service are asked
+   * separately, and the node forgets its clients in between.
    */
   async askWidely(questions: readonly Question[]): Promise<readonly Answers[]> {
     const free = questions.filter(({ stays }) => !stays);
     const answers = await this.#send(free, triesAgain, (n) => n);
     const found = new Map(free.map((question, at) => [question, answers[at] as Answers]));
-    for (const question of questions.filter(({ stays }) => stays)) {
+    for (const round of roundsOf(questions.filter(({ stays }) => stays))) {
       await this.node.forgetClients();
-      const [one] = await this.#send([question], 2 * triesAgain, (n) => n % triesAgain);
-      found.set(question, one as Answers);
+      const ofRound = await this.#send(round, 2 * triesAgain, (n) => n % triesAgain);
+      for (const [at, question] of round.entries()) found.set(question, ofRound[at] as Answers);
     }
     return questions.map((question) => found.get(question) as Answers);
   }
@@ -60,6 +61,19 @@ export class Examiner {
     this.#sports.set(key, sport);
     return { via, protocol, source, sport, target, port };
   }
+}
+
+/** In each round one question of every class of clients about every port of a Service. */
+function roundsOf(questions: readonly Question[]): readonly (readonly Question[])[] {
+  const met = new Map<string, number>();
+  const rounds: Question[][] = [];
+  for (const question of questions) {
+    const key = `${question.about} ${question.sources.join()}`;
+    const round = met.get(key) ?? 0;
+    met.set(key, round + 1);
+    (rounds[round] ??= []).push(question);
+  }
+  return rounds;
 }
 
 /** Below are the ports of clients that keep theirs (`flows.ts`). */
