@@ -20,7 +20,7 @@ export interface DemoOptions {
 }
 
 /**
- * The main job from end to end: manifests in, rules in two kernels, a change, a change that breaks health, the way back.
+ * The main job from end to end: manifests in, rules in two kernels, a change, a change that breaks health, its rollback.
  * @throws when anything does not happen that should, or when it is interrupted; nothing is left behind either way
  */
 export async function runDemo({ say, short, signal }: DemoOptions): Promise<void> {
@@ -47,7 +47,7 @@ async function tell(stage: Stage, { say, short, signal }: DemoOptions): Promise<
   }
 }
 
-/** Rejects as soon as somebody interrupts. */
+/** Rejects as soon as the demo is interrupted. */
 function interruption(signal: AbortSignal): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(new Error('interrupted')));
@@ -57,7 +57,7 @@ function interruption(signal: AbortSignal): Promise<never> {
 type Say = DemoOptions['say'];
 
 async function renderFirst(stage: Stage, say: Say): Promise<void> {
-  say('\n1. sluice render: Services and endpoints become rules, as files that people can review.');
+  say('\n1. sluice render: Services and endpoints become rules, as files for a review.');
   await stage.render();
   say(indent(await stage.list()));
   const rules = stage.read('services/shop/api.iptables').split('\n');
@@ -66,17 +66,17 @@ async function renderFirst(stage: Stage, say: Say): Promise<void> {
 
 async function startSluiced(stage: Stage, say: Say): Promise<void> {
   say(
-    '\n2. sluiced run on both nodes: it checks the bundle, rehearses it in a scratch namespace, loads it beside the old rules, turns',
+    '\n2. sluiced run on both nodes: it checks the bundle, rehearses it in a scratch namespace, loads it beside the old rules, sends',
   );
   say(
-    '   packets over with one switch that falls back by itself when nobody renews it, probes health, and only then confirms.',
+    '   packets to it with one switch that falls back unless sluiced renews it, probes health, and only then confirms.',
   );
   for (const node of stage.nodes) node.start();
   await confirmed(stage);
   for (const node of stage.nodes) say(indent(await node.ask('status')));
 }
 
-/** Waits until sluiced has confirmed the bundle on every node: only then is it the way back. */
+/** Waits until sluiced has confirmed the bundle on every node: only then can a rollback return to it. */
 async function confirmed(stage: Stage): Promise<void> {
   const versions = await stage.versions();
   for (const node of stage.nodes) {
@@ -89,7 +89,7 @@ async function confirmed(stage: Stage): Promise<void> {
 }
 
 async function reachService(stage: Stage, say: Say): Promise<void> {
-  say('\n3. The Service answers, on every way in:');
+  say('\n3. The Service answers on every frontend:');
   const { cluster } = stage;
   const reach = async (title: string, from: string, to: string, port: number): Promise<void> => {
     const seenAs = await meet(cluster, from, to, port, api.pods);
@@ -120,7 +120,7 @@ async function changeManifest(stage: Stage, say: Say): Promise<void> {
 async function breakHealth(stage: Stage, say: Say): Promise<void> {
   const wrong = 9443;
   say(
-    `\n5. A bad change: the endpoints get port ${wrong}, on which nobody listens. sluiced does what it was told, then looks:`,
+    `\n5. A bad change: the endpoints get port ${wrong}, on which no server listens. sluiced applies it, then probes:`,
   );
   const before = await Promise.all(stage.nodes.map((node) => node.rules()));
   stage.edit('api.yaml', `port: ${api.targetPort}\n`, `port: ${wrong}\n`);
@@ -132,7 +132,7 @@ async function breakHealth(stage: Stage, say: Say): Promise<void> {
     ),
   );
   await meet(stage.cluster, 'client', api.clusterIP, api.port, api.pods);
-  say('   The Service answers again. Nobody had to do anything, and the bad release is remembered:');
+  say('   The Service answers again, without an operator, and each node remembers the bad version:');
   for (const node of stage.nodes) say(indent(await node.ask('history')));
 }
 
@@ -142,13 +142,13 @@ interface BadRelease {
   readonly before: string;
 }
 
-/** Watches one node take the bad release and go back by itself. */
+/** Watches one node apply the bad release and roll back by itself. */
 async function rollBack(node: DemoNode, { wrong, bad, before }: BadRelease, say: Say): Promise<void> {
   const { name } = node.host;
   const inQuarantine = async (): Promise<boolean> => Object.hasOwn((await node.status()).quarantined, bad);
   const seen = await waitFor(`the bad rules reach ${name}`, applyMs, async () => {
     if ((await node.rules()).includes(`:${wrong}`)) return 'the bad rules are in the kernel';
-    // On a slow machine the way back may be over before we look.
+    // On a slow machine the rollback may be over before the first look.
     return (await inQuarantine()) ? 'the bad rules were in the kernel' : undefined;
   });
   say(`   ${name}: ${seen}, and the probe http://${api.clusterIP}:${api.port}/ fails …`);

@@ -1,16 +1,26 @@
 // @module-tag test
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { runDemo } from '../demo/demo.ts';
+import { readRunbook } from '../runbooks/runbook.ts';
+import { matches } from '../scripts/script.ts';
 import { needKernel } from './privileges.ts';
 
 beforeEach(needKernel);
 
-test('the demo ends well, from the manifests to the way back', async () => {
+/** What README.md shows of the demo. */
+const shown = readRunbook(readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')).blocks.find(
+  ({ text }) => text === './dev demo',
+)?.prints;
+
+test('the demo ends well, from the manifests to the rollback, and prints what README.md shows', async () => {
   const story: string[] = [];
   await runDemo({ say: (line) => story.push(line), short: true, signal: new AbortController().signal });
   expect(story.at(-1)).toContain('That is all');
+  const printed = `${story.join('\n')}\n`;
+  expect(matches(printed, shown ?? []) ? '' : printed).toBe('');
 });
 
 test('an interrupted demo says so and leaves nothing behind', async () => {
