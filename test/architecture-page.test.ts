@@ -1,0 +1,26 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
+const quoted = [...text.matchAll(/`([^`\s]+)`/g)].map(([, words = '']) => words);
+
+test('each path that ARCHITECTURE.md names is there', () => {
+  const paths = quoted.filter((words) => /^(packages|test|tools|docs|examples)\/[^*:]*$/.test(words));
+  expect(paths.length).toBeGreaterThan(30);
+  expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+});
+
+test.each(['renderer', 'applier'])('ARCHITECTURE.md names each folder of packages/%s/src', (name) => {
+  const folders = readdirSync(join(root, 'packages', name, 'src'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== 'testing')
+    .map((entry) => entry.name);
+  expect(folders.filter((folder) => !quoted.includes(folder))).toEqual([]);
+});
+
+test('ARCHITECTURE.md can be read in five minutes: at most 120 lines of at most 160 characters', () => {
+  const lines = text.trimEnd().split('\n');
+  expect(lines.length).toBeLessThanOrEqual(120);
+  expect(lines.filter((line) => line.length > 160)).toEqual([]);
+});
