@@ -22,7 +22,7 @@ test('the papers that somebody needs on a node without a network are there as th
   if (packages.whyNot) return context.skip(packages.whyNot);
   const root = unpackDeb('amd64');
   const names = readdirSync(join(docs, 'runbooks'));
-  expect(names).toContain('held.md');
+  expect(names).toContain('halted.md');
   const papers = [
     'threats.md',
     'problems.md',

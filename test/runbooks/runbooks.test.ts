@@ -17,7 +17,7 @@ const standInCalls: Readonly<Record<string, Readonly<Record<string, number>>>> =
   'carry.md': {},
   'first-install.md': { 'apt-get': 1, scp: 2, systemctl: 1 },
   'from-kube-proxy.md': { kubectl: 3, systemctl: 2 },
-  'held.md': { 'apt-get': 1, journalctl: 1 },
+  'halted.md': { 'apt-get': 1, journalctl: 1 },
   'key-rotation.md': { scp: 5, systemctl: 1 },
   'rollback.md': { scp: 1, systemctl: 1 },
 };

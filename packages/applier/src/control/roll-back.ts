@@ -79,7 +79,7 @@ export async function mustBeKnown({ journal, reconciler }: Rollback): Promise<vo
 const unknown = (lost: string) =>
   stateError(
     `Cannot go on: ${lost}`,
-    '/usr/share/doc/sluice/runbooks/held.md says how to find out by hand which rules are whose',
+    '/usr/share/doc/sluice/runbooks/halted.md says how to find out by hand which rules are whose',
   );
 
 async function targetOf(
