@@ -24,6 +24,15 @@ test('the papers that somebody needs on a node without a network are there as th
   const names = readdirSync(join(docs, 'runbooks'));
   expect(names).toContain('halted.md');
   const papers = [
+    'install.md',
+    'render.md',
+    'review.md',
+    'cluster.md',
+    'release.md',
+    'apply.md',
+    'limits.md',
+    'performance.md',
+    'glossary.md',
     'threats.md',
     'problems.md',
     'policy.md',

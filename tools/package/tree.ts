@@ -38,6 +38,15 @@ export const licences = 'share/doc/sluice/THIRD-PARTY-LICENSES';
 /** Papers of the checkout that are at hand on a node without a network. */
 const papers = [
   'docs/runbooks',
+  'docs/install.md',
+  'docs/render.md',
+  'docs/review.md',
+  'docs/cluster.md',
+  'docs/release.md',
+  'docs/apply.md',
+  'docs/limits.md',
+  'docs/performance.md',
+  'docs/glossary.md',
   'docs/threats.md',
   'docs/problems.md',
   'docs/policy.md',
