@@ -25,7 +25,7 @@ ${Object.entries(exitMeanings)
   .map(([code, meaning]) => `| ${code} | ${meaning} |\n`)
   .join('')}
 Every command ends with 0 when it has done its work, and with 2 for a command line that it cannot parse or input that it cannot read. With \`-o json\` (\`--report json\` where
-\`-o\` is a path) a command that has no result prints a document of kind \`Error\` on standard output: \`error\` has \`code\` ([problems.md](problems.md)), \`message\` and \`hint\`, and \`problems\` has all that was said.
+\`-o\` is a path) a command that has no result prints a document of kind \`Error\` on standard output: \`error\` has \`code\` ([problems.md](problems.md)), \`message\` and \`hint\`, and \`problems\` lists all problems.
 
 | command | further codes |
 |---|---|

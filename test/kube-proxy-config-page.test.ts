@@ -28,22 +28,22 @@ const rows = (effects: ReadonlyMap<string, Effect>): string =>
   [...effects].map(([name, effect]) => `| \`${name}\` | ${sentence(effect)} |\n`).join('');
 
 /** The page of what becomes of each field of a KubeProxyConfiguration. */
-const text = `# What becomes of a KubeProxyConfiguration
+const text = `# Effect of a KubeProxyConfiguration
 
-\`sluice render -f\` takes kube-proxy's own configuration, or the ConfigMap that kubeadm keeps it in, for the profiles of all nodes; \`sluice.yaml\` wins (\`CONFIG_OVERRIDES\`). It is read as kube-proxy 1.37 reads it, and no field is passed over in silence:
+\`sluice render -f\` takes kube-proxy's own configuration, or kubeadm's ConfigMap with it, for the profiles of all nodes; \`sluice.yaml\` takes precedence (\`CONFIG_OVERRIDES\`). It is read as by kube-proxy 1.37, and no field is ignored silently:
 
 - **followed**: rules and sysctls are those of kube-proxy with this value. A profile of \`sluice.yaml\` has a field of the same name.
-- **warning** (\`CONFIG_IGNORED\`): nodes with Sluice do something else. Said for values that differ from kube-proxy's default.
-- **no effect**: neither rules nor anything else that Sluice does would be otherwise.
+- **warning** (\`CONFIG_IGNORED\`): nodes with Sluice behave differently. Reported for values other than kube-proxy's default.
+- **no effect**: the value changes neither rules nor any other behaviour of Sluice.
 
-| field | what becomes of it |
+| field | effect |
 |---|---|
 ${rows(fieldEffects(kubeProxySchema))}
 ## Feature gates
 
 Another gate is a **warning**: kube-proxy 1.37 does not read it, and does not start with one that no part of Kubernetes knows.
 
-| in \`featureGates\` | what becomes of it |
+| in \`featureGates\` | effect |
 |---|---|
 ${rows(fieldEffects({ type: 'object', properties: gates }))}`;
 

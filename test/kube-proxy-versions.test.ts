@@ -19,7 +19,7 @@ const followed = [
 /** The page of all differences between versions of kube-proxy. */
 const text = `# Versions of kube-proxy
 
-A profile of sluice.yaml names the version of kube-proxy whose behaviour its rules follow, from ${kubeProxyVersions[0]} to ${kubeProxyVersions.at(-1)}; of a version the newest patch release counts. Profiles of one cluster may name different ones.
+A profile of sluice.yaml names the version of kube-proxy whose behaviour its rules follow, from ${kubeProxyVersions[0]} to ${kubeProxyVersions.at(-1)}; each with its newest patch release. Profiles of one cluster may name different ones.
 
 \`\`\`yaml
 profiles:
@@ -29,7 +29,7 @@ profiles:
 
 A profile that names none follows ${versionByDefault}, also with a later Sluice; where another version would serve a Service of the input differently, a note says so (\`KUBE_PROXY_VERSION_UNSET\`).
 \`sluice init\` writes the version, and takes it from kube-proxy's DaemonSet where it is in the input.
-Name the version that the nodes run before Sluice takes over from kube-proxy, and the new one when Kubernetes is upgraded: \`sluice diff\` then shows what that does to traffic.
+Name the version that the nodes run before Sluice takes over from kube-proxy, and the new one when Kubernetes is upgraded: \`sluice diff\` then shows the effect on traffic.
 
 ## What rules follow
 

@@ -33,21 +33,21 @@ const explained = (asked: string): string => {
 
 const text = `# Layouts
 
-A node in mode iptables has the rules of a bundle in one of two layouts: \`layout: tree\`, the default of \`sluiced.yaml\`, or \`layout: flat\`. Both decide the same for every packet;
+A node in mode iptables has the rules of a bundle in one of two layouts: \`layout: tree\`, the default of \`sluiced.yaml\`, or \`layout: flat\`. They are equivalent;
 \`sluice prove --alike\` compares them. The files of a bundle, \`diff\`, \`report\`, and \`show\` and \`trace\` without \`--layout\`, use kube-proxy's names. So does the kernel in layout \`flat\`. In layout \`tree\` the kernel has names of Sluice:
 
 | what | bundle, layout \`flat\` | layout \`tree\` |
 |---|---|---|
-| where packets to Services start | \`KUBE-SERVICES\`: one rule for each frontend, in a row | \`SLUICE-SERVICES\`, a root \`SLUICE-R-…\`, and a tree of \`SLUICE-T-…\` by address, protocol and port |
+| entry of packets to Services | \`KUBE-SERVICES\`: one rule for each frontend, in a row | \`SLUICE-SERVICES\`, a root \`SLUICE-R-…\`, and a tree of \`SLUICE-T-…\` by address, protocol and port |
 | all endpoints of a Service port, those of the node | \`KUBE-SVC-…\`, \`KUBE-SVL-…\` | \`SLU-SVC-….xx\`, \`SLU-SVL-….xx\` |
 | external addresses and node ports, source ranges | \`KUBE-EXT-…\`, \`KUBE-FW-…\` | \`SLU-EXT-….xx\`, \`SLU-FW-….xx\` |
 | one endpoint | \`KUBE-SEP-…\` | a rule in the Service's chain; \`SLU-SEP-….xx\` with session affinity, and on kernels without \`xt_bpf\` |
-| some of more than 32 endpoints | – | \`SLU-GRP-….xx\` |
-| what a pod sends to itself through a Service | the first rule of \`KUBE-SEP-…\` | one rule with \`-m bpf --bytecode\` in \`SLUICE-POSTROUTING\`, and one in \`SLUICE-FORWARD\` |
+| a group of more than 32 endpoints | – | \`SLU-GRP-….xx\` |
+| packets of a pod to itself through a Service | the first rule of \`KUBE-SEP-…\` | one rule with \`-m bpf --bytecode\` in \`SLUICE-POSTROUTING\`, and one in \`SLUICE-FORWARD\` |
 | marking, masquerading | \`KUBE-MARK-MASQ\`, \`KUBE-POSTROUTING\` | \`SLUICE-MARK-MASQ\`, \`SLUICE-POSTROUTING\`; also under kube-proxy's names where CNI plugins need them |
 
-The 16 characters of a Service's chain are the same in both. What comes behind the dot follows from the content of the chain, so it changes with the endpoints; where a kernel has other content under that name, the next one is taken. Names of \`SLUICE-T-…\`, \`SLUICE-R-…\` and \`SLU-GRP-…\` follow from the content alone.
-Whose a rule is, its comment says: every rule that leads to the chains of a Service, or turns its packets away, begins its comment with the Service's key, \`shop/web:http\`. \`iptables-save | grep '"shop/web:'\` finds them in both layouts.
+The 16 characters of a Service's chain are the same in both. The characters behind the dot follow from the content of the chain, so they change with the endpoints; if a kernel has other content under that name, the next one is used. Names of \`SLUICE-T-…\`, \`SLUICE-R-…\` and \`SLU-GRP-…\` follow from the content alone.
+The comment of a rule names its Service: every rule that leads to the chains of a Service, or rejects its packets, begins its comment with the Service's key, \`shop/web:http\`. \`iptables-save | grep '"shop/web:'\` finds them in both layouts.
 
 ## One Service in both
 
@@ -57,7 +57,7 @@ ${block(`$ sluice show --node node-1 --service shop/web --tool iptables\n${flat}
 In layout \`tree\`:
 
 ${block(`$ sluice show --node node-1 --service shop/web --tool iptables --layout tree\n${tree}`)}
-On the node, \`sluiced show shop/web\` prints what its kernel holds, with the names that it has there, beside the files.
+On the node, \`sluiced show shop/web\` prints the rules in its kernel, with their names there, beside the files.
 
 ## From a name to its Service
 

@@ -14,8 +14,8 @@ const table = (isChange: boolean): string =>
 /** The page of all rules of `sluice policy`. */
 const text = `# Policy
 
-\`sluice policy rendered -c sluice.yaml --base origin/main:rendered\` holds a bundle against the rules below. It ends with 1 where an **error** is found that nobody waived; \`--strict\` takes warnings for errors.
-\`-o sarif\` is for code scanning, \`-o junit\` for pipelines that show tests, \`-o markdown\` for a comment.
+\`sluice policy rendered -c sluice.yaml --base origin/main:rendered\` checks a bundle against the rules below. It ends with 1 if there is an **error** without a waiver; \`--strict\` treats warnings as errors.
+\`-o sarif\` is for code scanning, \`-o junit\` for pipelines with test reports, \`-o markdown\` for a comment.
 
 \`\`\`yaml
 # sluice.yaml
@@ -29,7 +29,7 @@ policy:
   ruleGrowthPercent: 50
   waivers:
     - rule: NODE_PORT_OPENED
-      subject: shop/web                  # as the finding names it; left out: everything
+      subject: shop/web                  # as in the finding; without it: every subject
       reason: the old load balancer needs it until it is replaced
       expires: '2026-12-31'              # the last day; after it the finding counts again, and so does the waiver
 \`\`\`
@@ -43,7 +43,7 @@ A code never changes its meaning and is never used again for another rule.
 ${table(false)}
 ## Rules about a change
 
-Asked where \`--base\` names what the bundle replaces.
+Checked if \`--base\` names the previous bundle.
 
 | code | level | what is found | why it matters |
 |---|---|---|---|

@@ -8,17 +8,17 @@ const page = join(import.meta.dirname, '..', 'docs', 'problems.md');
 /** The page of all codes: what every `[CODE]` in a message means. */
 const text = `# Problems
 
-Both programs print a problem as one line and a hint below it; \`sluice validate -o json\` gives the same as a document.
+Both programs print a problem as one line and a hint below it; \`sluice validate -o json\` prints them as a document.
 
 \`\`\`
 shop/web.yaml:9:17: error: Service shop/web: Cannot … [FIELD_VALUE]
     what to do next
 \`\`\`
 
-Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; **differs** (mode ipvs does something otherwise than mode iptables), a **guess** (Sluice took what was most likely) and a **note** stop nothing.
-The document has \`apiVersion: sluice.dev/v1alpha1\`, \`kind: ProblemList\` and \`items\`; each item has \`code\`, \`level\`, \`message\` and \`hint\`, and where they are known \`at\` (\`file\`, \`line\`, \`column\`, from 1) and \`object\`.
-With \`-o json\` every other command that fails prints a document of kind \`Error\`: \`error\` has \`code\`, \`message\` and \`hint\` of the first error, \`problems\` has all that was said.
-Fields may be added to a version, none changes its meaning or goes away.
+Levels: an **error** stops the command before anything is written; a **warning** does so with \`--strict\`; **differs** (mode ipvs behaves differently from mode iptables), a **guess** (Sluice assumed the most likely value) and a **note** stop nothing.
+The document has \`apiVersion: sluice.dev/v1alpha1\`, \`kind: ProblemList\` and \`items\`; each item has \`code\`, \`level\`, \`message\` and \`hint\`, and if known \`at\` (\`file\`, \`line\`, \`column\`, from 1) and \`object\`.
+With \`-o json\` every other command that fails prints a document of kind \`Error\`: \`error\` has \`code\`, \`message\` and \`hint\` of the first error, \`problems\` lists all problems.
+A version may add fields; no field changes its meaning or is removed.
 
 A code never changes its meaning and is never used again for another one.
 
