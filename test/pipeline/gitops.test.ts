@@ -1,7 +1,7 @@
 // @module-tag test
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { matches } from '../scripts/script.ts';
-import { readme, Repository } from './repository.ts';
+import { Repository, reviewPage } from './repository.ts';
 
 /** Each review starts eight programs, on a machine that may be busy. */
 const reviewMs = 120_000;
@@ -142,10 +142,10 @@ test('the first commit of rules has nothing to be compared with, and is reviewed
   expect(review.file('comment.md')).toBe('');
 });
 
-test('the README shows what the example prints', { timeout: reviewMs }, async () => {
+test('docs/review.md shows what the example prints', { timeout: reviewMs }, async () => {
   await repository.change();
   await repository.render();
-  const [, ...listed] = (/```\n(\$ sluice diff [^]*?)\n```/.exec(readme())?.[1] ?? '').split('\n');
+  const [, ...listed] = (/```\n(\$ sluice diff [^]*?)\n```/.exec(reviewPage())?.[1] ?? '').split('\n');
   const { exit, stdout } = await repository.sluice('diff', 'main:rendered', 'rendered');
   const inside = listed.map((line) => (line.trim() === '…' ? '…' : line));
   expect(exit).toBe(1);

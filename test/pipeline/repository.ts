@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, '..', '..');
 const example = join(root, 'examples', 'gitops');
 export const sluice = programPath('sluice');
 
-export const readme = (): string => readFileSync(join(root, 'README.md'), 'utf8');
+export const reviewPage = (): string => readFileSync(join(root, 'docs', 'review.md'), 'utf8');
 
 /** How a review ended, and what it wrote. */
 export interface Review {
