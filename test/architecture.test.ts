@@ -120,7 +120,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'applier/metrics': ['applier/limits', 'applier/rollout', 'bundle'],
   'applier/drift': ['applier/kernel', 'applier/limits'],
   'applier/repairs': ['applier/kernel', 'applier/limits', 'applier/store'],
-  'applier/status': ['applier/metrics', 'applier/repairs', 'applier/rollout', 'bundle'],
+  'applier/alarms': ['bundle'],
+  'applier/status': ['applier/alarms', 'applier/metrics', 'applier/repairs', 'applier/rollout', 'bundle'],
   'applier/receipts': [
     'applier/inbox',
     'applier/kernel',

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Accepted, compareText, type Problem, type ProblemCode } from '@sluice/bundle';
+import { type Accepted, compareText, type Problem } from '@sluice/bundle';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { type AlarmCode, endsWithBundle, isUnhealthy } from './alarms.ts';
 import { type NodeMemory, ProxyMetrics, TransactionMetrics } from './metrics.ts';
 import type { RepairAt } from './repairs.ts';
 import type { Outcome } from './rollout/outcome.ts';
@@ -34,49 +35,9 @@ export interface AwaitedWave {
   readonly name: string;
 }
 
-/** Alarms that say that the rules in the kernel are not known to be right. Others say that a newer bundle was not taken. */
-const unhealthyAlarms: ReadonlySet<string> = new Set(['NODE_HELD', 'KERNEL', 'NO_GENERATION', 'FIGHT']);
 /** Said from the start of the process until the journal has a generation and the kernel was compared with it. */
 const nothingKnown =
   'no bundle was confirmed yet, or the kernel was not compared with the confirmed rules since sluiced started';
-/** Alarms that no other bundle clears. */
-const lastingAlarms: ReadonlySet<string> = new Set([
-  'STRANGERS',
-  'HEALTH_PORT',
-  'STATUS_PORT',
-  'CONTROL_SOCKET',
-  'BUNDLE_UNWATCHED',
-  'RECEIPT',
-  'NO_SWITCH',
-  'NO_BPF',
-  'PROBE_FAILED_AFTER_UPDATE',
-  'FLOWS_STALE',
-  'FOREIGN_RULE_FIRST',
-  'BACKEND_DOUBTFUL',
-  'ENDPOINT_CHANGES_MANY',
-  'RELEASE_EXPIRED',
-  'RELEASE_SIGNERS_CHANGED',
-]);
-type AlarmCode =
-  | ProblemCode
-  | 'KERNEL'
-  | 'NO_GENERATION'
-  | 'FIGHT'
-  | 'ROLLED_BACK'
-  | 'PROBE_FAILED_AFTER_UPDATE'
-  | 'FLOWS_STALE'
-  | 'FOREIGN_RULE_FIRST'
-  | 'BACKEND_DOUBTFUL'
-  | 'ENDPOINT_CHANGES_MANY'
-  | 'BUNDLE_ABSENT'
-  | 'STRANGERS'
-  | 'HEALTH_PORT'
-  | 'STATUS_PORT'
-  | 'CONTROL_SOCKET'
-  | 'BUNDLE_UNWATCHED'
-  | 'NO_SWITCH'
-  | 'NO_BPF'
-  | 'RECEIPT';
 
 /** `FOREIGN_RULE_UNREAD`: whether a foreign rule before our jumps takes packets of Services. */
 type NoteCode = 'FOREIGN_RULE_UNREAD';
@@ -86,7 +47,8 @@ export class Status {
   readonly #node: string;
   readonly #monotonicMs: () => number;
   readonly #stallMs: number;
-  readonly #registry = new Registry();
+  /** Every metric, with its help. */
+  readonly registry = new Registry();
   readonly #alarms = new Map<AlarmCode, string>([['NO_GENERATION', nothingKnown]]);
   readonly #notes = new Map<NoteCode, string>();
   readonly #outcomes: Counter<'outcome'>;
@@ -115,30 +77,34 @@ export class Status {
    * @param nowMs the time of day, for metrics that hold one
    */
   constructor(node: string, monotonicMs: () => number, stallMs: number, nowMs: () => number = () => 0) {
-    this.#proxy = new ProxyMetrics(this.#registry, nowMs);
+    this.#proxy = new ProxyMetrics(this.registry, nowMs);
     this.#node = node;
     this.#monotonicMs = monotonicMs;
     this.#stallMs = stallMs;
     this.#beatMs = monotonicMs();
-    const registers = [this.#registry];
+    const registers = [this.registry];
     this.#outcomes = new Counter({
       name: 'sluice_outcomes_total',
-      help: 'Bundles by how putting them in ended',
+      help: 'Bundles by outcome',
       labelNames: ['outcome'],
       registers,
     });
     this.#repairs = new Counter({
       name: 'sluice_repairs_total',
-      help: 'Times that rules changed by others were put right',
+      help: 'Drift repairs',
       registers,
     });
-    this.#generation = new Gauge({ name: 'sluice_generation', help: 'The confirmed generation', registers });
+    this.#generation = new Gauge({
+      name: 'sluice_generation',
+      help: 'The active generation; -1 before the first',
+      registers,
+    });
     // One that is over stays as 0.
     const alarms = (): object => this.report().alarms;
     const raised = new Set<string>();
     const shown = new Gauge({
       name: 'sluice_alarm',
-      help: '1 for everything that is not as it should be',
+      help: '1 while an alarm is open, 0 when it is over',
       labelNames: ['code'],
       registers: [],
       collect() {
@@ -147,7 +113,7 @@ export class Status {
         for (const code of raised) this.set({ code }, now.has(code) ? 1 : 0);
       },
     });
-    this.#registry.registerMetric(shown);
+    this.registry.registerMetric(shown);
     const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
     this.#required = gauge('sluice_signatures_required', '1 when bundles must be signed, 0 when any bundle is taken');
     this.#serial = gauge(
@@ -170,7 +136,7 @@ export class Status {
 
   /** From now on metrics say what this memory says. @param nowMs the time of day */
   remembers(memory: NodeMemory, nowMs: () => number): void {
-    this.#transactions = new TransactionMetrics(this.#registry, this.#monotonicMs, nowMs, memory);
+    this.#transactions = new TransactionMetrics(this.registry, this.#monotonicMs, nowMs, memory);
   }
 
   /** From now on the rules are healthy only while somebody looks. @param unseen why they are not known to be right */
@@ -207,7 +173,7 @@ export class Status {
       this.alive &&
       this.#transactions?.refusal === undefined &&
       this.#unseen() === undefined &&
-      ![...this.#alarms.keys()].some((code) => unhealthyAlarms.has(code))
+      ![...this.#alarms.keys()].some(isUnhealthy)
     );
   }
 
@@ -266,7 +232,7 @@ export class Status {
   }
 
   clearBundle(): void {
-    this.clear(...[...this.#alarms.keys()].filter((code) => !unhealthyAlarms.has(code) && !lastingAlarms.has(code)));
+    this.clear(...[...this.#alarms.keys()].filter(endsWithBundle));
   }
 
   ended(outcome: Outcome, seconds: number): void {
@@ -322,7 +288,7 @@ export class Status {
       case '/status':
         return send(200, 'application/json', json());
       case '/metrics':
-        return send(200, this.#registry.contentType, await this.#registry.metrics());
+        return send(200, this.registry.contentType, await this.registry.metrics());
       default:
         return send(404, 'text/plain', 'there are /healthz, /livez, /metrics and /status\n');
     }

@@ -1,0 +1,144 @@
+import type { ProblemCode } from '@sluice/bundle';
+
+/** What an alarm of `sluiced` says, and what ends it. */
+export interface Alarm {
+  readonly meaning: string;
+  /** What an operator does about it. */
+  readonly next: string;
+  /** cause: when its cause is gone; bundle: also when a bundle is taken, or the directory is as it was. */
+  readonly ends: 'cause' | 'bundle';
+  /** The rules in the kernel are not known to be right: `/healthz` answers 503. */
+  readonly isUnhealthy?: true;
+}
+
+const unhealthy = { ends: 'cause', isUnhealthy: true } as const;
+const lasting = { ends: 'cause' } as const;
+
+/** Alarms whose end is not that of a refused bundle. docs/reference/alarms.md is made of this table. */
+export const alarms = {
+  NODE_HELD: {
+    ...unhealthy,
+    meaning: 'the node is halted: a change failed and its rollback failed too, so automatic work has stopped',
+    next: 'follow the runbook of the halted node',
+  },
+  KERNEL: {
+    ...unhealthy,
+    meaning: 'the kernel cannot be read, or cannot be made to hold the active generation',
+    next: 'read the reason in the alarm; sluiced tries again',
+  },
+  KERNEL_REFUSES: {
+    ...unhealthy,
+    meaning: 'the kernel has not taken endpoint updates for 5 minutes or more',
+    next: 'read the reason in the alarm; sluiced tries again',
+  },
+  RULES_UNSEEN: {
+    ...unhealthy,
+    meaning: 'the rules in the kernel were not compared with the active generation for too long',
+    next: 'look for tools that hang, and for a machine that is out of memory or processor time',
+  },
+  NO_GENERATION: {
+    ...unhealthy,
+    meaning: 'no bundle was confirmed yet, or the kernel was not compared with the active generation since the start',
+    next: 'wait for the first bundle, or run sluiced preflight',
+  },
+  FIGHT: {
+    ...unhealthy,
+    meaning: 'drift loop: another program changes our rules again and again; repairs go on, more slowly',
+    next: 'find the program, which the log and sluiced history name where the kernel does, and stop it',
+  },
+  FOREIGN_RULE_FIRST: {
+    ...lasting,
+    meaning: 'a foreign rule before our jumps takes packets of Services',
+    next: 'remove or move the rule, or set takeOver: order',
+  },
+  STRANGERS: {
+    ...lasting,
+    meaning: "chains with kube-proxy's names are foreign: does a kube-proxy run?",
+    next: 'stop kube-proxy; the runbook from kube-proxy says how',
+  },
+  BACKEND_DOUBTFUL: {
+    ...lasting,
+    meaning: 'something speaks against the rule store in use, nft or legacy',
+    next: 'run sluiced backend, which names it and can move the rules',
+  },
+  NO_SWITCH: {
+    ...lasting,
+    meaning: 'the kernel has no sets, so releases go in table by table and without a dead-man switch',
+    next: 'load ip_set and xt_set, and restart sluiced',
+  },
+  NO_BPF: {
+    ...lasting,
+    meaning: 'the kernel has lost xt_bpf: pods do not reach themselves by Services',
+    next: 'load xt_bpf, and restart sluiced',
+  },
+  PROBE_FAILED_AFTER_UPDATE: {
+    ...lasting,
+    meaning: 'a probe that passed fails since an endpoint update',
+    next: 'look at the endpoints that the alarm names; a release or rollback is up to the operator',
+  },
+  FLOWS_STALE: {
+    ...lasting,
+    meaning: 'connections to removed endpoints are still in the kernel and cannot be removed yet',
+    next: 'read the reason in the alarm; sluiced tries again',
+  },
+  ENDPOINT_CHANGES_MANY: {
+    ...lasting,
+    meaning: 'keys for endpoints changed more than endpoints.alarmShare of all Services within an hour',
+    next: 'ask the owner of the key whether that was meant',
+  },
+  RELEASE_EXPIRED: {
+    ...lasting,
+    meaning: 'the active release is past its time: newer ones may be held back',
+    next: 'find out why no newer release has come',
+  },
+  RELEASE_SIGNERS_CHANGED: {
+    ...lasting,
+    meaning: 'the signatures of the active release do not hold any more',
+    next: 'bring a release that is signed by the keys of today',
+  },
+  RECEIPT: {
+    ...lasting,
+    meaning: 'a receipt could not be written',
+    next: 'read the reason in the alarm: a missing key, a full disk, a directory that is not owned by root',
+  },
+  BUNDLE_UNWATCHED: {
+    ...lasting,
+    meaning: 'the kernel tells nothing of the bundle directory; it is scanned instead',
+    next: 'raise fs.inotify.max_user_watches or max_user_instances',
+  },
+  HEALTH_PORT: {
+    ...lasting,
+    meaning: 'a health-check node port cannot be opened',
+    next: 'find the program that has the port',
+  },
+  STATUS_PORT: {
+    ...lasting,
+    meaning: 'the port of /healthz, /livez, /metrics and /status cannot be opened',
+    next: 'find the program that has the port, or change listen',
+  },
+  CONTROL_SOCKET: {
+    ...lasting,
+    meaning: 'the socket for orders of operators cannot be opened',
+    next: 'read the reason in the alarm; a path of more than 107 bytes is too long',
+  },
+  ROLLED_BACK: {
+    ends: 'bundle',
+    meaning: 'the newest release failed on this node and was rolled back',
+    next: 'read why in sluiced history, and bring a release that differs',
+  },
+  BUNDLE_ABSENT: {
+    ends: 'bundle',
+    meaning: 'the bundle directory is not there; the rules stay as they are',
+    next: 'put it back',
+  },
+} as const satisfies Readonly<Record<string, Alarm>>;
+
+/** A code of the table, or that of a problem for which a bundle was refused. */
+export type AlarmCode = ProblemCode | keyof typeof alarms;
+
+const known: Readonly<Record<string, Alarm>> = alarms;
+
+export const isUnhealthy = (code: AlarmCode): boolean => known[code]?.isUnhealthy === true;
+
+/** Whether it ends when a bundle is taken, or the directory is as it was. */
+export const endsWithBundle = (code: AlarmCode): boolean => (known[code]?.ends ?? 'bundle') === 'bundle';
