@@ -115,15 +115,15 @@ export class TransactionMetrics {
     const registers = [registry];
     this.#phases = new Histogram({
       name: 'sluice_apply_phase_seconds',
-      help: 'How long the parts of putting a bundle in take',
+      help: 'How long each phase of a change takes',
       labelNames: ['phase'],
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
       registers,
     });
-    this.#rollbacks = new Counter({ name: 'sluice_rollbacks_total', help: 'Changes that were taken back', registers });
+    this.#rollbacks = new Counter({ name: 'sluice_rollbacks_total', help: 'Rollbacks', registers });
     this.#updates = new Counter({
       name: 'sluice_trial_updates_total',
-      help: 'Updates of endpoints that went into both programs of a trial',
+      help: 'Endpoint updates that went into both programs during probation',
       registers,
     });
     const scraped = (name: string, help: string, value: () => number): Gauge =>
@@ -135,18 +135,22 @@ export class TransactionMetrics {
           this.set(value());
         },
       });
-    scraped('sluice_quarantined_versions', 'Versions that are not applied again by themselves', () =>
+    scraped('sluice_quarantined_versions', 'Quarantined versions, which are not applied again automatically', () =>
       memory.quarantined(),
     );
     scraped(
       'sluice_release_waits_until_timestamp_seconds',
-      'Until when a newer release waits after some that failed; 0 when none does',
+      'When the back-off after failed releases ends; 0 without one',
       () => (memory.notBeforeMs() > nowMs() ? memory.notBeforeMs() / 1000 : 0),
     );
-    scraped('sluice_bundle_age_seconds', 'Since what stands came into the kernel; -1 before the first', () => {
-      const sinceMs = memory.standsSinceMs();
-      return sinceMs === undefined ? -1 : Math.max(0, (nowMs() - sinceMs) / 1000);
-    });
+    scraped(
+      'sluice_bundle_age_seconds',
+      'How long the active generation has been in the kernel; -1 before the first',
+      () => {
+        const sinceMs = memory.standsSinceMs();
+        return sinceMs === undefined ? -1 : Math.max(0, (nowMs() - sinceMs) / 1000);
+      },
+    );
   }
 
   /** Takes what a transaction says. */

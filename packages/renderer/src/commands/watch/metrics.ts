@@ -3,21 +3,27 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 /** What `sluice watch` counts and measures. Names are public contract. */
 export class Metrics {
   readonly registry = new Registry();
-  readonly publications = this.#counter('sluice_watch_publications_total', 'Times that the directory was changed');
-  readonly failures = this.#counter('sluice_watch_failures_total', 'Times that nothing could be rendered or written');
-  readonly pending = this.#gauge('sluice_watch_pending_changes', 'Objects whose change is not in the directory yet');
+  readonly publications = this.#counter('sluice_watch_publications_total', 'Updates of the bundle directory');
+  readonly failures = this.#counter(
+    'sluice_watch_failures_total',
+    'Updates that failed: nothing could be rendered or written',
+  );
+  readonly pending = this.#gauge(
+    'sluice_watch_pending_changes',
+    'Objects whose change is not in the bundle directory yet',
+  );
   readonly quarantined = this.#gauge(
     'sluice_watch_quarantined',
-    'Objects that the rules leave out or keep at their last good text',
+    'Quarantined objects: left out, or kept at their last good rules',
   );
   readonly away = this.#gauge(
     'sluice_watch_api_away',
-    '1 while the API server tells nothing, so that the directory grows old',
+    '1 while the API server does not answer, so that the bundle directory is stale',
   );
-  readonly leading = this.#gauge('sluice_watch_leading', '1 while this process writes the directory');
+  readonly leading = this.#gauge('sluice_watch_leading', '1 while this process writes the bundle directory');
   readonly lastPublication = this.#gauge(
     'sluice_watch_last_publication_timestamp_seconds',
-    'When the directory was last brought up to date',
+    'When the bundle directory was last updated',
   );
   readonly files = this.#gauge('sluice_watch_files', 'Files of the bundle');
   readonly render = this.#histogram(
