@@ -1,6 +1,6 @@
 /** Man pages from what `--help` shows: man(7) macros, one page a program. */
-import type { EventEmitter } from 'node:events';
 import type { Command, Option } from 'commander';
+import { afterHelp, argumentNote, fullName, leaves, optionNote, usageOf } from './command-tree.ts';
 
 export interface ManPage {
   /** The section of the manual: 1 for people, 8 for administrators. */
@@ -35,27 +35,8 @@ export function manPage(program: Command, page: ManPage): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The commands that do something, in the order of the help. */
-function leaves(command: Command): readonly Command[] {
-  const subs = command.createHelp().visibleCommands(command);
-  return subs.flatMap((sub) => (sub.name() === 'help' ? [] : sub.commands.length > 0 ? leaves(sub) : [sub]));
-}
-
-function fullName(command: Command): string {
-  return command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;
-}
-
 function synopsis(command: Command): string {
-  const named = command.usage().replace('[options]', '').trim();
-  const required = command.options.filter((one) => one.mandatory).map(spelling);
-  const rest = [...required, '[options]', named].filter((part) => part !== '').map(roff);
-  return `.B ${roff(fullName(command))}\n${rest.join(' ')}`;
-}
-
-/** `-f <FILE>` */
-function spelling(one: Option): string {
-  const value = one.flags.includes('<') ? ` ${one.flags.slice(one.flags.indexOf('<'))}` : '';
-  return `${one.short ?? one.long}${value}`;
+  return `.B ${roff(fullName(command))}\n${usageOf(command).map(roff).join(' ')}`;
 }
 
 function commandLines(command: Command): readonly string[] {
@@ -66,7 +47,7 @@ function commandLines(command: Command): readonly string[] {
     ...command.registeredArguments.flatMap((argument) => [
       '.TP',
       `.I ${roff(argument.name())}`,
-      roff([argument.description, ...defaultOf(argument.defaultValue)].join(' ')),
+      roff(argumentNote(argument)),
     ]),
     ...command.options.filter((one) => !one.hidden).flatMap(option),
     ...(before === '' ? [] : ['.PP', roff(before)]),
@@ -75,30 +56,7 @@ function commandLines(command: Command): readonly string[] {
 }
 
 function option(one: Option): readonly string[] {
-  const choices = one.argChoices === undefined ? [] : [`(${one.argChoices.join(', ')})`];
-  return [
-    '.TP',
-    `.B ${roff(one.flags)}`,
-    roff([one.description, ...choices, ...defaultOf(one.defaultValue)].join(' ')),
-  ];
-}
-
-function defaultOf(value: unknown): readonly string[] {
-  return typeof value === 'string' ? [`(default: ${value})`] : [];
-}
-
-/** What the help shows after a command's options: commander passes it to whoever asks by this event. */
-function afterHelp(command: Command): { readonly before: string; readonly examples: readonly string[] } {
-  let text = '';
-  // Commander is an EventEmitter, which its types leave out.
-  (command as unknown as EventEmitter).emit('afterHelp', {
-    error: false,
-    command,
-    write: (part: string) => (text += part),
-  });
-  const [before = '', shown = ''] = text.split('Examples:\n');
-  const lines = shown.split('\n').map((line) => line.replace(/^ {2}/, ''));
-  return { before: before.trim(), examples: lines.filter((line) => line !== '') };
+  return ['.TP', `.B ${roff(one.flags)}`, roff(optionNote(one))];
 }
 
 function examples(heading: '.SH' | '.PP', lines: readonly string[]): readonly string[] {
