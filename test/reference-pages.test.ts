@@ -1,0 +1,76 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { problemCodes } from '@sluice/bundle';
+import { describe, expect, test } from 'vitest';
+import { alarms } from '../packages/applier/src/alarms.ts';
+import { buildProgram as buildSluiced } from '../packages/applier/src/program.ts';
+import { Status } from '../packages/applier/src/status.ts';
+import { exitDetails } from '../packages/cli/src/index.ts';
+import { buildProgram as buildSluice } from '../packages/renderer/src/cli/program.ts';
+import { Metrics } from '../packages/renderer/src/commands/watch/metrics.ts';
+import { sluiceSchema } from '../packages/renderer/src/load/schema/sluice.ts';
+import { indexPage } from '../tools/docs/assemble.ts';
+import { commandPage } from '../tools/docs/command-page.ts';
+import { sluicedYamlPage, sluiceYamlPage } from '../tools/docs/config-pages.ts';
+import { alarmPage, type Metric, metricPage } from '../tools/docs/operations-pages.ts';
+import { commands } from './commands.fixture.ts';
+
+const docs = join(import.meta.dirname, '..', 'docs');
+const sluicedYaml = readFileSync(join(docs, 'sluiced.yaml'), 'utf8');
+
+const status = new Status('node-1', () => 0, 1);
+status.remembers({ quarantined: () => 0, notBeforeMs: () => 0, standsSinceMs: () => undefined }, () => 0);
+
+/** Label names are in no type of prom-client. */
+const metricsOf = ({ registry }: Pick<Status, 'registry'>): readonly Metric[] =>
+  registry.getMetricsAsArray() as unknown as readonly Metric[];
+
+const pages: Readonly<Record<string, string>> = {
+  'README.md': indexPage(),
+  'reference/sluice.md': commandPage(buildSluice(), exitDetails.sluice),
+  'reference/sluiced.md': commandPage(buildSluiced(), exitDetails.sluiced),
+  'reference/sluice-yaml.md': sluiceYamlPage(sluiceSchema),
+  'reference/sluiced-yaml.md': sluicedYamlPage(sluicedYaml),
+  'reference/alarms.md': alarmPage(),
+  'reference/metrics.md': metricPage(metricsOf(status), metricsOf(new Metrics())),
+};
+
+/** UPDATE_DOCS=1 writes the pages anew. */
+if (process.env['UPDATE_DOCS'] === '1') {
+  mkdirSync(join(docs, 'reference'), { recursive: true });
+  for (const [name, text] of Object.entries(pages)) writeFileSync(join(docs, name), text);
+}
+
+test.each(Object.entries(pages))('docs/%s says what the code says', (name, text) => {
+  expect(readFileSync(join(docs, name), 'utf8')).toBe(text);
+});
+
+/** Hidden commands have no help. */
+const isShown = ({ command }: (typeof commands)[number]): boolean =>
+  command.parent!.createHelp().visibleCommands(command.parent!).includes(command);
+
+describe('the pages are whole', () => {
+  test.each(commands.filter(isShown))('$title has a section', ({ name, title }) => {
+    expect(pages[`reference/${name}.md`]).toContain(`\n## ${title}\n`);
+  });
+
+  test('every field of sluiced.yaml at the left margin has a section', () => {
+    const fields = [...sluicedYaml.matchAll(/^(?:# )?(\w+):(?= \S+$|$)/gm)].map(([, field]) => field ?? '');
+    const own = fields.filter((field) => !['apiVersion', 'kind'].includes(field));
+    expect(own.length).toBeGreaterThan(15);
+    for (const field of own) expect(pages['reference/sluiced-yaml.md']).toContain(`\n## ${field}\n`);
+  });
+
+  test('every metric that /metrics prints has a row', async () => {
+    for (const { registry } of [status, new Metrics()]) {
+      const printed = [...(await registry.metrics()).matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name);
+      expect(printed.length).toBeGreaterThan(10);
+      for (const name of printed) expect(pages['reference/metrics.md']).toContain(`| \`${name}\` |`);
+    }
+  });
+});
+
+test('an alarm that has the code of a problem is in both tables, and no other code is', () => {
+  const shared = Object.keys(alarms).filter((code) => code in problemCodes);
+  expect(shared).toEqual(['NODE_HELD', 'RELEASE_EXPIRED', 'RELEASE_SIGNERS_CHANGED']);
+});

@@ -1,0 +1,46 @@
+import { dirname, posix } from 'node:path';
+import { linksOf } from './markdown.ts';
+import { indexSource, sections, sitePath } from './pages.ts';
+
+/**
+ * A page as the site has it: links to other pages lead to them, links to files that are not on the site are their text alone, and
+ * comments, which are for the tests of runbooks, are gone.
+ * @param source of the page, below the checkout
+ */
+export function assemble(text: string, source: string): string {
+  let result = '';
+  let done = 0;
+  for (const { start, end, label, target } of linksOf(text)) {
+    result += text.slice(done, start);
+    const there = onSite(source, target);
+    result += there === undefined ? label : `[${label}](${there})`;
+    done = end;
+  }
+  return (result + text.slice(done)).replace(/^<!--[^]*?-->\n/gm, '');
+}
+
+/** Where a link leads on the site; undefined where the site does not have it. */
+function onSite(source: string, target: string): string | undefined {
+  if (/^(#|[a-z]+:)/.test(target)) return target;
+  const [path = '', anchor] = target.split('#');
+  const named = posix.join(dirname(source), path).replace(/\/$/, '');
+  const place = sitePath(named) ?? sitePath(`${named}/README.md`);
+  if (place === undefined) return undefined;
+  return `/${place}.md${anchor === undefined ? '' : `#${anchor}`}`;
+}
+
+/** `docs/README.md`: the way to all pages. */
+export function indexPage(): string {
+  const parts = sections.map(({ title, about, pages }) => {
+    const lines = pages.map(({ source, title: name, about: what }) => {
+      return `- [${name}](${posix.relative(dirname(indexSource), source)}): ${what}\n`;
+    });
+    return `## ${title}\n\n${about}\n\n${lines.join('')}`;
+  });
+  return `# Sluice
+
+Kube-proxy as files. The renderer, \`sluice\`, turns Services and their endpoints into rules for every node, as text that can be reviewed in Git.
+The applier, \`sluiced\`, puts them into a node's kernel at once or not at all, watches health, and puts the old rules back where a probe fails.
+
+${parts.join('\n')}`;
+}

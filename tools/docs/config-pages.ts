@@ -1,0 +1,97 @@
+import type { Schema } from '../../packages/renderer/src/load/schema/schema.ts';
+import { cell, prose } from './markdown.ts';
+
+/** The page of `sluice.yaml`: a section for each field, with what it holds. @param schema what the renderer checks the file with */
+export function sluiceYamlPage(schema: Schema): string {
+  const fields = Object.entries(schema.properties ?? {});
+  const fixed = fields.flatMap(([name, field]) => (field.const === undefined ? [] : [`${name}: ${field.const}`]));
+  return `# sluice.yaml
+
+${prose(schema.description ?? '')} \`sluice init\` writes one, with \`sluiceconfig.schema.json\` beside it, by which editors complete and check it.
+A field that is not listed here is an error. The file begins with:
+
+${block(fixed)}
+
+${fields
+  .filter(([, field]) => field.const === undefined)
+  .map(([name, field]) => fieldSection(name, field))
+  .join('\n')}`;
+}
+
+function fieldSection(name: string, field: Schema): string {
+  const rows = fieldRows(name, field);
+  const value = defaultOf(field) === '' ? '' : ` Default: ${defaultOf(field)}.`;
+  const head = `## ${name}\n\n${prose(field.description ?? '')}\n\nType: ${typeOf(field)}.${value}\n`;
+  if (rows.length === 0) return head;
+  return `${head}\n| field | type | default | is |\n|---|---|---|---|\n${rows.join('')}`;
+}
+
+/** What lies below a field, each with its path. */
+function fieldRows(path: string, field: Schema): readonly string[] {
+  if (field.items) return fieldRows(`${path}[]`, field.items);
+  const inner = Object.entries(field.properties ?? {});
+  const alike = new Set(inner.map(([, one]) => JSON.stringify(one))).size === 1;
+  if (inner.length > 3 && alike) {
+    const [[, first]] = inner as [[string, Schema]];
+    return [
+      row(
+        `${path}.CODE`,
+        first,
+        `${first.description ?? ''} CODE: ${inner.map(([name]) => `\`${name}\``).join(', ')}.`,
+      ),
+    ];
+  }
+  return inner.flatMap(([name, one]) => [
+    row(`${path}.${name}`, one, one.description ?? ''),
+    ...fieldRows(`${path}.${name}`, one),
+  ]);
+}
+
+function row(path: string, field: Schema, is: string): string {
+  return `| \`${path}\` | ${cell(typeOf(field))} | ${cell(defaultOf(field))} | ${cell(is)} |\n`;
+}
+
+function typeOf(field: Schema): string {
+  if (field.const !== undefined) return `\`${field.const}\``;
+  if (field.enum && field.enum.length > 12) return 'code';
+  if (field.enum) return field.enum.map((word) => (word === '' ? 'empty' : `\`${word}\``)).join(' or ');
+  if (field.items) return `list of ${typeOf(field.items)}`;
+  if (field.additionalProperties) return `map to ${typeOf(field.additionalProperties)}`;
+  const name = field.format ?? (typeof field.type === 'string' ? field.type : field.type.join(' or '));
+  return `${name}${boundsOf(field)}`;
+}
+
+function boundsOf({ minimum, maximum }: Schema): string {
+  if (minimum !== undefined && maximum !== undefined) return `, ${minimum} to ${maximum}`;
+  return minimum === undefined ? '' : `, at least ${minimum}`;
+}
+
+function defaultOf(field: Schema): string {
+  return field.default === undefined ? '' : `\`${JSON.stringify(field.default)}\``;
+}
+
+/** The page of `sluiced.yaml`: its comments as text, each with the fields below it. @param yaml `docs/sluiced.yaml` */
+export function sluicedYamlPage(yaml: string): string {
+  const [head = '', ...paragraphs] = yaml.trimEnd().split('\n\n');
+  const [about = '', ...fields] = head.split('\n');
+  const own = [`# sluiced.yaml`, prose(about.slice(2)), block(fields)];
+  return `${[...own, ...paragraphs.flatMap(partsOf)].join('\n\n')}\n`;
+}
+
+/** Each run of comments with the lines that follow it. */
+function partsOf(paragraph: string): readonly string[] {
+  const runs = paragraph.split(/(?<=^[^#\n].*\n)(?=# )/m);
+  return runs.flatMap((run) => {
+    const lines = run.trimEnd().split('\n');
+    const first = lines.findIndex((line) => !line.startsWith('# '));
+    // Where all of it is comment, the last line is a field that is not set.
+    const from = first < 0 ? lines.length - 1 : first;
+    const comments = lines.slice(0, from).map((line) => line.slice(2));
+    const fields = lines.slice(from);
+    const name = /^(?:# )?(\w+):/.exec(fields[0] ?? '')?.[1];
+    if (name === undefined) throw new Error(`docs/sluiced.yaml has a comment without a field: ${lines.at(-1)}`);
+    return [`## ${name}`, prose(comments.join('\n')), block(fields)];
+  });
+}
+
+const block = (lines: readonly string[]): string => `\`\`\`yaml\n${lines.join('\n')}\n\`\`\``;

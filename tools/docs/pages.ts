@@ -1,0 +1,173 @@
+/** The pages of the documentation, in the order of its navigation. `docs/README.md` and the site are made of this table. */
+
+export interface Page {
+  /** Below the checkout. */
+  readonly source: string;
+  /** Below the folder of its section, without `.md`. */
+  readonly name: string;
+  /** In the navigation. */
+  readonly title: string;
+  /** What a reader finds there, for the index. */
+  readonly about: string;
+}
+
+export interface Section {
+  readonly title: string;
+  readonly folder: string;
+  readonly about: string;
+  readonly pages: readonly Page[];
+}
+
+const page = (source: string, title: string, about: string): Page => ({
+  source,
+  name: source.replace(/^.*\//, '').replace(/\.md$/, ''),
+  title,
+  about,
+});
+
+const tutorial: Section = {
+  title: 'Tutorial',
+  folder: 'tutorial',
+  about: 'To learn Sluice, in this order.',
+  pages: [
+    page(
+      'docs/tutorial/first-bundle.md',
+      'A first bundle',
+      'from manifests to rules, a change and its review; without root',
+    ),
+    page(
+      'docs/tutorial/a-node.md',
+      'A node',
+      'a small cluster on one machine takes a bundle, and takes a bad one back',
+    ),
+    page('docs/demo.md', 'The demo', 'what each of its steps shows'),
+  ],
+};
+
+const howTo: Section = {
+  title: 'How-to',
+  folder: 'how-to',
+  about: 'For a task at hand. Every command of the runbooks is run by a test.',
+  pages: [
+    page('docs/install.md', 'Install', 'from the checkout or a package'),
+    page('docs/render.md', 'Render', 'manifests become a bundle'),
+    page('docs/cluster.md', 'From a cluster', 'a snapshot, or following the API server'),
+    page('docs/review.md', 'Review', 'what a change does, before a node makes it'),
+    page('docs/release.md', 'Release', 'make, sign, verify, open waves'),
+    page('docs/apply.md', 'Apply', 'a node takes a bundle, by hand or by the daemon'),
+    page('docs/runbooks/first-install.md', 'First install on a node', 'from signed rules to a node that runs them'),
+    page('docs/runbooks/from-kube-proxy.md', 'From kube-proxy', 'a node that has kube-proxy, and the way back'),
+    page('docs/runbooks/carry.md', 'Carry releases', 'by Git, rsync, a registry or files'),
+    page('docs/runbooks/air-gapped.md', 'Air-gapped sites', 'releases on a stick, and evidence back'),
+    page('docs/runbooks/rollback.md', 'Rollback', 'back to an earlier generation, on one node and on all'),
+    page('docs/runbooks/held.md', 'A halted node', 'automatic work has stopped: find out why, go on'),
+    page('docs/runbooks/key-rotation.md', 'Key rotation', 'new keys, lost keys'),
+    {
+      ...page('integrations/README.md', 'Pipelines', 'GitHub, GitLab, pre-commit, kubectl diff, kustomize, kpt'),
+      name: 'pipelines',
+    },
+  ],
+};
+
+const reference: Section = {
+  title: 'Reference',
+  folder: 'reference',
+  about: 'To look things up. Most of these pages are generated from the code.',
+  pages: [
+    page('docs/reference/sluice.md', 'sluice', 'commands and options of the renderer'),
+    page('docs/reference/sluiced.md', 'sluiced', 'commands and options of the applier'),
+    page('docs/exit-codes.md', 'Exit codes', 'of both programs, by command'),
+    page('docs/reference/sluice-yaml.md', 'sluice.yaml', 'config of the renderer'),
+    page('docs/reference/sluiced-yaml.md', 'sluiced.yaml', 'config of a node'),
+    page('docs/kube-proxy-config.md', 'KubeProxyConfiguration', 'what becomes of each field'),
+    page('docs/kube-proxy-versions.md', 'Versions of kube-proxy', 'what they do differently'),
+    page('docs/policy.md', 'Policy rules', 'what `sluice policy` looks for'),
+    page('docs/problems.md', 'Problems', 'every code in a message'),
+    page('docs/reference/alarms.md', 'Alarms', 'every code in the status of a node'),
+    page('docs/reference/metrics.md', 'Metrics', 'of `sluiced` and `sluice watch`'),
+    {
+      ...page('packages/bundle/README.md', 'Bundle format', 'every file of a bundle and a release'),
+      name: 'bundle-format',
+    },
+  ],
+};
+
+const explanation: Section = {
+  title: 'Explanation',
+  folder: 'explanation',
+  about: 'Why it works, and how far.',
+  pages: [
+    page(
+      'docs/explanation/transaction.md',
+      'The transaction',
+      'how a change reaches the kernel, and how it is taken back',
+    ),
+    page('docs/layouts.md', 'Layouts', 'the names and the order of rules in the kernel'),
+    page('docs/explanation/trust.md', 'Trust', 'who signs what, and what a node believes'),
+    page('docs/threats.md', 'Threats', 'attacks, what stands against each, and the test that shows it'),
+    page('docs/performance.md', 'Performance', 'figures, and how they were measured'),
+    page('docs/limits.md', 'Limits', 'what is not supported, and what is bounded'),
+    page('docs/glossary.md', 'Glossary', 'the words of Sluice'),
+  ],
+};
+
+const decisions: Section = {
+  title: 'Decisions',
+  folder: 'decisions',
+  about: 'Half a page each: the question, the choice, what was given up.',
+  pages: [
+    page('docs/decisions/0001-guards-name-what-they-depend-on.md', '1. Guards', 'guards name what they depend on'),
+    page(
+      'docs/decisions/0002-the-contract-package-reads-yaml.md',
+      '2. YAML in the contract',
+      'the contract package reads YAML',
+    ),
+    page('docs/decisions/0003-rules-are-compared-by-meaning.md', '3. Comparing rules', 'rules are compared by meaning'),
+    page('docs/decisions/0004-rolling-back-is-planning.md', '4. Rollback is planning', 'rolling back uses the planner'),
+    page(
+      'docs/decisions/0005-two-tables-change-in-three-steps.md',
+      '5. Two tables',
+      'two tables change in three steps',
+    ),
+    page('docs/decisions/0006-signatures-are-openssh-s.md', '6. Signatures', 'signatures are those of OpenSSH'),
+    page('docs/decisions/0007-a-line-opens-a-wave.md', '7. Waves', 'a signed line opens a wave'),
+    page('docs/decisions/0008-one-form-of-tar.md', '8. Archives', 'one form of tar'),
+    page('docs/decisions/0009-a-unit-rehearses.md', '9. Rehearsal', 'a unit of its own rehearses'),
+    page('docs/decisions/0010-endpoints-need-no-chain.md', '10. Endpoints', 'endpoints need no chain'),
+    page('docs/decisions/0011-lists-are-not-reaped.md', '11. Affinity lists', 'lists are not reaped'),
+    page('docs/decisions/0012-a-look-sends-no-packet.md', '12. Looking', 'a look sends no packet'),
+    page(
+      'docs/decisions/0013-order-is-judged-by-its-difference.md',
+      '13. Order of rules',
+      'order is judged by its difference',
+    ),
+  ],
+};
+
+export const sections: readonly Section[] = [tutorial, howTo, reference, explanation, decisions];
+
+/** The page that leads to all others: the index of `docs` on a Git forge, and the first page of the site. */
+export const indexSource = 'docs/README.md';
+
+/** Files and folders that a page stands for on the site. */
+const shownBy: Readonly<Record<string, string>> = {
+  'docs/sluiced.yaml': 'docs/reference/sluiced-yaml.md',
+  'docs/schema': 'docs/reference/sluice-yaml.md',
+  'docs/schema/sluiceconfig.schema.json': 'docs/reference/sluice-yaml.md',
+  docs: indexSource,
+};
+
+/** Where a source is on the site, without an ending; undefined where it is not there. */
+export function sitePath(source: string): string | undefined {
+  return places.get(shownBy[source] ?? source);
+}
+
+const places: ReadonlyMap<string, string> = new Map([
+  [indexSource, 'index'],
+  ...sections.flatMap(({ folder, pages }) => pages.map(({ source, name }) => [source, `${folder}/${name}`] as const)),
+]);
+
+/** Every page: where it comes from, where it goes. */
+export const allPages: readonly { readonly source: string; readonly path: string }[] = [...places].map(
+  ([source, path]) => ({ source, path }),
+);
