@@ -23,7 +23,7 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
   unit: [
     'packages/*/src/**/*.test.ts',
     'test/*.test.ts',
-    'test/{cluster,fuzz,registry,review,report,pipeline}/*.test.ts',
+    'test/{cluster,docs,fuzz,registry,review,report,pipeline}/*.test.ts',
     'tools/*.test.ts',
   ],
   kernel: ['test/{netns,runbooks,faults,parity}/*.test.ts'],

@@ -33,6 +33,15 @@ install_packages() {
   cp pnpm-lock.yaml "$stamp"
 }
 
+# The site generator: packages of their own (tools/docs), which nothing else waits for. False when they cannot be installed.
+install_site() {
+  site_stamp=tools/docs/node_modules/.setup-lockfile
+  if cmp -s tools/docs/pnpm-lock.yaml "$site_stamp"; then return 0; fi
+  say 'installing the site generator of tools/docs (about 10 s)'
+  retry npx -y "pnpm@$pnpm_version" --dir tools/docs install --frozen-lockfile >&2 || return 1
+  cp tools/docs/pnpm-lock.yaml "$site_stamp"
+}
+
 # The Node that came with the packages. It needs libatomic.so.1, which a minimal Debian does not have.
 check_node() {
   if node_modules/.bin/node -e 0 2>/dev/null; then return 0; fi

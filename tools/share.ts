@@ -40,6 +40,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
   [/^packages\/bundle\/src\/(link|rules)\//, ['test/netns/upgrade', 'test/netns/traffic', 'test/netns/switch-traffic']],
   [/^packages\/renderer\/src\/(commands\/watch|cluster)\//, ['test/netns/watch', 'test/cluster/']],
   [/ipvs/, ['test/vm/inside/']],
+  [/^docs\/|^tools\/docs\//, ['test/docs/', 'test/runbooks/tutorial']],
   [/^(packages\/applier\/systemd|packaging|tools\/package)\//, ['test/package/']],
 ];
 

@@ -9,7 +9,7 @@ export const chromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr
 );
 
 /** No window, no network of its own, nothing kept. The page is a file, and its own policy forbids it the rest. */
-const flags = [
+export const flags = [
   '--headless',
   '--no-sandbox',
   '--disable-gpu',

@@ -1,0 +1,38 @@
+import { slug } from '../markdown.ts';
+import { sections } from '../pages.ts';
+
+// Two gates of a sluice.
+const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#3451b2" d="M1 1h3v14H1zM12 1h3v14h-3zM5 3h6v4H5zM5 9h6v6H5z"/></svg>`;
+
+/** Pages are gathered in `build/pages` by `build.ts`; a link that leads nowhere ends the build. */
+export default {
+  title: 'Sluice',
+  description: 'Kube-proxy as files',
+  lang: 'en-GB',
+  head: [['link', { rel: 'icon', href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
+  srcDir: 'build/pages',
+  outDir: '../../dist/docs',
+  cacheDir: 'build/cache',
+  ignoreDeadLinks: false,
+  markdown: {
+    anchor: { slugify: slug },
+    // Pages hold no HTML; `<NAME>` in a text is a text.
+    config: (md) => {
+      md.set({ html: false });
+    },
+  },
+  themeConfig: {
+    search: { provider: 'local' },
+    outline: [2, 3],
+    nav: sections.map(({ title, folder, pages }) => ({
+      text: title,
+      link: `/${folder}/${pages[0].name}`,
+      activeMatch: `^/${folder}/`,
+    })),
+    sidebar: sections.map(({ title, folder, pages }) => ({
+      text: title,
+      collapsed: folder === 'decisions',
+      items: pages.map(({ title: text, name }) => ({ text, link: `/${folder}/${name}` })),
+    })),
+  },
+};
