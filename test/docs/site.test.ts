@@ -66,19 +66,23 @@ describe.skipIf(!existsSync(generator))('(needs ./dev docs) the site', () => {
       [390, 'dark'],
       [1280, 'light'],
       [1280, 'dark'],
-    ])('at %i pixels, %s, no page complains, leaves its origin or is wider than the window', async (width, scheme) => {
-      for (const { path } of allPages) {
-        await tab.open(`${site.origin}/${path}.html`, width, scheme);
-        const seen = {
-          path,
-          beside: Math.max(0, Number(await tab.run(`document.documentElement.scrollWidth - innerWidth`))),
-          isDark: await tab.run(`document.documentElement.classList.contains('dark')`),
-          complaints: tab.complaints(),
-          foreign: tab.requests().filter(isForeign),
-        };
-        expect(seen).toEqual({ path, beside: 0, isDark: scheme === 'dark', complaints: [], foreign: [] });
-      }
-    });
+    ])(
+      'at %i pixels, %s, no page complains, leaves its origin or is wider than the window',
+      { timeout: 2 * buildMs },
+      async (width, scheme) => {
+        for (const { path } of allPages) {
+          await tab.open(`${site.origin}/${path}.html`, width, scheme);
+          const seen = {
+            path,
+            beside: Math.max(0, Number(await tab.run(`document.documentElement.scrollWidth - innerWidth`))),
+            isDark: await tab.run(`document.documentElement.classList.contains('dark')`),
+            complaints: tab.complaints(),
+            foreign: tab.requests().filter(isForeign),
+          };
+          expect(seen).toEqual({ path, beside: 0, isDark: scheme === 'dark', complaints: [], foreign: [] });
+        }
+      },
+    );
 
     test('what is asked of another origin would be seen', async () => {
       await tab.open(`${site.origin}/`, 1280, 'light');
