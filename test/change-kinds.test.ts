@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Family } from '@sluice/bundle';
 import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/admit.ts';
-import type { Layout } from '../packages/applier/src/rollout/linking.ts';
+import type { ChainLayout } from '../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
 import type { NodeState } from '../packages/applier/src/rollout/state.ts';
 import { type ChangeClass, classify } from '../packages/applier/src/transaction/change-kind.ts';
@@ -57,7 +57,7 @@ const other = {
   name: 'web',
 };
 
-type Program = Layout | 'ipvs';
+type Program = ChainLayout | 'ipvs';
 
 /** What node-0 runs when the port has these endpoints. */
 function stateOf(port: ServicePort, places: Places, program: Program): NodeState {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { compareText } from '@sluice/bundle';
 import { reaches, runs } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../packages/applier/src/rollout/admit.ts';
-import type { Layout } from '../packages/applier/src/rollout/linking.ts';
+import type { ChainLayout } from '../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../packages/applier/src/rollout/ports.ts';
 import type { NodeState } from '../packages/applier/src/rollout/state.ts';
 import { classify } from '../packages/applier/src/transaction/change-kind.ts';
@@ -63,7 +63,7 @@ function rendered(pods: readonly number[], { affinity, local }: Shape): Files {
   return assemble(model, configWith({ profiles: [profile] }), true).files;
 }
 
-function admitted(files: Files, layout: Layout): NodeState | undefined {
+function admitted(files: Files, layout: ChainLayout): NodeState | undefined {
   const bundle = admit(files, { node: 'node-0', allowPartial: false, layout }, facts, new AdmitMemory());
   return isRefusal(bundle) ? undefined : bundle.state;
 }
@@ -155,7 +155,7 @@ interface Update {
   readonly desired: NodeState;
 }
 
-function updateOf(change: string, shape: Shape, layout: Layout): Update {
+function updateOf(change: string, shape: Shape, layout: ChainLayout): Update {
   const [had, has] = changes[change] ?? [[], []];
   const files = rendered(has, shape);
   const [from, desired] = [admitted(rendered(had, shape), layout), admitted(files, layout)];

@@ -32,7 +32,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/transaction.ts`,
-    from: "changeKind === 'release' ? (given ?? (await probes.patiently())) : []",
+    from: "changeKind === 'release' ? (given ?? (await probes.untilVerdict())) : []",
     to: '[]',
     harm: 'a probe that failed before counts against the release',
     tests: transaction,
@@ -108,14 +108,14 @@ export const mutants: readonly Mutant[] = [
     tests: transaction,
   },
   {
-    file: `${applier}/transaction/back.ts`,
+    file: `${applier}/transaction/roll-back.ts`,
     from: "  await kernel.switch?.off('nat');\n  await clock.sleep(limits.narrowPauseMs);\n  await kernel.switch?.off('filter');",
     to: "  await kernel.switch?.off('filter');\n  await clock.sleep(limits.narrowPauseMs);\n  await kernel.switch?.off('nat');",
     harm: 'packets that nat sent to the new program meet the old filter',
     tests: transaction,
   },
   {
-    file: `${applier}/transaction/back.ts`,
+    file: `${applier}/transaction/roll-back.ts`,
     from: '      if (isBySwitch) await forgetAfter(fresh, ports);\n',
     to: '',
     harm: 'connections stay on the endpoints of a release that was rolled back',
@@ -123,7 +123,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     file: `${applier}/transaction/finish.ts`,
-    from: "  if (way.flip === 'switch') await pin(ports);\n",
+    from: "  if (plan.flip === 'switch') await pin(ports);\n",
     to: '',
     harm: 'the dead-man switch fires between the defaults of two tables',
     tests: transaction,

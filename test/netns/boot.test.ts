@@ -99,7 +99,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     await forget();
     expect(await node.sluiced('boot')).toMatchObject({
       exitCode: 5,
-      stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
+      stdout: expect.stringMatching(/^generation 1 .* is in place\nhalted, manual intervention required/),
     });
     expect(await node.rules(backend)).toBe(confirmed);
     expect(await node.apply()).toMatchObject({ exitCode: 5 });
@@ -108,7 +108,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     const readOnly = `mount --bind ${state} ${state} && mount -o remount,bind,ro ${state} &&`;
     expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
       exitCode: 5,
-      stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
+      stdout: expect.stringMatching(/^generation 1 .* is in place\nhalted, manual intervention required/),
       stderr: expect.stringContaining('Mount its file system writable'),
     });
     expect(await node.rules(backend)).toBe(confirmed);
@@ -128,7 +128,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
     await forget();
     expect(await node.sluicedAfter(refuseEndpoint(3), 'boot')).toMatchObject({
       exitCode: 5,
-      stdout: expect.stringMatching(/^generation 1 .* is in place\nheld, a person must look/),
+      stdout: expect.stringMatching(/^generation 1 .* is in place\nhalted, manual intervention required/),
       stderr: expect.stringMatching(/ Cannot load generation 2: .*refused on purpose/),
     });
     expect(await node.rules(backend)).toBe(first);
@@ -199,7 +199,7 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       expect(await node.sluicedAfter(readOnly, 'boot'), 'on a disk that takes no write').toMatchObject({
         exitCode: 5,
         stdout: expect.stringMatching(
-          new RegExp(`^generation 2 .* is in place\nheld, a person must look: .*${why.source}`),
+          new RegExp(`^generation 2 .* is in place\nhalted, manual intervention required: .*${why.source}`),
         ),
         stderr: expect.stringContaining('Mount its file system writable'),
       });

@@ -60,8 +60,8 @@ describe('a release on trial', { timeout: 60_000 }, () => {
       const because = signal === 'SIGSTOP' ? await wakeUp(daemon) : await startAgain();
       expect(because).toContain(
         signal === 'SIGSTOP'
-          ? 'the trial expired'
-          : 'the process ended in the middle of the change; the kernel goes by the old rules',
+          ? 'the dead-man switch expired'
+          : 'the process ended in the middle of the change; the kernel uses the old rules',
       );
       expect(await reached(node)).toBe('1');
     },

@@ -61,7 +61,10 @@ describe('a release in probation', { timeout: 60_000 }, () => {
     publishRelease(node, 1);
     await until('the next is on trial', async () => (await reached(node)) === '1');
     expect(await node.sluiced('cancel')).toMatchObject({ exitCode: 0 });
-    await until('it is taken back', async () => node.journal()?.history.at(-1)?.because === 'a person cancelled it');
+    await until(
+      'it is taken back',
+      async () => node.journal()?.history.at(-1)?.because === 'cancelled by the operator',
+    );
     expect(await reached(node)).toBe('2');
   });
 });

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { type BundleFiles, compareText } from '@sluice/bundle';
 import { programPath } from '@sluice/testing';
 import { admit, AdmitMemory, isRefusal } from '../../packages/applier/src/rollout/admit.ts';
-import type { Layout } from '../../packages/applier/src/rollout/linking.ts';
+import type { ChainLayout } from '../../packages/applier/src/rollout/linking.ts';
 import type { NodeFacts } from '../../packages/applier/src/rollout/ports.ts';
 import type { NodeState } from '../../packages/applier/src/rollout/state.ts';
 import { readTree } from '../../packages/renderer/src/load/tree.ts';
@@ -22,7 +22,7 @@ const facts: NodeFacts = {
 };
 
 /** What the nodes of each example run. */
-export function exampleStates(layout: Layout): readonly (readonly [example: string, state: NodeState])[] {
+export function exampleStates(layout: ChainLayout): readonly (readonly [example: string, state: NodeState])[] {
   return listExamples().flatMap(({ name, output }) => {
     const files = readTree(output);
     if (!(files instanceof Map)) throw new Error(`${name} is no bundle`);
@@ -32,7 +32,7 @@ export function exampleStates(layout: Layout): readonly (readonly [example: stri
 }
 
 /** What a node of a bundle runs. */
-export function stateOf(files: BundleFiles, node: string, layout: Layout): NodeState {
+export function stateOf(files: BundleFiles, node: string, layout: ChainLayout): NodeState {
   const bundle = admit(files, { node, allowPartial: true, layout }, facts, new AdmitMemory());
   if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);
   return bundle.state;

@@ -161,7 +161,7 @@ describe.each(['nft', 'legacy'] as const)(
       put(false);
       expect(await node.apply()).toMatchObject({ exitCode: 0 });
       expect(node.journal()?.history.flatMap(({ because }) => because ?? [])[0]).toContain(
-        'the kernel goes by the old rules',
+        'the kernel uses the old rules',
       );
       await until(
         'who waited is served',

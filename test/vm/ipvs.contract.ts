@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ipvsSteps, planIpvs } from '../../packages/applier/src/ipvs/plan.ts';
 import type { IpvsKernel } from '../../packages/applier/src/ipvs/ports.ts';
 import { server, set, state } from '../../packages/applier/src/ipvs/states.fixture.ts';
-import { type IpvsSeen, type IpvsStep, nothing, ownedBy } from '../../packages/applier/src/ipvs/values.ts';
+import { type ObservedIpvs, type IpvsStep, nothing, ownedBy } from '../../packages/applier/src/ipvs/values.ts';
 
 const vip = '10.96.0.10:80/TCP';
 const options = { now: 0, drainMs: 60_000, excludeCIDRs: [] };
@@ -34,7 +34,7 @@ const everything = [
  * @param open gives a kernel without servers, sets and interface; its machine has no addresses but 127.0.0.1
  */
 export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): void {
-  const keys = ({ servers }: IpvsSeen): readonly string[] => [...servers.keys()].toSorted(compareText);
+  const keys = ({ servers }: ObservedIpvs): readonly string[] => [...servers.keys()].toSorted(compareText);
 
   test(`${name}: servers are shown as they were made`, async () => {
     const kernel = await open();

@@ -21,9 +21,9 @@ import { procTunables } from './kernel/sysctl.ts';
 import { detectTools, doubtOf, findTool, otherBackend, realTool, storeOf, type Tools, useOf } from './kernel/tools.ts';
 import { peek, pinnedStore } from './journal/peek.ts';
 import { admit, AdmitMemory } from './rollout/admit.ts';
-import { countNames, otherSluice, strangers } from './rollout/own.ts';
+import { countNames, foreignSluiceChains, foreignProxyChains } from './rollout/own.ts';
 import { type NodeFacts, RehearsalError } from './rollout/ports.ts';
-import { lookForProxy } from './rollout/proxy.ts';
+import { findProxy } from './rollout/proxy.ts';
 import { messageOf } from './rollout/message.ts';
 import { familyNames, type Observed } from './rollout/state.ts';
 
@@ -263,12 +263,12 @@ async function ownerFindings(config: Config, tools: Tools, facts: NodeFacts, run
   const active = peek(config.state)?.current ?? null;
   // In layout tree every name is our own: kube-proxy's rules may stay behind ours.
   const beside = config.layout === 'tree' && !config.takeOver.includes('kube-proxy');
-  const others = active === null ? strangers(observed, {}) : {};
-  const refused = beside && active === null ? otherSluice(observed, {}) : others;
+  const others = active === null ? foreignProxyChains(observed, {}) : {};
+  const refused = beside && active === null ? foreignSluiceChains(observed, {}) : others;
   const proxy = proxyFinding(running, beside);
   const left =
     active === null && countNames(refused) === 0
-      ? await lookForProxy(kernel, config.takeOver.includes('kube-proxy'), [], [])
+      ? await findProxy(kernel, config.takeOver.includes('kube-proxy'), [], [])
       : {};
   if ('problems' in left) return [proxy, ...left.problems.map(({ message, hint }) => bad('kube-proxy', message, hint))];
   return [proxy, ...chainFindings(countNames(others), countNames(refused), config)];

@@ -9,8 +9,8 @@ import { Repairs } from '../repairs.ts';
 import { describe, exitCodes } from '../rollout/outcome.ts';
 import { describeStep } from '../rollout/plan.ts';
 import type { Report } from '../rollout/ports.ts';
-import { type Change, describeFlip } from '../transaction/transaction.ts';
-import { stepsOf } from '../transaction/way.ts';
+import { type PlannedChange, describeFlip } from '../transaction/transaction.ts';
+import { stepsOf } from '../transaction/transaction-plan.ts';
 import { gateOf, wavesOf } from './gate.ts';
 import { noteRelease } from './note-release.ts';
 import { failedReceipt, witnessOf } from './receipts.ts';
@@ -128,13 +128,18 @@ function notThere(directory: string): Problem {
 }
 
 /** With `-o json` each step has the text that the kernel gets, where it gets one. */
-function showPlan({ way }: Change, { node, probation }: Config, options: ApplyOptions, terminal: Terminal): number {
-  const steps = stepsOf(way).map((step) => ({
+function showPlan(
+  { plan }: PlannedChange,
+  { node, probation }: Config,
+  options: ApplyOptions,
+  terminal: Terminal,
+): number {
+  const steps = stepsOf(plan).map((step) => ({
     kind: step.kind,
     what: describeStep(step),
     text: step.kind === 'restore-table' ? step.text : null,
   }));
-  const flip = steps.length === 0 ? null : describeFlip(way.flip, probation.deadmanSeconds);
+  const flip = steps.length === 0 ? null : describeFlip(plan.flip, probation.deadmanSeconds);
   const lines = steps.map(({ what, text }) => `${what}\n${text ?? ''}`);
   const sum = steps.length === 0 ? 'same: nothing to do\n' : `different: ${steps.length} steps\n`;
   answer(options, terminal, {

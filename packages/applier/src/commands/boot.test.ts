@@ -48,7 +48,7 @@ async function leaveOnProbation(release: readonly number[] = [8, 9]): Promise<vo
     resolve();
     return new Promise(() => undefined);
   };
-  const probes: Probes = { policies: [], intervalMs: 1000, once, patiently: async () => [] };
+  const probes: Probes = { policies: [], intervalMs: 1000, once, untilVerdict: async () => [] };
   void (await node.start({}, { probes })).reconciler.put(bundleOf(...release), true);
   await promise;
 }
@@ -88,11 +88,11 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3, 5) }))).toBe(5);
     expect(said.err).toMatch(/^Cannot load generation 3: .*endpoint 5\nCannot load generation 2: .*endpoint 3\n$/);
-    expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: a person must look/);
+    expect(said.out).toMatch(/^generation 1 .* is in place\nhalted, manual intervention required: a person must look/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
     expect(journal.halted).toBe('a person must look');
-    expect(await reconciler.backTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.rollBackTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(third);
   });
 
@@ -121,10 +121,10 @@ describe.each(['flat', 'tree'] as const)('a node that is held, in layout %s', (l
     await leaveOnProbation();
     node.kernel.reboot();
     expect(await asUsual(await node.start({}, { kernel: refusing(3) }))).toBe(5);
-    expect(said.out).toMatch(/^generation 1 .* is in place\nheld, a person must look: the process ended/);
+    expect(said.out).toMatch(/^generation 1 .* is in place\nhalted, manual intervention required: the process ended/);
     expect(rules()).toBe(first);
     const { reconciler, journal } = await node.start();
-    expect(await reconciler.backTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.rollBackTo(journal.active!)).toMatchObject({ kind: 'confirmed' });
     expect(rules()).toBe(second);
   });
 });
@@ -290,7 +290,7 @@ describe('boot', () => {
       if (call === 'apply' && fails-- > 0) throw new Error('it fails in passing');
     });
     expect(await bootFrozen(await node.start({}, { kernel }), readOnly, inTime(), terminal)).toBe(5);
-    expect(said.out).toMatch(/generation 2 .* is in place\nheld, a person must look: both slots/);
+    expect(said.out).toMatch(/generation 2 .* is in place\nhalted, manual intervention required: both slots/);
     expect(rules()).toBe(second);
     await expect(bootFrozen(await node.start(), readOnly, inTime(), terminal)).rejects.toThrow(readOnly);
     expect(readFileSync(`${node.directory}/journal`, 'latin1'), 'nothing was written').toMatch(/^x+$/);

@@ -194,7 +194,7 @@ async function bootOtherwise(node: BootNode, time: BootTime, terminal: BootTermi
     return isIn(node, target, terminal);
   };
   const stands = async (target: Generation): Promise<boolean> => {
-    const outcome = await reconciler.backTo(target, { isLastResort: true });
+    const outcome = await reconciler.rollBackTo(target, { isLastResort: true });
     if (outcome.kind !== 'confirmed') return false;
     tellPlace(target, instead, terminal);
     return true;
@@ -274,9 +274,9 @@ async function soon<T>(work: () => Promise<T>, { patience, waits }: BootTime): P
  */
 async function* before(journal: BootNode['journal']): AsyncGenerator<Generation> {
   if (journal.lost !== undefined) {
-    for (const { stoodLast, generation } of journal.remains()) {
+    for (const { wasActive, generation } of journal.storedGenerations()) {
       // The others are many, and large.
-      if (!stoodLast) break;
+      if (!wasActive) break;
       yield generation;
     }
   }

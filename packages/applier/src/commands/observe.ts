@@ -10,8 +10,8 @@ import { detectTools } from '../kernel/tools.ts';
 import { exitCodes } from '../rollout/outcome.ts';
 import { messageOf } from '../rollout/message.ts';
 import { familyNames } from '../rollout/state.ts';
-import { linksWithBpf } from '../transaction/linked.ts';
-import { providesKubeChains } from '../transaction/provides.ts';
+import { linksWithBpf } from '../transaction/links-with-bpf.ts';
+import { providesKubeChains } from '../transaction/provides-kube-chains.ts';
 import { openSession } from './session.ts';
 import { answer, type CommonOptions, loadConfig, type Terminal } from './terminal.ts';
 

@@ -15,7 +15,7 @@ import { procTunables } from '../kernel/sysctl.ts';
 import { limits } from '../limits.ts';
 import { type Heap, Tidier } from '../memory.ts';
 import type { NodeMemory } from '../metrics.ts';
-import type { Order } from '../order/order.ts';
+import type { OrderFindings } from '../order/order.ts';
 import { printTaking, printUnread } from '../order/print-order.ts';
 import { messageOf } from '../rollout/message.ts';
 import { Repairs } from '../repairs.ts';
@@ -73,7 +73,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       status.heard(event, details);
       daemon?.heard();
       if (event === 'phase') return log.debug(details, event);
-      if (event === 'order') return order(details as unknown as Order);
+      if (event === 'order') return order(details as unknown as OrderFindings);
       if (event !== 'strangers') return log.info(details, event);
       if (details['chains'] === 0) return status.clear('STRANGERS');
       status.raise(
@@ -219,7 +219,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
 }
 
 /** What foreign rules before our jumps do stands in the status for as long as they stand; the log says it when it changes. */
-function orderAlarm(status: Status, log: Log): (order: Order) => void {
+function orderAlarm(status: Status, log: Log): (order: OrderFindings) => void {
   const alarm = lastingAlarm('FOREIGN_RULE_FIRST', status, log);
   let noted: string | undefined;
   return (order) => {

@@ -22,7 +22,7 @@ import { configuredProbes } from '../probe/probes.ts';
 import type { Ports, Report } from '../rollout/ports.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 import { Reconciler } from '../transaction/reconciler.ts';
-import { hasLostBpf } from '../transaction/linked.ts';
+import { hasLostBpf } from '../transaction/links-with-bpf.ts';
 import type { ProbationRules } from '../transaction/probation.ts';
 import { limits } from '../limits.ts';
 import { bootMs } from './clock.ts';
@@ -110,7 +110,7 @@ export async function openSession(
       ...(config.signatures.policy === 'required' ? { networks: new NetworksFile(config.state) } : {}),
       ...(onProbe ? { updates: new AfterUpdate({ probes, clock: idly, alarm: onProbe }) } : {}),
       clock,
-      person: decisions,
+      operator: decisions,
       report,
       drainMs: config.ipvs.drainSeconds * 1000,
     };

@@ -7,7 +7,7 @@ import { type Generation, type Kernel, KernelError } from '../rollout/ports.ts';
 import {
   holds,
   isNowhere,
-  type Shown,
+  type KernelContents,
   type ServiceLine,
   type ServiceView,
   viewService,
@@ -111,7 +111,11 @@ async function look(config: Config, service: string, files: Files, session: Sess
   };
 }
 
-async function observe(kernel: Kernel, state: NodeState, draining: Shown['draining'] = []): Promise<Shown> {
+async function observe(
+  kernel: Kernel,
+  state: NodeState,
+  draining: KernelContents['draining'] = [],
+): Promise<KernelContents> {
   const observed = await kernel.observe(familiesOf(state), state);
   if (!state.ipvs) return { observed };
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');

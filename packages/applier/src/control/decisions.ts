@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { stateError } from '../command-error.ts';
-import type { Decision, Journal, Person } from '../rollout/ports.ts';
+import type { Decision, Journal, Operator } from '../rollout/ports.ts';
 import type { Decide, Probation } from './protocol.ts';
 
 /** What an operator says to a release on probation, from the socket to the transaction. Nothing of it outlives the process. */
-export class Decisions implements Person {
+export class Decisions implements Operator {
   readonly #node: string;
   readonly #journal: Pick<Journal, 'open' | 'halted'>;
   #said: Decision | undefined;

@@ -149,15 +149,15 @@ describe('a rollback through the socket', () => {
     const decisions = new Decisions('node-a', journal);
     decisions.forget();
     const seen: (readonly [string | undefined, unknown])[] = [];
-    const backTo: typeof reconciler.backTo = async (target, options) => {
+    const rollBackTo: typeof reconciler.rollBackTo = async (target, options) => {
       const apply = node.kernel.apply.bind(node.kernel);
       node.kernel.apply = async (step) => {
         seen.push([journal.open?.phase, decisions.probation]);
         return apply(step);
       };
-      return reconciler.backTo(target, options);
+      return reconciler.rollBackTo(target, options);
     };
-    const holder = { reconciler: { recover: () => reconciler.recover(), backTo }, journal, decisions };
+    const holder = { reconciler: { recover: () => reconciler.recover(), rollBackTo }, journal, decisions };
     const rest = { repairs: () => [], report: () => null, ended: async () => undefined };
     const control = controlOf({ ...holder, ...rest, order: (work) => work() });
     await control.rollBack({ ...newest, from: 2, to: '1', generation: 1, cancels: null });

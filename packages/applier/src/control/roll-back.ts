@@ -3,13 +3,13 @@ import type { DiskJournal } from '../journal/journal.ts';
 import type { HistoryEntry } from '../journal/record.ts';
 import type { Generation } from '../rollout/ports.ts';
 import type { Reconciler } from '../transaction/reconciler.ts';
-import { planWayBack } from '../transaction/way-back-plan.ts';
+import { planRollbackTo } from '../transaction/roll-back-to-plan.ts';
 import type { Probation, RollbackEnding, RollbackOrder, RollbackPlan, RollbackRequest } from './protocol.ts';
 
 /** What a rollback works on, in the daemon as in a command of its own. */
 export interface Rollback {
   readonly journal: DiskJournal;
-  readonly reconciler: Pick<Reconciler, 'recover' | 'backTo'>;
+  readonly reconciler: Pick<Reconciler, 'recover' | 'rollBackTo'>;
 }
 
 /**
@@ -28,7 +28,7 @@ export async function planRollback(
     keepsNewest,
     changes,
     lines,
-  } = planWayBack(journal.active, old, request.endpoints === 'newest');
+  } = planRollbackTo(journal.active, old, request.endpoints === 'newest');
   return {
     from: journal.active?.number ?? null,
     to: {
@@ -57,8 +57,8 @@ export async function rollBack(order: RollbackOrder, { journal, reconciler }: Ro
   const old = await targetOf(order, journal);
   if (old.number !== order.generation)
     throw disagreed(`${order.to} is generation ${old.number} by now, not ${order.generation}`);
-  const { target } = planWayBack(journal.active, old, order.endpoints === 'newest');
-  const outcome = await reconciler.backTo(target, { stored: old, declines: order.endpoints === 'old' });
+  const { target } = planRollbackTo(journal.active, old, order.endpoints === 'newest');
+  const outcome = await reconciler.rollBackTo(target, { stored: old, declines: order.endpoints === 'old' });
   if (outcome.kind === 'held') return { kind: 'held', because: outcome.because, rollback: outcome.rollback };
   return { kind: 'done', unwritten: (outcome.kind === 'confirmed' && outcome.unwritten) || null };
 }

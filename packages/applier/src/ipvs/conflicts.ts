@@ -1,12 +1,12 @@
 import type { IpvsState, Problem } from '@sluice/bundle';
-import type { IpvsOwned, IpvsSeen } from './values.ts';
+import type { IpvsOwned, ObservedIpvs } from './values.ts';
 
 /**
  * What a state wants and somebody else has. Touching it would take a virtual IP from keepalived, or a set from another proxy.
  * @param owned what Sluice's state says it made before
  * @returns `NODE_SERVERS_NOT_OURS` for virtual servers and for sets, each with the first few names
  */
-export function ipvsConflicts(seen: IpvsSeen, wanted: IpvsState, owned: IpvsOwned): readonly Problem[] {
+export function ipvsConflicts(seen: ObservedIpvs, wanted: IpvsState, owned: IpvsOwned): readonly Problem[] {
   const servers = [...wanted.virtualServers.keys()].filter(
     (key) => seen.strange.has(key) || (seen.servers.has(key) && !owned.servers.has(key)),
   );

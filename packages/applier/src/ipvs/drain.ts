@@ -1,5 +1,5 @@
 import { compareText, printVirtual, virtualKey } from '@sluice/bundle';
-import type { Drain, IpvsSeen, IpvsStep } from './values.ts';
+import type { Drain, ObservedIpvs, IpvsStep } from './values.ts';
 
 /** How many connections real servers have, active and inactive: by `virtualKey`, then by `10.244.1.5:8080`. */
 export type Connections = ReadonlyMap<string, ReadonlyMap<string, number>>;
@@ -11,7 +11,7 @@ export type Connections = ReadonlyMap<string, ReadonlyMap<string, number>>;
  */
 export function continueDrains(
   draining: readonly Drain[],
-  seen: Pick<IpvsSeen, 'servers'>,
+  seen: Pick<ObservedIpvs, 'servers'>,
   connections: Connections,
   now: number,
 ): { readonly steps: readonly IpvsStep[]; readonly draining: readonly Drain[] } {
@@ -31,7 +31,7 @@ export function continueDrains(
  * Real servers of weight 0 that a state wants with a weight: a process that died while they drained left them so.
  * A plan to the state gives them their weight back; this tells whether there is need for one.
  */
-export function stuckAtZero(seen: Pick<IpvsSeen, 'servers'>, wanted: IpvsSeen['servers']): readonly string[] {
+export function stuckAtZero(seen: Pick<ObservedIpvs, 'servers'>, wanted: ObservedIpvs['servers']): readonly string[] {
   const stuck = [...wanted.values()].flatMap((server) =>
     [...server.real].flatMap(([endpoint, { weight }]) => {
       const has = seen.servers.get(virtualKey(server))?.real.get(endpoint);

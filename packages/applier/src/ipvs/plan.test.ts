@@ -7,7 +7,7 @@ import { limits } from '../limits.ts';
 import { ipvsConflicts } from './conflicts.ts';
 import { ipvsSteps, planIpvs } from './plan.ts';
 import { server, set, state, states } from './states.fixture.ts';
-import { type Drain, type IpvsOwned, type IpvsPlan, type IpvsSeen, nothing, ownedBy } from './values.ts';
+import { type Drain, type IpvsOwned, type IpvsPlan, type ObservedIpvs, nothing, ownedBy } from './values.ts';
 
 const options = { now: 1_000, drainMs: 60_000, excludeCIDRs: [] };
 const vip = '10.96.0.1:80/TCP';
@@ -36,7 +36,7 @@ const sorted = <T>(list: readonly (readonly [string, T])[]): ReadonlyMap<string,
   new Map(list.toSorted(([a], [b]) => compareText(a, b)));
 
 /** Without the real servers that drain. */
-function settled(seen: IpvsSeen, draining: readonly Drain[]): object {
+function settled(seen: ObservedIpvs, draining: readonly Drain[]): object {
   const drains = new Set(draining.map(({ server: name, real }) => `${name} ${real}`));
   const servers = [...seen.servers].map(([key, one]) => {
     const real = [...one.real].filter(([endpoint]) => !drains.has(`${key} ${endpoint}`));

@@ -1,7 +1,7 @@
 import { type Family, ipvsInterface, type IpvsState } from '@sluice/bundle';
 import { serverChanges, type ServerOptions } from './servers.ts';
 import { emptySets, fillSets } from './sets.ts';
-import type { Drain, IpvsOwned, IpvsPlan, IpvsSeen, IpvsStep } from './values.ts';
+import type { Drain, IpvsOwned, IpvsPlan, ObservedIpvs, IpvsStep } from './values.ts';
 
 /**
  * The steps from what the kernel shows to what is wanted; none when they are equal. Going back is a plan to the state before.
@@ -11,7 +11,7 @@ import type { Drain, IpvsOwned, IpvsPlan, IpvsSeen, IpvsStep } from './values.ts
  * @param draining real servers that were on their way out
  */
 export function planIpvs(
-  seen: IpvsSeen,
+  seen: ObservedIpvs,
   wanted: IpvsState,
   owned: IpvsOwned,
   draining: readonly Drain[],
@@ -42,7 +42,7 @@ export function ipvsSteps(plan: IpvsPlan): readonly IpvsStep[] {
 }
 
 /** 0 keeps what the kernel has, so only other numbers that differ count. */
-function timeoutLines({ timeouts: has }: IpvsSeen, { timeouts: wants }: IpvsState): readonly string[] {
+function timeoutLines({ timeouts: has }: ObservedIpvs, { timeouts: wants }: IpvsState): readonly string[] {
   if (!wants) return [];
   const differs = (['tcp', 'tcpFin', 'udp'] as const).some((name) => wants[name] !== 0 && wants[name] !== has?.[name]);
   return differs ? [`--set ${wants.tcp} ${wants.tcpFin} ${wants.udp}`] : [];
@@ -63,7 +63,7 @@ export function bindLine(address: string, family: Family): string {
   return `addr add ${address}${prefix[family]} dev ${ipvsInterface}${addressOptions[family]}`;
 }
 
-function bindLines({ bound, elsewhere }: IpvsSeen, { addresses }: IpvsState): readonly string[] {
+function bindLines({ bound, elsewhere }: ObservedIpvs, { addresses }: IpvsState): readonly string[] {
   const lines = families.flatMap((family) =>
     addresses[family]
       .filter((address) => !bound?.[family].has(address) && !elsewhere[family].has(address))
@@ -73,7 +73,7 @@ function bindLines({ bound, elsewhere }: IpvsSeen, { addresses }: IpvsState): re
 }
 
 /** The interface itself goes with the last address, if nobody else put one there. */
-function unbindLines({ bound }: IpvsSeen, { addresses }: IpvsState, owned: IpvsOwned): readonly string[] {
+function unbindLines({ bound }: ObservedIpvs, { addresses }: IpvsState, owned: IpvsOwned): readonly string[] {
   if (!bound) return [];
   const leaving = families.flatMap((family) => {
     const stays = new Set(addresses[family]);

@@ -1,5 +1,5 @@
 import type { Connections } from './drain.ts';
-import type { IpvsKnown, IpvsSeen, IpvsStep } from './values.ts';
+import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from './values.ts';
 
 /** What mode ipvs needs of the kernel. kernel/ipvs-linux.ts and kernel/ipvs-fake.ts pass the same contract suite. */
 export interface IpvsKernel {
@@ -7,7 +7,7 @@ export interface IpvsKernel {
    * Everything, whoever made it.
    * @param known parts that are taken as given
    */
-  observe(known?: IpvsKnown): Promise<IpvsSeen>;
+  observe(known?: KnownIpvsParts): Promise<ObservedIpvs>;
   /** The connections that real servers have now. */
   connections(): Promise<Connections>;
   /**

@@ -9,7 +9,7 @@ import {
   type RealServer,
   type VirtualServer,
 } from '@sluice/bundle';
-import type { Drain, IpvsOwned, IpvsSeen } from './values.ts';
+import type { Drain, IpvsOwned, ObservedIpvs } from './values.ts';
 
 /** What happens to virtual and real servers, as lines for `ipvsadm -R`, by when it may happen. */
 export interface ServerChanges {
@@ -36,13 +36,13 @@ export interface ServerOptions {
  * @param draining what drains by now; a real server that is wanted again leaves the list and gets its weight back
  */
 export function serverChanges(
-  seen: IpvsSeen,
+  seen: ObservedIpvs,
   wanted: IpvsState,
   owned: IpvsOwned,
   draining: readonly Drain[],
   options: ServerOptions,
 ): ServerChanges {
-  const changes: Changes = { adds: [], weights: [], removes: [], draining: [] };
+  const changes: ServerChangeLists = { adds: [], weights: [], removes: [], draining: [] };
   const before = new Map(draining.map((drain) => [`${drain.server} ${drain.real}`, drain]));
   const untouched = isExcluded(options.excludeCIDRs);
   for (const [key, server] of wanted.virtualServers) {
@@ -56,7 +56,7 @@ export function serverChanges(
   return changes;
 }
 
-interface Changes {
+interface ServerChangeLists {
   readonly adds: string[];
   readonly weights: string[];
   readonly removes: string[];
@@ -74,7 +74,7 @@ function changeServer(
   server: VirtualServer,
   before: ReadonlyMap<string, Drain>,
   options: ServerOptions,
-  changes: Changes,
+  changes: ServerChangeLists,
 ): void {
   const name = printVirtual(server);
   if (printAttributes(has) !== printAttributes(server)) changes.adds.push(`-E ${name}${printAttributes(server)}`);

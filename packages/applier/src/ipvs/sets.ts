@@ -1,6 +1,6 @@
 import { compareText, type IpSet, type IpvsState, printCreate, setKeys, setName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import type { IpvsOwned, IpvsSeen, IpvsStep } from './values.ts';
+import type { IpvsOwned, ObservedIpvs, IpvsStep } from './values.ts';
 
 /**
  * Rules that let packets in ask these before the one that shuts them out, so they are filled before it and emptied after
@@ -31,7 +31,7 @@ export function isGenerationName(name: string): boolean {
  * them in place; one that lacks many, or must be larger, is filled under a generation name with what it has and what it lacks,
  * and swapped: one operation in the kernel, whatever asks the set. Nothing is taken away here.
  */
-export function fillSets(seen: IpvsSeen, wanted: IpvsState): readonly IpvsStep[] {
+export function fillSets(seen: ObservedIpvs, wanted: IpvsState): readonly IpvsStep[] {
   const left = [...seen.sets.keys()].filter(isGenerationName).map((name) => `destroy ${name}`);
   const changes = inOrder(wanted.sets.values()).flatMap((set) => fillSet(seen.sets.get(set.name), set));
   return batch([...left, ...changes], 'sets get what they lack');
@@ -64,7 +64,7 @@ function roomFor(count: number, has: IpSet, set: IpSet): number | undefined {
 }
 
 /** Takes away what no wanted set has: entries in place, then whole sets that are ours, which no rule asks by now. */
-export function emptySets(seen: IpvsSeen, wanted: IpvsState, owned: IpvsOwned): readonly IpvsStep[] {
+export function emptySets(seen: ObservedIpvs, wanted: IpvsState, owned: IpvsOwned): readonly IpvsStep[] {
   const ours = inOrder(seen.sets.values()).toReversed();
   const lines = ours.flatMap((has) => {
     const set = wanted.sets.get(has.name);

@@ -1,7 +1,7 @@
 import type { Family, IpSet, IpvsState, IpvsTimeouts, VirtualServer } from '@sluice/bundle';
 
 /** What a kernel shows of mode ipvs, whoever made it. */
-export interface IpvsSeen {
+export interface ObservedIpvs {
   /** By `virtualKey`. Those with attributes that no bundle can have (a firewall mark, direct routing) are `strange` instead. */
   readonly servers: ReadonlyMap<string, VirtualServer>;
   /** Keys of virtual servers that are somebody else's for sure: a bundle could not have made them. */
@@ -16,11 +16,11 @@ export interface IpvsSeen {
 }
 
 /** Parts of what a kernel shows that are known and need not be asked for; each is one question to one tool. */
-export interface IpvsKnown {
-  readonly servers?: Pick<IpvsSeen, 'servers' | 'strange'>;
-  readonly timeouts?: Pick<IpvsSeen, 'timeouts'>;
-  readonly sets?: Pick<IpvsSeen, 'sets'>;
-  readonly addresses?: Pick<IpvsSeen, 'bound' | 'elsewhere'>;
+export interface KnownIpvsParts {
+  readonly servers?: Pick<ObservedIpvs, 'servers' | 'strange'>;
+  readonly timeouts?: Pick<ObservedIpvs, 'timeouts'>;
+  readonly sets?: Pick<ObservedIpvs, 'sets'>;
+  readonly addresses?: Pick<ObservedIpvs, 'bound' | 'elsewhere'>;
 }
 
 /**
@@ -123,8 +123,8 @@ export function ownedBy(...states: readonly (IpvsState | undefined)[]): IpvsOwne
 /** What is known of a kernel after some steps: the parts that were seen before and that none of them touches. */
 export function knownAfter(
   steps: readonly IpvsStep[],
-  { servers, strange, timeouts, sets, bound, elsewhere }: IpvsSeen,
-): IpvsKnown {
+  { servers, strange, timeouts, sets, bound, elsewhere }: ObservedIpvs,
+): KnownIpvsParts {
   const touches = (kind: IpvsStep['kind']): boolean => steps.some((step) => step.kind === kind);
   const setsTimeouts = steps.some(({ kind, text }) => kind === 'ipvsadm' && /^--set /m.test(text));
   return {

@@ -14,7 +14,7 @@ import { basename } from 'node:path';
 import { emptyTable, tableNames } from '@sluice/bundle';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { limits } from '../limits.ts';
-import type { Opening } from '../rollout/ports.ts';
+import type { TransactionIntent } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { StateError } from '../store/state-error.ts';
 import { DiskJournal } from './journal.ts';
@@ -47,7 +47,7 @@ const spelled = (one: NodeState | undefined): unknown => ({
 });
 const nothing: NodeState = { families: {}, sysctls: new Map() };
 const [one, two] = [state('-A KUBE-SERVICES -j RETURN'), state('-A KUBE-SERVICES -j ACCEPT')];
-const opening = (version: string, to: NodeState): Opening => ({
+const opening = (version: string, to: NodeState): TransactionIntent => ({
   changeKind: 'release',
   flip: 'switch',
   version,
@@ -129,7 +129,7 @@ test('a bundle that failed is remembered as bad; one during which the process en
 test('a version that was taken after an interruption, as a release or as an update, starts to count anew', async () => {
   const journal = open();
   await confirm(journal, 'aaaa', one);
-  const update = (version: string): Opening => ({ ...opening(version, two), changeKind: 'endpoints' });
+  const update = (version: string): TransactionIntent => ({ ...opening(version, two), changeKind: 'endpoints' });
   for (let times = 1; times <= 2 * limits.interruptedMax; times++) {
     await journal.begin(update('unlucky'));
     await journal.abandon('the process ended', 'process');

@@ -4,12 +4,12 @@ import { limits } from '../limits.ts';
 import type {
   EndpointUpdate,
   Fault,
-  FlowChange,
+  FlowDifference,
   Generation,
   Journal,
-  Opening,
+  TransactionIntent,
   OpenTransaction,
-  Remains,
+  StoredGeneration,
 } from '../rollout/ports.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { getState, ManifestMemory, objectsOf, putState } from '../store/manifest.ts';
@@ -57,12 +57,12 @@ export class DiskJournal implements Journal {
   #active: Generation | undefined;
   /** The generation that an open transaction leads to, and its flows, as far as this process knows them. */
   #next: Generation | undefined;
-  #flows: FlowChange | undefined;
+  #flows: FlowDifference | undefined;
   /** This process is among those that tried to finish the open transaction. */
   #hasCounted = false;
   /** Since the last sweep. */
   #updates = 0;
-  #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowChange } | undefined;
+  #offered: { readonly from: Generation; readonly to: Generation; readonly flows: FlowDifference } | undefined;
 
   private constructor(directory: string, { record, sequence, lost }: Opened, now: () => Date, isShared: boolean) {
     this.#directory = directory;
@@ -127,7 +127,7 @@ export class DiskJournal implements Journal {
     return this.#lost;
   }
 
-  remains(): Iterable<Remains> {
+  storedGenerations(): Iterable<StoredGeneration> {
     return remainsOf(this.#directory, this.#store);
   }
 
@@ -208,10 +208,10 @@ export class DiskJournal implements Journal {
     return one;
   }
 
-  async openFlows(): Promise<FlowChange> {
+  async openFlows(): Promise<FlowDifference> {
     const { open } = this.#record;
     const text = this.#flows || !open ? undefined : this.#store.get(open.flows);
-    return this.#flows ?? (text === undefined ? noFlows : (JSON.parse(text) as FlowChange));
+    return this.#flows ?? (text === undefined ? noFlows : (JSON.parse(text) as FlowDifference));
   }
 
   #read(record: GenerationRecord): Generation | undefined {
@@ -256,7 +256,7 @@ export class DiskJournal implements Journal {
     return generation;
   }
 
-  async begin({ changeKind, flip, version, state, sysctls, timeouts, flows }: Opening): Promise<void> {
+  async begin({ changeKind, flip, version, state, sysctls, timeouts, flows }: TransactionIntent): Promise<void> {
     const { current, next } = this.#record;
     if (!current) throw new Error('no generation stands');
     const isUpdate = changeKind === 'endpoints';
@@ -284,7 +284,7 @@ export class DiskJournal implements Journal {
    * Flows are for connections alone, and the process that began has them: a disk without room for them keeps nobody from going back.
    * @returns their digest, empty where they could not be stored
    */
-  #keptFlows(flows: FlowChange): string {
+  #keptFlows(flows: FlowDifference): string {
     try {
       return this.#store.put([JSON.stringify(flows)])[0] ?? '';
     } catch {
@@ -517,4 +517,4 @@ export class DiskJournal implements Journal {
   }
 }
 
-const noFlows: FlowChange = { old: [], fresh: [] };
+const noFlows: FlowDifference = { old: [], fresh: [] };

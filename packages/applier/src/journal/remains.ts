@@ -1,6 +1,6 @@
 import { copyFileSync } from 'node:fs';
 import * as v from 'valibot';
-import type { Generation, Remains } from '../rollout/ports.ts';
+import type { Generation, StoredGeneration } from '../rollout/ports.ts';
 import { readIfWhole } from '../store/files.ts';
 import { getState, isManifest } from '../store/manifest.ts';
 import type { Store } from '../store/store.ts';
@@ -36,18 +36,18 @@ export function stoodLast(current: string): GenerationRecord | undefined {
  * Every generation that the store still holds whole, one after the other, since each may be large: first the one that stood last, then
  * the others by their digests. Numbers of the others are lost: they count as the one after the last.
  */
-export function* remainsOf(directory: string, store: Store): Generator<Remains> {
+export function* remainsOf(directory: string, store: Store): Generator<StoredGeneration> {
   const last = stoodLast(`${directory}/current`);
   const state = last && getState(last.manifest, store);
   if (last && state) {
     const { number, revision, version } = last;
-    yield { generation: { number, revision, version, state }, stoodLast: true };
+    yield { generation: { number, revision, version, state }, wasActive: true };
   }
   for (const digest of store.digests) {
     if (digest === last?.manifest || !isManifest(store.get(digest))) continue;
     const other = getState(digest, store);
     const found = { number: (last?.number ?? 0) + 1, revision: 0, version: 'recognised' };
-    if (other) yield { generation: { ...found, state: other }, stoodLast: false };
+    if (other) yield { generation: { ...found, state: other }, wasActive: false };
   }
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Flow } from '../rollout/ports.ts';
+import type { TrackedFlow } from '../rollout/ports.ts';
 import { forgetFlows } from './conntrack.ts';
 import type { Command, Ran } from './run.ts';
 
@@ -16,7 +16,7 @@ const others = [
   entry('10.1.1.1/4002', '10.96.0.11/53', '10.244.1.5/5353'),
   entry('10.1.1.1/4003', '203.0.113.7/30053', '203.0.113.7/30053'),
 ].join('');
-const flow = (address: string | undefined, port: number, endpoint: string | undefined): Flow => ({
+const flow = (address: string | undefined, port: number, endpoint: string | undefined): TrackedFlow => ({
   family: 'ipv4',
   protocol: 'udp',
   address,
@@ -31,7 +31,7 @@ interface Seen {
   readonly forgotten: readonly string[];
 }
 /** @param partBytes how much of the table comes at a time */
-async function forget(table: string, flows: readonly Flow[], partBytes = 1000): Promise<Seen> {
+async function forget(table: string, flows: readonly TrackedFlow[], partBytes = 1000): Promise<Seen> {
   const commands: Command[] = [];
   const run = async (command: Command): Promise<Ran> => {
     commands.push(command);
@@ -83,7 +83,7 @@ test('connections that no rule translated are told from those that one did', asy
 });
 
 /** Connections to as many Services. */
-function apart(length: number): { readonly table: string; readonly flows: readonly Flow[] } {
+function apart(length: number): { readonly table: string; readonly flows: readonly TrackedFlow[] } {
   const addresses = Array.from({ length }, (_, n) => `10.97.${n >> 8}.${n & 255}`);
   const table = addresses.map((address) => entry('10.1.1.2/4000', `${address}/53`, '10.244.1.5/5353')).join('');
   return { table, flows: addresses.map((address) => flow(address, 53, '10.244.1.5:5353')) };
@@ -112,7 +112,7 @@ test('the ways with the most connections go first', async () => {
 
 test('addresses of IPv6 are compared in one form, and brackets go', async () => {
   const v6 = entry('fd00::1/4000', 'fd00:96::10/53', 'fd00:10:0:0::5/5353');
-  const wanted: Flow = {
+  const wanted: TrackedFlow = {
     family: 'ipv6',
     protocol: 'udp',
     address: 'fd00:96::10',

@@ -1,5 +1,5 @@
 import { canonicalAddress, compareText, type Family, printEndpoint } from '@sluice/bundle';
-import { type Flow, KernelError } from '../rollout/ports.ts';
+import { type TrackedFlow, KernelError } from '../rollout/ports.ts';
 import type { Command, Ran, Run } from './run.ts';
 
 /**
@@ -18,7 +18,7 @@ import type { Command, Ran, Run } from './run.ts';
  * @throws KernelError when the tool fails; some may be forgotten then
  */
 export async function forgetFlows(
-  flows: readonly Flow[],
+  flows: readonly TrackedFlow[],
   conntrack: string,
   local: Readonly<Record<Family, readonly string[]>>,
   run: Run,
@@ -127,7 +127,7 @@ class Finder implements Found {
   /** Who also answers on connections that stay. */
   readonly #kept = new Set<string>();
 
-  constructor(family: Family, flows: readonly Flow[], local: ReadonlySet<string>) {
+  constructor(family: Family, flows: readonly TrackedFlow[], local: ReadonlySet<string>) {
     this.#family = family;
     this.#local = local;
     this.#wanted = new Set(flows.map(({ address, port, endpoint }) => keyOf(address, port, endpoint ?? 'nobody')));

@@ -13,7 +13,7 @@ import {
   type TableName,
   targetOf,
 } from '@sluice/bundle';
-import { type Flow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
+import { type TrackedFlow, type Kernel, KernelError, type Step } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, type Observed, type ObservedFamily } from '../rollout/state.ts';
 import { Interrupted } from '../rollout/interrupted.ts';
 import { FakeIpvs } from './ipvs-fake.ts';
@@ -57,9 +57,9 @@ export class FakeKernel implements Kernel {
   /** Whether a kube-proxy in mode nftables left its table. */
   hasProxyTable = false;
   /** Flows that were to be forgotten. */
-  readonly forgotten: Flow[] = [];
+  readonly forgotten: TrackedFlow[] = [];
   /** Connections of UDP, each by its flow, which a test sets. */
-  readonly tracked: Flow[] = [];
+  readonly tracked: TrackedFlow[] = [];
   readonly #families: Record<Family, Tables>;
   readonly #sysctls: Map<SysctlKey, number>;
   #hashSize = 16_384;
@@ -147,7 +147,7 @@ export class FakeKernel implements Kernel {
     return { ipvs: (await this.ipvs.observe()).bound !== undefined, nftables: this.hasProxyTable };
   }
 
-  async forgetFlows(flows: readonly Flow[], found?: (connections: number) => void): Promise<number> {
+  async forgetFlows(flows: readonly TrackedFlow[], found?: (connections: number) => void): Promise<number> {
     addAll(this.forgotten, flows);
     const gone = new Set(flows.map((flow) => JSON.stringify(flow)));
     const left = this.tracked.filter((flow) => !gone.has(JSON.stringify(flow)));

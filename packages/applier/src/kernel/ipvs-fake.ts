@@ -12,7 +12,7 @@ import {
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
 import { isGenerationName } from '../ipvs/sets.ts';
-import type { IpvsKnown, IpvsSeen, IpvsStep } from '../ipvs/values.ts';
+import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
 import { KernelError } from '../rollout/ports.ts';
 
 type Server = Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> };
@@ -38,12 +38,12 @@ export class FakeIpvs implements IpvsKernel {
     this.#elsewhere = { ipv4: new Set(elsewhere.ipv4), ipv6: new Set(elsewhere.ipv6) };
   }
 
-  async observe(known: IpvsKnown = {}): Promise<IpvsSeen> {
+  async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     const { servers, timeouts, sets, addresses } = known;
     return { ...this.#observe(), ...servers, ...timeouts, ...sets, ...addresses };
   }
 
-  #observe(): IpvsSeen {
+  #observe(): ObservedIpvs {
     const { ipv4, ipv6 } = this.#bound ?? {};
     return {
       servers: new Map([...this.#servers].map(([key, one]) => [key, { ...one, real: new Map(one.real) }])),

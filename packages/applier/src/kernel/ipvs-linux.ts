@@ -2,7 +2,7 @@ import { quoted } from '@sluice/bundle';
 import { KernelError } from '../rollout/ports.ts';
 import type { Connections } from '../ipvs/drain.ts';
 import type { IpvsKernel } from '../ipvs/ports.ts';
-import type { IpvsKnown, IpvsSeen, IpvsStep } from '../ipvs/values.ts';
+import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from '../ipvs/values.ts';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
 import type { Ran, Run } from './run.ts';
 import { findTool } from './tools.ts';
@@ -37,7 +37,7 @@ export class LinuxIpvs implements IpvsKernel {
     this.#run = run;
   }
 
-  async observe(known: IpvsKnown = {}): Promise<IpvsSeen> {
+  async observe(known: KnownIpvsParts = {}): Promise<ObservedIpvs> {
     // The first call also loads the module, and with it the time-outs of connections.
     const servers = known.servers ?? readServers(await this.#ask('ipvsadm', ['-S', '-n']));
     const timeouts = known.timeouts ?? { timeouts: readTimeouts(await this.#ask('ipvsadm', ['-L', '--timeout'])) };

@@ -12,13 +12,13 @@ import {
 } from '@sluice/bundle';
 import type { Connections } from '../ipvs/drain.ts';
 import { isGenerationName } from '../ipvs/sets.ts';
-import type { IpvsSeen } from '../ipvs/values.ts';
+import type { ObservedIpvs } from '../ipvs/values.ts';
 
 /**
  * Reads what `ipvsadm -S -n` prints. It leaves out what is the default: the whole-address mask of persistence.
  * @returns servers that a bundle can have, and by their key those that it cannot
  */
-export function readServers(text: string): Pick<IpvsSeen, 'servers' | 'strange'> {
+export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'strange'> {
   const servers = new Map<string, Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> }>();
   const strange = new Set<string>();
   for (const line of text.split('\n')) {
@@ -57,7 +57,7 @@ function keyOf(line: string): string | undefined {
 }
 
 /** The time-outs that `ipvsadm -L --timeout` prints: `Timeout (tcp tcpfin udp): 900 120 300`. */
-export function readTimeouts(text: string): IpvsSeen['timeouts'] {
+export function readTimeouts(text: string): ObservedIpvs['timeouts'] {
   const match = /:\s*(\d+)\s+(\d+)\s+(\d+)\s*$/m.exec(text);
   return match ? { tcp: Number(match[1]), tcpFin: Number(match[2]), udp: Number(match[3]) } : undefined;
 }
@@ -116,7 +116,7 @@ interface Link {
 }
 
 /** Reads what `ip -json addr show` prints. */
-export function readAddresses(text: string): Pick<IpvsSeen, 'bound' | 'elsewhere'> {
+export function readAddresses(text: string): Pick<ObservedIpvs, 'bound' | 'elsewhere'> {
   const links = JSON.parse(text === '' ? '[]' : text) as readonly Link[];
   const of = (some: readonly Link[]): Record<Family, ReadonlySet<string>> => {
     const all = some.flatMap(({ addr_info: list = [] }) => list);

@@ -1,6 +1,6 @@
 import { type Family, type FamilyProgram, ipvsInterface, type SysctlKey, type TableName } from '@sluice/bundle';
 import { limits } from '../limits.ts';
-import { type Flow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
+import { type TrackedFlow, type Kernel, KernelError, type Step, type Switch } from '../rollout/ports.ts';
 import type { NodeState, Observed, ObservedFamily } from '../rollout/state.ts';
 import { Interrupted } from '../rollout/interrupted.ts';
 import { interfaceAddresses, interfaceNames } from './facts.ts';
@@ -144,7 +144,7 @@ export class LinuxKernel implements Kernel {
     };
   }
 
-  async forgetFlows(flows: readonly Flow[], found?: (connections: number) => void): Promise<number> {
+  async forgetFlows(flows: readonly TrackedFlow[], found?: (connections: number) => void): Promise<number> {
     const conntrack = findTool('conntrack');
     if (conntrack === undefined) throw new KernelError('conntrack', 'it is not installed');
     return forgetFlows(flows, conntrack, interfaceAddresses(), this.#run, found);

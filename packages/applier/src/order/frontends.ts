@@ -1,9 +1,9 @@
 import { compareText, type Family, serviceKeyOf } from '@sluice/bundle';
-import { type Frontend, frontendOf } from '../rollout/frontend.ts';
+import { type ServiceFrontend, frontendOf } from '../rollout/frontend.ts';
 import { type NodeState, tableOf } from '../rollout/state.ts';
 
 /** A frontend with its Service. */
-export interface NamedFrontend extends Frontend {
+export interface NamedFrontend extends ServiceFrontend {
   /** `shop/web:http`; in mode ipvs, where rules do not name Services, the frontend itself. */
   readonly service: string;
 }
@@ -37,5 +37,5 @@ export function frontendsOf(state: NodeState, family: Family, withEmpty = false)
 }
 
 /** A node port in a network of the machine's is asked for at any address of it. */
-const addressIn = ({ address }: Frontend): string | undefined =>
+const addressIn = ({ address }: ServiceFrontend): string | undefined =>
   address?.includes('/') === true ? undefined : address;

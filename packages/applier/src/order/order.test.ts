@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import type { Order } from './order.ts';
+import type { OrderFindings } from './order.ts';
 import { printTaking, printUnread } from './print-order.ts';
 
 let node: Scene;
@@ -14,10 +14,13 @@ afterEach(() => node.end());
 const bundle = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], 'shop/empty': [] } });
 
 /** A node that runs the bundle, after others loaded a text. @returns what the comparison says of the order, and its steps */
-async function judged(text: string, takeOrder = false): Promise<{ readonly order: Order; readonly steps: unknown }> {
-  let order: Order | undefined;
+async function judged(
+  text: string,
+  takeOrder = false,
+): Promise<{ readonly order: OrderFindings; readonly steps: unknown }> {
+  let order: OrderFindings | undefined;
   const report = (event: string, details: object): void => {
-    if (event === 'order') order = details as Order;
+    if (event === 'order') order = details as OrderFindings;
   };
   const { reconciler } = await node.start({ takeOrder }, { report });
   await reconciler.put(bundle, false);
@@ -146,10 +149,10 @@ test('a kube-proxy beside us whose jumps stand first is told, and put behind our
 test('of very many frontends some are asked, and what is too much is a note', async () => {
   node.layout = 'tree';
   const services = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`shop/web-${n}`, [1 + (n % 200)]]));
-  let order: Order | undefined;
+  let order: OrderFindings | undefined;
   const { reconciler } = await node.start(
     {},
-    { report: (event, details) => void (event === 'order' && (order = details as unknown as Order)) },
+    { report: (event, details) => void (event === 'order' && (order = details as unknown as OrderFindings)) },
   );
   await reconciler.put(sampleBundle({ services }), false);
   const harmless = Array.from(

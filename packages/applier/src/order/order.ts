@@ -21,7 +21,7 @@ import { type EarlyRule, earlyRules, isOfKubeProxy } from './early-rules.ts';
 import { frontendsOf, type NamedFrontend } from './frontends.ts';
 
 /** What foreign rules before our jumps do to packets of Services. */
-export interface Order {
+export interface OrderFindings {
   /** Rules that decide about packets of Services, which our jumps would decide otherwise if they stood first. */
   readonly taking: readonly TakingRule[];
   /** Rules of which that is not known. */
@@ -51,7 +51,7 @@ export function judgeOrder(
   observed: Observed,
   ours: NodeState,
   addresses: Readonly<Record<Family, readonly string[]>>,
-): Order {
+): OrderFindings {
   const early = earlyRules(observed, ours);
   const taking: TakingRule[] = [];
   const unread: UnreadRule[] = [];
@@ -207,7 +207,7 @@ function mayMatch({ protocol, destination, matches }: Rule, frontend: NamedFront
 }
 
 /** Addresses of documentation: a client that no rule knows (RFC 5737, RFC 3849). */
-const stranger = { ipv4: '198.51.100.77', ipv6: '2001:db8:77::1' } as const;
+const unknownClient = { ipv4: '198.51.100.77', ipv6: '2001:db8:77::1' } as const;
 
 /** Packets of clients that the rules ask for, of any other client, and of the node itself. */
 function packetsFor(
@@ -222,7 +222,8 @@ function packetsFor(
   const interfaceOf = (rule: Rule): readonly string[] => (rule.in ? [rule.in.value.replace(/\+$/, '0')] : []);
   const [first] = rules as [Rule];
   // What the rule itself asks for nobody else has.
-  const sources = first.source?.negated === false ? sourceOf(first) : [stranger[family], ...rules.flatMap(sourceOf)];
+  const sources =
+    first.source?.negated === false ? sourceOf(first) : [unknownClient[family], ...rules.flatMap(sourceOf)];
   const interfaces = first.in?.negated === false ? interfaceOf(first) : ['eth0', ...rules.flatMap(interfaceOf)];
   const own = addresses.find((one) => one !== '127.0.0.1' && one !== '::1');
   const destination = address ?? own;

@@ -1,11 +1,11 @@
 import type { EarlyRule } from './early-rules.ts';
-import type { Order } from './order.ts';
+import type { OrderFindings } from './order.ts';
 
 /** How many rules, and Services of each, a message names. */
 const namedMax = 5;
 
 /** What is wrong with an order, for the alarm `FOREIGN_RULE_FIRST`; undefined when nothing is. */
-export function printTaking({ taking }: Order): string | undefined {
+export function printTaking({ taking }: OrderFindings): string | undefined {
   if (taking.length === 0) return undefined;
   const rules = some(
     taking.map((rule) => `${printRule(rule)} (${some(rule.services, 'Services')})`),
@@ -15,7 +15,7 @@ export function printTaking({ taking }: Order): string | undefined {
 }
 
 /** What is not known of an order, for a note; undefined when all is known. */
-export function printUnread({ unread }: Order): string | undefined {
+export function printUnread({ unread }: OrderFindings): string | undefined {
   if (unread.length === 0) return undefined;
   const rules = some(
     unread.map((rule) => `${printRule(rule)} (${rule.because})`),

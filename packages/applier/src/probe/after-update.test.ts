@@ -17,7 +17,7 @@ function scene(names: readonly string[]) {
       policies: names.map((name) => ({ name, window: 1, failures: 1 })),
       intervalMs: 1_000,
       glance: async () => (glances++, answers()),
-      patiently: async () => (rounds++, answers()),
+      untilVerdict: async () => (rounds++, answers()),
     },
     clock: { bootMs: () => nowMs, sleep: () => new Promise<void>((resolve) => (wake = resolve)) },
     alarm: (why) => void alarms.push(why),

@@ -5,7 +5,7 @@ import type { ConfiguredProbes } from './probes.ts';
 
 /** What it works with. */
 export interface AfterUpdateParts {
-  readonly probes: Pick<ConfiguredProbes, 'policies' | 'intervalMs' | 'glance' | 'patiently'>;
+  readonly probes: Pick<ConfiguredProbes, 'policies' | 'intervalMs' | 'glance' | 'untilVerdict'>;
   readonly clock: Pick<Clock, 'sleep' | 'bootMs'>;
   /** Called when a probe that passed before an update fails after it, and with undefined when all of these pass again. */
   readonly alarm: (why: string | undefined) => void;
@@ -55,7 +55,7 @@ export class AfterUpdate implements UpdateWatch {
       this.#askedMs = clock.bootMs();
       const asked = new Map(this.#suspects);
       try {
-        this.#judge(asked, await probes.patiently());
+        this.#judge(asked, await probes.untilVerdict());
       } catch (error) {
         this.#raise(`Cannot probe after an endpoint update: ${messageOf(error)}`);
       }

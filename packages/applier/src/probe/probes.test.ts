@@ -76,13 +76,13 @@ test.each([
 test('a patient probe asks until it passes, with the pauses between', async () => {
   asked = 0;
   slept.length = 0;
-  expect(await probesOf(http('/third')).patiently()).toMatchObject([{ healthy: true }]);
+  expect(await probesOf(http('/third')).untilVerdict()).toMatchObject([{ healthy: true }]);
   expect([asked, slept]).toEqual([3, [250, 250]]);
 });
 
 test('a patient probe gives up after its attempts', async () => {
   asked = 0;
-  expect(await probesOf(http('/500')).patiently()).toMatchObject([
+  expect(await probesOf(http('/500')).untilVerdict()).toMatchObject([
     { healthy: false, seen: 'failed 3 of 3 times, the last: status 500: "x"' },
   ]);
   expect(asked).toBe(3);
@@ -99,7 +99,7 @@ test.each([
   let tries = 0;
   const run = async () => ({ exitCode: answers[tries++] ? 0 : 1, stdout: '', stderr: 'no luck', why: '' });
   const probe: ProbeConfig = { ...times, attempts: 3, failures, exec: ['/bin/check'] };
-  const [result] = await configuredProbes([probe], clock, run).patiently();
+  const [result] = await configuredProbes([probe], clock, run).untilVerdict();
   expect([result?.healthy, tries]).toEqual([healthy, answers.length]);
   expect(result?.seen ?? '').toContain(healthy ? 'exit code' : 'exit code 1: "no luck"');
 });
@@ -132,6 +132,6 @@ test.each([
 ])('a verdict that would come after half a minute is that of the last try: %s', async (path, healthy) => {
   const startMs = nowMs;
   const slow: ProbeConfig = { ...http(path), attempts: 10, intervalSeconds: 20 };
-  expect(await probesOf({ ...slow, failures: 2 }).patiently()).toMatchObject([{ healthy }]);
+  expect(await probesOf({ ...slow, failures: 2 }).untilVerdict()).toMatchObject([{ healthy }]);
   expect(nowMs - startMs).toBeLessThanOrEqual(limits.baselineMsMax);
 });

@@ -33,7 +33,7 @@ export function configuredProbes(
     intervalMs: Math.min(...probes.map(({ intervalSeconds }) => intervalSeconds * 1000), limits.probeIntervalMsMax),
     once: () => Promise.all(probes.map(once)),
     glance: (ms) => Promise.all(probes.map((probe) => within(ms, probe.name, once(probe)))),
-    patiently: () => Promise.all(probes.map((probe) => judged(probe, () => once(probe), clock))),
+    untilVerdict: () => Promise.all(probes.map((probe) => judged(probe, () => once(probe), clock))),
   };
 }
 

@@ -58,7 +58,7 @@ test.each([
     'a sysctl of mode ipvs that cannot be written here, by its name and its module',
     { sysctls: ['net.ipv4.vs.conntrack = 1'] },
     readOnly,
-    'Cannot set sysctl net.ipv4.vs.conntrack to 1: it is another value and cannot be written here On the node: load ip_vs',
+    'Cannot set sysctl net.ipv4.vs.conntrack to 1: it has another value and is read-only here On the node: load ip_vs',
   ],
 ] as const)('%s', (_title, options, facts, expected) => {
   expect(refusalOf(options as SampleOptions, facts)).toContain(expected);

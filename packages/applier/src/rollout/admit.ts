@@ -14,61 +14,61 @@ import {
   type SysctlKey,
 } from '@sluice/bundle';
 import type { NodeIpvs } from '../ipvs/values.ts';
-import { type Layout, linkFamilies, LinkMemory } from './linking.ts';
+import { type ChainLayout, linkFamilies, LinkMemory } from './linking.ts';
 import type { NodeFacts, Refusal } from './ports.ts';
 import type { NodeState } from './state.ts';
 
 declare const admitted: unique symbol;
-/** What a bundle says for this node, checked line by line against the grammar and against what the node can do. Only `admit` makes one. */
+/** A node's part of a bundle, checked line by line against the grammar and against the abilities of the node. Only `admit` makes one. */
 export interface AdmittedBundle {
   readonly version: string;
   readonly state: NodeState;
   readonly [admitted]: true;
 }
 
-/** What was read before, so that a bundle costs what changed since the last one. */
+/** Parsed files and linked rules of earlier bundles, so that a bundle costs only its changes. */
 export class AdmitMemory {
   readonly files = new ResolveCache();
   readonly links = new LinkMemory();
 }
 
-/** What the node's config says about admission. */
+/** The settings of `admit` in the node's config. */
 export interface AdmitOptions {
   readonly node: string;
   readonly allowPartial: boolean;
   /** For profiles in mode iptables; mode ipvs is `flat`. */
-  readonly layout: Layout;
-  /** Networks besides those of pods in which endpoints may come without a trial. */
+  readonly layout: ChainLayout;
+  /** Networks, besides those of pods, in which endpoint updates may add endpoints. */
   readonly endpointRanges?: readonly string[];
 }
 
-/** What the kernel holds, as far as the program depends on it. */
-export interface Ground {
-  /** The state that stands: a chain name that is taken there is not given to another content. */
+/** Facts about the kernel on which the linked program depends. */
+export interface KernelContext {
+  /** The active state: a name of its chains is not given to another content. */
   readonly active?: NodeState | undefined;
-  /** Whether nobody else has chains that CNI plugins jump to, so that we have to. */
+  /** Whether the program must contain the chains of kube-proxy that CNI plugins jump to. */
   readonly provideKubeChains?: boolean;
-  /** Left out: it does. */
+  /** Left out: true. */
   readonly knowsBpf?: boolean;
 }
 
 /**
- * Checks everything about a bundle that can be known without touching the kernel.
- * @param files the files of one complete bundle; only those that concern the node are read
- * @param memory of the bundles before; one for each caller
- * @returns the node's rules, or every reason why this node must not run them
+ * Checks everything about a bundle that can be checked without touching the kernel.
+ * @param files of one complete bundle; only those that concern the node are read
+ * @param memory of earlier bundles; one for each caller
+ * @returns the node's rules, or all problems because of which this node must not run them
  */
 export function admit(
   files: BundleFiles,
   options: AdmitOptions,
   facts: NodeFacts,
   memory: AdmitMemory,
-  ground: Ground = {},
+  context: KernelContext = {},
 ): AdmittedBundle | Refusal {
   const resolved = resolveSections(files, options.node, memory.files);
   if (!('version' in resolved)) return { problems: resolved };
   const sysctls = readSysctls(resolved, facts);
-  const linked = linkFamilies(resolved, facts, { layout: options.layout, ...ground }, memory.links);
+  const linked = linkFamilies(resolved, facts, { layout: options.layout, ...context }, memory.links);
   const virtual = readVirtual(resolved, facts);
   const problems = [
     ...partial(resolved, options),
@@ -91,8 +91,8 @@ export function admit(
 }
 
 /**
- * The networks of pods as the profile names them, and what the node's config adds. A profile that finds pods by other means names none:
- * then only the config bounds endpoints.
+ * The networks of pods of the profile, and those of the node's config. A profile that finds pods by other means has none: then only the
+ * config bounds endpoints.
  */
 function endpointRanges({ profile }: ResolvedFiles, options: AdmitOptions): Pick<NodeState, 'endpointRanges'> {
   const ofPods = profile.families.flatMap((family) => {
@@ -104,7 +104,7 @@ function endpointRanges({ profile }: ResolvedFiles, options: AdmitOptions): Pick
   return ranges.length === 0 ? {} : { endpointRanges: ranges };
 }
 
-/** Tells what `admit` gave. */
+/** Whether `admit` refused. */
 export function isRefusal(value: AdmittedBundle | Refusal): value is Refusal {
   return 'problems' in value;
 }
@@ -116,8 +116,8 @@ function partial(resolved: ResolvedFiles, options: AdmitOptions): Problem[] {
       code: 'BUNDLE_PARTIAL',
       level: 'error',
       message:
-        'Cannot apply the bundle: its input did not name every Service of the cluster, the others would lose their rules',
-      hint: 'Render with a snapshot or `complete: true` in sluice.yaml; or take it as it is, with `sluiced apply --allow-partial` or `allowPartial: true` in sluiced.yaml',
+        'Cannot apply the bundle: it was rendered from an incomplete list of Services; Services that are not in it would lose their rules',
+      hint: 'Render with a snapshot, or with `complete: true` in sluice.yaml. To apply it nevertheless, use `sluiced apply --allow-partial` or `allowPartial: true` in sluiced.yaml',
     },
   ];
 }
@@ -188,7 +188,7 @@ function fixedSysctl(key: SysctlKey, value: number): Problem {
   return {
     code: 'NODE_SYSCTL_FIXED',
     level: 'error',
-    message: `Cannot set sysctl ${key} to ${value}: it is another value and cannot be written here`,
+    message: `Cannot set sysctl ${key} to ${value}: it has another value and is read-only here`,
     hint: `On the node: ${load}let sluiced write /proc/sys (not possible inside most containers), or ${option} the profile`,
   };
 }
@@ -198,7 +198,7 @@ interface ReadVirtual {
   readonly problems: readonly Problem[];
 }
 
-/** Sets, virtual servers and addresses, with the tools that put them in. */
+/** Reads sets, virtual servers and addresses, and checks for the tools that apply them. */
 function readVirtual({ ipvs, profile }: ResolvedFiles, facts: NodeFacts): ReadVirtual {
   if (!ipvs) return { problems: [] };
   const state = readIpvs(ipvs, profile.families, ipvsHost(profile, facts.addresses));

@@ -1,7 +1,7 @@
 import { describeStep, type Plan } from './plan.ts';
 import type { Ports } from './ports.ts';
 
-/** Takes the steps in order. Throws at the first that the kernel does not take. */
+/** Applies the steps in order. @throws KernelError at the first one that the kernel does not take */
 export async function carryOut(
   change: Plan,
   { kernel, clock, report }: Pick<Ports, 'kernel' | 'clock' | 'report'>,

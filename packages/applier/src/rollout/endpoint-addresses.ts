@@ -14,16 +14,16 @@ import { familyNames, type NodeState, tableOf } from './state.ts';
 const namedMax = 10;
 
 /**
- * Finds endpoints at addresses that no endpoint may have, whoever signed them: those that Kubernetes refuses for endpoints
- * (`forbiddenEndpoint`), and ClusterIPs of this bundle, through which one Service would take what is meant for another. External IPs and
- * addresses of load balancers are not among them: they are often those of nodes, where pods with the address of their node are endpoints.
+ * Finds endpoints at addresses that no endpoint may have, whatever the signature: those that Kubernetes refuses for endpoints
+ * (`forbiddenEndpoint`), and ClusterIPs of this bundle, which would lead packets of one Service to another. External IPs and addresses of
+ * load balancers are allowed: they are often addresses of nodes, and so of endpoints in the host network.
  *
- * It compares each table with the last one that was good, so that an endpoint costs what it changes.
+ * Compares each table with the last good one, so that a bundle costs only its changes.
  */
 export class EndpointAddresses {
   readonly #tables = { ipv4: new SeenTable(), ipv6: new SeenTable() } as const satisfies Record<Family, SeenTable>;
 
-  /** @returns one problem for all of them; none when there are none */
+  /** @returns at most one problem, which names the first few endpoints */
   check(state: NodeState): readonly Problem[] {
     const bad = [
       ...familyNames.flatMap((family) => this.#tables[family].take(tableOf(state, family, 'nat'))),
@@ -37,7 +37,7 @@ export class EndpointAddresses {
   }
 }
 
-/** Addresses of IPv4 as numbers: a text that was cut out of a rule would keep the rule in memory. */
+/** IPv4 addresses as numbers: a substring of a rule would keep the whole rule in memory. */
 type Key = number | string;
 
 function keyOf(address: string): Key {
@@ -47,7 +47,7 @@ function keyOf(address: string): Key {
 
 class SeenTable {
   #table: TableProgram = emptyTable;
-  /** ClusterIPs, with how many rules lead from each. */
+  /** ClusterIPs, with the number of rules for each. */
   readonly #clusterIPs = new Map<Key, number>();
 
   take(table: TableProgram): readonly string[] {
@@ -59,10 +59,10 @@ class SeenTable {
       for (const key of clusterIPsIn(before.chains.get(name))) this.#count(key, -1);
       for (const key of clusterIPsIn(table.chains.get(name))) isFresh = this.#count(key, 1) || isFresh;
     }
-    // An address that is a ClusterIP only now may be that of an endpoint which was there before.
+    // A new ClusterIP may be the address of an endpoint in an unchanged chain.
     const names = isFresh ? table.chains.keys() : changed;
     const bad = [...names].flatMap((name) => this.#badIn(table.chains.get(name)));
-    // What was refused is no ground to compare with: offered again it is refused again.
+    // A refused table must not be compared with: the same bundle must be refused again.
     if (bad.length > 0) this.#forget();
     return bad;
   }
@@ -72,7 +72,7 @@ class SeenTable {
     this.#clusterIPs.clear();
   }
 
-  /** @returns whether it was none before */
+  /** @returns whether the address is a ClusterIP now and was none before */
   #count(key: Key, by: number): boolean {
     const count = (this.#clusterIPs.get(key) ?? 0) + by;
     if (count > 0) this.#clusterIPs.set(key, count);
@@ -92,7 +92,7 @@ class SeenTable {
 
 const isClusterIP = 'it is the ClusterIP of a Service';
 
-/** The addresses that rules lead from straight to the endpoints of a Service: from others they go by `EXT` or `FW`. */
+/** The addresses whose rules lead straight to the endpoints of a Service: those of other frontends lead to `EXT` or `FW`. */
 function clusterIPsIn(rules: readonly string[] | undefined): readonly Key[] {
   return (rules ?? []).flatMap((rule) => {
     const [, address] = / -d (\S+?)\/(?:32|128) .*-j (?:KUBE|SLU)-SV[CL]-\S+$/.exec(rule) ?? [];

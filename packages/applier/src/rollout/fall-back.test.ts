@@ -36,7 +36,7 @@ test.each([
     const { reconciler, journal } = await self.start({}, { kernel });
     expect(await reconciler.recover()).toMatchObject({
       kind: 'rolled-back',
-      because: expect.stringContaining(`generation 2 cannot be read, generation ${number} stands in its place`),
+      because: expect.stringContaining(`generation 2 cannot be read, so generation ${number} is active`),
     });
     await reconciler.reconcile();
     expect(

@@ -4,11 +4,11 @@ import type { Outcome } from './outcome.ts';
 import type { Generation, Ports } from './ports.ts';
 
 /**
- * What to do when the generation that stands cannot be read any more. As long as the kernel holds rules they are right, whatever the
- * disk says, and the node is held for a person. After a boot the kernel holds none: then rules that were right once are better than
- * no Service at all, so the newest older generation that can be read stands in its place.
+ * Replaces an active generation that cannot be read any more. As long as the kernel holds rules they stay, and the node stays halted.
+ * After a boot the kernel holds none: old rules are then better than no Service at all, so the newest older generation that can be read
+ * becomes active.
  * @param families those that the node has tools for
- * @returns how it ended; undefined when nothing is damaged, or the rules stay
+ * @returns the outcome; undefined if nothing is damaged, or the rules stay
  */
 export async function fallBack(
   families: readonly Family[],
@@ -19,7 +19,7 @@ export async function fallBack(
   if (!(await isBare(await kernel.observe(families), { kernel }))) return undefined;
   const target = await newestBefore(damaged.number, journal);
   if (!target) return undefined;
-  const because = `generation ${damaged.number} cannot be read, generation ${target.number} stands in its place: ${damaged.because}`;
+  const because = `generation ${damaged.number} cannot be read, so generation ${target.number} is active: ${damaged.because}`;
   await journal.fallBack(target, because);
   report('fell-back', { from: damaged.number, to: target.number });
   return { kind: 'rolled-back', because };

@@ -2,7 +2,7 @@ import type { IpvsState, TableProgram } from '@sluice/bundle';
 import { expect, test } from 'vitest';
 import { server, state as virtual } from '../ipvs/states.fixture.ts';
 import { flowChange, pendingFlows } from './flows.ts';
-import type { Flow } from './ports.ts';
+import type { TrackedFlow } from './ports.ts';
 import type { NodeState } from './state.ts';
 
 const empty: TableProgram = { chains: new Map(), jumps: [] };
@@ -38,14 +38,14 @@ const [one, two] = ['10.244.1.5:53', '10.244.2.6:53'];
 const dns = 'udp 10.96.0.10 53';
 const inIpvs = (real: Readonly<Record<string, number>>): NodeState =>
   node({}, virtual([server('10.96.0.10:53/UDP', real)]));
-const flow = (endpoint?: string, address: string | undefined = '10.96.0.10', port = 53): Flow => ({
+const flow = (endpoint?: string, address: string | undefined = '10.96.0.10', port = 53): TrackedFlow => ({
   family: 'ipv4',
   protocol: 'udp',
   address,
   port,
   endpoint,
 });
-const nodePort = (endpoint?: string): Flow => ({ ...flow(endpoint, '', 30053), address: undefined });
+const nodePort = (endpoint?: string): TrackedFlow => ({ ...flow(endpoint, '', 30053), address: undefined });
 
 test.each([
   ['one endpoint goes', node({ [dns]: [one, two] }), node({ [dns]: [two] }), [flow(one)]],
@@ -81,7 +81,7 @@ test.each([
 });
 
 const web = 'tcp 10.96.0.10 80';
-const pending = (endpoint?: string): Flow => ({ ...flow(endpoint, '10.96.0.10', 80), protocol: 'tcp' });
+const pending = (endpoint?: string): TrackedFlow => ({ ...flow(endpoint, '10.96.0.10', 80), protocol: 'tcp' });
 
 test.each([
   ['an endpoint only the new program has', node({ [web]: [one] }), node({ [web]: [one, two] }), [pending(two)]],

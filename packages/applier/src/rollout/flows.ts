@@ -1,33 +1,32 @@
 import { differing, type Family, type TableProgram } from '@sluice/bundle';
 import { frontendOf } from './frontend.ts';
-import type { Flow, FlowChange } from './ports.ts';
+import type { TrackedFlow, FlowDifference } from './ports.ts';
 import { familyNames, type NodeState, tableOf } from './state.ts';
 
 /**
- * The flows of UDP that only one of two states has. Connections of these go on as before whatever the rules say, for nat is asked
- * once per connection, and UDP has no end of a connection: a client with a fixed port stays on an endpoint that is gone for as
- * long as it sends (kube-proxy's `CleanStaleEntries` in `pkg/proxy/conntrack/cleanup.go`).
+ * The UDP flows that only one of two states has. Their conntrack entries outlive a change of rules, because nat is consulted once per
+ * connection, and UDP connections have no end: a client with a fixed port stays on a removed endpoint as long as it sends (kube-proxy's
+ * `CleanStaleEntries` in `pkg/proxy/conntrack/cleanup.go`).
  *
- * Those of endpoints that stay are not among them, but for a node that leaves mode ipvs: the kernel tracks what a virtual server has
- * translated, and not that it did, so that nat would never look at these connections again (`ip_vs_update_conntrack` in
- * `net/netfilter/ipvs/ip_vs_nfct.c`). What nat has translated goes on past virtual servers.
+ * Flows to endpoints that stay are left out, except on a node that leaves mode ipvs: conntrack has the translation of a virtual server,
+ * but not its origin, so that nat would never see these connections again (`ip_vs_update_conntrack` in
+ * `net/netfilter/ipvs/ip_vs_nfct.c`). Connections that nat translated bypass virtual servers and continue.
  */
-export function flowChange(now: NodeState, desired: NodeState): FlowChange {
+export function flowChange(now: NodeState, desired: NodeState): FlowDifference {
   if (sameState(now, desired)) return { old: [], fresh: [] };
   const [before, after] = frontendsOfBoth(now, desired, 'udp');
   return { old: onlyIn(before, after), fresh: onlyIn(after, before) };
 }
 
 /**
- * The flows of TCP that only the program on trial has, for when it is taken back. A client that began to connect to an endpoint of these
- * asks it again for two minutes, and each question keeps the connection; once that is forgotten, the next question meets the old
- * program. What an update of endpoints leaves behind is no such flow: its endpoints were there a moment ago, and kube-proxy, too,
- * leaves connections of TCP alone.
+ * The TCP flows that only the program in probation has, for its rollback. A client that was connecting to one of its endpoints retries
+ * for two minutes, and each retry refreshes the conntrack entry; once that is deleted, the next retry meets the old program. An endpoint
+ * update needs no such clean-up: its old endpoints existed a moment ago, and kube-proxy does not touch TCP connections either.
  *
- * @param old the program that comes back
- * @param fresh the program on trial
+ * @param old the program to return to
+ * @param fresh the program in probation
  */
-export function pendingFlows(old: NodeState, fresh: NodeState): readonly Flow[] {
+export function pendingFlows(old: NodeState, fresh: NodeState): readonly TrackedFlow[] {
   if (sameState(old, fresh)) return [];
   const [before, after] = frontendsOfBoth(old, fresh, 'tcp');
   return onlyIn(after, before);
@@ -37,61 +36,61 @@ function sameState(a: NodeState, b: NodeState): boolean {
   return a.ipvs === b.ipvs && familyNames.every((family) => sameChains(natOf(a, family), natOf(b, family)));
 }
 
-/** The protocols of which connections are ever forgotten. */
-type Tracked = Extract<Flow['protocol'], 'tcp' | 'udp'>;
+/** The protocols whose conntrack entries are ever deleted. */
+type TrackedProtocol = Extract<TrackedFlow['protocol'], 'tcp' | 'udp'>;
 
 const natOf = (state: NodeState, family: Family): TableProgram => tableOf(state, family, 'nat');
 
 const sameChains = (a: TableProgram, b: TableProgram): boolean => differing(a.chains, b.chains).length === 0;
 
-/** What a state serves to clients of one protocol. */
+/** The frontends of a state for one protocol. */
 interface Frontends {
   readonly isVirtual: boolean;
-  /** By family, address (`*` for a node port) and port; then by endpoint. Frontends that lead nowhere are left out. */
-  readonly flows: ReadonlyMap<string, ReadonlyMap<string, Flow>>;
-  /** The endpoints behind a port of any address: mode iptables has one frontend for a node port, mode ipvs one for each address. */
+  /** By family, address (`*` for a node port) and port; then by endpoint. Frontends without endpoints are left out. */
+  readonly flows: ReadonlyMap<string, ReadonlyMap<string, TrackedFlow>>;
+  /** The endpoints of a port at any address: mode iptables has one frontend for a node port, mode ipvs one for each address. */
   readonly byPort: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-const frontendKey = (flow: Flow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
-const portKey = (flow: Flow): string => `${flow.family} ${flow.port}`;
+const frontendKey = (flow: TrackedFlow): string => `${flow.family} ${flow.address ?? '*'} ${flow.port}`;
+const portKey = (flow: TrackedFlow): string => `${flow.family} ${flow.port}`;
 
-/** By family, the names of the chains in which frontends are looked for; left out: all. */
-type Places = { readonly [F in Family]?: readonly string[] };
+/** By family, the names of the chains to search for frontends; left out: all. */
+type ChainsByFamily = { readonly [F in Family]?: readonly string[] };
 
 /**
- * The frontends of two states. In layout `tree` the name of a chain says what is behind it: whatever one of the two has other endpoints
- * behind stands in a chain that the other one lacks, and chains that both have lead to the same in both.
+ * The frontends of two states. In layout `tree` the name of a chain identifies its content and that of all chains below it, so only chains
+ * that one of the states lacks are searched.
  */
-function frontendsOfBoth(a: NodeState, b: NodeState, protocol: Tracked): readonly [Frontends, Frontends] {
-  const places: { -readonly [F in Family]?: readonly string[] } = {};
+function frontendsOfBoth(a: NodeState, b: NodeState, protocol: TrackedProtocol): readonly [Frontends, Frontends] {
+  const chains: { -readonly [F in Family]?: readonly string[] } = {};
   for (const family of familyNames) {
     const tables = [natOf(a, family), natOf(b, family)] as const;
     if (tables.every(({ chains }) => chains.has('SLUICE-SERVICES')))
-      places[family] = differing(tables[0].chains, tables[1].chains);
+      chains[family] = differing(tables[0].chains, tables[1].chains);
   }
-  return [frontendsOf(a, protocol, places), frontendsOf(b, protocol, places)];
+  return [frontendsOf(a, protocol, chains), frontendsOf(b, protocol, chains)];
 }
 
-function frontendsOf(state: NodeState, protocol: Tracked, places: Places): Frontends {
-  const flows = new Map<string, Map<string, Flow>>();
+function frontendsOf(state: NodeState, protocol: TrackedProtocol, chains: ChainsByFamily): Frontends {
+  const flows = new Map<string, Map<string, TrackedFlow>>();
   const byPort = new Map<string, Set<string>>();
-  for (const flow of flowsOf(state, protocol, places)) {
+  for (const flow of flowsOf(state, protocol, chains)) {
     const endpoint = flow.endpoint ?? '';
     const [frontend, port] = [frontendKey(flow), portKey(flow)];
-    flows.set(frontend, (flows.get(frontend) ?? new Map<string, Flow>()).set(endpoint, flow));
+    flows.set(frontend, (flows.get(frontend) ?? new Map<string, TrackedFlow>()).set(endpoint, flow));
     byPort.set(port, (byPort.get(port) ?? new Set<string>()).add(endpoint));
   }
   return { isVirtual: state.ipvs !== undefined, flows, byPort };
 }
 
-function onlyIn(one: Frontends, other: Frontends): readonly Flow[] {
-  const found: Flow[] = [];
+function onlyIn(one: Frontends, other: Frontends): readonly TrackedFlow[] {
+  const found: TrackedFlow[] = [];
   const leavesIpvs = one.isVirtual && !other.isVirtual;
   for (const [frontend, flows] of one.flows) {
     for (const [endpoint, flow] of flows) if (leavesIpvs || !serves(other, frontend, flow, endpoint)) found.push(flow);
   }
-  // What only the other state serves left the node without nat in this one.
+  // A frontend of the other state alone: in this state its packets left the node without nat.
   for (const [frontend, flows] of other.flows) {
     const [flow] = flows.values();
     if (flow && !one.flows.has(frontend)) found.push({ ...flow, endpoint: undefined });
@@ -99,14 +98,14 @@ function onlyIn(one: Frontends, other: Frontends): readonly Flow[] {
   return found;
 }
 
-function serves({ flows, byPort }: Frontends, frontend: string, flow: Flow, endpoint: string): boolean {
+function serves({ flows, byPort }: Frontends, frontend: string, flow: TrackedFlow, endpoint: string): boolean {
   if (flows.get(frontend)?.has(endpoint)) return true;
   if (flow.address === undefined) return byPort.get(portKey(flow))?.has(endpoint) ?? false;
   return flows.get(frontendKey({ ...flow, address: undefined }))?.has(endpoint) ?? false;
 }
 
-/** Every way of a protocol from an address and port to an endpoint. */
-function* flowsOf(state: NodeState, protocol: Tracked, places: Places): Generator<Flow> {
+/** Every combination of frontend and endpoint of a protocol. */
+function* flowsOf(state: NodeState, protocol: TrackedProtocol, chains: ChainsByFamily): Generator<TrackedFlow> {
   for (const { family, protocol: its, address, port, real } of state.ipvs?.virtualServers.values() ?? []) {
     if (its !== protocol) continue;
     for (const endpoint of real.keys()) yield { family, protocol, address, port, endpoint };
@@ -114,7 +113,7 @@ function* flowsOf(state: NodeState, protocol: Tracked, places: Places): Generato
   for (const family of familyNames) {
     const table = natOf(state, family);
     const endpoints = new Endpoints(table);
-    for (const name of places[family] ?? table.chains.keys()) {
+    for (const name of chains[family] ?? table.chains.keys()) {
       if (isOfService(name)) continue;
       for (const rule of table.chains.get(name) ?? []) {
         const frontend = frontendRuleOf(rule, family, protocol);
@@ -125,26 +124,26 @@ function* flowsOf(state: NodeState, protocol: Tracked, places: Places): Generato
   }
 }
 
-/** Chains behind the frontends; most chains are such. */
+/** Whether a chain is below the frontends, as most chains are. */
 const isOfService = (name: string): boolean => /^(KUBE-(SVC|SVL|EXT|FW|SEP)|SLU-(SVC|SVL|EXT|FW|SEP|GRP))-/.test(name);
 
-/** A rule that leads packets of a protocol for one address and port, or for a node port, to the chains of a Service. */
+/** Reads a rule that leads packets for one address and port, or for a node port, to the chains of a Service. */
 function frontendRuleOf(
   rule: string,
   family: Family,
-  protocol: Tracked,
-): { readonly flow: Flow; readonly chain: string } | undefined {
+  protocol: TrackedProtocol,
+): { readonly flow: TrackedFlow; readonly chain: string } | undefined {
   if (!rule.includes(` -p ${protocol} `)) return undefined;
   const chain = / -j ((?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+)$/.exec(rule)?.[1];
   const frontend = chain === undefined ? undefined : frontendOf(rule);
   if (chain === undefined || !frontend) return undefined;
   const { port } = frontend;
-  // The rule for node ports of one network of the machine is a frontend to any of its addresses.
+  // A rule for node ports in one network of the node: treated as any address of the node.
   const address = frontend.address?.includes('/') === true ? undefined : frontend.address;
   return { flow: { family, protocol, address, port, endpoint: undefined }, chain };
 }
 
-/** The endpoints that the chains of a Service lead to. */
+/** Finds the endpoints that a chain of a Service leads to. */
 class Endpoints {
   readonly #table: TableProgram;
   readonly #known = new Map<string, ReadonlySet<string>>();

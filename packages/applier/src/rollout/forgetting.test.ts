@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { limits } from '../limits.ts';
 import { Forgetting } from './forgetting.ts';
-import type { Flow } from './ports.ts';
+import type { TrackedFlow } from './ports.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-const flow = (port: number): Flow => ({
+const flow = (port: number): TrackedFlow => ({
   family: 'ipv4',
   protocol: 'udp',
   address: '10.96.0.10',
@@ -48,7 +48,7 @@ test('lets a change go on after a moment, says what remains, and that none does 
   const done = forgetting.forget([flow(53)]);
   await vi.advanceTimersByTimeAsync(limits.forgettingMsMax);
   await done;
-  expect(events).toEqual(['flows-stale 5000 it takes longer than 2 s and goes on']);
+  expect(events).toEqual(['flows-stale 5000 it takes longer than 2 s and continues in the background']);
   asked[0]?.end();
   await vi.advanceTimersByTimeAsync(0);
   expect(events.slice(1)).toEqual(['flows-forgotten 5000', 'flows-healed']);

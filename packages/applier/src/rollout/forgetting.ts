@@ -1,18 +1,19 @@
 import { limits } from '../limits.ts';
 import { messageOf } from './message.ts';
-import type { Flow, Kernel, Ports } from './ports.ts';
+import type { TrackedFlow, Kernel, Ports } from './ports.ts';
 
 /**
- * Has the kernel forget connections that would go on as before whatever the rules say. A change waits for it for a moment: in a large
- * table it takes long, and rules are more urgent. What is left goes on behind the change, and is tried again where it fails.
+ * Deletes the conntrack entries of stale flows, whose connections would otherwise ignore the new rules. In a large table that takes long,
+ * and rules are more urgent, so a change waits only `limits.forgettingMsMax` for it; the rest continues in the background, and is retried
+ * if it fails.
  *
- * Reports: `flows-forgotten` with how many; `flows-stale` as soon as some remain longer than that, `flows-healed` when none do any more.
+ * Reports: `flows-forgotten` with the number of entries; `flows-stale` if some remain for longer; `flows-healed` when none do any more.
  */
 export class Forgetting {
   readonly #kernel: Pick<Kernel, 'forgetFlows'>;
   readonly #report: Ports['report'];
-  #left: readonly Flow[] = [];
-  /** Resolves when all is forgotten, or a try has failed. */
+  #left: readonly TrackedFlow[] = [];
+  /** Resolves when all entries are deleted, or an attempt has failed. */
   #round: Promise<void> | undefined;
   #failures = 0;
   #connections = 0;
@@ -23,15 +24,15 @@ export class Forgetting {
     this.#report = report;
   }
 
-  /** Never fails. Resolves when they are forgotten, when that failed, or after `limits.forgettingMsMax`. */
-  async forget(flows: readonly Flow[]): Promise<void> {
+  /** Never fails. Resolves when the entries are deleted, when that failed, or after `limits.forgettingMsMax`. */
+  async forget(flows: readonly TrackedFlow[]): Promise<void> {
     this.#left = [...this.#left, ...flows].slice(-limits.flowsLeftMax);
     this.#round ??= this.#start();
     const { promise: late, resolve } = Promise.withResolvers<true>();
     const timer = setTimeout(() => resolve(true), limits.forgettingMsMax);
     const isLate = await Promise.race([this.#round, late]);
     clearTimeout(timer);
-    if (isLate) this.#stale(`it takes longer than ${limits.forgettingMsMax / 1000} s and goes on`);
+    if (isLate) this.#stale(`it takes longer than ${limits.forgettingMsMax / 1000} s and continues in the background`);
   }
 
   async #start(): Promise<void> {
@@ -68,7 +69,7 @@ export class Forgetting {
     this.#report('flows-stale', { connections: this.#connections, because });
   }
 
-  /** A process that ends does not wait for that. */
+  /** Retries after a pause, which does not keep a process from ending. */
   #againLater(): void {
     const ms = Math.min(limits.forgettingPauseMs * 2 ** (this.#failures - 1), limits.forgettingPauseMsMax);
     setTimeout(() => {
@@ -79,8 +80,11 @@ export class Forgetting {
 
 const ofKernel = new WeakMap<Kernel, Forgetting>();
 
-/** Forgets flows once the kernel holds the rules that no longer have them. @see Forgetting.forget */
-export async function forgetAfter(flows: readonly Flow[], ports: Pick<Ports, 'kernel' | 'report'>): Promise<void> {
+/** Deletes the conntrack entries of flows. Call it after the kernel holds the new rules. @see Forgetting.forget */
+export async function forgetAfter(
+  flows: readonly TrackedFlow[],
+  ports: Pick<Ports, 'kernel' | 'report'>,
+): Promise<void> {
   if (flows.length === 0) return;
   const forgetting = ofKernel.get(ports.kernel) ?? new Forgetting(ports);
   ofKernel.set(ports.kernel, forgetting);

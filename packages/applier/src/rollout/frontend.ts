@@ -1,16 +1,17 @@
-/** What clients of a Service connect to. */
-export interface Frontend {
+/** The address, protocol and port at which a Service answers. */
+export interface ServiceFrontend {
   readonly protocol: string;
-  /** undefined: a node port at any address of the machine; with a length behind it, such as `192.0.2.0/24`: at those in a network. */
+  /** undefined: a node port at any address of the node; a network such as `192.0.2.0/24`: at its addresses in that network. */
   readonly address: string | undefined;
   readonly port: number;
 }
 
 /**
- * The frontend whose packets a rule is for; undefined where it is for others, or for all but some.
- * @param rule as it stands in a table, or without its chain
+ * The frontend whose packets a rule matches.
+ * @param rule as in a table, or without its chain
+ * @returns undefined if it has no protocol and port, or a negated match
  */
-export function frontendOf(rule: string): Frontend | undefined {
+export function frontendOf(rule: string): ServiceFrontend | undefined {
   const protocol = / -p (\S+) /.exec(rule)?.[1];
   const port = / --dport (\d+) /.exec(rule)?.[1];
   if (protocol === undefined || port === undefined || rule.includes(' ! ')) return undefined;

@@ -1,13 +1,13 @@
-/** A look at the kernel ended early because something more urgent is to be done. Nothing was changed. */
+/** Reading the kernel was interrupted for more urgent work. Nothing was changed. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 
   constructor() {
-    super('the look at the kernel was left off for something more urgent');
+    super('reading the kernel was interrupted for more urgent work');
   }
 }
 
-/** @returns what `work` gives, or `interrupt` when it left off. @throws what `work` throws besides */
+/** @returns the result of `work`, or `interrupted`. @throws every other error of `work` */
 export async function orInterrupted<T>(work: Promise<T>): Promise<T | 'interrupted'> {
   try {
     return await work;

@@ -19,38 +19,38 @@ import type { NodeFacts } from './ports.ts';
 import { RuleMemory } from './rule-memory.ts';
 import type { NodeState } from './state.ts';
 
-/** `tree`: names that say their content, and a switch between two programs; `flat`: the chains as kube-proxy names them. */
-export type Layout = 'tree' | 'flat';
+/** `tree`: names that identify the content of chains, and a switch between two programs; `flat`: the names of kube-proxy. */
+export type ChainLayout = 'tree' | 'flat';
 
-/** What was linked before, so that a bundle costs what changed since the last one. */
+/** Linked rules of earlier bundles, so that a bundle costs only its changes. */
 export class LinkMemory {
   readonly rules = new RuleMemory();
   readonly trees: Readonly<Record<Family, TreeLinker>> = { ipv4: new TreeLinker(), ipv6: new TreeLinker() };
 }
 
 export interface LinkOptions {
-  readonly layout: Layout;
+  readonly layout: ChainLayout;
   readonly active?: NodeState | undefined;
   readonly provideKubeChains?: boolean;
   readonly knowsBpf?: boolean;
 }
 
-/** A node's programs, and why they must not be loaded. */
-export interface Linked {
+/** A node's programs, and the problems because of which they must not be loaded. */
+export interface LinkedFamilies {
   readonly families: NodeState['families'];
   readonly problems: readonly Problem[];
 }
 
 /**
- * Puts the rules of a node together.
- * @param memory of the bundles before; one for each caller
+ * Links the rules of a node.
+ * @param memory of earlier bundles; one for each caller
  */
 export function linkFamilies(
   resolved: ResolvedFiles,
   facts: NodeFacts,
   options: LinkOptions,
   memory: LinkMemory,
-): Linked {
+): LinkedFamilies {
   const families: { -readonly [F in Family]?: FamilyProgram } = {};
   const problems: Problem[] = [];
   const link = options.layout === 'tree' && resolved.profile.mode === 'iptables' ? linkAsTree : linkAsFlat;
@@ -101,7 +101,7 @@ function linkAsTree(
   }
 }
 
-/** The rules that are repeated for each address of the machine. */
+/** The rules that are repeated for each address of the node. */
 function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
   const { filter, nat } = collectRules(files.filter(asksHost));
   const only = ({ rules }: { readonly rules: readonly string[] }): ResolvedRules[TableName] => ({

@@ -1,31 +1,31 @@
 import { exitCodes } from '@sluice/cli';
 import type { Generation, Refusal } from './ports.ts';
 
-/** Every way in which putting a bundle into the kernel can end. */
+/** All outcomes of putting a bundle into the kernel. */
 export type Outcome =
-  /** Nothing was touched: the bundle is not for this node or this node cannot run it. */
+  /** Nothing was touched: the bundle is not for this node, or this node cannot run it. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
-  /** The kernel already is what the bundle says. */
+  /** The kernel already holds the bundle. */
   | { readonly kind: 'same'; readonly generation: Generation; readonly waitsMs?: number }
   | {
       readonly kind: 'confirmed';
       readonly generation: Generation;
       readonly steps: number;
-      /** So long the last endpoints of Services stay that the bundle does not have any more; then it is to be put in again. */
+      /** The last-endpoint delay that is left; then the bundle must be put in again. */
       readonly waitsMs?: number;
-      /** The probes that failed before it and fail still. */
+      /** The probes that failed before and still fail. */
       readonly failing?: readonly string[];
-      /** Why the journal does not say so: the next process goes back to what it says. */
+      /** Why the journal could not be written: the next process returns to the generation in the journal. */
       readonly unwritten?: string;
     }
-  /** The rules from before are back. */
+  /** The previous rules are in the kernel again. */
   | { readonly kind: 'rolled-back'; readonly because: string }
-  /** The rules from before could not be brought back: a person must look. */
+  /** The node is halted: the previous rules could not be restored. Manual intervention is required. */
   | { readonly kind: 'held'; readonly because: string; readonly rollback: string };
 
 export { exitCodes };
 
-/** How each ending is logged and what the process ends with. A new ending does not compile until it is rated. */
+/** The log level and exit code of each outcome. A new outcome does not compile until it is rated. */
 export const rating = {
   refused: { level: 'warn', exitCode: exitCodes.refused },
   same: { level: 'info', exitCode: exitCodes.done },
@@ -40,16 +40,16 @@ export function describe(outcome: Outcome): string {
     case 'refused':
       return `refused: ${outcome.refusal.problems.length} problem(s), nothing was touched`;
     case 'same':
-      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})${told(outcome)}`;
+      return `same: the kernel already runs version ${outcome.generation.version} (generation ${outcome.generation.number})${delayNote(outcome)}`;
     case 'confirmed':
-      return `confirmed${outcome.failing ? ` with failing probes (${outcome.failing.join(', ')})` : ''}: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${told(outcome)}`;
+      return `confirmed${outcome.failing ? ` with failing probes (${outcome.failing.join(', ')})` : ''}: version ${outcome.generation.version} is generation ${outcome.generation.number} (${outcome.steps} steps)${delayNote(outcome)}`;
     case 'rolled-back':
-      return `rolled back, the rules from before are in place: ${outcome.because}`;
+      return `rolled back to the previous rules: ${outcome.because}`;
     case 'held':
-      return `held, a person must look: ${outcome.because}; and the way back failed: ${outcome.rollback}`;
+      return `halted, manual intervention required: ${outcome.because}; rollback failed: ${outcome.rollback}`;
   }
 }
 
-/** Without how long: what lasts is said once. */
-const told = ({ waitsMs }: { readonly waitsMs?: number }): string =>
-  waitsMs === undefined ? '' : '; the last endpoint of a Service goes later';
+/** Without the time, so that the text does not change while it waits. */
+const delayNote = ({ waitsMs }: { readonly waitsMs?: number }): string =>
+  waitsMs === undefined ? '' : '; the last endpoint of a Service is removed later';

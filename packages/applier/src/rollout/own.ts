@@ -16,7 +16,7 @@ import {
 import { ipvsNames } from '../ipvs/values.ts';
 import type { Kernel } from './ports.ts';
 import {
-  type ChainNames,
+  type OwnedNames,
   familiesOf,
   familyNames,
   mapTables,
@@ -34,17 +34,17 @@ import {
  * is neither read further nor written.
  */
 
-/** Chains with kube-proxy's names or with Sluice's that we did not make, by family and table: of kube-proxy or another Sluice. */
-export function strangers(observed: Observed, owned: ChainNames): ChainNames {
-  return foreignChains(observed, owned, (name) => isKubeProxyChain(name) || isTreeChain(name));
+/** Chains with names of kube-proxy or Sluice that are not in `owned`: made by kube-proxy or another Sluice. */
+export function foreignProxyChains(observed: Observed, owned: OwnedNames): OwnedNames {
+  return chainsNotOwned(observed, owned, (name) => isKubeProxyChain(name) || isTreeChain(name));
 }
 
-/** Chains that look as if Sluice made them in layout `tree`, and the journal does not know them. */
-export function otherSluice(observed: Observed, owned: ChainNames): ChainNames {
-  return foreignChains(observed, owned, isTreeChain);
+/** Chains with names of layout `tree` that are not in `owned`. */
+export function foreignSluiceChains(observed: Observed, owned: OwnedNames): OwnedNames {
+  return chainsNotOwned(observed, owned, isTreeChain);
 }
 
-function foreignChains(observed: Observed, owned: ChainNames, isSuspect: (name: string) => boolean): ChainNames {
+function chainsNotOwned(observed: Observed, owned: OwnedNames, isSuspect: (name: string) => boolean): OwnedNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const seen = observed[family];
@@ -58,10 +58,10 @@ function foreignChains(observed: Observed, owned: ChainNames, isSuspect: (name: 
   return found;
 }
 
-/** What of the kernel's tables is ours, seen with a desired state in mind: chains that others share count only where the desired state has them. */
+/** Our part of the kernel's tables. Chains shared with other programs count only if the desired state has them. */
 export function ownState(
   observed: Observed,
-  owned: ChainNames,
+  owned: OwnedNames,
   desired: Pick<NodeState, 'families'>,
 ): NodeState['families'] {
   const families = familyNames.filter((family) => observed[family] && (owned[family] ?? desired.families[family]));
@@ -85,7 +85,7 @@ function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, d
   return { chains, jumps };
 }
 
-/** What layout `tree` provides under kube-proxy's names, reached from built-in chains too. */
+/** The chains that layout `tree` provides under kube-proxy's names, and that built-in chains jump to, too. */
 const providedChains: ReadonlySet<string> = new Set(['KUBE-MARK-MASQ', 'KUBE-POSTROUTING']);
 
 /** A rule of a built-in chain that leads into one of our entry chains, or into a shared chain that the desired state has. */
@@ -104,16 +104,16 @@ export function asKnown(state: NodeState, { knowsBpf }: Pick<Kernel, 'knowsBpf'>
 
 /**
  * The desired state as this kernel can have it:
- * - a chain that others share keeps their rules and gets ours behind them;
- * - a chain of ours that a foreign rule jumps to stays as it is when the desired state lacks it: the kernel would refuse to delete it,
- *   and emptying it would change what the foreign rule does. (CNI plugins refer to KUBE-MARK-MASQ.)
- * - a kernel that lost `-m bpf` since the desired state was linked does without the rules that ask for it: pods do not reach themselves by
- *   Services. Without its rules the node would serve nobody.
+ * - a chain shared with other programs keeps their rules and gets ours after them;
+ * - a chain of ours that a foreign rule jumps to stays unchanged if the desired state lacks it: the kernel would refuse to delete it,
+ *   and emptying it would change the effect of the foreign rule. (CNI plugins refer to KUBE-MARK-MASQ.)
+ * - a kernel that lost `-m bpf` since the desired state was linked does without the rules that use it: pods then do not reach themselves
+ *   through Services, but all other traffic is served.
  */
 export function adaptDesired(
   desired: NodeState,
   observed: Observed,
-  owned: ChainNames,
+  owned: OwnedNames,
   { knowsBpf }: Pick<Kernel, 'knowsBpf'>,
 ): NodeState {
   const families = familyNames.filter((family) => desired.families[family] ?? (observed[family] && owned[family]));
@@ -122,7 +122,7 @@ export function adaptDesired(
     const wanted = knowsBpf ? linked : withoutLateMarks(linked);
     const seen = observed[family]?.[table];
     if (!seen) return wanted;
-    const kept = [...sharedChains].flatMap((name) => withOthersRules(name, wanted, seen));
+    const kept = [...sharedChains].flatMap((name) => withForeignRules(name, wanted, seen));
     const others = [...pinned(seen, new Set(owned[family]?.[table]), wanted)].map(
       (name) => [name, seen.chains.get(name)?.rules ?? []] as const,
     );
@@ -132,7 +132,7 @@ export function adaptDesired(
   return { ...desired, families: adapted };
 }
 
-function withOthersRules(
+function withForeignRules(
   name: string,
   wanted: TableProgram,
   seen: ObservedTable,
@@ -147,7 +147,7 @@ function withOthersRules(
   return isSame ? [] : [[name, rules]];
 }
 
-/** Chains of ours that the desired state lacks and that foreign rules lead to, with what these need in turn. */
+/** Chains of ours that the desired state lacks and that foreign rules lead to, with all chains below them. */
 function pinned(seen: ObservedTable, owned: ReadonlySet<string>, desired: TableProgram): ReadonlySet<string> {
   const leaving = (name: string): boolean => owned.has(name) && !desired.chains.has(name) && !sharedChains.has(name);
   const found = new Set<string>();
@@ -167,7 +167,7 @@ function pinned(seen: ObservedTable, owned: ReadonlySet<string>, desired: TableP
 }
 
 /** How many chains are named. */
-export function countNames(names: ChainNames): number {
+export function countNames(names: OwnedNames): number {
   return familyNames.reduce(
     (sum, family) => sum + tableNames.reduce((n, t) => n + (names[family]?.[t].length ?? 0), 0),
     0,
@@ -175,7 +175,7 @@ export function countNames(names: ChainNames): number {
 }
 
 /** Chains of `state` that are not among `known`. */
-export function newNames(state: NodeState, known: ChainNames): ChainNames {
+export function newNames(state: NodeState, known: OwnedNames): OwnedNames {
   const fresh: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familiesOf(state)) {
     const names = (table: TableName): readonly string[] => {
@@ -184,6 +184,6 @@ export function newNames(state: NodeState, known: ChainNames): ChainNames {
     };
     fresh[family] = { filter: names('filter'), nat: names('nat') };
   }
-  // All of them: what stood before is in the generation too, and what both name counts once.
+  // All names of mode ipvs: those of the previous generation are in the journal, too, and duplicates do no harm.
   return state.ipvs ? { ...fresh, ipvs: ipvsNames(state.ipvs) } : fresh;
 }

@@ -22,10 +22,10 @@ export interface Touched {
   readonly change: TableChange;
 }
 
-/** Steps that lead from one state of a kernel to another, in order. A value: it can be shown, counted, tested and carried out. */
+/** The steps from one state of the kernel to another, in order. A value: it can be printed, counted, tested and carried out. */
 export interface Plan {
   readonly steps: readonly Step[];
-  /** What differs between the two states. */
+  /** The tables that differ between the two states, and how. */
   readonly touched: readonly Touched[];
 }
 
@@ -37,17 +37,17 @@ export interface PlanOptions {
 }
 
 /**
- * The steps from `now` to `desired`; none when they are equal. A way back is a plan from whatever there is to the snapshot.
+ * The steps from `now` to `desired`; none if they are equal. A rollback is a plan from the observed state to the previous one.
  *
  * Every intermediate state serves traffic correctly:
  * - one step is one table of one family, which the kernel takes whole or not at all;
  * - within a family the filter table first allows what the old and the new nat table need, then nat changes in one commit,
  *   then, when packets that met the old nat table are past the filter, the filter table becomes the new one;
- * - sets, virtual servers and their addresses are there before the rules that lead to them, and go after these; a node that
- *   comes from mode iptables gets the addresses behind the rules, since those of its old rules do not know them;
- * - sysctls that let more in (`route_localnet`) rise after the rules that guard them and fall before these go; those that the
- *   kernel does not show yet, as after a boot, come with the modules that the rules load.
- * @param virtual what changes in mode ipvs
+ * - sets, virtual servers and their addresses are added before the rules that lead to them, and removed after these; a node that
+ *   leaves mode iptables gets the addresses after the rules, because its old rules would not match packets to them;
+ * - sysctls that let more in (`route_localnet`) are raised after the rules that guard them, and lowered before these are removed; those
+ *   that the kernel does not have yet, as after a boot, are set after the rules, which load their modules.
+ * @param virtual the changes in mode ipvs
  */
 export function plan(now: NodeState, desired: NodeState, options: PlanOptions, virtual?: IpvsPlan): Plan {
   const touched: Touched[] = [];
@@ -71,7 +71,7 @@ function aroundTables(
     : { before: [...sets, ...servers, ...bind], after: [...weights, ...remove] };
 }
 
-/** Whether the rules are those of mode ipvs: the chain stands in each family of it. */
+/** Whether the rules are those of mode ipvs, which has this chain in each family. */
 function runsIpvs({ families }: NodeState): boolean {
   return familyNames.some((family) => families[family]?.filter.chains.has('KUBE-IPVS-FILTER'));
 }
@@ -135,16 +135,16 @@ function oneStep(family: Family, table: TableName, change: TableChange, because:
   return text === '' ? [] : [{ kind: 'restore-table', family, table, text, because }];
 }
 
-/** A change of tables alone, in an order of tables that the caller knows to be right. */
-export interface TableWay {
+/** A change of tables alone, in an order that the caller has chosen. */
+export interface TableOrder {
   readonly from: NodeState;
   /** The order of the tables within a family. */
   readonly tables: readonly TableName[];
   readonly because: string;
 }
 
-/** The steps that change every table that differs, each in one commit but for chains that no rule leads to. */
-export function tablePlan(desired: NodeState, { from, tables, because }: TableWay, options: PlanOptions): Plan {
+/** The steps that change every table that differs, each in one commit, except for chains that no rule leads to. */
+export function tablePlan(desired: NodeState, { from, tables, because }: TableOrder, options: PlanOptions): Plan {
   const steps: Step[] = [];
   const touched: Touched[] = [];
   for (const family of familyNames) {
@@ -159,7 +159,7 @@ export function tablePlan(desired: NodeState, { from, tables, because }: TableWa
   return { steps, touched };
 }
 
-/** Sysctls before the rules change, and those that let more in (`route_localnet`) after it; the hash size comes last. */
+/** Sysctls to set before the rules change; after it those that let more in (`route_localnet`), and last the hash size. */
 export function sysctlSteps(
   now: NodeState,
   desired: NodeState,
@@ -186,7 +186,7 @@ function hashSizeSteps(now: NodeState, desired: NodeState): Step[] {
   return [{ kind: 'raise-hashsize', value, because: `it is ${size}` }];
 }
 
-/** One line for people: what a step does and why. */
+/** One line of text: what a step does and why. */
 export function describeStep(step: Step): string {
   switch (step.kind) {
     case 'restore-table':

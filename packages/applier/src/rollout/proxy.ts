@@ -1,19 +1,19 @@
 import type { Problem } from '@sluice/bundle';
-import { kubeProxyState } from '../ipvs/strangers.ts';
+import { kubeProxyState } from '../ipvs/kube-proxy-state.ts';
 import type { NodeIpvs } from '../ipvs/values.ts';
 import type { Kernel, Refusal } from './ports.ts';
 
 /**
- * What a kube-proxy in another mode than iptables left on a node that has no generation yet.
+ * Finds the state of a kube-proxy in mode ipvs or nftables, on a node that has no generation yet.
  *
  * State of mode ipvs can be taken over: the caller makes it part of generation 0. A table of mode nftables cannot: it translates
- * the same packets whatever the iptables rules say, so it must be gone first.
+ * the same packets independently of the iptables rules, so it must be removed first.
  *
- * @param takeOver what the node's config says
- * @param running processes of kube-proxy: what they keep writing is not taken over
- * @param excludeCIDRs of the profile that comes
+ * @param takeOver the setting of the node's config
+ * @param running process ids of kube-proxy: its state is not taken over while it runs
+ * @param excludeCIDRs of the new profile
  */
-export async function lookForProxy(
+export async function findProxy(
   kernel: Pick<Kernel, 'proxyTraces' | 'ipvs'>,
   takeOver: boolean,
   running: readonly number[],
@@ -46,8 +46,8 @@ function ipvsLeft(running: readonly number[]): Problem {
       'Cannot apply the bundle: a kube-proxy in mode ipvs left its interface kube-ipvs0, with addresses and virtual servers',
     hint:
       running.length > 0
-        ? `kube-proxy still runs (process ${running.join(', ')}): stop it first, sluiced takes its state over then`
-        : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or remove what it left with `kube-proxy --cleanup`',
+        ? `Stop kube-proxy (process ${running.join(', ')}) first; sluiced then takes over its state`
+        : 'Stop kube-proxy and set `takeOver: kube-proxy` in sluiced.yaml, or remove its state with `kube-proxy --cleanup`',
   };
 }
 
@@ -56,6 +56,6 @@ function toolsMissing(): Problem {
     code: 'NODE_TOOL_MISSING',
     level: 'error',
     message: 'Cannot take over the state of a kube-proxy in mode ipvs: the node lacks ipvsadm, ipset or ip',
-    hint: 'Install ipvsadm, ipset and iproute2, or remove what it left with `kube-proxy --cleanup`',
+    hint: 'Install ipvsadm, ipset and iproute2, or remove its state with `kube-proxy --cleanup`',
   };
 }

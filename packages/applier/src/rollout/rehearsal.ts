@@ -6,19 +6,19 @@ import { familiesOf, type NodeState, tableOf } from './state.ts';
 import { asKnown } from './own.ts';
 
 /**
- * Loads rules for real where no packet meets them, unless it is known that the kernel takes them.
+ * Loads rules in a scratch namespace, where no packet meets them, unless the kernel is known to take them.
  *
- * `iptables-restore --test` accepts what the kernel then refuses; only a real load tells. Whether a kernel takes a rule depends on
- * its form: the options and extensions, the table, the kind of chain it stands in and the kind of chain it leads to (which decides
- * from which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has
- * checked. So a change whose forms were all loaded once by this process, or stand in the kernel, is not loaded again; any new form loads
- * the whole program, and so does a new kind of virtual server.
+ * `iptables-restore --test` accepts rules that the kernel then refuses; only a real load finds out. Whether a kernel takes a rule depends
+ * on its form: the options and extensions, the table, the kind of its chain and the kind of chain that it leads to (which decides from
+ * which hooks it is reached). It does not depend on addresses, ports, comments or probabilities, whose syntax the grammar has checked. So
+ * a change whose forms this process has loaded before, or that are in the kernel, is not loaded again; any new form, and any new kind of
+ * virtual server, loads the whole program.
  */
 export class Rehearsal {
   readonly #kernel: Kernel;
   readonly #enabled: boolean;
-  readonly #taken = new Set<string>();
-  #hasLooked = false;
+  readonly #accepted = new Set<string>();
+  #hasReadActive = false;
 
   constructor(kernel: Kernel, enabled: boolean) {
     this.#kernel = kernel;
@@ -27,9 +27,9 @@ export class Rehearsal {
 
   /**
    * Makes sure that the kernel takes every rule that the plan writes.
-   * @param active what the kernel holds: it has taken that, and a process that was started anew need not ask again
-   * @throws KernelError when it does not take them
-   * @throws RehearsalError when it could not be asked
+   * @param active the state in the kernel, whose forms it has accepted
+   * @throws KernelError if it does not take them
+   * @throws RehearsalError if they could not be loaded for another reason
    */
   async ensure(desired: NodeState, change: Plan, active: NodeState): Promise<void> {
     if (this.isKnown(desired, change, active)) return;
@@ -37,11 +37,11 @@ export class Rehearsal {
     this.#remember(desired);
   }
 
-  /** Whether `ensure` has nothing to ask, so that it takes no time. */
+  /** Whether `ensure` has nothing to load. */
   isKnown(desired: NodeState, change: Plan, active: NodeState): boolean {
     if (!this.#enabled || this.#knows(desired, change)) return true;
-    if (this.#hasLooked) return false;
-    this.#hasLooked = true;
+    if (this.#hasReadActive) return false;
+    this.#hasReadActive = true;
     this.#remember(active);
     return this.#knows(desired, change);
   }
@@ -49,17 +49,17 @@ export class Rehearsal {
   #remember(state: NodeState): void {
     for (const family of familiesOf(state)) {
       for (const table of tableNames)
-        for (const form of formsOfTable(family, table, tableOf(state, family, table))) this.#taken.add(form);
+        for (const form of formsOfTable(family, table, tableOf(state, family, table))) this.#accepted.add(form);
     }
-    for (const kind of kindsOf(state.ipvs)) this.#taken.add(kind);
+    for (const kind of kindsOf(state.ipvs)) this.#accepted.add(kind);
   }
 
   #knows(desired: NodeState, change: Plan): boolean {
-    if ([...kindsOf(desired.ipvs)].some((kind) => !this.#taken.has(kind))) return false;
+    if ([...kindsOf(desired.ipvs)].some((kind) => !this.#accepted.has(kind))) return false;
     return change.touched.every(({ family, table, change: part }) => {
       const program = tableOf(desired, family, table);
       const rules = changedChains(part).flatMap((name) => program.chains.get(name) ?? []);
-      return [...rules, ...part.insert].every((rule) => this.#taken.has(formOf(family, table, rule)));
+      return [...rules, ...part.insert].every((rule) => this.#accepted.has(formOf(family, table, rule)));
     });
   }
 }
@@ -82,7 +82,7 @@ const named: ReadonlySet<string> = new Set([
   '--reject-with',
 ]);
 
-/** A rule without what differs between Services: `KUBE-SVC-NPX46M4PTMTKRN6Y` is `KUBE-SVC`, a value is nothing. */
+/** A rule without the parts that differ between Services: `KUBE-SVC-NPX46M4PTMTKRN6Y` becomes `KUBE-SVC`, values are left out. */
 export function formOf(family: Family, table: TableName, rule: string): string {
   const words = rule.match(/"[^"]*"|\S+/g) ?? [];
   const kept = words.filter((word, index) => word === '!' || word.startsWith('-') || named.has(words[index - 1] ?? ''));

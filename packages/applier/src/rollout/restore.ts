@@ -4,18 +4,19 @@ import { messageOf } from './message.ts';
 import { adaptDesired, ownState } from './own.ts';
 import { describeStep, type Plan, plan } from './plan.ts';
 import type { Ports } from './ports.ts';
-import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
+import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from './state.ts';
 import { StillDiffers } from './still-differs.ts';
-import { lookVirtual } from './virtual.ts';
+import { planVirtual } from './virtual.ts';
 
 /**
- * Makes the kernel hold `desired`, from whatever it holds, and makes sure that it does.
- * @param owned chains that are ours besides those of the desired state
- * @returns the desired state as this kernel has it
+ * Makes the kernel hold `desired`, from whatever state it is in, and verifies the result.
+ * @param owned names that are ours besides those of the desired state
+ * @returns the desired state as this kernel can have it
+ * @throws KernelError, StillDiffers
  */
 export async function restore(
   desired: NodeState,
-  owned: ChainNames,
+  owned: OwnedNames,
   ports: Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>,
 ): Promise<NodeState> {
   const { kernel } = ports;
@@ -26,8 +27,8 @@ export async function restore(
   const look = async (): Promise<{ adapted: NodeState; change: Plan }> => {
     const observed = await kernel.observe(families, desired);
     const adapted = adaptDesired(desired, observed, names, kernel);
-    // First: the look loads the module, and with it come its sysctls.
-    const virtual = await lookVirtual(adapted, names, ports);
+    // First: reading mode ipvs loads its module, and with it come its sysctls.
+    const virtual = await planVirtual(adapted, names, ports);
     const now = await withSysctls({ families: ownState(observed, names, adapted), sysctls: new Map() }, adapted, ports);
     if (virtual) await keepDraining(virtual.plan.draining, ports);
     return { adapted, change: plan(now, adapted, kernel, virtual?.plan) };
@@ -40,7 +41,7 @@ export async function restore(
   throw new StillDiffers(second.change.steps.map(describeStep));
 }
 
-/** What drains is written down for the next process. A disk that takes no write keeps no rules from a node: the next look writes it. */
+/** Writes down which real servers drain. A disk that takes no write must not prevent the rules: the next scan writes it again. */
 async function keepDraining(
   drains: readonly Drain[],
   { journal, report }: Pick<Ports, 'journal' | 'report'>,
@@ -52,13 +53,13 @@ async function keepDraining(
   }
 }
 
-/** The state with the old values of sysctls that the state before it set and it does not. */
+/** The state, with the original values of the sysctls that the previous state set and this one does not. */
 export function withDropped(state: NodeState, before: NodeState, originals: NodeState['sysctls']): NodeState {
   const dropped = [...originals].filter(([key]) => before.sysctls.has(key) && !state.sysctls.has(key));
   return dropped.length === 0 ? state : { ...state, sysctls: new Map([...dropped, ...state.sysctls]) };
 }
 
-/** The state with the values that the kernel has now for every sysctl of `desired`, and the hash size. */
+/** The state, with the present values of all sysctls of `desired`, and the present hash size. */
 export async function withSysctls(
   state: NodeState,
   desired: NodeState,

@@ -13,58 +13,63 @@ import {
   virtualKey,
   type VirtualServer,
 } from '@sluice/bundle';
-import type { Drain, IpvsSeen } from '../ipvs/values.ts';
-import { otherSluice, ownState } from './own.ts';
+import type { Drain, ObservedIpvs } from '../ipvs/values.ts';
+import { foreignSluiceChains, ownState } from './own.ts';
 import { chainNames, familyNames, joinNames, type NodeState, type Observed, tableOf } from './state.ts';
 
-/** Where a line of a Service stands; `draining`: in the kernel alone, until the connections of a real server are over. */
-export type Held = 'both' | 'kernel' | 'generation' | 'draining';
+/** Where a line of a Service is found; `draining`: in the kernel alone, until the connections of a real server have ended. */
+export type LineLocation = 'both' | 'kernel' | 'generation' | 'draining';
 
 /** A line as iptables-save or ipvsadm -S prints it. */
 export interface ServiceLine {
   readonly text: string;
-  readonly in: Held;
+  readonly in: LineLocation;
 }
 
-/** What a kernel and a generation hold of one Service. */
+/** The rules of one Service in the kernel and in a generation, side by side. */
 export interface ServiceView {
-  /** Tables that neither has anything in are left out. */
+  /** Tables without lines are left out. */
   readonly rules: readonly {
     readonly family: Family;
     readonly table: TableName;
     readonly lines: readonly ServiceLine[];
-    /** A chain has its rules in another order than the generation has them, or one of them more than once. */
+    /** In the kernel a chain has its rules in another order, or one of them more than once. */
     readonly isReordered: boolean;
   }[];
   /** In mode ipvs. */
   readonly virtualServers: readonly ServiceLine[];
 }
 
-/** What a kernel shows. */
-export interface Shown {
+/** The observed state of a kernel. */
+export interface KernelContents {
   readonly observed: Observed;
   /** In mode ipvs. */
-  readonly servers?: IpvsSeen['servers'];
+  readonly servers?: ObservedIpvs['servers'];
   /** `Journal.draining` */
   readonly draining?: readonly Drain[];
 }
 
-/** What is a Service's in mode ipvs, where neither rules nor virtual servers say whose they are. */
+/** The parts of a Service in mode ipvs, where neither rules nor virtual servers name their Service. */
 export interface Unnamed {
-  /** How ipvsadm names its virtual servers: `-t 10.96.0.10:80`. */
+  /** Its virtual servers, as ipvsadm names them: `-t 10.96.0.10:80`. */
   readonly servers: ReadonlySet<string>;
   /** Its rules, each as `canonicalRule` spells it. */
   readonly rules: ReadonlySet<string>;
 }
 
 /**
- * A Service's part of a kernel beside that of a generation, line by line.
+ * Compares a Service's rules in the kernel with those of a generation, line by line.
  * @param service `shop/web`
  */
-export function viewService(service: string, state: NodeState, shown: Shown, unnamed: Unnamed): ServiceView {
-  const { observed } = shown;
-  // Names of layout `tree` are nobody else's: also those of a release on trial, which the generation does not know.
-  const owned = joinNames(chainNames(state), otherSluice(observed, {}));
+export function viewService(
+  service: string,
+  state: NodeState,
+  contents: KernelContents,
+  unnamed: Unnamed,
+): ServiceView {
+  const { observed } = contents;
+  // All chains with names of layout `tree` are ours, also those of a release in probation, which are not in the generation.
+  const owned = joinNames(chainNames(state), foreignSluiceChains(observed, {}));
   const kernel = { families: ownState(observed, owned, state) };
   const rules = familyNames.flatMap((family) =>
     tableNames.map((table) => {
@@ -78,10 +83,17 @@ export function viewService(service: string, state: NodeState, shown: Shown, unn
       return { family, table, lines, isReordered };
     }),
   );
-  return { rules: rules.filter(({ lines }) => lines.length > 0), virtualServers: serverLines(state, shown, unnamed) };
+  return {
+    rules: rules.filter(({ lines }) => lines.length > 0),
+    virtualServers: serverLines(state, contents, unnamed),
+  };
 }
 
-function serverLines({ ipvs }: NodeState, { servers, draining = [] }: Shown, unnamed: Unnamed): readonly ServiceLine[] {
+function serverLines(
+  { ipvs }: NodeState,
+  { servers, draining = [] }: KernelContents,
+  unnamed: Unnamed,
+): readonly ServiceLine[] {
   const named = (all: Iterable<VirtualServer> = []): readonly VirtualServer[] =>
     [...all].filter((server) => unnamed.servers.has(printVirtual(server)));
   const leaving = new Set(draining.map(({ server, real }) => `${server} ${real}`));
@@ -95,7 +107,7 @@ function serverLines({ ipvs }: NodeState, { servers, draining = [] }: Shown, unn
   ).map((line) => (line.in === 'kernel' && drains.includes(line.text) ? { ...line, in: 'draining' } : line));
 }
 
-/** The rules of each chain in their order, whatever the order of the chains. */
+/** The rules of each chain in their order, independent of the order of the chains. */
 function byChain(lines: readonly string[]): string {
   const rules = lines.filter((line) => line.startsWith('-A '));
   return [...Map.groupBy(rules, chainOf)]
@@ -129,10 +141,10 @@ const allLines = ({ rules, virtualServers }: ServiceView): readonly ServiceLine[
   ...virtualServers,
 ];
 
-/** Whether neither the kernel nor the generation has anything of the Service. */
+/** Whether neither the kernel nor the generation has a rule of the Service. */
 export const isNowhere = (view: ServiceView): boolean => allLines(view).length === 0;
 
-/** Whether the kernel has exactly what the generation has of the Service, but for real servers that drain. */
+/** Whether the kernel has exactly the generation's rules of the Service, except for real servers that drain. */
 export const holds = (view: ServiceView): boolean =>
   allLines(view).every((line) => line.in === 'both' || line.in === 'draining') &&
   view.rules.every(({ isReordered }) => !isReordered);

@@ -1,11 +1,11 @@
 import { type FamilyProgram, printChange, type TableProgram, tableNames, targetOf } from '@sluice/bundle';
 
 /**
- * The states that lie between two states of a table, the last one included, so that no single payload makes or deletes more
- * than `most` chains. iptables-nft needs time quadratic in the chains of one payload.
+ * The intermediate states from one state of a table to another, the last one included, so that no payload creates or deletes more
+ * than `most` chains. iptables-nft needs time quadratic in the number of chains of a payload.
  *
- * Chains are made before any rule leads to them and deleted after the last one is gone, so no packet meets a state in between:
- * it sees `from` until the one step that changes what is referred to, and `to` from then on.
+ * Chains are created before a rule leads to them and deleted after the last such rule, so no packet meets an intermediate state: one
+ * step changes the rules that packets meet, from those of `from` to those of `to`.
  */
 export function stages(from: TableProgram, to: TableProgram, most: number): readonly TableProgram[] {
   const fresh = [...to.chains.keys()].filter((name) => !from.chains.has(name));
@@ -41,7 +41,7 @@ export function printStaged(program: FamilyProgram, most: number): string {
   return [...stagedSections(program, most)].join('');
 }
 
-/** The sections of `printStaged`, each made when it is asked for. */
+/** The sections of `printStaged`, each printed on demand. */
 export function* stagedSections(program: FamilyProgram, most: number): Generator<string> {
   for (const table of tableNames) {
     const { chains, jumps } = program[table];
@@ -62,7 +62,7 @@ function keep(table: TableProgram, names: readonly string[]): [string, readonly 
   return names.map((name) => [name, table.chains.get(name) ?? []]);
 }
 
-/** True for chains into which built-in chains lead: they come with the step that changes what packets meet. */
+/** Whether built-in chains jump to a chain: such a chain comes with the step that changes the rules that packets meet. */
 function entersFrom(table: TableProgram, name: string): boolean {
   return table.jumps.some((jump) => targetOf(jump) === name);
 }

@@ -9,7 +9,7 @@ import {
 } from '@sluice/bundle';
 import { type IpvsNames, ipvsNames, joinIpvsNames, type NodeIpvs } from '../ipvs/values.ts';
 
-/** What Sluice holds in a kernel, or wants to: the unit that is planned, stored, verified and restored. */
+/** Sluice's rules and settings of one node, desired or observed: the unit that is planned, stored, verified and restored. */
 export interface NodeState {
   readonly families: { readonly [F in Family]?: FamilyProgram };
   readonly sysctls: ReadonlyMap<SysctlKey, number>;
@@ -17,18 +17,18 @@ export interface NodeState {
   readonly conntrackHashSize?: number;
   /** In mode ipvs. */
   readonly ipvs?: NodeIpvs;
-  /** The networks in which endpoints may come without a trial; left out: anywhere. */
+  /** The networks in which endpoint updates may add endpoints; left out: anywhere. */
   readonly endpointRanges?: readonly string[];
 }
 
-/** Names of chains, by family and table, and of what mode ipvs has. */
-export type ChainNames = { readonly [F in Family]?: Readonly<Record<TableName, readonly string[]>> } & {
+/** Names of chains, by family and table, and of sets, servers and addresses of mode ipvs. */
+export type OwnedNames = { readonly [F in Family]?: Readonly<Record<TableName, readonly string[]>> } & {
   readonly ipvs?: IpvsNames;
 };
 
-/** A table as the kernel printed it, with everything that anybody put there. */
+/** A whole table as the kernel prints it, with foreign rules. */
 export interface ObservedTable {
-  /** Built-in chains and the chains of everybody, each with its rules as iptables-save prints them. */
+  /** All chains, each with its rules as iptables-save prints them. */
   readonly chains: ReadonlyMap<string, ObservedChain>;
 }
 export interface ObservedChain {
@@ -62,11 +62,11 @@ export function mapTables(
 }
 
 /** The names of all chains of a state. */
-export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): ChainNames {
+export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familiesOf(state)) {
     const listed = (table: TableName): readonly string[] => [...tableOf(state, family, table).chains.keys()];
-    // Mostly nobody asks: a change whose ground is known goes by the states alone.
+    // Lazy: a change from a remembered state does not need them.
     names[family] = {
       get filter() {
         return listed('filter');
@@ -80,7 +80,7 @@ export function chainNames(state: Pick<NodeState, 'families' | 'ipvs'>): ChainNa
 }
 
 /** The names of both, each once. */
-export function joinNames(a: ChainNames, b: ChainNames): ChainNames {
+export function joinNames(a: OwnedNames, b: OwnedNames): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const tables = { filter: [] as string[], nat: [] as string[] };

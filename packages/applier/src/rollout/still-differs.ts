@@ -1,8 +1,8 @@
-/** A repair was carried out, and yet the kernel is not what it should be: somebody else undoes it, or it holds something else than it was told. */
+/** The kernel differs from the desired state after a repair: another program undoes it, or the kernel changes the rules. */
 export class StillDiffers extends Error {
   override readonly name = 'StillDiffers';
 
-  /** @param steps what would have to be done again */
+  /** @param steps that are missing still, in words */
   constructor(steps: readonly string[]) {
     super(`the kernel still differs: ${steps.join('; ')}`);
   }

@@ -6,19 +6,20 @@ import { describeStep, type Plan, plan, type Touched } from './plan.ts';
 import type { Kernel } from './ports.ts';
 
 /**
- * Says where the kernel differs from `desired` after a plan was carried out, or undefined.
+ * Verifies the kernel after a plan was carried out.
  *
- * A plan that touched a few chains is verified by reading these back: everything else was verified before, and the next
- * comparison reads all of it again. Anything larger is verified by reading the tables.
+ * A plan that touched a few chains is verified by reading these back: the others were verified before, and the next full comparison
+ * covers them. A larger plan is verified by reading the tables.
+ * @returns the first difference from `desired`, in words; undefined if there is none
  */
-export async function unlike(desired: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
-  const sysctl = await unlikeSysctl(change, kernel);
+export async function firstDifference(desired: NodeState, change: Plan, kernel: Kernel): Promise<string | undefined> {
+  const sysctl = await sysctlDifference(change, kernel);
   if (sysctl !== undefined) return sysctl;
   for (const touched of change.touched) {
-    if (!isSmall(touched)) return unlikeAnywhere(desired, kernel);
+    if (!isSmall(touched)) return tablesDifference(desired, kernel);
   }
   for (const touched of change.touched) {
-    const difference = await unlikeChains(touched, kernel);
+    const difference = await chainsDifference(touched, kernel);
     if (difference !== undefined) return difference;
   }
   return undefined;
@@ -30,15 +31,15 @@ function isSmall({ change }: Touched): boolean {
   );
 }
 
-async function unlikeChains({ family, table, change }: Touched, kernel: Kernel): Promise<string | undefined> {
+async function chainsDifference({ family, table, change }: Touched, kernel: Kernel): Promise<string | undefined> {
   const names = changedChains(change);
   const seen = await kernel.observeChains(family, table, names);
   return names
-    .map((name) => differs(family, table, name, change.write.get(name), seen.get(name)))
+    .map((name) => rulesDifference(family, table, name, change.write.get(name), seen.get(name)))
     .find((one) => one !== undefined);
 }
 
-function differs(
+function rulesDifference(
   family: Family,
   table: TableName,
   name: string,
@@ -49,14 +50,14 @@ function differs(
   return spell(wanted) === spell(seen) ? undefined : `${family} ${table} chain ${name}`;
 }
 
-async function unlikeAnywhere(desired: NodeState, kernel: Kernel): Promise<string | undefined> {
+async function tablesDifference(desired: NodeState, kernel: Kernel): Promise<string | undefined> {
   const observed = await kernel.observe(familiesOf(desired), desired);
   const now: NodeState = { ...desired, families: ownState(observed, chainNames(desired), desired) };
   const left = plan(now, desired, kernel).steps;
   return left.length === 0 ? undefined : left.map(describeStep).join('; ');
 }
 
-async function unlikeSysctl(change: Plan, kernel: Kernel): Promise<string | undefined> {
+async function sysctlDifference(change: Plan, kernel: Kernel): Promise<string | undefined> {
   for (const step of change.steps) {
     if (step.kind !== 'set-sysctl') continue;
     const value = await kernel.readSysctl(step.key);

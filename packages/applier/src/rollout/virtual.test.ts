@@ -78,7 +78,7 @@ test.each([
     expect(between.servers.has('192.0.2.11:30099/TCP'), 'its node port went').toBe(false);
     expect(between.servers.get('203.0.113.99:80/TCP')?.scheduler, 'keepalived keeps its own').toBe('lc');
     const zero = await journal.generation(0);
-    expect(zero && (await reconciler.backTo(zero))).toMatchObject({ kind: 'confirmed' });
+    expect(zero && (await reconciler.rollBackTo(zero))).toMatchObject({ kind: 'confirmed' });
     for (let waits = 0; waits < 2; waits++) await reconciler.reconcile();
     expect(await self.kernel.ipvs.observe()).toEqual(before);
   },
@@ -295,7 +295,10 @@ test('whatever line of a change of mode fails, the node ends as it began', async
 
 test('a process that dies in the middle leaves nothing behind', async () => {
   self = scene();
-  const dying = await self.start({}, { person: { ask: () => new Promise(() => undefined), forget: () => undefined } });
+  const dying = await self.start(
+    {},
+    { operator: { ask: () => new Promise(() => undefined), forget: () => undefined } },
+  );
   void dying.reconciler.put(bundle(), true);
   await expect.poll(async () => (await self.kernel.ipvs.observe()).bound?.ipv4.size).toBe(4);
   const { reconciler } = await self.start();

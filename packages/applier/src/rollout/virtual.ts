@@ -2,10 +2,10 @@ import type { IpvsState, IpvsTimeouts } from '@sluice/bundle';
 import { ipvsSteps, planIpvs } from '../ipvs/plan.ts';
 import { continueDrains } from '../ipvs/drain.ts';
 import {
-  type IpvsKnown,
+  type KnownIpvsParts,
   type IpvsPlan,
   ipvsNames,
-  type IpvsSeen,
+  type ObservedIpvs,
   type IpvsStep,
   joinIpvsNames,
   knownAfter,
@@ -13,28 +13,29 @@ import {
   ownedNames,
 } from '../ipvs/values.ts';
 import { KernelError, type Ports } from './ports.ts';
-import type { ChainNames, NodeState } from './state.ts';
+import type { OwnedNames, NodeState } from './state.ts';
 
-/** What the transaction needs for mode ipvs. */
+/** The ports that mode ipvs needs. */
 export type VirtualPorts = Pick<Ports, 'kernel' | 'clock' | 'journal' | 'drainMs'>;
 
-/** Mode ipvs on the way to a desired state. */
+/** The plan of mode ipvs, and the observed state that it starts from. */
 export interface Virtual {
-  readonly seen: IpvsSeen;
+  readonly seen: ObservedIpvs;
   readonly plan: IpvsPlan;
 }
 
 /**
- * What is to be done for mode ipvs.
- * @param owned what is ours besides the desired state
- * @param known what the kernel was seen to hold; for the rest it is asked
- * @returns undefined where neither the desired state nor anything of ours is in mode ipvs
+ * Reads mode ipvs from the kernel, and plans the steps to the desired state.
+ * @param owned names that are ours besides those of the desired state
+ * @param known parts that need not be read
+ * @returns undefined if neither the desired state nor `owned` has mode ipvs
+ * @throws KernelError if its tools are not installed or fail
  */
-export async function lookVirtual(
+export async function planVirtual(
   desired: NodeState,
-  owned: ChainNames,
+  owned: OwnedNames,
   { kernel, clock, journal, drainMs }: VirtualPorts,
-  known: IpvsKnown = {},
+  known: KnownIpvsParts = {},
 ): Promise<Virtual | undefined> {
   if (!desired.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
@@ -45,20 +46,20 @@ export async function lookVirtual(
   return { seen, plan: planIpvs(seen, wanted, ours, journal.draining, options) };
 }
 
-/** Time-outs count only where a desired state sets them, or a kube-proxy may have. */
-export const noTimeouts: IpvsKnown = { timeouts: { timeouts: undefined } };
+/** Passed as known, so that time-outs are not read: they matter only if a state sets them, or if a kube-proxy may have. */
+export const noTimeouts: KnownIpvsParts = { timeouts: { timeouts: undefined } };
 
 const noneSet: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
 
-/** Whether a state asks for time-outs of its own: 0 keeps what the kernel has. */
+/** Whether a state sets time-outs: 0 keeps the value of the kernel. */
 export function setsTimeouts({ timeouts }: Pick<IpvsState, 'timeouts'>): boolean {
   const { tcp, tcpFin, udp } = timeouts ?? noneSet;
   return tcp + tcpFin + udp > 0;
 }
 
 /**
- * Time-outs that a state does not ask for are what they were before Sluice first set them: on the way to the next release, on every way
- * back, and when mode ipvs or Sluice itself goes.
+ * Restores the time-outs that a state does not set to their values from before Sluice: with the next release, with every rollback, and
+ * when mode ipvs or Sluice itself is removed.
  */
 function withOriginals(state: IpvsState, original: IpvsTimeouts | undefined): IpvsState {
   if (!original) return state;
@@ -68,18 +69,18 @@ function withOriginals(state: IpvsState, original: IpvsTimeouts | undefined): Ip
 }
 
 /**
- * What is left to be done after a plan was carried out, in words; undefined when nothing is. Only what the plan touched is read back:
- * the rest was seen before it, and the next scan compares all of it again.
- * @param before what was planned; left out: everything is read
+ * Verifies mode ipvs after a plan was carried out. Only the parts that the plan touched are read back; the next scan compares all.
+ * @param before the plan; left out: everything is read
+ * @returns the missing steps in words as `left`, if there are any, and the plan from the observed state
  */
-export async function leftVirtual(
+export async function verifyVirtual(
   desired: NodeState,
-  owned: ChainNames,
+  owned: OwnedNames,
   ports: VirtualPorts,
   before?: Virtual,
 ): Promise<{ readonly left?: string; readonly virtual: Virtual | undefined }> {
   const known = before && knownAfter(ipvsSteps(before.plan), before.seen);
-  const virtual = await lookVirtual(desired, owned, ports, known);
+  const virtual = await planVirtual(desired, owned, ports, known);
   const steps = virtual ? ipvsSteps(virtual.plan) : [];
   return steps.length === 0 ? { virtual } : { left: steps.map(firstLine).join('; '), virtual };
 }
@@ -87,8 +88,8 @@ export async function leftVirtual(
 const firstLine = ({ kind, text }: IpvsStep): string => `${kind} ${text.slice(0, text.indexOf('\n'))}`;
 
 /**
- * Goes on with real servers that drain: those without connections leave, and those whose time is over.
- * @returns how many left
+ * Removes draining real servers without connections, and those whose time is over.
+ * @returns the number of removed ones
  */
 export async function drainVirtual(virtual: Virtual, { kernel, clock, journal }: VirtualPorts): Promise<number> {
   const { draining } = virtual.plan;

@@ -87,7 +87,7 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
     get lost() {
       return journal.lost;
     },
-    remains: () => journal.remains(),
+    storedGenerations: () => journal.storedGenerations(),
     rescue: (target, because) => countdown.through(() => journal.rescue(target, because)),
     releasesSince: (sinceMs) => journal.releasesSince(sinceMs),
     quarantined: (version) => journal.quarantined(version),

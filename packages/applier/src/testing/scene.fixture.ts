@@ -6,13 +6,13 @@ import { FakeKernel, type FakeStart } from '../kernel/fake.ts';
 import { sampleNode } from './bundle.fixture.ts';
 import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
 import type { Clock, Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/ports.ts';
-import type { Layout } from '../rollout/linking.ts';
+import type { ChainLayout } from '../rollout/linking.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 
 /** For tests only: a node with a fake kernel, a real journal in a directory of its own, and probes that a test decides. */
 export interface Scene {
   readonly kernel: FakeKernel;
-  layout: Layout;
+  layout: ChainLayout;
   readonly directory: string;
   /** Whether the one probe passes, asked at each try. */
   health: () => boolean;
@@ -68,9 +68,9 @@ async function startReconciler(
     kernel,
     rehearsal: new Rehearsal(kernel, true),
     journal,
-    probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, patiently: probe },
+    probes: { policies: [{ name: 'web', failures: 1, window: 1 }], intervalMs: 1000, once: probe, untilVerdict: probe },
     clock: { now: () => 0, sleep: async () => undefined, bootMs: () => 0 },
-    person: { ask: async () => undefined, forget: () => undefined },
+    operator: { ask: async () => undefined, forget: () => undefined },
     report: (event) => void self.events.push(event),
     drainMs: 60_000,
     declined: { read: () => self.declined, write: (all) => void (self.declined = all) },

@@ -4,7 +4,7 @@ import { type Family, switches, sysctlKeys, type TableName } from '@sluice/bundl
 import { DiskJournal } from '../journal/journal.ts';
 import { FakeKernel } from '../kernel/fake.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
-import type { EndpointUpdate, Journal, Kernel, NodeFacts, Opening, Ports } from '../rollout/ports.ts';
+import type { EndpointUpdate, Journal, Kernel, NodeFacts, TransactionIntent, Ports } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { rootsOf } from '../transaction/entries.ts';
 import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
@@ -72,7 +72,12 @@ export class World {
       kernel,
       rehearsal: new Rehearsal(kernel, true),
       journal: this.#noting(mortalJournal(journal, countdown)),
-      probes: { policies: [{ name: 'web', failures: 2, window: 3 }], intervalMs: 1000, once: probe, patiently: probe },
+      probes: {
+        policies: [{ name: 'web', failures: 2, window: 3 }],
+        intervalMs: 1000,
+        once: probe,
+        untilVerdict: probe,
+      },
       clock: {
         now: () => this.nowMs,
         bootMs: () => this.nowMs,
@@ -81,7 +86,7 @@ export class World {
           this.nowMs += ms;
         },
       },
-      person: { ask: async () => undefined, forget: () => undefined },
+      operator: { ask: async () => undefined, forget: () => undefined },
       declined: { read: () => this.declined, write: (all) => void (this.declined = all) },
       report: () => undefined,
       drainMs: 0,
@@ -102,7 +107,7 @@ export class World {
     const [begin, offer] = [journal.begin.bind(journal), journal.offer.bind(journal)];
     // In place: a copy would lose its getters.
     return Object.assign(journal, {
-      begin: async (opening: Opening) => {
+      begin: async (opening: TransactionIntent) => {
         this.programs.push(opening.state);
         await begin(opening);
       },

@@ -12,31 +12,32 @@ import { limits } from '../limits.ts';
 import type { Generation } from '../rollout/ports.ts';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { sameReal } from './overlay-servers.ts';
-import { isService, withoutTag } from './service.ts';
+import { isService, withoutTag } from './service-rules.ts';
 
 /**
- * The files that the standing generation was made from, as far as this process knows them: a bundle that went in as a whole, or one that
- * went in around some Services. With them a bundle can go in for all Services but those that still have to wait for their last endpoint.
+ * The files from which the active generation was made, as far as this process knows them: those of a whole bundle, or of a bundle without
+ * some Services. With them a bundle can be split: some Services keep their present files, for example until the last-endpoint delay ends.
  *
- * What stands may have newer endpoints than these files; whoever puts some of them back in asks `wouldRevert` what becomes of those.
+ * The active generation may have newer endpoints than these files. Before old files are used again, `wouldRevert` checks for that.
  */
 export class ActiveFiles {
   #known: { readonly files: BundleFiles; readonly number: number; readonly state: NodeState } | undefined;
 
-  /** @param generation what stands with these files, and nothing else */
+  /** @param generation made from exactly these files */
   activate(files: BundleFiles, { number, state }: Generation): void {
     this.#known = { files, number, state };
   }
 
-  /** Whether a Service would have the endpoints again that it had with these files, though it got others since. */
+  /** Whether a Service would return to its endpoints of these files, though it has got newer ones since. */
   wouldRevert(desired: NodeState, active: Generation): boolean {
     return this.#known !== undefined && isStale(this.#known.state, active.state, desired);
   }
 
   /**
-   * What stands, with the files of those Services of an offered bundle that have the same addresses and ports.
-   * @param isWanted by the text of an offered file
-   * @returns undefined when it is not known which files stand, when none of these Services is wanted, or when too many differ
+   * The active files, with the offered files of those Services whose addresses and ports are unchanged.
+   * @param isWanted asked for the text of each changed file
+   * @returns undefined if the active files are not known, if no such file is wanted, or if more than
+   *   `limits.firstEndpointServicesMax` Services differ
    */
   withServicesOf(
     offered: BundleFiles,
@@ -53,15 +54,15 @@ export class ActiveFiles {
   }
 
   /**
-   * An offered bundle with the files of some Services as they stand.
-   * @param ways into these Services, such as `ipv4 tcp 10.96.0.10 80`
-   * @returns undefined when it is not known which files these are
+   * The offered bundle, with the active files of some Services.
+   * @param frontends of these Services, such as `ipv4 tcp 10.96.0.10 80`
+   * @returns undefined if the active files are not known
    */
-  withoutPending(offered: BundleFiles, ways: readonly string[], active: Generation): BundleFiles | undefined {
+  withoutPending(offered: BundleFiles, frontends: readonly string[], active: Generation): BundleFiles | undefined {
     const files = this.#of(active);
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
-    const wanted = new Set(ways.flatMap(frontendsOfWay));
+    const wanted = new Set(frontends.flatMap(frontendKeys));
     const awaited = new Set(
       changed
         .filter((path) => frontendsIn(files.get(path) ?? '').some((frontend) => wanted.has(frontend)))
@@ -81,8 +82,8 @@ export class ActiveFiles {
 }
 
 /**
- * Whether a file may be that of a Service which comes to its first endpoint by a change: its rules are among those that are new, or it
- * has a virtual server that gets a first real one.
+ * Tells files that may belong to a Service which gets its first endpoint by a change: those with chains that are new, or with a virtual
+ * server that gets its first real server.
  */
 export function mayGetFirstEndpoint(from: NodeState, desired: NodeState): (text: string) => boolean {
   const hashes = familiesOf(desired).flatMap((family) =>
@@ -91,14 +92,14 @@ export function mayGetFirstEndpoint(from: NodeState, desired: NodeState): (text:
   const frontends = new Set<string>();
   for (const [key, { family, protocol, address, port, real }] of desired.ipvs?.virtualServers ?? []) {
     if (real.size === 0 || from.ipvs?.virtualServers.get(key)?.real.size !== 0) continue;
-    for (const frontend of frontendsOfWay(`${family} ${protocol} ${address} ${port}`)) frontends.add(frontend);
+    for (const frontend of frontendKeys(`${family} ${protocol} ${address} ${port}`)) frontends.add(frontend);
   }
   return (text) =>
     hashes.some((hash) => text.includes(hash)) ||
     (frontends.size > 0 && frontendsIn(text).some((frontend) => frontends.has(frontend)));
 }
 
-/** The ends of the names of chains, by which their file is found. */
+/** The hashes of Services whose chains are new: their files contain them. */
 function newServices(from: TableProgram, desired: TableProgram): readonly string[] {
   const changed = differing(from.chains, desired.chains).filter(isService);
   const had = new Set(changed.filter((name) => from.chains.has(name)).map(withoutTag));
@@ -107,7 +108,7 @@ function newServices(from: TableProgram, desired: TableProgram): readonly string
     .map((name) => withoutTag(name).slice(-16));
 }
 
-/** Whether a Service is in `desired` as it was in `known`, though it is otherwise in `active`. */
+/** Whether a Service in `desired` equals that in `known`, but not that in `active`. */
 function isStale(known: NodeState, active: NodeState, desired: NodeState): boolean {
   const text = (state: NodeState, family: Family, name: string): string | undefined =>
     tableOf(state, family, 'nat').chains.get(name)?.join('\n');
@@ -124,28 +125,28 @@ function isStale(known: NodeState, active: NodeState, desired: NodeState): boole
   });
 }
 
-/** Whether a Service has the same addresses and ports in both bundles, whatever leads from there. */
+/** Whether a file has the same frontends in both bundles. */
 const sameFrontends = (path: string, a: BundleFiles, b: BundleFiles): boolean => {
   const frontends = (files: BundleFiles): string =>
     [...new Set(frontendsIn(files.get(path) ?? ''))].toSorted(compareText).join();
   return a.has(path) && b.has(path) && frontends(a) === frontends(b);
 };
 
-/** `namespace/name`, whichever tool or profile a file is for. */
+/** `namespace/name` of a file of any tool and profile. */
 function serviceOf(path: string): string | undefined {
   const kind = readPath(path);
   return kind?.kind === 'service' ? `${kind.namespace}/${kind.name}` : undefined;
 }
 
-/** With the node port that it may be: in mode ipvs it has the address of a machine, of which no file knows. */
-function frontendsOfWay(way: string): readonly string[] {
-  const [, , address = '', port = ''] = way.split(' ');
+/** The keys of a frontend in files. It may be a node port, which in mode ipvs has an address of the node, and in files has none. */
+function frontendKeys(frontend: string): readonly string[] {
+  const [, , address = '', port = ''] = frontend.split(' ');
   return [`${address} ${port}`, `* ${port}`];
 }
 
 const frontendLine = / (?:-d (\S+) )?--dport (\d+) | (?:-t|-u|--sctp-service) \[?([^\]\s]+?)\]?:(\d+)(?= |$)/gm;
 
-/** The addresses and ports that a file leads to, `*` for those of machines. A hint and no more: what is made of it is admitted anew. */
+/** The frontends in a file, with `*` for the node's addresses. Only a hint: the bundle that is made with it is admitted again. */
 function frontendsIn(text: string): readonly string[] {
   return [...text.matchAll(frontendLine)].map(([, address, port, virtual, at]) =>
     virtual === undefined ? `${address ?? '*'} ${port}` : `${virtual.startsWith('$') ? '*' : virtual} ${at}`,

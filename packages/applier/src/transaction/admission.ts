@@ -4,25 +4,25 @@ import { EndpointAddresses } from '../rollout/endpoint-addresses.ts';
 import { messageOf } from '../rollout/message.ts';
 import type { NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { noTimeouts } from '../rollout/virtual.ts';
-import { familiesWithTools, type Looked } from './start-state.ts';
-import { linksWithBpf } from './linked.ts';
-import { providesKubeChains } from './provides.ts';
+import { familiesWithTools, type AdmissionReads } from './start-state.ts';
+import { linksWithBpf } from './links-with-bpf.ts';
+import { providesKubeChains } from './provides-kube-chains.ts';
 import { lacksModule, withoutIpvs } from './refusals.ts';
 
-/** What the node's config says about taking part. */
+/** The settings of admission in the node's config. */
 export interface AdmissionOptions extends AdmitOptions {
   /** Makes kube-proxy's chains ours when no kube-proxy runs. */
   readonly takeOver: boolean;
 }
 
-/** Admits bundles to one node: what a kernel must be asked for that is asked, and what was read before costs nothing. */
+/** Admits bundles to one node. Reads what it needs of the kernel, and remembers what it parsed. */
 export class Admission {
   readonly #ports: Ports;
   readonly #facts: () => NodeFacts;
   readonly #options: AdmissionOptions;
   readonly #memory = new AdmitMemory();
   readonly #addresses = new EndpointAddresses();
-  #looked: Looked = {};
+  #reads: AdmissionReads = {};
 
   constructor(ports: Ports, facts: () => NodeFacts, options: AdmissionOptions) {
     this.#ports = ports;
@@ -31,12 +31,12 @@ export class Admission {
   }
 
   /**
-   * `admit`, with what stands and what this kernel can do. Sysctls of mode ipvs are there once its module is, which the first look at
-   * virtual servers loads.
+   * Calls `admit` with the active state and the abilities of this kernel. Sysctls of mode ipvs exist only once its module is loaded, which
+   * happens when virtual servers are first read.
    */
   async of(files: BundleFiles): Promise<AdmittedBundle | Refusal> {
     const { kernel, journal } = this.#ports;
-    this.#looked = {};
+    this.#reads = {};
     const startState = {
       active: journal.active?.state,
       provideKubeChains: await this.#provides(),
@@ -44,12 +44,12 @@ export class Admission {
     };
     const read = (): AdmittedBundle | Refusal => admit(files, this.#options, this.#facts(), this.#memory, startState);
     const admitted = read();
-    const comesToIpvs = isRefusal(admitted)
+    const entersIpvs = isRefusal(admitted)
       ? admitted.problems.some(lacksModule)
       : admitted.state.ipvs !== undefined && journal.active?.state.ipvs === undefined;
-    if (!comesToIpvs || !kernel.ipvs) return this.#checked(admitted);
+    if (!entersIpvs || !kernel.ipvs) return this.#checked(admitted);
     try {
-      this.#looked = { ...this.#looked, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
+      this.#reads = { ...this.#reads, ipvs: await kernel.ipvs.observe(this.#options.takeOver ? {} : noTimeouts) };
     } catch (error) {
       return { problems: [withoutIpvs(messageOf(error))] };
     }
@@ -61,17 +61,17 @@ export class Admission {
     return problems.length === 0 ? admitted : { problems };
   }
 
-  /** What was read of the kernel to admit the last bundle; given once. */
-  takeLooked(): Looked {
-    const looked = this.#looked;
-    this.#looked = {};
-    return looked;
+  /** What was read of the kernel to admit the last bundle; can be taken once. */
+  takeReads(): AdmissionReads {
+    const reads = this.#reads;
+    this.#reads = {};
+    return reads;
   }
 
   async #provides(): Promise<boolean> {
     if (this.#options.layout !== 'tree' || this.#options.takeOver) return true;
     const { provides, tables } = await providesKubeChains(familiesWithTools(this.#facts()), this.#ports);
-    if (tables) this.#looked = { tables };
+    if (tables) this.#reads = { tables };
     return provides;
   }
 }

@@ -2,10 +2,10 @@ import { cidrContains, parseAddress } from '@sluice/bundle';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 
 /**
- * Says of an address whether an endpoint may come there without a trial: it lies in the networks that the release names, or the release
- * leads there already. A release that names none does not bound its endpoints.
+ * Tells addresses that an endpoint update may use: those in the networks that the release names, and those that the release has already.
+ * A release that names no networks does not bound its endpoints.
  *
- * Pods with an address of their node lie outside of the networks of pods; on a node that has one already they come back without a trial.
+ * Pods in the host network lie outside of the networks of pods; where the release has one at an address, it may return there.
  */
 export function approvedBy(state: NodeState): (address: string) => boolean {
   const ranges = state.endpointRanges ?? [];
@@ -18,7 +18,7 @@ export function approvedBy(state: NodeState): (address: string) => boolean {
   };
 }
 
-/** Every address that a state leads to. */
+/** All addresses of endpoints of a state. */
 function addressesOf(state: NodeState): ReadonlySet<string> {
   const found = new Set<string>();
   for (const family of familyNames) {

@@ -8,9 +8,9 @@ import { overlayEndpoints } from './overlay-endpoints.ts';
 import { firstAndLastServersOf } from './first-and-last-servers.ts';
 
 /**
- * Whether a change only brings and takes endpoints of Services that are served already, within bounds: then it is no release that has to
- * be tried. Anything that is not understood as that is a release: Services, ports, addresses and policies, sysctls, fixtures, jumps.
- * @param from what stands
+ * Classifies a change. It is an endpoint update if it only adds and removes endpoints of Services that have some, within bounds. Anything
+ * else is a release, which needs probation: Services, ports, addresses, policies, sysctls, base chains, jumps.
+ * @param from the active state
  * @param replacesAll `OverlayOptions.replacesAll`
  */
 export function changeKindOf(from: NodeState, desired: NodeState, replacesAll = false): ChangeKind {
@@ -18,12 +18,12 @@ export function changeKindOf(from: NodeState, desired: NodeState, replacesAll = 
   return isUpdate ? 'endpoints' : 'release';
 }
 
-/** What a change is, and which Services come to a first endpoint by it or lose the last one. */
+/** The kind of a change, and the frontends whose Services get a first endpoint or lose the last one. */
 export interface ChangeClass extends Partial<FirstAndLast> {
   readonly changeKind: ChangeKind;
 }
 
-/** The same for a change as a whole: there a first and a last endpoint are no release either. */
+/** `changeKindOf` for a whole bundle: there first and last endpoints are an endpoint update, too. */
 export function classify(from: NodeState, desired: NodeState, replacesAll = false): ChangeClass {
   if (changeKindOf(from, desired, replacesAll) === 'endpoints') return { changeKind: 'endpoints' };
   const isSameMode = isTree(from) === isTree(desired) && Boolean(from.ipvs) === Boolean(desired.ipvs);
@@ -61,7 +61,7 @@ function sameTable(a: TableProgram, b: TableProgram): boolean {
   );
 }
 
-/** Everything of mode ipvs as one text, whatever the order in which it was put together. */
+/** Mode ipvs as one text, independent of the order of its maps. */
 function spell(ipvs: NodeIpvs | undefined): string {
   if (!ipvs) return '';
   const sets = [...ipvs.sets.values()].map(({ entries, ...set }) => [set, [...entries].toSorted(compareText)]);

@@ -4,53 +4,54 @@ import { flowChange } from '../rollout/flows.ts';
 import { adaptDesired } from '../rollout/own.ts';
 import type { Flip, ChangeKind, Ports, Refusal } from '../rollout/ports.ts';
 import { withDropped, withSysctls } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, type NodeState } from '../rollout/state.ts';
-import { lookVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
+import { type OwnedNames, chainNames, type NodeState } from '../rollout/state.ts';
+import { planVirtual, setsTimeouts, type Virtual } from '../rollout/virtual.ts';
 import { isTree } from './entries.ts';
 import type { StartState } from './start-state.ts';
 import { type ChangeClass, classify } from './change-kind.ts';
-import type { Change, Target } from './transaction.ts';
-import { wayTo } from './way.ts';
+import type { PlannedChange, VersionedState } from './transaction.ts';
+import { planTransaction } from './transaction-plan.ts';
 
-/** What is known of a change besides its rules. */
-export interface Known {
-  /** Old endpoints come back as an update, however many they are. */
+/** Facts about a change that its rules do not show. */
+export interface ChangeHints {
+  /** Overrides the classification: restored endpoints are an update, however many they are. */
   readonly changeKind?: ChangeKind;
-  /** Keys for endpoints may replace all endpoints of a Service: other bounds hold for them (`refuseOutside`). */
+  /** Keys for endpoints may replace all endpoints of a Service: they are bound by networks instead (`refuseOutside`). */
   readonly replacesAll?: boolean;
 }
 
 /**
- * Everything that putting a bundle in will do, decided before the first step; or why it must not be done.
- * @param known what of the change is not to be told from its rules
+ * Decides everything that putting a bundle in will do, before the first step.
+ * @returns the decided change, or why it must not be made
+ * @throws KernelError if the observed state cannot be read
  */
 export async function decideChange(
-  bundle: Target,
+  bundle: VersionedState,
   startState: StartState,
   ports: Ports,
-  { changeKind, replacesAll = false }: Known = {},
-): Promise<Change | Refusal> {
+  { changeKind, replacesAll = false }: ChangeHints = {},
+): Promise<PlannedChange | Refusal> {
   const { kernel, journal } = ports;
   const { from, observed } = startState;
   const wanted = withDropped(bundle.state, from.state, journal.originals);
   const owned = chainNames(from.state);
   const desired = adaptDesired(wanted, observed ?? {}, owned, kernel);
-  // First: the look loads the module of mode ipvs, and with it come its sysctls.
-  const virtual = await lookVirtual(desired, owned, ports, startState.ipvs && knownAfter([], startState.ipvs));
+  // First: reading mode ipvs loads its module, and with it come its sysctls.
+  const virtual = await planVirtual(desired, owned, ports, startState.ipvs && knownAfter([], startState.ipvs));
   const conflicts = conflictsOf(desired, owned, virtual);
   if (conflicts) return conflicts;
   const now = await withSysctls(startState.now, desired, ports);
   const flip: Flip = isTree(desired) && kernel.switch ? 'switch' : 'ordered';
   const mayUpdate = from.number > 0 && bundle.state !== from.state;
-  const told = mayUpdate ? changeKind : 'release';
-  const kind: ChangeClass = told ? { changeKind: told } : classify(from.state, bundle.state, replacesAll);
+  const given = mayUpdate ? changeKind : 'release';
+  const kind: ChangeClass = given ? { changeKind: given } : classify(from.state, bundle.state, replacesAll);
   return {
     ...kind,
     bundle,
     from,
     owned,
     now,
-    way: wayTo(now, desired, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
+    plan: planTransaction(now, desired, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
     sysctls: foreignSysctls(from.state, desired, now),
     ...(virtual?.seen.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),
@@ -59,14 +60,14 @@ export async function decideChange(
   };
 }
 
-/** Virtual servers and sets of the desired state that somebody else made. */
-function conflictsOf(desired: NodeState, owned: ChainNames, virtual: Virtual | undefined): Refusal | undefined {
+/** Refuses virtual servers and sets of the desired state that exist and are not ours. */
+function conflictsOf(desired: NodeState, owned: OwnedNames, virtual: Virtual | undefined): Refusal | undefined {
   if (!virtual || !desired.ipvs) return undefined;
   const problems = ipvsConflicts(virtual.seen, desired.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
   return problems.length === 0 ? undefined : { problems };
 }
 
-/** The values that sysctls of the desired state have now, of those that the standing generation does not set. */
+/** The present values of sysctls that the desired state sets and the active generation does not. */
 export function foreignSysctls(from: NodeState, desired: NodeState, now: NodeState): NodeState['sysctls'] {
   const keys = [...desired.sysctls.keys()].filter((key) => !from.sysctls.has(key));
   return new Map(

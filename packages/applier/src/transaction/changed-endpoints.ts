@@ -1,9 +1,9 @@
 import { differing, type TableProgram } from '@sluice/bundle';
-import { isEndpoint, type ServiceRules } from './service.ts';
+import { isEndpoint, type ServiceRules } from './service-rules.ts';
 
 /**
- * Chains of endpoints that two tables both have, with other rules in each. In layout `flat` the name of such a chain does not say what
- * is in it, and the chain of its Service is the same text as before: whoever compares Services alone does not meet it.
+ * The chains of endpoints that both tables have, with different rules. In layout `flat` the name of such a chain does not identify its
+ * content, and the rules of its Service do not change with it: a comparison of Services alone would miss it.
  */
 export function changedEndpoints(from: TableProgram, desired: TableProgram): readonly string[] {
   return differing(from.chains, desired.chains).filter((name) => {
@@ -13,8 +13,8 @@ export function changedEndpoints(from: TableProgram, desired: TableProgram): rea
 }
 
 /**
- * The chains of endpoints that are understood where one Service was compared: those that it led to before and leads to now. One that it
- * leads to only now may be another Service's.
+ * The chains of endpoints that the comparison of one Service covers: those that it leads to before and after. A chain that it leads to
+ * only after may belong to another Service.
  */
 export function comparedEndpoints(before: ServiceRules, after: ServiceRules): readonly string[] {
   const had = new Set(before.chains);

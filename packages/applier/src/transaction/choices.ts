@@ -3,35 +3,35 @@ import { addressOf } from './approved.ts';
 
 /** One endpoint of a Service. */
 export interface EndpointRules {
-  /** Its chain, without what contents decide; `''` where it stands in place (packages/bundle/src/link/tree/in-place.ts). */
+  /** Its chain, without the tag; `''` if it is in place (packages/bundle/src/link/tree/in-place.ts). */
   readonly chain: string;
-  /** What is done for it, rule by rule, with `*` for its own address and name. */
+  /** Its rules, with `*` for its own address and name. */
   readonly form: string;
 }
 
 /** How a Service chooses among endpoints. */
 export interface Choices {
-  /** What is said and asked on the way to each endpoint, with `*` for the endpoint itself. */
-  readonly manner: string;
+  /** The comment and the matches of the rules that lead to endpoints, with `*` for the endpoint itself. */
+  readonly pattern: string;
   /** By `address:port`. */
   readonly endpoints: ReadonlyMap<string, EndpointRules>;
-  /** Each `address:port` in the order in which clients that come again are asked for; none without session affinity. */
-  readonly asked: readonly string[];
+  /** Session affinity: each `address:port`, in the order in which their lists of clients are searched; empty without. */
+  readonly affinityOrder: readonly string[];
   /** The chains of endpoints and of groups of these. */
   readonly chains: readonly string[];
 }
 
-/** The name of a chain without what its content decides. */
+/** The name of a chain without its tag. */
 export const withoutTag = (name: string): string => name.replace(/\.[0-9a-z]{2}$/, '');
 
 const commentPart = / -m comment --comment ("(?:[^"\\]|\\.)*"|\S+)/;
 const dicePart = /^(?: -m statistic --mode random --probability (0\.\d+))? -([jg]) (\S+)$/;
-/** An endpoint in place: the protocol, the dice, where it leads. */
+/** A rule for an endpoint in place: protocol, probability, destination. */
 const inPlacePart =
   /^ (-p (?:tcp|udp|sctp))(?: -m statistic --mode random --probability (0\.\d+))? -j DNAT --to-destination (\S+)$/;
 const againPart = /^( -m recent --rcheck .*)(?<= --name )(\S+)( .*)? -j (\S+)$/;
 
-/** Whether a rule chooses an endpoint that stands in place. */
+/** Whether a rule chooses an endpoint in place. */
 export const isInPlace = (body: string): boolean => inPlacePart.test(body);
 
 /** The rules of a chain without its name. */
@@ -39,113 +39,113 @@ export const bodiesOf = (chain: string, table: TableProgram): readonly string[] 
   (table.chains.get(chain) ?? []).map((rule) => rule.slice(3 + chain.length));
 
 /**
- * Reads rules that choose an endpoint: first, with session affinity, one for each that asks whether it had the client before, then dice
- * that give each the same chance, perhaps by groups (`packages/bundle/src/link/tree/groups.ts`).
- * @returns undefined for rules that are anything else: some endpoint had another chance, or was meant for some clients only
+ * Reads the rules that choose an endpoint: first, with session affinity, one per endpoint that searches its list of clients; then random
+ * choice with equal chances, perhaps by groups (`packages/bundle/src/link/tree/groups.ts`).
+ * @returns undefined for any other rules: an endpoint had another chance, or was meant for some clients only
  */
 export function readChoices(bodies: readonly string[], table: TableProgram): Choices | undefined {
   const first = bodies.findIndex((body) => !againPart.test(plain(body)));
   const dice = rollOf(bodies.slice(Math.max(0, first)), table);
-  const again = bodies.slice(0, Math.max(0, first)).map((body) => readAgain(body));
+  const affinityRules = bodies.slice(0, Math.max(0, first)).map((body) => readAgain(body));
   if (!dice) return undefined;
   const [texts, known] = [new Map<string, string>(), new Map<string, EndpointRules>()];
-  for (const { target, inPlace } of dice.ways) {
+  for (const { target, inPlace } of dice.rules) {
     const read = inPlace ? { to: target, form: inPlace } : readEndpoint(target, table);
     if (!read || known.has(read.to) || texts.has(target)) return undefined;
     texts.set(target, read.to);
     known.set(read.to, { chain: inPlace ? '' : withoutTag(target), form: read.form });
   }
-  if (again.length > 0 && !asksAll(again, dice)) return undefined;
-  const manner = new Set([...dice.ways, ...again].map((way) => `${way.kind}${aboutOf(way, texts)}`));
-  if (manner.size !== (again.length > 0 ? 2 : 1)) return undefined;
-  const asked = again.map(({ target }) => texts.get(target) ?? '');
+  if (affinityRules.length > 0 && !asksAll(affinityRules, dice)) return undefined;
+  const pattern = new Set([...dice.rules, ...affinityRules].map((rule) => `${rule.kind}${aboutOf(rule, texts)}`));
+  if (pattern.size !== (affinityRules.length > 0 ? 2 : 1)) return undefined;
+  const affinityOrder = affinityRules.map(({ target }) => texts.get(target) ?? '');
   return {
-    manner: [...manner].join('\n'),
+    pattern: [...pattern].join('\n'),
     endpoints: known,
-    asked,
+    affinityOrder,
     chains: [...[...texts.keys()].filter(isChain), ...dice.groups],
   };
 }
 
 /** A rule that leads to the chain of an endpoint. */
-interface Way {
-  /** What is asked of the packet but for dice. */
+interface ChoiceRule {
+  /** Its matches, without the probability. */
   readonly kind: string;
   readonly comment: string;
-  /** Its chain; or where it leads to, in place. */
+  /** The endpoint's chain; in place: its address and port. */
   readonly target: string;
-  /** What is done for it there. */
+  /** In place: the form of the rule. */
   readonly inPlace?: string;
 }
 
-/** Whether a way's target is a chain: the others begin with an address. */
+/** Whether the target of a rule is a chain and not an address. */
 const isChain = (target: string): boolean => /^(?:SLU|KUBE)-/.test(target);
 
 const plain = (body: string): string => body.replace(commentPart, '');
 const commentOf = (body: string): string => commentPart.exec(body)?.[1] ?? '';
-const aboutOf = ({ comment, target }: Way, texts: ReadonlyMap<string, string>): string =>
+const aboutOf = ({ comment, target }: ChoiceRule, texts: ReadonlyMap<string, string>): string =>
   comment.replace(texts.get(target) ?? '*', '*');
 
-/** Every endpoint has a list of clients by the name that its chain has in layout `flat`. */
+/** The name of an endpoint's list of clients: that of its chain in layout `flat`. */
 const listOf = (chain: string): string => withoutTag(chain).replace(/^SLU-/, 'KUBE-');
 
-/** A rule that asks another endpoint's list keeps its name, and so is of another kind. */
-function readAgain(body: string): Way {
+/** If the rule searches the list of another endpoint, `kind` has its name and so differs from the others. */
+function readAgain(body: string): ChoiceRule {
   const [, before = '', list = '', after = '', target = ''] = againPart.exec(plain(body)) ?? [];
   const name = list === listOf(target) ? '*' : list;
   return { kind: `${before}${name}${after}`, comment: commentOf(body), target };
 }
 
-/** Whether all endpoints are asked, in their order; groups have one of their own. */
-function asksAll(again: readonly Way[], { ways, groups }: Roll): boolean {
-  const targets = (some: readonly Way[]): readonly string[] => some.map(({ target }) => target);
-  const [asked, chosen] = [targets(again), targets(ways)];
-  if (groups.length === 0) return asked.join() === chosen.join();
-  return asked.toSorted().join() === chosen.toSorted().join();
+/** Whether the lists of all endpoints are searched, in the order of the choice; within groups in any order. */
+function asksAll(affinityRules: readonly ChoiceRule[], { rules, groups }: Roll): boolean {
+  const targets = (some: readonly ChoiceRule[]): readonly string[] => some.map(({ target }) => target);
+  const [affinityOrder, chosen] = [targets(affinityRules), targets(rules)];
+  if (groups.length === 0) return affinityOrder.join() === chosen.join();
+  return affinityOrder.toSorted().join() === chosen.toSorted().join();
 }
 
-/** Dice that give each endpoint the same chance. */
+/** A random choice with the same chance for each endpoint. */
 interface Roll {
-  readonly ways: readonly Way[];
+  readonly rules: readonly ChoiceRule[];
   readonly groups: readonly string[];
 }
 
-/** @returns undefined where they do not */
+/** @returns undefined if the chances differ */
 function rollOf(bodies: readonly string[], table: TableProgram): Roll | undefined {
   const rolls = bodies.map((body) => rollBehind(body, table));
-  let left = rolls.reduce((sum, roll) => sum + (roll?.ways.length ?? 0), 0);
+  let left = rolls.reduce((sum, roll) => sum + (roll?.rules.length ?? 0), 0);
   for (const roll of rolls) {
-    if (!roll || roll.ways.length === 0 || !isShare(roll.chance, roll.ways.length, left)) return undefined;
-    left -= roll.ways.length;
+    if (!roll || roll.rules.length === 0 || !isShare(roll.chance, roll.rules.length, left)) return undefined;
+    left -= roll.rules.length;
   }
-  return { ways: rolls.flatMap((roll) => roll?.ways ?? []), groups: rolls.flatMap((roll) => roll?.groups ?? []) };
+  return { rules: rolls.flatMap((roll) => roll?.rules ?? []), groups: rolls.flatMap((roll) => roll?.groups ?? []) };
 }
 
 function rollBehind(body: string, table: TableProgram): (Roll & { readonly chance: string | undefined }) | undefined {
   const [, asks, share, to] = inPlacePart.exec(body) ?? [];
   if (to !== undefined) {
     const inPlace = `${marksLate(table) ? 'in place' : 'unmarked'} ${asks}${to.replace(/.*(?=:\d+$)/, ' *')}`;
-    return { ways: [{ kind: 'dice', comment: '', target: to, inPlace }], groups: [], chance: share };
+    return { rules: [{ kind: 'dice', comment: '', target: to, inPlace }], groups: [], chance: share };
   }
   const [, chance, go, target = ''] = dicePart.exec(plain(body)) ?? [];
   if (!/^(?:SLU|KUBE)-(?:SEP|GRP)-/.test(target)) return undefined;
   const isGroup = target.startsWith('SLU-GRP-');
   if (go !== (isGroup ? 'g' : 'j')) return undefined;
-  if (!isGroup) return { ways: [{ kind: 'dice', comment: commentOf(body), target }], groups: [], chance };
+  if (!isGroup) return { rules: [{ kind: 'dice', comment: commentOf(body), target }], groups: [], chance };
   const behind = rollOf(bodiesOf(target, table), table);
-  return behind && { ways: behind.ways, groups: [target, ...behind.groups], chance };
+  return behind && { rules: behind.rules, groups: [target, ...behind.groups], chance };
 }
 
-/** In what the kernel counts chances: they were rounded more than once before they are printed. */
+/** The kernel's unit of probabilities; they were rounded more than once before they are printed. */
 const certain = 2 ** 31;
 
-/** Whether a chance is so many of those that are left. The last ones need no dice. */
+/** Whether a chance is `size` of `left`. The last rule has no probability. */
 function isShare(chance: string | undefined, size: number, left: number): boolean {
   if (size === left || chance === undefined) return size === left && chance === undefined;
   return Math.abs(Math.round(Number(chance) * certain) - Math.round((size / left) * certain)) <= 1;
 }
 
-/** What stands in the chain of an endpoint, which leads to one address and port. */
+/** Reads the chain of an endpoint. @returns its address and port, and the form of its rules */
 function readEndpoint(chain: string, table: TableProgram): { readonly to: string; readonly form: string } | undefined {
   const bodies = bodiesOf(chain, table);
   const found = bodies.flatMap((body) => / --to-destination (\S+)$/.exec(body)?.[1] ?? []);

@@ -3,15 +3,15 @@ import { adaptDesired, ownState } from '../rollout/own.ts';
 import { plan } from '../rollout/plan.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { withSysctls } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, familyNames, joinNames } from '../rollout/state.ts';
-import { lookVirtual } from '../rollout/virtual.ts';
-import { ownedNames, switchOff } from './back.ts';
+import { type OwnedNames, chainNames, familyNames, joinNames } from '../rollout/state.ts';
+import { planVirtual } from '../rollout/virtual.ts';
+import { ownedNames, switchOff } from './roll-back.ts';
 import { isTree } from './entries.ts';
 import { leakedChains } from './leaked-chains.ts';
 
 /**
- * Removes every chain and jump that Sluice made, also chains that no generation knows any more, and gives sysctls and time-outs of
- * IPVS the values that they had before.
+ * Removes every chain and jump that Sluice made, also leaked chains of no known generation, and restores the values of sysctls and IPVS
+ * time-outs from before Sluice.
  * @returns the number of steps
  */
 export async function cleanUp(ports: Ports): Promise<number> {
@@ -22,7 +22,7 @@ export async function cleanUp(ports: Ports): Promise<number> {
   const observed = await kernel.observe(familyNames.filter((family) => known[family]));
   const owned = joinNames(known, leakedChains(observed, journal.active.state));
   const desired = adaptDesired({ families: {}, sysctls: journal.originals }, observed, owned, kernel);
-  const virtual = await lookVirtual(desired, owned, ports);
+  const virtual = await planVirtual(desired, owned, ports);
   const now = await withSysctls({ families: ownState(observed, owned, desired), sysctls: new Map() }, desired, ports);
   const change = plan(now, desired, kernel, virtual?.plan);
   await carryOut(change, ports);
@@ -31,8 +31,8 @@ export async function cleanUp(ports: Ports): Promise<number> {
   return change.steps.length;
 }
 
-/** What is ours: of the generation that stands, of a change that is open, and of what a boot put into a node that is held. */
-export async function ownedNow(ports: Ports): Promise<ChainNames> {
+/** The names of all chains that are ours: of the active generation, of an open change, and of what a boot put into a halted node. */
+export async function ownedNow(ports: Ports): Promise<OwnedNames> {
   const { journal } = ports;
   const { active, open } = journal;
   const known = active ?? (open && (await journal.generation(open.from.number, open.from.revision)));
@@ -42,11 +42,11 @@ export async function ownedNow(ports: Ports): Promise<ChainNames> {
 }
 
 /**
- * The chains of every generation before one: which of them a boot put in is written nowhere (`load`). Beside layout `tree` names of the
- * other layouts may be a kube-proxy's.
+ * The chains of every generation before `known`: which of them a boot put in is not recorded (`load`). Generations of another layout do
+ * not count beside layout `tree`: their names may be a kube-proxy's.
  */
-async function olderNames(known: Generation, journal: Ports['journal']): Promise<ChainNames> {
-  let names: ChainNames = {};
+async function olderNames(known: Generation, journal: Ports['journal']): Promise<OwnedNames> {
+  let names: OwnedNames = {};
   for (let number = known.number - 1; number > 0; number--) {
     const older = await journal.generation(number);
     if (older && (isTree(older.state) || !isTree(known.state))) names = joinNames(names, chainNames(older.state));

@@ -27,9 +27,9 @@ test('a slow answer ends no trial while somebody is there to wait for it', async
 test('what takes too long without a sign of life does', async () => {
   const deadman = await started();
   await vi.advanceTimersByTimeAsync(4_000);
-  await expect(deadman.renewLate()).rejects.toThrow('the trial expired');
+  await expect(deadman.renewLate()).rejects.toThrow('the dead-man switch expired');
   await deadman.during(async () => undefined);
-  await expect(deadman.renew()).rejects.toThrow('the trial expired');
+  await expect(deadman.renew()).rejects.toThrow('the dead-man switch expired');
 });
 
 test('a renewal that is on its way is over before anybody goes on', async () => {

@@ -1,28 +1,28 @@
 import { limits } from '../limits.ts';
 import type { Ports } from '../rollout/ports.ts';
 
-/** The trial has ended by itself, or may have: whoever says so first, kernel or process, is right. */
+/** The dead-man switch has fired, or may have: the release must be rolled back. */
 export class Expired extends Error {
   override readonly name = 'Expired';
 
   constructor(why: string) {
-    super(`the trial expired: ${why}`);
+    super(`the dead-man switch expired: ${why}`);
   }
 }
 
 /**
- * The time-out of the switch: turned on at the flip, renewed while all is well.
+ * The dead-man switch: turned on with a time-out at the cut-over, renewed while all is well.
  *
- * A process that was stopped for longer than the time-out must not turn the switch on again: the kernel has gone back, and its
- * probes are old. A set cannot say "renew only what is there", so a renewal is allowed only while the last one is younger than the
- * time-out by a margin, by a clock that goes on while the machine sleeps, looked at before and after the call.
+ * A process that was stopped for longer than the time-out must not turn the switch on again: the kernel has rolled back, and the answers
+ * of the probes are stale. A set has no operation "renew only if present", so a renewal is allowed only while the last one is younger
+ * than the time-out by a margin, by a clock that includes suspend, read before and after the call.
  */
 export class Deadman {
   readonly #seconds: number;
   readonly #marginMs: number;
   readonly #ports: Pick<Ports, 'kernel' | 'clock'>;
   #renewedMs: number | undefined;
-  /** Two renewals at once would empty each other's sets. */
+  /** The last call: two at once would empty each other's sets. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(seconds: number, ports: Pick<Ports, 'kernel' | 'clock'>) {
@@ -31,14 +31,14 @@ export class Deadman {
     this.#ports = ports;
   }
 
-  /** The flip: filter's half first, which goes off last. */
+  /** Turns the switch on: filter's set first, which goes off last. */
   async start(): Promise<void> {
-    await this.#inTurn(() => this.#turnOn());
+    await this.#serialised(() => this.#turnOn());
   }
 
-  /** Renews when a third of the time is over. @throws Expired when it may be too late */
+  /** Renews the time-out once a third of it is over. @throws Expired when it may be too late */
   async renew(): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#serialised(async () => {
       if (this.#renewedMs === undefined) return;
       this.#check();
       if (this.#ports.clock.bootMs() - this.#renewedMs < (this.#seconds * 1000) / 3) return;
@@ -46,7 +46,7 @@ export class Deadman {
     });
   }
 
-  /** Renews as long as something is awaited that is no sign of anything, such as a slow answer. Who renews next is told of a failure. */
+  /** Renews while slow work, such as a probe, runs. A failed renewal is thrown by the next call of `renew`. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const renew = (): void => void this.renew().catch(() => undefined);
     const timer = setInterval(renew, this.restMs / 4);
@@ -54,24 +54,24 @@ export class Deadman {
       return await work();
     } finally {
       clearInterval(timer);
-      // One that is on its way must not turn the switch on behind whoever turns it off next.
+      // A renewal in flight must not turn the switch on after the caller has turned it off.
       await this.#last;
     }
   }
 
-  /** Renews whenever that was: right before the commit token. @throws Expired when it may be too late */
+  /** Renews at once, whenever the last renewal was: right before the commit record. @throws Expired when it may be too late */
   async renewLate(): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#serialised(async () => {
       if (this.#renewedMs === undefined) return;
       this.#check();
       await this.#turnOn();
     });
   }
 
-  async #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#last.then(work);
-    this.#last = turn.catch(() => undefined);
-    await turn;
+  async #serialised(work: () => Promise<void>): Promise<void> {
+    const current = this.#last.then(work);
+    this.#last = current.catch(() => undefined);
+    await current;
   }
 
   /** The longest time that may pass until the next `renew`. */
@@ -92,7 +92,7 @@ export class Deadman {
     if (this.#renewedMs === undefined) return;
     const ageMs = this.#ports.clock.bootMs() - this.#renewedMs;
     if (ageMs <= this.#seconds * 1000 - this.#marginMs) return;
-    // The same words each time: a version whose trial always ends so is known by them.
-    throw new Expired(`its last renewal was too long ago for a time-out of ${this.#seconds} s`);
+    // No measured time in it: the same failure of the same version must have the same text each time.
+    throw new Expired(`its last renewal is too old for a time-out of ${this.#seconds} s`);
   }
 }

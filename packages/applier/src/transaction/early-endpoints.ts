@@ -5,52 +5,52 @@ import type { Generation, Ports, Refusal } from '../rollout/ports.ts';
 import { mayGetFirstEndpoint, ActiveFiles } from './active-files.ts';
 import { overlayEndpoints } from './overlay-endpoints.ts';
 import { changeKindOf } from './change-kind.ts';
-import type { Change, Ending, Target } from './transaction.ts';
-import { stepsOf } from './way.ts';
+import type { PlannedChange, TransactionResult, VersionedState } from './transaction.ts';
+import { stepsOf } from './transaction-plan.ts';
 
-/** What a reconciler does for whoever brings endpoints. */
+/** The part of the reconciler that early endpoint sync needs. */
 export interface EarlyEndpointsParts {
   readonly journal: Ports['journal'];
   readonly declined: Ports['declined'];
   admit(files: BundleFiles): Promise<AdmittedBundle | Refusal>;
-  decide(bundle: Target): Promise<Change | Refusal>;
-  /** Carries a change out, as an update of endpoints. */
-  carryOut(change: Change): Promise<Ending>;
+  decide(bundle: VersionedState): Promise<PlannedChange | Refusal>;
+  /** Carries out an endpoint update. */
+  carryOut(change: PlannedChange): Promise<TransactionResult>;
 }
 
 /**
- * Brings to what stands what may come of a bundle before the rest of it: endpoints, while a release has to be tried or must wait, and all
- * of a bundle but the Services that have to wait for their last endpoint.
+ * Early endpoint sync: applies to the active generation the parts of a bundle that need not wait for the rest. These are its endpoints,
+ * before a release is tried or while it must wait, and the whole bundle without the Services whose last endpoint must wait.
  */
 export class EarlyEndpoints {
   readonly #reconciler: EarlyEndpointsParts;
   readonly #files = new ActiveFiles();
-  /** The version whose endpoints the kernel did not take. */
+  /** The version whose endpoints the kernel refused. */
   #declined: string | undefined;
-  /** Of which version for which generation no first endpoint could be brought, or nothing around what waits. */
-  readonly #fruitless = { first: '', around: '' };
+  /** The last attempts that applied nothing, so that they are not repeated at each scan (`attemptAt`). */
+  readonly #fruitless = { first: '', partial: '' };
 
   constructor(reconciler: EarlyEndpointsParts) {
     this.#reconciler = reconciler;
   }
 
-  /** What stands now was made from these files, and from nothing else. */
+  /** Remembers that the active generation was made from exactly these files. */
   activated(files: BundleFiles, generation: Generation): void {
     this.#files.activate(files, generation);
   }
 
-  /** The same for how a change ended. During a trial endpoints of another bundle may have come: then it is not known which files stand. */
-  learn(files: BundleFiles, { state }: Target, { outcome }: Ending): void {
+  /** The same after a change. If endpoints of another bundle went in during probation, the files of the generation are not known. */
+  learn(files: BundleFiles, { state }: VersionedState, { outcome }: TransactionResult): void {
     if (outcome.kind === 'confirmed' && outcome.generation.state === state)
       this.#files.activate(files, outcome.generation);
   }
 
   /**
-   * Brings the newest endpoints of a release to what stands, before the release is tried and also when it must wait: if it is taken
-   * back, they stay.
-   * @returns how that ended; undefined when it brings none
+   * Applies the newest endpoints of a release to the active generation, before the release is tried and also while it must wait. They
+   * stay if the release is rolled back.
+   * @returns the outcome; undefined if there are none to apply
    */
-  async endpoints(bundle: Target): Promise<Outcome | undefined> {
+  async endpoints(bundle: VersionedState): Promise<Outcome | undefined> {
     const active = this.#active();
     if (!active || this.#declined === bundle.version) return undefined;
     const state = overlayEndpoints(active.state, bundle.state, { declined: this.#reconciler.declined.read() });
@@ -63,10 +63,10 @@ export class EarlyEndpoints {
   }
 
   /**
-   * Brings all of a bundle but the Services that have to wait for their last endpoint, which stay as they stand.
-   * @param version that of the bundle
-   * @param pending the ways into these
-   * @returns how that ended, when the kernel took it; undefined when none has to wait, or all of it can only go in together
+   * Applies a bundle without the Services whose last endpoint must wait, which keep their present files.
+   * @param version of the bundle
+   * @param pending the frontends of these Services
+   * @returns the outcome, if the kernel took it; undefined if no Service must wait, or if the bundle cannot be split
    */
   async withoutPending(
     offered: BundleFiles,
@@ -75,22 +75,22 @@ export class EarlyEndpoints {
   ): Promise<Outcome | undefined> {
     const active = this.#active();
     const attempt = `${attemptAt(version, active)} ${pending.join()}`;
-    if (!active || pending.length === 0 || this.#fruitless.around === attempt) return undefined;
+    if (!active || pending.length === 0 || this.#fruitless.partial === attempt) return undefined;
     const files = this.#files.withoutPending(offered, pending, active);
     if (!files) return undefined;
     const found = await this.#part(files, active);
-    if (!found || found.change.last?.some((way) => pending.includes(way))) return undefined;
-    if (stepsOf(found.change.way).length === 0) return { kind: 'same', generation: active };
-    return this.#carryOut(files, found, () => void (this.#fruitless.around = attempt));
+    if (!found || found.change.last?.some((frontend) => pending.includes(frontend))) return undefined;
+    if (stepsOf(found.change.plan).length === 0) return { kind: 'same', generation: active };
+    return this.#carryOut(files, found, () => void (this.#fruitless.partial = attempt));
   }
 
   /**
-   * Brings the first endpoints of a release to Services that stand, which wait neither for its trial nor for what holds it up. Together
-   * with what else changed in the endpoints of these, but for last ones.
+   * Applies the first endpoints of a release to Services of the active generation, before probation and while the release must wait.
+   * Other changes of these Services' endpoints go in with them, except last ones.
    * @param bundle the release, from these files
-   * @returns how that ended, when the kernel took it; undefined when it brings none, or more changes with them
+   * @returns the outcome, if the kernel took it; undefined if there are none to apply, or more than endpoints would change with them
    */
-  async firstEndpoints(offered: BundleFiles, { version, state }: Target): Promise<Outcome | undefined> {
+  async firstEndpoints(offered: BundleFiles, { version, state }: VersionedState): Promise<Outcome | undefined> {
     const active = this.#active();
     const attempt = attemptAt(version, active);
     if (!active || this.#fruitless.first === attempt) return undefined;
@@ -98,23 +98,23 @@ export class EarlyEndpoints {
     if (!files) return undefined;
     const all = await this.#part(files, active);
     const last = all?.change.last ?? [];
-    const others = last.length === 0 ? files : this.#files.withoutPending(files, last, active);
-    const found = others === files ? all : others && (await this.#part(others, active));
+    const remaining = last.length === 0 ? files : this.#files.withoutPending(files, last, active);
+    const found = remaining === files ? all : remaining && (await this.#part(remaining, active));
     const { first = [], last: left = [] } = found?.change ?? {};
     const giveUp = (): void => void (this.#fruitless.first = attempt);
-    if (others && found && first.length > 0 && left.length === 0) return this.#carryOut(others, found, giveUp);
+    if (remaining && found && first.length > 0 && left.length === 0) return this.#carryOut(remaining, found, giveUp);
     giveUp();
     return undefined;
   }
 
   #active(): Generation | undefined {
     const { active } = this.#reconciler.journal;
-    // What was there before Sluice stays as it was.
+    // Generation 0, the rules before Sluice, is never changed.
     return active?.number === 0 ? undefined : active;
   }
 
-  /** What these files mean for what stands; undefined when that is more than endpoints, or when they are out of date. */
-  async #part(files: BundleFiles, active: Generation): Promise<Part | undefined> {
+  /** The change from the active generation to these files; undefined if it is more than endpoints, or if the files are out of date. */
+  async #part(files: BundleFiles, active: Generation): Promise<EarlyChange | undefined> {
     const bundle = await this.#reconciler.admit(files);
     if (isRefusal(bundle) || this.#files.wouldRevert(bundle.state, active)) return undefined;
     const target = { version: active.version, state: bundle.state };
@@ -122,8 +122,12 @@ export class EarlyEndpoints {
     return 'problems' in change || change.changeKind !== 'endpoints' ? undefined : { target, change };
   }
 
-  /** @param giveUp called when the kernel would not take it another time either: a try leaves its trace in the journal */
-  async #carryOut(files: BundleFiles, { target, change }: Part, giveUp: () => void): Promise<Outcome | undefined> {
+  /** @param giveUp called when another attempt would fail, too: each attempt is a record in the journal */
+  async #carryOut(
+    files: BundleFiles,
+    { target, change }: EarlyChange,
+    giveUp: () => void,
+  ): Promise<Outcome | undefined> {
     const ending = await this.#reconciler.carryOut(change);
     this.learn(files, target, ending);
     if (isDeclined(ending)) giveUp();
@@ -135,13 +139,13 @@ export class EarlyEndpoints {
 const attemptAt = (version: string, active: Generation | undefined): string =>
   `${version} ${active?.number} ${active?.revision}`;
 
-/** Whether a change was tried, or its rules were, and came to nothing. What could not be rehearsed or written down is tried again. */
-function isDeclined({ outcome, stale }: Ending): boolean {
+/** Whether the kernel refused a change or its rehearsal. A change that could not be rehearsed or written down is retried instead. */
+function isDeclined({ outcome, stale }: TransactionResult): boolean {
   if (outcome.kind === 'refused') return outcome.refusal.problems.some(({ code }) => code === 'NODE_REFUSES_RULES');
   return outcome.kind === 'rolled-back' && stale !== true;
 }
 
-interface Part {
-  readonly target: Target;
-  readonly change: Change;
+interface EarlyChange {
+  readonly target: VersionedState;
+  readonly change: PlannedChange;
 }

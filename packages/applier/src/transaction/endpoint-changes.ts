@@ -1,10 +1,10 @@
 import { compareText, type Family, serviceKeyOf, type TableProgram, type VirtualServer } from '@sluice/bundle';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { serving } from './overlay-servers.ts';
-import { changedChains } from './left-over.ts';
-import { isService, readService, withoutTag } from './service.ts';
+import { changedChains } from './rule-differences.ts';
+import { isService, readService, withoutTag } from './service-rules.ts';
 
-/** The endpoints of one Service in two states that both know it. */
+/** The endpoints of one Service in two states. */
 export interface EndpointChange {
   /** The same in every state of one layout and mode: `ipv4 SLU-SVC-JHDHFGEGLBNOLDNC`, in mode ipvs `10.96.0.10:80/TCP`. */
   readonly key: string;
@@ -15,7 +15,7 @@ export interface EndpointChange {
   readonly after: readonly string[];
 }
 
-/** The Services of which the endpoints differ, sorted by key. */
+/** The Services whose endpoints differ, sorted by key. */
 export function endpointChanges(from: NodeState, to: NodeState): readonly EndpointChange[] {
   const inTables = familyNames.flatMap((family) => tableChanges(family, from, to));
   return [...inTables, ...serverChanges(from, to)].toSorted((a, b) => compareText(a.key, b.key));
@@ -23,9 +23,9 @@ export function endpointChanges(from: NodeState, to: NodeState): readonly Endpoi
 
 function tableChanges(family: Family, from: NodeState, to: NodeState): readonly EndpointChange[] {
   const [own, other] = [tableOf(from, family, 'nat'), tableOf(to, family, 'nat')];
-  const { gone, come } = changedChains(own, other);
-  const before = new Map(gone.filter(isService).map((name) => [withoutTag(name), name]));
-  const after = new Map(come.filter(isService).map((name) => [withoutTag(name), name]));
+  const { removed, added } = changedChains(own, other);
+  const before = new Map(removed.filter(isService).map((name) => [withoutTag(name), name]));
+  const after = new Map(added.filter(isService).map((name) => [withoutTag(name), name]));
   const names = [...new Set([...before.keys(), ...after.keys()])];
   return names.map((name) => {
     const [had, has] = [before.get(name), after.get(name)];

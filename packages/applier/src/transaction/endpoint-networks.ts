@@ -18,7 +18,7 @@ import type { NodeState } from '../rollout/state.ts';
 import { addressOf } from './approved.ts';
 import { endpointChanges } from './endpoint-changes.ts';
 
-/** By the text of a node's file: reading one is dear, and few change. */
+/** By the text of a node's file: parsing is expensive, and few files change. */
 const known = new WeakMap<TextSource, readonly string[]>();
 
 /** The networks of pods and the addresses of all Nodes of a bundle, sorted: `10.244.1.0/24`, `192.0.2.11`. */
@@ -53,11 +53,11 @@ function ofNode(path: string, files: BundleFiles): readonly string[] {
 const namedMax = 5;
 
 /**
- * Holds an update of endpoints against the networks that signers of releases have named: a key for endpoints alone must not send a
- * Service anywhere else, whatever its update says of Nodes.
- * @param from what stands
- * @param networks those of the Nodes of the release; `from` has those of its profile and of the node's config
- * @returns why it must not be taken; undefined when all new endpoints lie within these
+ * Checks the new endpoints of an endpoint update against the networks of the signed release: a key for endpoints must not send a Service
+ * anywhere else, even if its update contains other Nodes.
+ * @param from the active state, with the networks of its profile and of the node's config
+ * @param networks those of the Nodes of the release
+ * @returns a refusal; undefined if all new endpoints are inside
  */
 export function refuseOutside(from: NodeState, to: NodeState, networks: readonly string[]): Refusal | undefined {
   const isInside = insideOf([...(from.endpointRanges ?? []), ...networks]);
@@ -66,7 +66,7 @@ export function refuseOutside(from: NodeState, to: NodeState, networks: readonly
   );
   if (outside.length === 0) return undefined;
   const more = outside.length > namedMax ? `, ${outside.length - namedMax} more` : '';
-  const why = `${outside.slice(0, namedMax).join(', ')}${more} is outside of the networks in which its endpoints may be: the clusterCIDR, the Nodes of the release that this node runs, and endpoints.ranges of sluiced.yaml`;
+  const why = `${outside.slice(0, namedMax).join(', ')}${more} is outside of the allowed networks: the clusterCIDR, the Nodes of the release that this node runs, and endpoints.ranges of sluiced.yaml`;
   return { problems: [onlyEndpoints(why)] };
 }
 

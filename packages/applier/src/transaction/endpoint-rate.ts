@@ -1,9 +1,9 @@
 import { limits } from '../limits.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { endpointChanges } from './endpoint-changes.ts';
-import { isService } from './service.ts';
+import { isService } from './service-rules.ts';
 
-/** Which Services keys for endpoints have changed within the last hour: a stolen key shows in how many. */
+/** Counts the Services that keys for endpoints have changed within the last hour: an unusual number may be a sign of a stolen key. */
 export class EndpointRate {
   /** When each was changed last, by `EndpointChange.key`. */
   readonly #changedMs = new Map<string, number>();

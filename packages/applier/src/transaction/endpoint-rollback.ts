@@ -3,41 +3,40 @@ import type { Outcome } from '../rollout/outcome.ts';
 import type { Generation, Ports, ProbeResult } from '../rollout/ports.ts';
 import { type EndpointChange, endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
 import { endpointsText } from './endpoints-text.ts';
-import type { Target } from './transaction.ts';
+import type { VersionedState } from './transaction.ts';
 
-/** What the probes said before anything of a release was in the kernel, early endpoints included. */
+/** The answers of the probes before any part of a release was in the kernel, early endpoints included. */
 export interface Baseline {
   readonly answers: readonly ProbeResult[];
   /** The active generation at that time. */
   readonly generation: Generation;
 }
 
-/** What a reconciler does for an endpoint rollback. */
-export interface Restoring {
+/** The part of the reconciler that an endpoint rollback needs. */
+export interface EndpointRollbackParts {
   readonly ports: Ports;
-  /** Carries out a change of endpoints alone; undefined: it cannot be made. */
-  readonly update: (target: Target) => Promise<Outcome | undefined>;
+  /** Carries out an endpoint update; undefined: it was refused. */
+  readonly update: (target: VersionedState) => Promise<Outcome | undefined>;
 }
 
 /**
  * Follows the rollback of a release that failed its probes. The node then serves the old release with the newest endpoints, and these
- * may be what broke the probe: they went in early, before probation. So the probes are asked again, and where they still fail the
- * Services of which endpoints changed get their old ones. What is healthy is kept; where nothing is, the newest endpoints are: of the
- * old ones more are likely to be gone.
+ * may be what broke the probe: they went in early, before probation. So the probes run again, and if they still fail, the changed
+ * Services get their old endpoints. If the probes fail with these, too, the newest ones are kept: they are more likely to exist.
  * @param because why the release was rolled back
- * @returns the same, with what became of the endpoints; or that the node is halted
+ * @returns the outcome `rolled-back` with what became of the endpoints, or `held`
  */
 export async function rollBackEndpoints(
   because: string,
   { generation, answers }: Baseline,
-  { ports, update }: Restoring,
+  { ports, update }: EndpointRollbackParts,
 ): Promise<Outcome> {
   const { journal, probes, declined, report } = ports;
   const rolledBack = (endpoints: string): Outcome => ({ kind: 'rolled-back', because: `${because}; ${endpoints}` });
   const active = journal.active;
   const changes = active?.number === generation.number ? endpointChanges(generation.state, active.state) : [];
   if (!active || changes.length === 0) return { kind: 'rolled-back', because };
-  const failed = regressed(answers, await probes.patiently());
+  const failed = regressed(answers, await probes.untilVerdict());
   if (failed.length === 0) return rolledBack('the newest endpoints stay: with them the probes pass again');
   report('endpoint-rollback', { probes: failed, endpoints: printEndpointChanges(changes) });
   const restored = await update({ version: active.version, state: generation.state });
@@ -45,7 +44,7 @@ export async function rollBackEndpoints(
   const names = failed.join(', ');
   if (restored?.kind !== 'confirmed')
     return rolledBack(`the newest endpoints fail ${names}, too, and the old ones cannot be restored`);
-  const still = regressed(answers, await probes.patiently());
+  const still = regressed(answers, await probes.untilVerdict());
   if (still.length === 0) {
     decline(new Map([...declined.read(), ...changes.map(keyed)]), { declined, report });
     const what = printEndpointChanges(changes.map(reversed));
@@ -57,7 +56,7 @@ export async function rollBackEndpoints(
     : rolledBack(`the newest endpoints stay: ${names} failed with the old ones, too`);
 }
 
-/** The probes that were good and are not. */
+/** The probes that passed before and fail now. */
 function regressed(before: readonly ProbeResult[], now: readonly ProbeResult[]): readonly string[] {
   const good = new Set(before.filter(({ healthy }) => healthy).map(({ name }) => name));
   return now.filter(({ name, healthy }) => !healthy && good.has(name)).map(({ name }) => name);
@@ -71,7 +70,7 @@ const reversed = (change: EndpointChange): EndpointChange => ({
 
 const keyed = ({ key, after }: EndpointChange): readonly [string, string] => [key, endpointsText(after)];
 
-/** A disk that does not take it costs no more than a failing probe after the next start. */
+/** Writes the declined endpoints. If the disk does not take them, the only cost is a failing probe after the next start. */
 export function decline(
   all: ReadonlyMap<string, string>,
   { declined, report }: Pick<Ports, 'declined' | 'report'>,

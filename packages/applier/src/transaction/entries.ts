@@ -1,7 +1,7 @@
 import { type TableName, type TableProgram } from '@sluice/bundle';
 import type { NodeState } from '../rollout/state.ts';
 
-/** The chains that layout `tree` hangs into the built-in ones and that lead to Services. packages/bundle/src/link/tree/fixtures.ts. */
+/** The chains of layout `tree` that lead from built-in chains to Services; declared in packages/bundle/src/link/tree. */
 export const entryNames: Readonly<Record<TableName, readonly string[]>> = {
   filter: ['SLUICE-SERVICES', 'SLUICE-EXTERNAL-SERVICES', 'SLUICE-NODEPORTS', 'SLUICE-PROXY-FIREWALL'],
   nat: ['SLUICE-SERVICES'],
@@ -12,12 +12,12 @@ export function isTree(state: Pick<NodeState, 'families'>): boolean {
   return Object.values(state.families).some((program) => program.nat.chains.has('SLUICE-SERVICES'));
 }
 
-/** Whether a chain has a tag at the end of its name, which says its content: it is added and removed, never changed. */
+/** Whether the name of a chain ends in a tag, which identifies its content: such a chain is added and removed, never changed. */
 export function isTagged(name: string): boolean {
   return /^(SLU-|SLUICE-[RT]-).*\.[0-9a-z]{2}$/.test(name);
 }
 
-/** The roots of a settled program by their entry chain; an entry chain without a root is left out. */
+/** The roots of a program, outside of a transaction, by entry chain; an entry chain without a root is left out. */
 export function rootsOf(table: TableName, { chains }: TableProgram): ReadonlyMap<string, string> {
   const roots = new Map<string, string>();
   for (const entry of entryNames[table]) {

@@ -5,52 +5,53 @@ import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
 import type { NodeState } from '../rollout/state.ts';
-import { unlike } from '../rollout/verify.ts';
-import { hold, ownedNames, switchOff } from './back.ts';
-import { type Change, type Ending, virtualLeft } from './transaction.ts';
-import { stepsOf } from './way.ts';
+import { firstDifference } from '../rollout/verify.ts';
+import { halt, ownedNames, switchOff } from './roll-back.ts';
+import { type PlannedChange, type TransactionResult, verifyIpvs } from './transaction.ts';
+import { stepsOf } from './transaction-plan.ts';
 
 /**
- * What is left to do after the commit token. The defaults must not be rewritten while the dead-man can fire: a set that expires
- * between the defaults of two tables would leave one on each program. So the switch is pinned first, and emptied last.
+ * The phase after the commit record. The defaults must not be rewritten while the dead-man switch can fire: a set that expires between
+ * the defaults of two tables would leave one table on each program. So the switch is pinned first, and emptied last. If a planned step
+ * fails, the committed generation is restored from whatever the kernel shows.
  */
-export async function finish(change: Change, ports: Ports): Promise<Ending> {
-  const { way, flows, from } = change;
+export async function finish(change: PlannedChange, ports: Ports): Promise<TransactionResult> {
+  const { plan, flows, from } = change;
   try {
     await asPlanned(change, ports);
   } catch (error) {
     ports.report('finish-failed', { because: messageOf(error) });
-    return settleOn(from, ports);
+    return restoreCommitted(from, ports);
   }
-  if (way.flip === 'switch') await forgetAfter(flows.old, ports);
-  return settled(way.desired, stepsOf(way).length, ports);
+  if (plan.flip === 'switch') await forgetAfter(flows.old, ports);
+  return confirmed(plan.desired, stepsOf(plan).length, ports);
 }
 
-async function asPlanned(change: Change, ports: Ports): Promise<void> {
-  const { way, owned } = change;
+async function asPlanned(change: PlannedChange, ports: Ports): Promise<void> {
+  const { plan, owned } = change;
   const { kernel } = ports;
-  if (way.flip === 'switch') await pin(ports);
-  await carryOut(way.defaults, ports);
-  const difference = await unlike(way.settling, way.defaults, kernel);
+  if (plan.flip === 'switch') await pin(ports);
+  await carryOut(plan.defaults, ports);
+  const difference = await firstDifference(plan.afterDefaults, plan.defaults, kernel);
   if (difference !== undefined) throw new Error(`the kernel does not hold the new defaults: ${difference}`);
-  if (way.flip === 'switch') await switchOff(ports);
-  await carryOut(way.collect, ports);
-  const { left } = owned.ipvs && !way.desired.ipvs ? await virtualLeft(change, ports) : {};
+  if (plan.flip === 'switch') await switchOff(ports);
+  await carryOut(plan.finish, ports);
+  const { left } = owned.ipvs && !plan.desired.ipvs ? await verifyIpvs(change, ports) : {};
   if (left !== undefined) throw new Error(`mode ipvs is not gone: ${left}`);
-  if (way.flip === 'switch') await kernel.switch?.remove();
+  if (plan.flip === 'switch') await kernel.switch?.remove();
 }
 
-/** No time-out can take packets back to the old program any more. Never before the token. */
+/** Turns the switch on without a time-out, so that packets stay on the new program. Never before the commit record. */
 export async function pin({ kernel }: Pick<Ports, 'kernel'>): Promise<void> {
   await kernel.switch?.on(0);
 }
 
 /**
- * Makes the kernel hold the committed generation, from whatever it shows: after a crash, and where the planned steps failed. There
- * is no way back from here, so a kernel that does not take it holds the node.
- * @param from the generation that stood; undefined when it cannot be read any more
+ * Makes the kernel hold the committed generation, from whatever it shows: after a crash, and where planned steps failed. A rollback is
+ * not possible any more, so if the kernel does not take the rules the node is halted.
+ * @param from the generation before it; undefined when it cannot be read any more
  */
-export async function settleOn(from: Generation | undefined, ports: Ports): Promise<Ending> {
+export async function restoreCommitted(from: Generation | undefined, ports: Ports): Promise<TransactionResult> {
   const { journal, clock, report, kernel } = ports;
   const { active } = journal;
   let why = 'the committed generation cannot be read';
@@ -62,7 +63,7 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
       await switchOff(ports);
       await kernel.switch?.remove();
       await forgetAfter((await journal.openFlows()).old, ports);
-      return await settled(desired, 0, ports);
+      return await confirmed(desired, 0, ports);
     } catch (error) {
       why = messageOf(error);
       report('finish-failed', { attempt: attempts, because: why });
@@ -70,17 +71,17 @@ export async function settleOn(from: Generation | undefined, ports: Ports): Prom
     }
   }
   const because = 'the confirmed change cannot be finished';
-  await hold(`${because}: ${why}`, ports);
+  await halt(`${because}: ${why}`, ports);
   return { outcome: { kind: 'held', because, rollback: why } };
 }
 
-async function settled(desired: NodeState, steps: number, { journal, report }: Ports): Promise<Ending> {
+async function confirmed(desired: NodeState, steps: number, { journal, report }: Ports): Promise<TransactionResult> {
   const active = journal.active as Generation;
   try {
     await journal.finish();
   } catch (error) {
-    // The token is on the disk: the next process finds a committed transaction with nothing left to do.
+    // The commit record is on the disk: the next process finds a committed transaction with nothing left to do.
     report('settle-not-written', { because: messageOf(error) });
   }
-  return { outcome: { kind: 'confirmed', generation: active, steps }, settled: desired };
+  return { outcome: { kind: 'confirmed', generation: active, steps }, kernelState: desired };
 }

@@ -4,13 +4,13 @@ import type { NodeState } from '../rollout/state.ts';
 import { approvedBy } from './approved.ts';
 import type { FirstAndLast } from './first-and-last.ts';
 import { overlayServers, serving } from './overlay-servers.ts';
-import { losesFew } from './service.ts';
+import { losesFew } from './service-rules.ts';
 
 /**
- * The same as `firstAndLastOf` for mode ipvs. There rules and addresses stay what they are, and of the sets only the one that masquerades
- * connections of an endpoint to itself changes: a virtual server without real ones refuses by itself.
- * @param isSame whether two states are the same
- * @returns undefined when there is more to it, or no virtual server comes to a first real one or loses the last one
+ * `firstAndLastOf` for mode ipvs. There rules and addresses do not change, and of the sets only the one for hairpin connections of an
+ * endpoint to itself does: a virtual server without real servers refuses connections by itself.
+ * @param isSame whether two states are equal
+ * @returns undefined if the change is more than that, or if no virtual server gets its first real server or loses the last one
  */
 export function firstAndLastServersOf(
   from: NodeState,
@@ -22,29 +22,29 @@ export function firstAndLastServersOf(
   const edges = { first: [] as string[], last: [] as string[] };
   for (const [key, before] of old.virtualServers) {
     const after = fresh.virtualServers.get(key);
-    const end = after && endOf(before, after, old, fresh);
-    if (end) edges[end].push(wayOf(before));
+    const end = after && edgeOf(before, after, old, fresh);
+    if (end) edges[end].push(frontendText(before));
   }
   if (edges.first.length + edges.last.length === 0) return undefined;
-  const isEnd = (before: VirtualServer, after: VirtualServer): boolean =>
-    endOf(before, after, old, fresh) !== undefined;
-  const ipvs = overlayServers(old, fresh, { isApproved: approvedBy(from), isEnd });
+  const isEdge = (before: VirtualServer, after: VirtualServer): boolean =>
+    edgeOf(before, after, old, fresh) !== undefined;
+  const ipvs = overlayServers(old, fresh, { isApproved: approvedBy(from), isEdge });
   if (!isSame({ ...from, ipvs }, desired)) return undefined;
   return { first: edges.first.toSorted(compareText), last: edges.last.toSorted(compareText) };
 }
 
 /** `ipv4 tcp 10.96.0.10 80`. */
-const wayOf = ({ family, protocol, address, port }: VirtualServer): string =>
+const frontendText = ({ family, protocol, address, port }: VirtualServer): string =>
   `${family} ${protocol} ${address} ${port}`;
 
 /**
- * Whether a virtual server comes to its first real one or loses the last one.
+ * Whether a virtual server gets its first real server or loses the last one.
  *
- * With policy Local it has the endpoints of this node, and where there are none those of all others (kubernetes/kubernetes#97081): then
- * it goes from the one to the others, however many these are. From outside that is the first or last endpoint of this node. Of an
- * address inside the cluster nothing says which policy it has; it changes late in both directions, and is served meanwhile.
+ * With policy Local it has the endpoints of this node, or, if there are none, those of all other nodes (kubernetes/kubernetes#97081). It
+ * then changes from one group to the other, however large they are. For external traffic that is the first or last endpoint of this node.
+ * Nothing shows the policy of an address inside the cluster; it changes late in both directions, and is served meanwhile.
  */
-function endOf(
+function edgeOf(
   old: VirtualServer,
   fresh: VirtualServer,
   from: NodeIpvs,
@@ -63,7 +63,7 @@ function endOf(
   return isLocalOutside(before, from) ? 'first' : 'last';
 }
 
-/** How many of the real servers run on this node: the set for connections of an endpoint to itself has them. */
+/** The number of real servers on this node: those in the set for hairpin connections. */
 function countHere({ family, protocol, real }: VirtualServer, { sets }: NodeIpvs): number {
   const entries = sets.get(setName('KUBE-LOOP-BACK', family))?.entries;
   return [...real.values()].filter(({ address, port }) => entries?.has(`${address},${protocol}:${port},${address}`))
@@ -76,7 +76,7 @@ const nodePorts = {
   sctp: 'KUBE-NODE-PORT-LOCAL-SCTP-HASH',
 } as const satisfies Record<VirtualServer['protocol'], SetKey>;
 
-/** Whether sets say that it is reached from outside, by policy Local. */
+/** Whether the sets have it as an external frontend with policy Local. */
 function isLocalOutside({ family, protocol, address, port }: VirtualServer, { sets }: NodeIpvs): boolean {
   const has = (set: SetKey, entry: string): boolean => sets.get(setName(set, family))?.entries.has(entry) ?? false;
   const frontend = `${address},${protocol}:${port}`;

@@ -1,32 +1,31 @@
 import { addAll, compareText, type Family, type TableName, tableNames, type TableProgram } from '@sluice/bundle';
 import { familiesOf, type NodeState, tableOf } from '../rollout/state.ts';
 import { addressOf, approvedBy } from './approved.ts';
-import { changedChains, leftOver } from './left-over.ts';
-import { isService, onlyEndpointsDiffer, readService, usualIn, withoutTag } from './service.ts';
+import { changedChains, leftOver } from './rule-differences.ts';
+import { isService, onlyEndpointsDiffer, readService, usualIn, withoutTag } from './service-rules.ts';
 import { changedEndpoints, comparedEndpoints } from './changed-endpoints.ts';
-import { rejected, waysIn } from './ways-in.ts';
+import { rejectedFrontend, natFrontends } from './frontend-rules.ts';
 
-/** Ways into Services, such as `ipv4 tcp 10.96.0.10 80`, that change between being served and being rejected. */
+/** Frontends, such as `ipv4 tcp 10.96.0.10 80`, that change between served and rejected. */
 export interface FirstAndLast {
-  /** Their Services come to a first endpoint, or are turned away in another manner. */
+  /** Their Services get a first endpoint, or their packets are dropped instead of rejected or the other way round. */
   readonly first: readonly string[];
-  /** Their Services lose the last one. */
+  /** Their Services lose the last endpoint. */
   readonly last: readonly string[];
 }
 
 /**
- * Whether a change only brings and takes endpoints, and brings Services their first one or takes their last one. Then filter changes,
- * too: what nat leads to a Service that has endpoints, filter rejects for one that has none. So it is told by the ways in: each that nat
- * loses is one that filter rejects from then on, and the other way round, and no rule changes that belongs to no such way.
+ * Finds out whether a change only adds and removes endpoints, among them the first or the last one of a Service. Then filter changes, too:
+ * nat leads the packets of a frontend to a Service with endpoints, filter rejects them for one without. So the frontends decide: each
+ * frontend that nat loses is one that filter now rejects, and the reverse, and every other rule is unchanged. The same goes for policy
+ * Local and the first or last endpoint of this node, while other nodes have endpoints.
  *
- * So it is with policy Local, where a Service that has endpoints elsewhere comes to the first one of this node or loses the last one.
- *
- * However many endpoints a Service loses when it loses all of them, they go late, as one would: several updates within bounds could take
- * them, too, and nobody can say of a Service that is to have none which ones it should keep meanwhile. Endpoints at addresses that what
- * stands does not allow are a matter of releases. A Service's rules besides endpoints cannot be compared where it had none; then nobody
- * was served by them, and they must look as those that are written for Services do (`usualIn`).
- * @param from what stands; settings besides tables are those of `desired`
- * @returns undefined when there is more to it, or no such Service
+ * A Service that loses all its endpoints at once loses them late, however many they are: several updates within bounds could remove them,
+ * too, and there is no rule by which to choose the ones to keep. Endpoints at addresses that the active generation does not allow need a
+ * release. A Service without endpoints has no rules to compare with, but also no clients that are served by them; its new rules must look
+ * like those that `sluice render` writes (`usualIn`).
+ * @param from the active state; its settings besides tables equal those of `desired`
+ * @returns undefined if the change is more than that, or there is no such Service
  */
 export function firstAndLastOf(from: NodeState, desired: NodeState): FirstAndLast | undefined {
   const isApproved = approvedBy(from);
@@ -55,36 +54,40 @@ function ofFamily(
   const filters = tables('filter');
   const filter = nat && leftOver(...filters, changedChains(...filters), new Set());
   if (!filter) return undefined;
-  const [rejects, allows] = [new Set(filter.come.map(rejected)), new Set(filter.gone.map(rejected))];
-  const [last, first] = [new Set(nat.gone), new Set(nat.come)];
+  const [rejects, allows] = [
+    new Set(filter.added.map(rejectedFrontend)),
+    new Set(filter.removed.map(rejectedFrontend)),
+  ];
+  const [last, first] = [new Set(nat.removed), new Set(nat.added)];
   const isWhole =
-    [...last].every((way) => rejects.has(way) && !first.has(way)) && [...first].every((way) => allows.has(way));
+    [...last].every((frontend) => rejects.has(frontend) && !first.has(frontend)) &&
+    [...first].every((frontend) => allows.has(frontend));
   if (!isWhole) return undefined;
-  for (const way of [...rejects, ...allows]) {
-    if (way === undefined) return undefined;
-    if (last.has(way) || first.has(way)) continue;
-    // Rejected or dropped before and after: with policy Local that says whether other nodes have endpoints.
-    if (!rejects.has(way) || !allows.has(way)) return undefined;
-    first.add(way);
+  for (const frontend of [...rejects, ...allows]) {
+    if (frontend === undefined) return undefined;
+    if (last.has(frontend) || first.has(frontend)) continue;
+    // Rejected before and dropped after, or the reverse: policy Local, by whether other nodes have endpoints.
+    if (!rejects.has(frontend) || !allows.has(frontend)) return undefined;
+    first.add(frontend);
   }
-  const named = (ways: ReadonlySet<string>): readonly string[] =>
-    [...ways].map((way) => `${family} ${way}`).toSorted(compareText);
+  const named = (frontends: ReadonlySet<string>): readonly string[] =>
+    [...frontends].map((frontend) => `${family} ${frontend}`).toSorted(compareText);
   return { first: named(first), last: named(last) };
 }
 
 const sameJumps = (a: TableProgram, b: TableProgram): boolean => a.jumps.join('\n') === b.jumps.join('\n');
 
-/** The ways in that nat loses and gains; undefined when something else differs. */
+/** The frontends that nat loses and gains; undefined if other rules differ. */
 function natChange(
   from: TableProgram,
   desired: TableProgram,
   isApproved: (address: string) => boolean,
-): { readonly gone: readonly string[]; readonly come: readonly string[] } | undefined {
+): { readonly removed: readonly string[]; readonly added: readonly string[] } | undefined {
   const changed = changedChains(from, desired);
-  const after = new Map(changed.come.filter(isService).map((name) => [withoutTag(name), name] as const));
+  const after = new Map(changed.added.filter(isService).map((name) => [withoutTag(name), name] as const));
   const met = new Set<string>();
   const compared = new Set<string>();
-  for (const before of changed.gone.filter(isService)) {
+  for (const before of changed.removed.filter(isService)) {
     const fresh = after.get(withoutTag(before));
     if (fresh === undefined) continue;
     const [own, other] = [readService(before, from), readService(fresh, desired)];
@@ -94,14 +97,14 @@ function natChange(
   }
   if (changedEndpoints(from, desired).some((name) => !compared.has(name))) return undefined;
   const isUsual = usualIn(from);
-  for (const fresh of changed.come.filter((name) => isService(name) && !met.has(name))) {
+  for (const fresh of changed.added.filter((name) => isService(name) && !met.has(name))) {
     const rules = readService(fresh, desired);
     if (!rules || !isUsual(fresh, rules)) return undefined;
     if (![...rules.endpoints.keys()].every((one) => isApproved(addressOf(one)))) return undefined;
   }
   const rest = leftOver(from, desired, changed, met);
   if (!rest) return undefined;
-  const gone = waysIn(rest.gone, from, desired);
-  const come = waysIn(rest.come, desired, from);
-  return gone && come && { gone, come };
+  const removed = natFrontends(rest.removed, from, desired);
+  const added = natFrontends(rest.added, desired, from);
+  return removed && added && { removed, added };
 }

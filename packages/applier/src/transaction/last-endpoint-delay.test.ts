@@ -3,12 +3,12 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { LastEndpointDelay, type Waits } from './last-endpoint-delay.ts';
+import { LastEndpointDelay, type LastEndpointWaits } from './last-endpoint-delay.ts';
 
 test('the last endpoint of a Service goes when it was offered without one for long enough, without a break', () => {
   let nowMs = 1_000;
   const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
-  const at = (ms: number, ...last: readonly string[]): Waits => {
+  const at = (ms: number, ...last: readonly string[]): LastEndpointWaits => {
     nowMs = ms;
     return waiting.waits({ last });
   };

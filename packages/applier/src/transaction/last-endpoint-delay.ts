@@ -1,27 +1,28 @@
 import type { Clock } from '../rollout/ports.ts';
 import type { FirstAndLast } from './first-and-last.ts';
 
-/** What has to wait of what is offered. */
-export interface Waits {
-  /** The last ones that have to wait still. */
+/** The frontends of a bundle that must wait for the last-endpoint delay. */
+export interface LastEndpointWaits {
+  /** Frontends that lose their last endpoint and must still wait. */
   readonly pending: readonly string[];
-  /** How long the next of these has to wait. */
+  /** The shortest wait of these. */
   readonly nextMs: number;
-  /** How long all of it has to wait, where it can only go in together; 0: it may. */
+  /** The wait of the whole bundle, for when it cannot be split; 0: none. */
   readonly togetherMs: number;
 }
 
 /**
- * How long Services have been offered without an endpoint. The last one goes late: a pod that is replaced, or a source of endpoints that
- * is gone for a moment, must not take a Service away that could still answer. A new process counts anew.
+ * Delays the removal of a Service's last endpoint: a pod that is being replaced, or a source of endpoints that fails for a moment, must
+ * not take away a Service that could still answer. Counts how long bundles have had the Service without an endpoint; a new process
+ * starts from zero.
  *
- * Where nobody knows which files are those of a Service, last ones go in together, and with them the first endpoints of other Services:
- * then what came first decides. So nothing is held back longer, however many Services lose their last endpoint and get it back meanwhile.
+ * If the files of single Services are not known, a bundle cannot be split, and first endpoints of other Services wait with the last ones.
+ * The longest-waiting frontend then decides for all, so that no wait is prolonged by Services that lose and regain their last endpoint.
  */
 export class LastEndpointDelay {
   readonly #afterMs: number;
   readonly #clock: Pick<Clock, 'bootMs'>;
-  /** Since when, by the ways into them, and by those into what waits with them: a way that waited as a first one did not as a last one. */
+  /** Since when each frontend waits. Time spent waiting as a first one does not count for a last one. */
   #since: { readonly last: Times; readonly first: Times } = { last: new Map(), first: new Map() };
 
   constructor(afterMs: number, clock: Pick<Clock, 'bootMs'>) {
@@ -29,25 +30,24 @@ export class LastEndpointDelay {
     this.#clock = clock;
   }
 
-  /** @param edges what is offered takes or brings, all there is: others are forgotten */
-  waits({ first = [], last = [] }: Partial<FirstAndLast>): Waits {
+  /** @param edges all frontends of the bundle that change; the waits of other frontends end */
+  waits({ first = [], last = [] }: Partial<FirstAndLast>): LastEndpointWaits {
     const nowMs = this.#clock.bootMs();
-    const timesOf = (ways: readonly string[], before: Times): Times =>
-      new Map(ways.map((way) => [way, before.get(way) ?? nowMs]));
-    // Without a last one nothing waits.
-    const others = last.length === 0 ? [] : first;
-    this.#since = { last: timesOf(last, this.#since.last), first: timesOf(others, this.#since.first) };
+    const timesOf = (frontends: readonly string[], before: Times): Times =>
+      new Map(frontends.map((frontend) => [frontend, before.get(frontend) ?? nowMs]));
+    const waitingFirst = last.length === 0 ? [] : first;
+    this.#since = { last: timesOf(last, this.#since.last), first: timesOf(waitingFirst, this.#since.first) };
     const restMs = (sinceMs: number): number => Math.max(0, sinceMs + this.#afterMs - nowMs);
     const pending = [...this.#since.last].filter(([, sinceMs]) => restMs(sinceMs) > 0);
     const all = [...this.#since.last.values(), ...this.#since.first.values()];
     return {
-      pending: pending.map(([way]) => way),
+      pending: pending.map(([frontend]) => frontend),
       nextMs: least(pending.map(([, sinceMs]) => restMs(sinceMs))),
       togetherMs: least(all.map(restMs)),
     };
   }
 
-  /** What is offered now is not looked at for what it takes. */
+  /** Ends all waits: the present bundle was not compared. */
   forget(): void {
     this.#since = { last: new Map(), first: new Map() };
   }

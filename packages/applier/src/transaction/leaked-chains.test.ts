@@ -25,7 +25,7 @@ async function leaveOnProbation(): Promise<void> {
     resolve();
     return new Promise(() => undefined);
   };
-  const probes: Probes = { policies: [], intervalMs: 1000, once, patiently: async () => [] };
+  const probes: Probes = { policies: [], intervalMs: 1000, once, untilVerdict: async () => [] };
   void (await node.start({}, { probes })).reconciler.put(two, false);
   await promise;
 }

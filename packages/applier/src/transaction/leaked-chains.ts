@@ -1,17 +1,18 @@
 import type { Family, TableName } from '@sluice/bundle';
-import { type ChainNames, familyNames, joinNames, type NodeState, type Observed } from '../rollout/state.ts';
-import { baseChainParts } from './beside.ts';
+import { type OwnedNames, familyNames, joinNames, type NodeState, type Observed } from '../rollout/state.ts';
+import { baseChainParts } from './side-by-side.ts';
 import { isTree } from './entries.ts';
 
-/** The names that layout `tree` gives away: 16 characters of a hash and a tag at the end. Nobody else's are spelled so. */
+/** The form of names in layout `tree`: 16 characters of a hash, and a tag. No other program uses it. */
 const tagged = /^(?:SLUICE-[RT]|SLU-(?:SVC|SVL|EXT|FW|SEP|GRP))-[A-Z2-7]{16}\.[0-9a-z]{2}$/;
 
 /**
- * Chains that are ours by their names alone, for where a generation that made some cannot be read any more: whatever of them a desired state
- * lacks may go. Those that foreign rules lead to stay (`adaptDesired`), as do all in the other layouts, whose names are kube-proxy's.
- * @param state what the change was made from or to
+ * Chains that are ours by the form of their names. For when a generation that made some cannot be read any more: those that the desired
+ * state lacks may be removed. Chains that foreign rules lead to stay (`adaptDesired`), as do all chains of the other layouts, which have
+ * the same names as kube-proxy's.
+ * @param state the state before or after the change
  */
-export function leakedChains(observed: Observed, state: Pick<NodeState, 'families'>): ChainNames {
+export function leakedChains(observed: Observed, state: Pick<NodeState, 'families'>): OwnedNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const seen = observed[family];

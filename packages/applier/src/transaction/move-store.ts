@@ -1,5 +1,5 @@
 import type { Ports } from '../rollout/ports.ts';
-import { otherSluice } from '../rollout/own.ts';
+import { foreignSluiceChains } from '../rollout/own.ts';
 import { restore } from '../rollout/restore.ts';
 import { chainNames, familiesOf, joinNames } from '../rollout/state.ts';
 
@@ -7,14 +7,14 @@ import { chainNames, familiesOf, joinNames } from '../rollout/state.ts';
 export type StorePorts = Pick<Ports, 'kernel' | 'clock' | 'report' | 'journal' | 'drainMs'>;
 
 /**
- * Puts the confirmed rules into another rule store and takes them out of the one that they are in. In between packets meet both: the
- * kernel translates a connection once, so the second to be asked changes nothing. Mode ipvs and sysctls are of no store and stay.
+ * Moves the rules of the active generation to the other rule store (iptables-legacy, iptables-nft). In between, packets meet both: the
+ * kernel translates a connection once, so the second table changes nothing. Mode ipvs and sysctls do not belong to a store.
  *
- * A process that ends before `moved` leaves the old store in use, one that ends behind it the new one; the same call again finishes.
- * @param from the ports with the kernel by the tools of the old store
- * @param to the same by those of the new one
- * @param moved called when the new store holds everything; durable when it returns
- * @throws KernelError, StillDiffers when one of them does not take it
+ * A process that ends before `moved` leaves the old store in use, one that ends after it the new one; a repeated call finishes the move.
+ * @param from the ports, with the kernel by the tools of the old store
+ * @param to the same, by the tools of the new store
+ * @param moved called when the new store holds all rules; durable when it returns
+ * @throws KernelError, StillDiffers if a store does not take its rules
  */
 export async function moveStore(from: StorePorts, to: StorePorts, moved: () => Promise<void>): Promise<void> {
   const { active } = from.journal;
@@ -22,7 +22,7 @@ export async function moveStore(from: StorePorts, to: StorePorts, moved: () => P
   await restore(active.state, chainNames(active.state), to);
   await moved();
   const { families } = active.state;
-  // What another program left there, when a move did not end, has names of ours.
-  const left = otherSluice(await from.kernel.observe(familiesOf(active.state)), {});
+  // An earlier move that was interrupted may have left chains of another generation there.
+  const left = foreignSluiceChains(await from.kernel.observe(familiesOf(active.state)), {});
   await restore({ ...active.state, families: {} }, joinNames(chainNames({ families }), left), from);
 }

@@ -1,42 +1,42 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { Target } from './transaction.ts';
+import type { VersionedState } from './transaction.ts';
 
-/** What may come while a release is on trial. */
+/** Bundles that arrive during probation. */
 export interface Offers {
-  /** Resolves when there may be something new; the same promise until `look`. */
+  /** Resolves when there may be a new bundle; the same promise until `look`. */
   arrival(): Promise<void>;
-  /** The files of a bundle that was not looked at before; undefined: nothing new is complete. */
+  /** The next new bundle; undefined: none is complete. */
   look(): Promise<Offered | undefined>;
-  /** Whether this process was asked to end: then nobody would watch a trial to its end. Left out: it was not. */
+  /** Whether this process was asked to end, so that it cannot finish a probation. Left out: no. */
   readonly isEnding?: () => boolean;
 }
 
 /** A bundle that arrives. */
 export interface Offered {
   readonly files: BundleFiles;
-  /** Its signers may say nothing but endpoints. */
+  /** Signed by keys for endpoints, which may change nothing else. */
   readonly onlyEndpoints: boolean;
 }
 
-/** The same for a trial: what arrives is checked for this node. */
+/** The same, with bundles already checked for this node. */
 export interface ProbationOffers {
   arrival(): Promise<void>;
-  /** undefined: nothing new, or nothing that this node may run. */
-  take(): Promise<Target | undefined>;
+  /** undefined: no new bundle, or none that this node may run. */
+  take(): Promise<VersionedState | undefined>;
   /** As in `Offers`. */
   readonly isEnding: () => boolean;
 }
 
-/** Nobody brings anything. */
+/** No bundle ever arrives. */
 export const noOffers: Offers = { arrival: () => new Promise(() => undefined), look: async () => undefined };
 
-/** Waits for `work`, and takes what arrives in the meantime. */
+/** Waits for `work`, and calls `take` for each arrival in the meantime. */
 export async function meanwhile<T>(
   work: Promise<T>,
   arrival: () => Promise<void>,
   take: () => Promise<void>,
 ): Promise<T> {
-  // Its failure is thrown by the last line, also when it comes while something is taken.
+  // Never rejects: a failure of `work` is thrown by the last line, also if it comes during `take`.
   const isDone = work.then(
     () => true,
     () => true,

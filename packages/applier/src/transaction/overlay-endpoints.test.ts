@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { FamilyProgram } from '@sluice/bundle';
 import { admit, AdmitMemory, isRefusal } from '../rollout/admit.ts';
-import type { Layout } from '../rollout/linking.ts';
+import type { ChainLayout } from '../rollout/linking.ts';
 import type { NodeFacts } from '../rollout/ports.ts';
 import { familyNames, type NodeState } from '../rollout/state.ts';
 import { hash16, sampleBundle, sampleNode } from '../testing/bundle.fixture.ts';
@@ -21,7 +21,7 @@ const facts: NodeFacts = {
 type Services = Readonly<Record<string, readonly number[]>>;
 
 /** What is loaded for these Services. */
-function linked(layout: Layout, services: Services): NodeState {
+function linked(layout: ChainLayout, services: Services): NodeState {
   const options = { node: sampleNode, allowPartial: false, layout };
   const bundle = admit(sampleBundle({ services, families: ['ipv4', 'ipv6'] }), options, facts, new AdmitMemory());
   if (isRefusal(bundle)) throw new Error(bundle.problems[0]?.message);

@@ -11,25 +11,32 @@ import { approvedBy } from './approved.ts';
 import { endpointsText } from './endpoints-text.ts';
 import { isTagged, isTree } from './entries.ts';
 import { overlayServers } from './overlay-servers.ts';
-import { plainName } from './left-over.ts';
-import { isEndpoint, isService, type Loss, onlyEndpointsDiffer, readService, withoutTag } from './service.ts';
+import { plainName } from './rule-differences.ts';
+import {
+  isEndpoint,
+  isService,
+  type LossBound,
+  onlyEndpointsDiffer,
+  readService,
+  withoutTag,
+} from './service-rules.ts';
 import { changedEndpoints, comparedEndpoints } from './changed-endpoints.ts';
 
 /**
- * A state with the newest endpoints: for each Service that it has, those of another state, where that is an update of endpoints
- * within bounds (`onlyEndpointsDiffer`). Everything else stays: Services that come, go or change are a matter of releases.
+ * Overlays newer endpoints on a state: each of its Services gets the endpoints of another state, if that is an endpoint update within
+ * bounds (`onlyEndpointsDiffer`). Services that are added, removed or changed otherwise need a release.
  *
- * Both must be in one layout and one mode; otherwise nothing is taken.
- * @returns `base` itself when it takes nothing. A table that differs from that of `offered` by such endpoints alone is that table
+ * Both states must have the same layout and mode; otherwise nothing is taken.
+ * @returns `base` itself if it takes nothing. A table that then equals that of `offered` is the same object
  */
 export function overlayEndpoints(
   base: NodeState,
   offered: NodeState,
-  { declined = new Map(), replacesAll = false, stands = false }: OverlayOptions = {},
+  { declined = new Map(), replacesAll = false, inKernel = false }: OverlayOptions = {},
 ): NodeState {
   if (isTree(base) !== isTree(offered) || Boolean(base.ipvs) !== Boolean(offered.ipvs)) return base;
-  const isApproved = stands ? () => true : approvedBy(base);
-  const loss: Loss = stands ? 'any' : replacesAll ? 'most' : 'few';
+  const isApproved = inKernel ? () => true : approvedBy(base);
+  const loss: LossBound = inKernel ? 'any' : replacesAll ? 'most' : 'few';
   if (base.ipvs && offered.ipvs) {
     const ipvs = overlayServers(base.ipvs, offered.ipvs, { isApproved, declined, loss });
     return ipvs === base.ipvs ? base : { ...base, ipvs };
@@ -44,53 +51,53 @@ export function overlayEndpoints(
   return isSame ? base : { ...base, families };
 }
 
-/** What is taken besides, and what is not. */
+/** Exceptions from the bounds. */
 export interface OverlayOptions {
   /** Sets of endpoints that are not taken, by Service (`EndpointChange.key`). */
   readonly declined?: ReadonlyMap<string, string>;
-  /** A Service may lose all endpoints that it had, if it gets about as many others (`keepsMost`). */
+  /** A Service may lose all its endpoints if it gets about as many others (`keepsMost`). */
   readonly replacesAll?: boolean;
-  /** They stand in this kernel already: however many a Service loses, and wherever they are, they are taken. */
-  readonly stands?: boolean;
+  /** The offered endpoints are in this kernel already: no bound holds for them. */
+  readonly inKernel?: boolean;
 }
 
 interface TableBounds extends Required<Pick<OverlayOptions, 'declined'>> {
-  readonly loss: Loss;
+  readonly loss: LossBound;
   readonly isApproved: (address: string) => boolean;
   readonly family: Family;
 }
 
-/** The same for the nat table of one family. */
+/** `overlayEndpoints` for the nat table of one family. */
 function overlayTable(base: TableProgram, offered: TableProgram, bounds: TableBounds): TableProgram {
   const { services, others } = differences(base, offered);
   const changed = new Set(changedEndpoints(base, offered));
   const taken = services.filter((one) => takesService(one, base, offered, { ...bounds, changed }));
   if (taken.length === 0) return base;
-  const comes = new Map<string, readonly string[]>();
+  const newChains = new Map<string, readonly string[]>();
   for (const { after } of taken) {
     for (const name of [...(readService(after, offered)?.chains ?? []), after])
-      comes.set(name, offered.chains.get(name) ?? []);
+      newChains.set(name, offered.chains.get(name) ?? []);
   }
-  const isWhole = taken.length === services.length && [...changed].every((name) => comes.has(name));
+  const isWhole = taken.length === services.length && [...changed].every((name) => newChains.has(name));
   if (isWhole && sameOthers(base, offered, others)) return offered;
   const renamed = new Map(taken.map(({ before, after }) => [before, after] as const));
-  if (taken.some(({ before }) => !isTagged(before))) return replaced(base, comes);
+  if (taken.some(({ before }) => !isTagged(before))) return replaced(base, newChains);
   const isTaken = (name: string, rules: readonly string[]): boolean => {
     const held = offered.chains.get(name);
     return held !== undefined && held.join('\n') !== rules.join('\n');
   };
-  return replaceChains(base, { renamed, chains: comes }, isTaken);
+  return replaceChains(base, { renamed, chains: newChains }, isTaken);
 }
 
-/** A Service that two tables have, by the names of its chain. */
-interface Pair {
+/** The names of a Service's chain in two tables. */
+interface ServicePair {
   readonly before: string;
   readonly after: string;
 }
 
-/** @param changed `changedEndpoints`: what another Service leads to is not this one's to change */
+/** @param changed `changedEndpoints`: a chain that another Service leads to must not change with this one */
 function takesService(
-  { before, after }: Pair,
+  { before, after }: ServicePair,
   base: TableProgram,
   offered: TableProgram,
   { isApproved, declined, loss, family, changed }: TableBounds & { readonly changed: ReadonlySet<string> },
@@ -104,27 +111,27 @@ function takesService(
 }
 
 interface Differences {
-  /** Services that both have, with different rules. */
-  readonly services: readonly Pair[];
-  /** The chains that only one of the two has or that differ, but for endpoints and for those Services. */
-  readonly others: { readonly gone: readonly string[]; readonly come: readonly string[] };
+  /** Services of both tables, with different rules. */
+  readonly services: readonly ServicePair[];
+  /** All other chains that differ or that only one table has, except those of endpoints. */
+  readonly others: { readonly removed: readonly string[]; readonly added: readonly string[] };
 }
 
 function differences(base: TableProgram, offered: TableProgram): Differences {
   const changed = differing(base.chains, offered.chains).filter(
     (name) => !sameRules(base.chains.get(name), offered.chains.get(name)),
   );
-  const gone = changed.filter((name) => base.chains.has(name));
-  const come = changed.filter((name) => offered.chains.has(name));
-  const after = new Map(come.filter(isService).map((name) => [withoutTag(name), name] as const));
-  const services = gone.filter(isService).flatMap((before) => {
+  const removed = changed.filter((name) => base.chains.has(name));
+  const added = changed.filter((name) => offered.chains.has(name));
+  const after = new Map(added.filter(isService).map((name) => [withoutTag(name), name] as const));
+  const services = removed.filter(isService).flatMap((before) => {
     const found = after.get(withoutTag(before));
     return found === undefined ? [] : [{ before, after: found }];
   });
   const met = new Set(services.flatMap((one) => [one.before, one.after]));
   const rest = (names: readonly string[]): readonly string[] =>
     names.filter((name) => !met.has(name) && !isEndpoint(name));
-  return { services, others: { gone: rest(gone), come: rest(come) } };
+  return { services, others: { removed: rest(removed), added: rest(added) } };
 }
 
 function sameRules(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
@@ -132,10 +139,10 @@ function sameRules(a: readonly string[] | undefined, b: readonly string[] | unde
 }
 
 /**
- * Whether two tables lead to the same Services by the same rules, in the same order. The order counts: in POSTROUTING it decides who is
- * masqueraded. Dispatch trees have the same shape where their rules are the same, and each of their chains has the same order.
+ * Whether two tables lead to the same Services by the same rules, in the same order. The order matters: in POSTROUTING it decides which
+ * packets are masqueraded. Dispatch trees with the same rules have the same shape, and their chains the same order.
  */
-function sameOthers(base: TableProgram, offered: TableProgram, { gone, come }: Differences['others']): boolean {
+function sameOthers(base: TableProgram, offered: TableProgram, { removed, added }: Differences['others']): boolean {
   const rules = (table: TableProgram, names: readonly string[]): string =>
     names
       .map((name) => {
@@ -144,15 +151,15 @@ function sameOthers(base: TableProgram, offered: TableProgram, { gone, come }: D
       })
       .toSorted(compareText)
       .join('\n');
-  return base.jumps.join('\n') === offered.jumps.join('\n') && rules(base, gone) === rules(offered, come);
+  return base.jumps.join('\n') === offered.jumps.join('\n') && rules(base, removed) === rules(offered, added);
 }
 
 const plain = (rule: string): string =>
   rule.replace(/ -([jg]) (SLU(?:ICE)?-\S+)$/, (_all, go: string, name: string) => ` -${go} ${plainName(name)}`);
 
-/** A table in layout `flat` with some chains in the place of their namesakes; endpoints that nothing leads to any more are left out. */
-function replaced(base: TableProgram, comes: TableProgram['chains']): TableProgram {
-  const chains = new Map([...base.chains, ...comes]);
+/** A table in layout `flat` with some chains replaced by name, without the endpoints that no rule leads to any more. */
+function replaced(base: TableProgram, newChains: TableProgram['chains']): TableProgram {
+  const chains = new Map([...base.chains, ...newChains]);
   const needed = new Set<string>();
   for (const rules of chains.values())
     for (const rule of rules) needed.add(/ -j (KUBE-SEP-\S+)$/.exec(rule)?.[1] ?? '');

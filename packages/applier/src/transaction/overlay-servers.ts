@@ -2,24 +2,24 @@ import { type Family, type IpSet, setName, type VirtualServer } from '@sluice/bu
 import type { NodeIpvs } from '../ipvs/values.ts';
 import { familyNames } from '../rollout/state.ts';
 import { endpointsText } from './endpoints-text.ts';
-import { type Loss, withinLoss } from './service.ts';
+import { type LossBound, withinLossBound } from './service-rules.ts';
 
-/** What is taken of another state. */
+/** The bounds within which endpoints of another state are taken. */
 export interface Bounds {
-  /** Whether an endpoint may come at this address. */
+  /** Whether a new endpoint may have this address. */
   readonly isApproved: (address: string) => boolean;
-  /** How many it may lose; left out: few. */
-  readonly loss?: Loss;
+  /** How many endpoints it may lose; left out: few. */
+  readonly loss?: LossBound;
   /** Sets of endpoints that are not taken, by `virtualKey`. */
   readonly declined?: ReadonlyMap<string, string>;
-  /** Changes of a virtual server that are taken although they are more than `onlyEndpointsDiffer` allows, but for addresses and ports. */
-  readonly isEnd?: (before: VirtualServer, after: VirtualServer) => boolean;
+  /** Allows changes of a virtual server beyond the bound of `loss`, if addresses and ports are allowed. */
+  readonly isEdge?: (before: VirtualServer, after: VirtualServer) => boolean;
 }
 
 /**
- * Mode ipvs with the real servers of another state, for each virtual server that both have, within the bounds of
- * `onlyEndpointsDiffer`; and the set that masquerades connections of an endpoint to itself.
- * @returns `base` itself when it takes nothing
+ * `overlayEndpoints` for mode ipvs: each virtual server of both states gets the real servers of the other one, within the bounds of
+ * `onlyEndpointsDiffer`. The set for hairpin connections of an endpoint to itself changes with them.
+ * @returns `base` itself if it takes nothing
  */
 export function overlayServers(base: NodeIpvs, offered: NodeIpvs, bounds: Bounds): NodeIpvs {
   const virtualServers = new Map(base.virtualServers);
@@ -43,8 +43,8 @@ function isDeclined(key: string, offered: VirtualServer, { declined }: Bounds): 
   return offers !== undefined && offers === endpointsText(serving(offered).real.keys());
 }
 
-/** A scheduler or a time-out that differs is a matter of releases: the server keeps its own. */
-function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, isEnd, loss = 'few' }: Bounds): boolean {
+/** A changed scheduler or time-out needs a release: the server keeps its own. */
+function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, isEdge, loss = 'few' }: Bounds): boolean {
   const [had, has] = [before.real, after.real];
   if (had === has || sameReal(before, after)) return false;
   const fresh = [...has].filter(([endpoint]) => !had.has(endpoint));
@@ -52,21 +52,21 @@ function takesReal(before: VirtualServer, after: VirtualServer, { isApproved, is
   const ports = new Set([...had.values()].map(({ port }) => port));
   if (had.size > 0 && [...has.values()].some(({ port }) => !ports.has(port))) return false;
   const [served, serves] = [serving(before).real, serving(after).real];
-  const isUpdate = served.size > 0 && withinLoss[loss](served, serves);
-  return isUpdate || (isEnd?.(before, after) ?? false);
+  const isUpdate = served.size > 0 && withinLossBound[loss](served, serves);
+  return isUpdate || (isEdge?.(before, after) ?? false);
 }
 
-/** A virtual server without the real ones that get no new connections: a weight of 0 is as good as gone. */
+/** A virtual server without the real servers of weight 0, which get no new connections. */
 export function serving(server: VirtualServer): VirtualServer {
   return { ...server, real: new Map([...server.real].filter(([, { weight }]) => weight > 0)) };
 }
 
-/** Whether two virtual servers have the same real ones with the same weights. */
+/** Whether two virtual servers have the same real servers with the same weights. */
 export function sameReal({ real: a }: VirtualServer, { real: b }: VirtualServer): boolean {
   return a.size === b.size && [...a].every(([endpoint, { weight }]) => b.get(endpoint)?.weight === weight);
 }
 
-/** The entries of endpoints that are there, whichever of the two has them: `10.244.1.5,tcp:8080,10.244.1.5`. */
+/** The set for hairpin connections, with the entries of both sets for present endpoints: `10.244.1.5,tcp:8080,10.244.1.5`. */
 function loopBack(family: Family, own: IpSet, other: IpSet, servers: ReadonlyMap<string, VirtualServer>): IpSet {
   const served = new Set(
     [...servers.values()]

@@ -4,56 +4,55 @@ import type { Kernel, Ports, ProbePolicy, ProbeResult } from '../rollout/ports.t
 import { familiesOf } from '../rollout/state.ts';
 import type { Deadman } from './deadman.ts';
 import { meanwhile, type ProbationOffers } from './offers.ts';
-import type { Change, Failure } from './transaction.ts';
-import { entriesDiffer } from './roots-hold.ts';
+import type { PlannedChange, RollbackReason } from './transaction.ts';
+import { entryDifference } from './verify-update.ts';
 import { takeUpdate, updateOf } from './update.ts';
-import type { Way } from './way.ts';
+import type { TransactionPlan } from './transaction-plan.ts';
 
-/** What the node's config says about a trial. */
+/** The settings of probation in the node's config. */
 export interface ProbationRules {
-  /** How long probes must stay good. Without probes there is nothing to wait for, and one look at the kernel is enough. */
+  /** How long probes must pass. Without probes it does not wait: one check of the kernel is enough. */
   readonly seconds: number;
-  /** How long the kernel stays on the trial without a sign of life. */
+  /** How long the kernel stays on the new rules without a heartbeat. */
   readonly deadmanSeconds: number;
-  /** `manual`: good probes are not enough, a person confirms. */
+  /** `manual`: passing probes are not enough, the operator confirms. */
   readonly mode: 'auto' | 'manual';
-  /** How long `manual` waits. */
+  /** How long `manual` waits for the operator. */
   readonly decisionSeconds: number;
-  /** Networks whose packets take part; none: everybody. */
+  /** Networks whose packets meet the new rules; none: all packets do. */
   readonly sources: readonly string[];
 }
 
-/** What a trial goes by. */
+/** Input of a probation besides the change. */
 export interface ProbationParts {
   readonly rules: ProbationRules;
   readonly deadman: Deadman;
-  /** Left out: nothing comes meanwhile. */
+  /** Left out: no bundles arrive meanwhile. */
   readonly offers?: ProbationOffers | undefined;
 }
 
 /**
- * Watches a program on trial: the kernel is what was meant, no probe that was good is bad, nobody cancels. Each good round renews the
- * dead-man. Newer endpoints do not wait for the end. A process that is asked to end takes the release back, without blame, rather than
- * to leave it with half a judgement: the next process tries it again.
+ * Watches a release in probation: the kernel holds its rules, no probe that passed before fails, the operator does not cancel. Each good
+ * round renews the dead-man switch. Newer endpoints go in without waiting for its end. A process that is asked to end rolls the release
+ * back without blame: the next process tries it again, with a whole probation.
  */
-export class Probation {
-  #change: Change;
+export class ProbationWatch {
+  #change: PlannedChange;
   readonly #deadman: Deadman;
   readonly #offers: ProbationOffers | undefined;
   readonly #ports: Ports;
   readonly #judge: ProbeJudge;
   readonly #startMs: number;
   #seconds: number;
-  /** How long a person has to confirm it. */
   #decisionSeconds: number;
+  /** Confirmed by the operator, or needs no confirmation. */
   #confirmed: boolean;
-  /** A person has confirmed it. */
-  #hasSpoken = false;
+  #isConfirmedByOperator = false;
   #lookedMs = -Infinity;
   #failing: readonly string[] = [];
 
   constructor(
-    change: Change,
+    change: PlannedChange,
     baseline: readonly ProbeResult[],
     { rules, deadman, offers }: ProbationParts,
     ports: Ports,
@@ -69,18 +68,18 @@ export class Probation {
     this.#confirmed = rules.mode === 'auto';
   }
 
-  /** The change with the endpoints that were taken so far. */
-  get change(): Change {
+  /** The change with the newer endpoints that went in so far. */
+  get change(): PlannedChange {
     return this.#change;
   }
 
-  /** The probes of which the last answer was bad: when the trial passed, these failed before it, too. */
+  /** The probes whose last answer was bad. If probation passed, they failed before the release, too. */
   get failing(): readonly string[] {
     return this.#failing;
   }
 
-  /** Returns why the trial failed, or undefined when it passed. */
-  async run(): Promise<Failure | undefined> {
+  /** @returns why the release must be rolled back; undefined when it passed */
+  async run(): Promise<RollbackReason | undefined> {
     const { clock, probes } = this.#ports;
     try {
       for (;;) {
@@ -113,28 +112,28 @@ export class Probation {
     await this.#deadman.renew();
   }
 
-  async #round(): Promise<'passed' | Failure | undefined> {
+  async #round(): Promise<'passed' | RollbackReason | undefined> {
     const { probes, clock, report } = this.#ports;
-    const said = await this.#hear();
-    if (said) return said;
-    if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was asked to end the trial' };
+    const cancelled = await this.#takeDecision();
+    if (cancelled) return cancelled;
+    if (this.#offers?.isEnding()) return { kind: 'asked', because: 'sluiced was stopped during probation' };
     const answers = await this.#deadman.during(() => this.#meanwhile(probes.once()));
-    this.#judge.hear(answers);
+    this.#judge.add(answers);
     this.#failing = answers.filter(({ healthy }) => !healthy).map(({ name }) => name);
     report('probation', { seconds: Math.round(this.#elapsedMs / 1000), of: this.#seconds, probes: answers });
     const regression = this.#judge.regression;
     if (regression !== undefined) return { kind: 'health', because: `health failed: ${regression}` };
-    const isJudged = this.#judge.isGood && (this.#judge.isCertain || this.#hasSpoken);
+    const isJudged = this.#judge.isGood && (this.#judge.isCertain || this.#isConfirmedByOperator);
     const isDue = this.#elapsedMs >= this.#seconds * 1000 && isJudged && this.#confirmed;
     if (isDue || clock.bootMs() - this.#lookedMs >= limits.invariantIntervalMs) {
-      const difference = await invariant(this.#change.way, this.#ports.kernel);
+      const difference = await invariant(this.#change.plan, this.#ports.kernel);
       if (difference !== undefined)
-        return { kind: 'process', because: `somebody else changed the kernel: ${difference}` };
+        return { kind: 'process', because: `another program changed the rules: ${difference}` };
       this.#lookedMs = clock.bootMs();
     }
     if (isDue) return 'passed';
     if (!this.#confirmed && this.#elapsedMs >= this.#decisionSeconds * 1000) {
-      return { kind: 'person', because: `nobody confirmed it within ${this.#decisionSeconds} s` };
+      return { kind: 'operator', because: `not confirmed within ${this.#decisionSeconds} s` };
     }
     return undefined;
   }
@@ -143,17 +142,17 @@ export class Probation {
     return this.#ports.clock.bootMs() - this.#startMs;
   }
 
-  async #hear(): Promise<Failure | undefined> {
-    const said = await this.#ports.person.ask();
-    if (said) this.#ports.report('person', { ...said });
-    if (said?.kind === 'cancel') return { kind: 'person', because: 'a person cancelled it' };
-    if (said?.kind === 'extend') {
-      this.#seconds = Math.ceil(this.#elapsedMs / 1000) + said.seconds;
+  async #takeDecision(): Promise<RollbackReason | undefined> {
+    const decision = await this.#ports.operator.ask();
+    if (decision) this.#ports.report('operator', { ...decision });
+    if (decision?.kind === 'cancel') return { kind: 'operator', because: 'cancelled by the operator' };
+    if (decision?.kind === 'extend') {
+      this.#seconds = Math.ceil(this.#elapsedMs / 1000) + decision.seconds;
       this.#decisionSeconds = Math.max(this.#decisionSeconds, this.#seconds);
     }
-    if (said?.kind === 'confirm') {
+    if (decision?.kind === 'confirm') {
       this.#confirmed = true;
-      this.#hasSpoken = true;
+      this.#isConfirmedByOperator = true;
       this.#seconds = 0;
     }
     return undefined;
@@ -171,7 +170,7 @@ export class ProbeJudge {
     this.#policies = new Map(policies.filter(({ name }) => good.has(name)).map((policy) => [policy.name, policy]));
   }
 
-  hear(answers: readonly ProbeResult[]): void {
+  add(answers: readonly ProbeResult[]): void {
     for (const answer of answers) {
       const window = this.#policies.get(answer.name)?.window;
       if (window === undefined) continue;
@@ -179,17 +178,17 @@ export class ProbeJudge {
     }
   }
 
-  /** The probes that count as failed, each with what was seen last; undefined when there are none. */
+  /** The failed probes, each with its last answer; undefined when there are none. */
   get regression(): string | undefined {
     const failed = [...this.#policies.values()].flatMap(({ name, failures }) => {
       const answers = this.#answers.get(name) ?? [];
       const bad = answers.filter(({ healthy }) => !healthy);
-      return bad.length >= failures ? [`${name} (${told(bad, answers.length)})`] : [];
+      return bad.length >= failures ? [`${name} (${describeFailures(bad, answers.length)})`] : [];
     });
     return failed.length === 0 ? undefined : failed.join(', ');
   }
 
-  /** Whether no probe that counts could fail within its first window any more: the same rule as before the change. */
+  /** Whether no probe can fail within its first window any more: the same rule as for the baseline. */
   get isCertain(): boolean {
     return [...this.#policies.values()].every(({ name, window, failures }) => {
       const answers = this.#answers.get(name) ?? [];
@@ -198,27 +197,27 @@ export class ProbeJudge {
     });
   }
 
-  /** Whether every probe that counts was good the last time. */
+  /** Whether the last answer of every probe that counts was good. */
   get isGood(): boolean {
     return [...this.#policies.keys()].every((name) => this.#answers.get(name)?.at(-1)?.healthy === true);
   }
 }
 
-function told(bad: readonly ProbeResult[], tries: number): string {
+function describeFailures(bad: readonly ProbeResult[], tries: number): string {
   const seen = bad.at(-1)?.seen ?? '';
   return tries === 1 ? seen : `failed ${bad.length} of ${tries} times, the last: ${seen}`;
 }
 
-/** Where the kernel is not what the trial needs: the switch on, entry chains as they were loaded. Cheap: it reads few chains. */
-export async function invariant(way: Way, kernel: Kernel): Promise<string | undefined> {
-  if (way.flip === 'switch') {
+/** Checks that the switch is on and the entry chains are as loaded. Cheap: it reads few chains. @returns what is wrong */
+export async function invariant(plan: TransactionPlan, kernel: Kernel): Promise<string | undefined> {
+  if (plan.flip === 'switch') {
     const switchStates = await kernel.switch?.look();
     if (switchStates?.nat !== 'on' || switchStates.filter !== 'on')
-      return `the switch is ${switchStates?.nat ?? 'not there'}`;
+      return `the switch is ${switchStates?.nat ?? 'missing'}`;
   }
-  for (const family of familiesOf(way.turned)) {
+  for (const family of familiesOf(plan.afterCutOver)) {
     for (const table of ['nat', 'filter'] as const) {
-      const difference = await entriesDiffer(way.turned, { family, table }, kernel);
+      const difference = await entryDifference(plan.afterCutOver, { family, table }, kernel);
       if (difference !== undefined) return difference;
     }
   }

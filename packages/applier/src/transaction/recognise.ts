@@ -1,14 +1,14 @@
 import { type Problem, switches, type TableProgram } from '@sluice/bundle';
-import { countNames, otherSluice, ownState } from '../rollout/own.ts';
+import { countNames, foreignSluiceChains, ownState } from '../rollout/own.ts';
 import type { Ports, Refusal } from '../rollout/ports.ts';
 import { familiesOf, mapTables, type NodeState, tableOf } from '../rollout/state.ts';
 import { isTree } from './entries.ts';
 import { familiesWithTools } from './start-state.ts';
 
 /**
- * What Sluice made in layout `tree`, as the kernel holds it: names of its own say whose chains these are. For a node that lost its
- * state directory. In the other layout and mode names are kube-proxy's, and `takeOver: kube-proxy` takes what has them.
- * @returns the rules without the switch of a release that was on trial, or why they cannot be taken as they stand
+ * Reads Sluice's rules in layout `tree` back from the kernel, for a node that lost its state directory. The names of the chains identify
+ * them. In the other layout and mode the names are kube-proxy's, and `takeOver: kube-proxy` takes these over.
+ * @returns the rules without those of a switch, or why they cannot be taken over
  */
 export async function recognise(
   facts: Parameters<typeof familiesWithTools>[0],
@@ -17,7 +17,7 @@ export async function recognise(
   const switchStates = await kernel.switch?.look();
   if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onProbation);
   const observed = await kernel.observe(familiesWithTools(facts));
-  const names = otherSluice(observed, {});
+  const names = foreignSluiceChains(observed, {});
   const held: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
   if (countNames(names) === 0 || !isTree(held)) return refused(nothingThere);
   const families = mapTables(familiesOf(held), (family, table) => withoutSwitch(tableOf(held, family, table)));
@@ -27,16 +27,15 @@ export async function recognise(
 function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
   const names: readonly string[] = Object.values(switches);
   const asks = (rule: string): boolean => names.includes(/ --match-set (\S+) /.exec(rule)?.[1] ?? '');
-  const settled = [...chains].map(
+  const withoutIt = [...chains].map(
     ([name, rules]) => [name, rules.some(asks) ? rules.filter((one) => !asks(one)) : rules] as const,
   );
-  return { chains: new Map(settled), jumps };
+  return { chains: new Map(withoutIt), jumps };
 }
 
 const onProbation = {
-  message:
-    'Cannot take over the rules of Sluice: packets go by a release on trial, and nobody knows what was to become of it',
-  hint: 'Wait until the kernel has gone back to the old rules by itself (probation.deadmanSeconds), then try again',
+  message: 'Cannot take over the rules of Sluice: packets meet a release in probation, and its journal is lost',
+  hint: 'Wait until the dead-man switch has returned the kernel to the old rules (probation.deadmanSeconds), then try again',
 };
 const nothingThere = {
   message: 'Cannot recover: the kernel holds no rules of Sluice in layout tree',

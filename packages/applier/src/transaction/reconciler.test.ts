@@ -3,7 +3,7 @@ import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, failingKernel, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { limits } from '../limits.ts';
-import { stepsOf } from './way.ts';
+import { stepsOf } from './transaction-plan.ts';
 
 const foreign = `*filter
 :INPUT ACCEPT [0:0]
@@ -68,7 +68,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         `-A PREROUTING -m comment --comment "kubernetes service portals" -j ${prefix}-SERVICES`,
       );
       const first = await journal.generation(0);
-      expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
+      expect(first && (await reconciler.rollBackTo(first)).kind).toBe('confirmed');
       expect(await everything()).toBe(before);
     });
 
@@ -77,12 +77,12 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       await reconciler.put(one, false);
       const first = journal.active;
       const before = await journal.generation(0);
-      expect(before && (await reconciler.backTo(before)).kind).toBe('confirmed');
-      expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
+      expect(before && (await reconciler.rollBackTo(before)).kind).toBe('confirmed');
+      expect(first && (await reconciler.rollBackTo(first)).kind).toBe('confirmed');
       expect(journal.quarantined('before')).toBeUndefined();
       await reconciler.put(two, false);
       const left = journal.active?.version ?? '';
-      expect(first && (await reconciler.backTo(first)).kind).toBe('confirmed');
+      expect(first && (await reconciler.rollBackTo(first)).kind).toBe('confirmed');
       expect(journal.quarantined(left)).toContain('a person went back');
       expect(await reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
     });
@@ -102,11 +102,14 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         },
       });
       const next = await node.start({}, { journal: readOnly });
-      expect(target && (await next.reconciler.backTo(target))).toMatchObject({ kind: 'confirmed', unwritten: 'EROFS' });
+      expect(target && (await next.reconciler.rollBackTo(target))).toMatchObject({
+        kind: 'confirmed',
+        unwritten: 'EROFS',
+      });
       expect(await everything()).toBe(first);
       const later = await node.start();
       expect(later.journal.active?.number).toBe(2);
-      expect(target && (await later.reconciler.backTo(target)), 'and again when it does').not.toHaveProperty(
+      expect(target && (await later.reconciler.rollBackTo(target)), 'and again when it does').not.toHaveProperty(
         'unwritten',
       );
       expect(later.journal.active?.number).toBe(1);
@@ -189,7 +192,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(journal.notBeforeMs).toBe(limits.holdDownMs);
       const refused = await reconciler.put(release(73), false);
       expect(refused.kind === 'refused' && refused.refusal.problems[0]?.message).toContain(
-        'it waits until 1970-01-01T00:05:00Z',
+        'back-off until 1970-01-01T00:05:00Z',
       );
       expect((await reconciler.put(three, false)).kind).toBe('confirmed');
       now = limits.holdDownMs;
@@ -221,7 +224,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       const change = await reconciler.preview(two);
-      return 'way' in change ? stepsOf(change.way).length : 0;
+      return 'plan' in change ? stepsOf(change.plan).length : 0;
     };
 
     test.each([
@@ -257,7 +260,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         expect((await next.reconciler.recover())?.kind).toBe('held');
         expect((await next.reconciler.put(two, true)).kind).toBe('held');
         const from = await next.journal.generation(next.journal.open?.from.number ?? -1);
-        expect(from && (await next.reconciler.backTo(from)).kind).toBe('confirmed');
+        expect(from && (await next.reconciler.rollBackTo(from)).kind).toBe('confirmed');
         expect(await everything()).toBe(before);
       }
     });
@@ -359,7 +362,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect((await willing.reconciler.put(one, false)).kind).toBe('confirmed');
       expect(node.kernel.save('ipv4')).not.toContain('NPX46M4PTMTKRN6Y');
       const first = await willing.journal.generation(0);
-      expect(first && (await willing.reconciler.backTo(first)).kind).toBe('confirmed');
+      expect(first && (await willing.reconciler.rollBackTo(first)).kind).toBe('confirmed');
       expect(await everything()).toBe(before);
     });
 

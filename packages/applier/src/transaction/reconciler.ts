@@ -1,5 +1,5 @@
 import type { BundleFiles } from '@sluice/bundle';
-import type { IpvsSeen } from '../ipvs/values.ts';
+import type { ObservedIpvs } from '../ipvs/values.ts';
 import { moveFirst } from '../order/move-first.ts';
 import { judgeOrder } from '../order/order.ts';
 import { type AdmittedBundle, isRefusal } from '../rollout/admit.ts';
@@ -7,19 +7,19 @@ import { isBare } from '../rollout/bare.ts';
 import { messageOf } from '../rollout/message.ts';
 import { fallBack } from '../rollout/fall-back.ts';
 import type { Outcome } from '../rollout/outcome.ts';
-import { adaptDesired, countNames, otherSluice, ownState, strangers } from '../rollout/own.ts';
+import { adaptDesired, countNames, foreignSluiceChains, ownState, foreignProxyChains } from '../rollout/own.ts';
 import { describeStep, type Plan, plan } from '../rollout/plan.ts';
 import type { Generation, NodeFacts, Ports, Refusal } from '../rollout/ports.ts';
 import { restore, withSysctls } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, familiesOf, type NodeState, type Observed } from '../rollout/state.ts';
+import { type OwnedNames, chainNames, familiesOf, type NodeState, type Observed } from '../rollout/state.ts';
 import { orInterrupted } from '../rollout/interrupted.ts';
-import { drainVirtual, lookVirtual, type Virtual } from '../rollout/virtual.ts';
+import { drainVirtual, planVirtual, type Virtual } from '../rollout/virtual.ts';
 import { Admission, type AdmissionOptions } from './admission.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
-import { decideChange, type Known } from './change.ts';
+import { decideChange, type ChangeHints } from './change.ts';
 import { cleanUp } from './clean-up.ts';
 import { isTree } from './entries.ts';
-import { load } from './frozen.ts';
+import { load } from './load-generation.ts';
 import { type RollBackOptions, rollBackTo } from './roll-back-to.ts';
 import { familiesWithTools, type StartState, knowsStartState, readStartState } from './start-state.ts';
 import { LastEndpointDelay } from './last-endpoint-delay.ts';
@@ -32,36 +32,42 @@ import { beyondEndpoints, isMore, mustWait, quarantined } from './refusals.ts';
 import { recognise } from './recognise.ts';
 import { rescue } from './rescue.ts';
 import { resume } from './resume.ts';
-import { type Change, type Ending, rehearse, type Target, transaction } from './transaction.ts';
-import { waiting } from './waiting.ts';
-import { stepsOf } from './way.ts';
+import {
+  type PlannedChange,
+  type TransactionResult,
+  rehearse,
+  type VersionedState,
+  transaction,
+} from './transaction.ts';
+import { waitingOutcome } from './waiting-outcome.ts';
+import { stepsOf } from './transaction-plan.ts';
 
-/** What the node's config says about taking part. */
+/** The settings of a reconciler in the node's config. */
 export interface ReconcilerOptions extends AdmissionOptions {
   readonly probation: ProbationRules;
-  /** So many are tried by themselves. */
+  /** At most so many are tried without an operator. */
   readonly releasesPerHour: number;
   /** Moves our jumps before foreign rules that take packets of Services. */
   readonly takeOrder?: boolean;
-  /** How long a Service must have been without an endpoint before its last one goes; left out: not at all. */
+  /** The last-endpoint delay; left out: none. */
   readonly lastEndpointAfterMs?: number;
 }
 
-/** How a bundle comes. */
-interface How {
+/** A call of `put`, and what became of its early endpoints. */
+interface PutRequest {
   readonly files: BundleFiles;
   readonly byHand: boolean;
   readonly offers: Offers;
   readonly onlyEndpoints: boolean;
   readonly isUrgent: boolean;
-  /** How that ended which was brought of it before. */
-  readonly before?: Outcome;
+  /** The outcome of the part of the bundle that went in early. */
+  readonly early?: Outcome;
   readonly baseline?: Baseline | undefined;
 }
 
 /**
- * Keeps one kernel at what the journal says: finishes what a crash left, repairs what others changed, and puts bundles in, one at a
- * time. Callers never overlap two of its methods.
+ * Keeps one kernel at the active generation of the journal: recovers after a crash, repairs drift, and puts bundles in, one at a time.
+ * Callers never overlap two of its methods.
  */
 export class Reconciler {
   readonly #ports: Ports;
@@ -71,10 +77,10 @@ export class Reconciler {
   readonly #lastEndpointDelay: LastEndpointDelay;
   readonly #early: EarlyEndpoints;
   readonly #rate = new EndpointRate();
-  /** What the kernel is known to hold, from the last time it was read or written and verified. */
-  #settled: NodeState | undefined;
+  /** The state of the kernel when it was last compared or written and verified; undefined: it must be read. */
+  #kernelState: NodeState | undefined;
   /** The same for mode ipvs. */
-  #seen: IpvsSeen | undefined;
+  #ipvs: ObservedIpvs | undefined;
 
   constructor(ports: Ports, facts: () => NodeFacts, options: ReconcilerOptions) {
     this.#ports = ports;
@@ -92,10 +98,10 @@ export class Reconciler {
   }
 
   /**
-   * Finishes what a process before this one left open: the old rules come back, or the new ones when they were committed. To be
-   * called first. A generation that cannot be read any more is gone around here, too.
-   * @param end once it aborts, what fails is not tried again, and the next process goes on
-   * @returns undefined when nothing was open
+   * Closes the transaction that an earlier process left open: rolls it back, or finishes it if it was committed. To be called first. Also
+   * replaces a lost journal or a damaged generation, where that is safe.
+   * @param end no retries once it aborts: the next process continues
+   * @returns undefined if there was nothing to recover
    */
   async recover(end?: AbortSignal): Promise<Outcome | undefined> {
     const { journal } = this.#ports;
@@ -108,29 +114,29 @@ export class Reconciler {
     return ending?.outcome;
   }
 
-  #remember({ settled, ipvs }: Ending): void {
-    this.#settled = settled;
-    this.#seen = ipvs;
+  #remember({ kernelState, ipvs }: TransactionResult): void {
+    this.#kernelState = kernelState;
+    this.#ipvs = ipvs;
   }
 
   /**
-   * Makes the kernel hold the confirmed generation: after a boot, and whenever others changed our chains or jumps.
-   * @param tables false: they are what they were, as far as anybody told; where it is known what that is, only sysctls and what mode
-   *   ipvs has are looked at
-   * @param interrupt when it aborts before a difference was found, the comparison is left off, where it is known what the tables hold
-   * @returns how many steps it took; 0 when nothing differed
+   * Makes the kernel hold the active generation: after a boot, and whenever another program changed our chains or jumps.
+   * @param tables false: no change of the tables was reported, so that only sysctls and mode ipvs are compared, unless the state of the
+   *   tables is unknown
+   * @param interrupt when it aborts before a difference was found, the comparison ends early, unless the state of the tables is unknown
+   * @returns the number of steps; 0 if nothing differed
    */
   async reconcile(tables = true, interrupt?: AbortSignal): Promise<number | 'interrupted'> {
     const { journal, report } = this.#ports;
     if (journal.open || (tables && journal.lost !== undefined)) await this.recover();
     const active = journal.active;
     if (!active || journal.halted !== undefined || journal.open) return 0;
-    const known = tables ? undefined : this.#settled;
-    const change = await orInterrupted(this.#difference(active.state, known, this.#settled && interrupt));
+    const known = tables ? undefined : this.#kernelState;
+    const change = await orInterrupted(this.#difference(active.state, known, this.#kernelState && interrupt));
     if (change === 'interrupted') return change;
-    this.#seen = undefined;
+    this.#ipvs = undefined;
     if (change.plan.steps.length === 0) {
-      this.#settled = change.desired;
+      this.#kernelState = change.desired;
       await this.#dropSwitch();
       await journal.tidy();
       if (change.virtual) await this.#drain(change.virtual);
@@ -140,20 +146,20 @@ export class Reconciler {
       steps: change.plan.steps.length,
       chains: change.plan.touched.map(({ family, table }) => `${family} ${table}`),
     });
-    this.#settled = undefined;
-    this.#settled = await restore(active.state, chainNames(active.state), this.#ports);
+    this.#kernelState = undefined;
+    this.#kernelState = await restore(active.state, chainNames(active.state), this.#ports);
     await this.#dropSwitch();
     await journal.tidy();
     return change.plan.steps.length;
   }
 
-  /** What of the confirmed generation the kernel does not hold, a line for each step that would put it right; nothing is changed. */
+  /** Compares the kernel with the active generation and changes nothing. @returns a line for each step that `reconcile` would take */
   async differences(): Promise<readonly string[]> {
     const { active } = this.#ports.journal;
     return active ? (await this.#difference(active.state, undefined)).plan.steps.map(describeStep) : [];
   }
 
-  /** Says which foreign rules take packets before our jumps do; where the config gives us their place, our jumps go first again. */
+  /** Reports which foreign rules take packets before our jumps; with `takeOrder`, moves our jumps before them. */
   async #keepOrder(observed: Observed, now: NodeState): Promise<number> {
     const order = judgeOrder(observed, now, this.#facts().addresses);
     const steps = this.#options.takeOrder ? moveFirst(order.taking, now) : [];
@@ -162,7 +168,7 @@ export class Reconciler {
     return steps.length;
   }
 
-  /** Sets that a crash left behind, which no rule names any more. */
+  /** Removes sets that a crash left behind and no rule names any more. */
   async #dropSwitch(): Promise<void> {
     const { kernel } = this.#ports;
     await kernel.switch?.remove();
@@ -171,10 +177,10 @@ export class Reconciler {
   async #drain(virtual: Virtual): Promise<void> {
     const left = await drainVirtual(virtual, this.#ports);
     if (left > 0) this.#ports.report('drained', { realServers: left });
-    else this.#seen = virtual.seen;
+    else this.#ipvs = virtual.seen;
   }
 
-  /** @param known what the kernel holds, where its tables need not be read */
+  /** @param known the state of the kernel, if its tables need not be read */
   async #difference(
     state: NodeState,
     known: NodeState | undefined,
@@ -190,42 +196,44 @@ export class Reconciler {
     const { desired, families, observed } = known
       ? { desired: known, families: known.families, observed: undefined }
       : await this.#tables(state, owned, interrupt);
-    // First: the look loads the module, and with it come its sysctls.
-    const virtual = await lookVirtual(desired, owned, this.#ports);
+    // First: reading mode ipvs loads its module, and with it come its sysctls.
+    const virtual = await planVirtual(desired, owned, this.#ports);
     const now = await withSysctls({ families, sysctls: new Map() }, desired, this.#ports);
     return { plan: plan(now, desired, this.#ports.kernel, virtual?.plan), desired, now, virtual, observed };
   }
 
-  /** Whether the kernel holds no rules for Services, as after a boot. */
+  /** Whether the kernel holds no rules for Services of any program, as after a boot. */
   async isBare(): Promise<boolean> {
     return isBare(await this.#ports.kernel.observe(familiesWithTools(this.#facts())), this.#ports);
   }
 
   /** @see load */
   async load(target: Generation): Promise<void> {
-    this.#settled = undefined;
+    this.#kernelState = undefined;
     return load(target, this.#ports);
   }
 
-  /** The state as this kernel can have it, and what of it stands in the tables. */
+  /** Reads the tables. @returns the state as this kernel can have it, and our part of the tables */
   async #tables(
     state: NodeState,
-    owned: ChainNames,
+    owned: OwnedNames,
     interrupt?: AbortSignal,
   ): Promise<{ readonly desired: NodeState; readonly families: NodeState['families']; readonly observed: Observed }> {
     const observed = await this.#ports.kernel.observe(familiesOf(state), state, interrupt);
-    const others = countNames(isTree(state) ? otherSluice(observed, owned) : strangers(observed, owned));
-    this.#ports.report('strangers', { chains: others });
+    const foreign = countNames(
+      isTree(state) ? foreignSluiceChains(observed, owned) : foreignProxyChains(observed, owned),
+    );
+    this.#ports.report('strangers', { chains: foreign });
     const desired = adaptDesired(state, observed, owned, this.#ports.kernel);
     return { desired, families: ownState(observed, owned, desired), observed };
   }
 
   /**
-   * Puts a bundle into the kernel, or says why not.
-   * @param byHand a person asked for it: a version that failed before is tried again
-   * @param offers what comes while it is on trial
-   * @param onlyEndpoints whoever signed it may say nothing but endpoints
-   * @param isUrgent whoever signed it says that it must not wait for what became of others
+   * Puts a bundle into the kernel, or refuses it.
+   * @param byHand the operator asked for it: a quarantined version is tried again
+   * @param offers source of bundles that arrive during probation
+   * @param onlyEndpoints it is signed by keys for endpoints, which may change nothing else
+   * @param isUrgent it is signed as urgent: failures of earlier releases do not delay it
    */
   async put(
     files: BundleFiles,
@@ -243,36 +251,36 @@ export class Reconciler {
     if (isRefusal(bundle)) return { kind: 'refused', refusal: bundle };
     const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
     if (outside) return { kind: 'refused', refusal: outside };
-    const how = { files, byHand, offers, onlyEndpoints, isUrgent };
+    const request = { files, byHand, offers, onlyEndpoints, isUrgent };
     if (bad !== undefined) {
-      const earlyEndpoints = await this.#earlyOf(bundle, how, true);
+      const earlyEndpoints = await this.#earlyOf(bundle, request, true);
       return earlyEndpoints?.kind === 'held'
         ? earlyEndpoints
         : { kind: 'refused', refusal: quarantined(bundle.version, bad) };
     }
     const { active: before } = journal;
-    const outcome = await this.#changeFresh(bundle, how);
-    this.#learn(how, before, outcome);
+    const outcome = await this.#changeFresh(bundle, request);
+    this.#learn(request, before, outcome);
     return outcome;
   }
 
-  /** `#change`, once more where what the kernel was thought to hold was out of date. */
-  async #changeFresh(bundle: AdmittedBundle, how: How): Promise<Outcome> {
-    const ending = await this.#change(bundle, how);
+  /** `#change`, retried once if the remembered state of the kernel was out of date. */
+  async #changeFresh(bundle: AdmittedBundle, request: PutRequest): Promise<Outcome> {
+    const ending = await this.#change(bundle, request);
     if (!ending.stale || ending.outcome.kind !== 'rolled-back') return ending.outcome;
-    // Now it is what the journal says.
+    // The rollback has made the kernel equal to the journal.
     this.#remember({ outcome: ending.outcome });
-    return (await this.#change(bundle, how)).outcome;
+    return (await this.#change(bundle, request)).outcome;
   }
 
-  /** Whether a bundle by keys for endpoints leads anywhere that signers of releases have not named. */
-  #outside({ state }: Target): Refusal | undefined {
+  /** Why a bundle by keys for endpoints is refused: it has endpoints outside of the networks of the signed release. */
+  #outside({ state }: VersionedState): Refusal | undefined {
     const { journal, networks } = this.#ports;
     return journal.active && refuseOutside(journal.active.state, state, networks?.read() ?? []);
   }
 
-  /** What follows from how a bundle ended for those that keys for endpoints sign. */
-  #learn({ files, onlyEndpoints }: How, before: Generation | undefined, outcome: Outcome): void {
+  /** Remembers of a confirmed bundle what bounds the keys for endpoints: the networks of a release, the rate of their changes. */
+  #learn({ files, onlyEndpoints }: PutRequest, before: Generation | undefined, outcome: Outcome): void {
     const { networks, clock, report } = this.#ports;
     if (!networks || (outcome.kind !== 'confirmed' && outcome.kind !== 'same')) return;
     if (onlyEndpoints) {
@@ -286,13 +294,13 @@ export class Reconciler {
     }
   }
 
-  /** The share of all Services, 0 to 1, of which keys for endpoints have changed endpoints within the last hour. */
+  /** The share of all Services, 0 to 1, whose endpoints were changed by keys for endpoints within the last hour. */
   get endpointShare(): number {
     const { journal, clock } = this.#ports;
     return journal.active ? this.#rate.share(journal.active.state, clock.bootMs()) : 0;
   }
 
-  /** What arrives during a trial, checked like every bundle. */
+  /** Bundles that arrive during probation, checked like every bundle. */
   #forProbation(offers: Offers): ProbationOffers {
     return {
       arrival: () => offers.arrival(),
@@ -304,7 +312,7 @@ export class Reconciler {
           if (!bundle || isRefusal(bundle)) return undefined;
           return offered.onlyEndpoints && this.#outside(bundle) ? undefined : bundle;
         } catch (error) {
-          // What cannot be read must not end the trial of another bundle; it is looked at again behind it.
+          // A bundle that cannot be read must not end the probation of another one; it is read again afterwards.
           this.#ports.report('endpoints-not-taken', { because: messageOf(error) });
           return undefined;
         }
@@ -312,64 +320,67 @@ export class Reconciler {
     };
   }
 
-  async #change(bundle: AdmittedBundle, how: How): Promise<Ending> {
-    const { byHand, offers, onlyEndpoints, before } = how;
-    const known = { replacesAll: onlyEndpoints };
-    let change = await this.#decide(bundle, known);
+  async #change(bundle: AdmittedBundle, request: PutRequest): Promise<TransactionResult> {
+    const { byHand, offers, onlyEndpoints, early } = request;
+    const hints = { replacesAll: onlyEndpoints };
+    let change = await this.#decide(bundle, hints);
     const waits = this.#lastEndpointDelay.waits(byHand || 'problems' in change ? {} : change);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
     const isBeyond = onlyEndpoints && isMore(change);
-    const baseline = how.baseline ?? (isBeyond ? undefined : await this.#baseline(change, how));
-    const around = isBeyond ? undefined : await this.#early.withoutPending(how.files, bundle.version, waits.pending);
-    if (around?.kind === 'held') return { outcome: around };
-    if (around?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, around);
-    const waitsMs = around ? waits.nextMs : waits.togetherMs;
+    const baseline = request.baseline ?? (isBeyond ? undefined : await this.#baseline(change, request));
+    const partial = isBeyond
+      ? undefined
+      : await this.#early.withoutPending(request.files, bundle.version, waits.pending);
+    if (partial?.kind === 'held') return { outcome: partial };
+    if (partial?.kind === 'confirmed' && !early) return this.#changeRest({ ...request, baseline }, partial);
+    const waitsMs = partial ? waits.nextMs : waits.togetherMs;
     const isRelease = change.changeKind === 'release';
     const earlyEndpoints =
-      waitsMs > 0 || isBeyond || isRelease ? await this.#earlyOf(bundle, how, isRelease) : undefined;
+      waitsMs > 0 || isBeyond || isRelease ? await this.#earlyOf(bundle, request, isRelease) : undefined;
     if (earlyEndpoints?.kind === 'held') return { outcome: earlyEndpoints };
     if (isBeyond) return { outcome: { kind: 'refused', refusal: beyondEndpoints(bundle.version) } };
-    if (waitsMs > 0) return { outcome: waiting(earlyEndpoints ?? before ?? around, change, waitsMs) };
-    if (earlyEndpoints?.kind === 'confirmed' && !before) return this.#changeRest({ ...how, baseline }, earlyEndpoints);
-    if (earlyEndpoints) change = await this.#decide(bundle, known);
+    if (waitsMs > 0) return { outcome: waitingOutcome(earlyEndpoints ?? early ?? partial, change, waitsMs) };
+    if (earlyEndpoints?.kind === 'confirmed' && !early)
+      return this.#changeRest({ ...request, baseline }, earlyEndpoints);
+    if (earlyEndpoints) change = await this.#decide(bundle, hints);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
-    const { way, from } = change;
-    if (stepsOf(way).length === 0 && bundle.version === from.version) {
-      this.#settled = way.desired;
-      this.#early.activated(how.files, from);
+    const { plan, from } = change;
+    if (stepsOf(plan).length === 0 && bundle.version === from.version) {
+      this.#kernelState = plan.desired;
+      this.#early.activated(request.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }
-    const early = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports, how.isUrgent);
-    if (early) return { outcome: { kind: 'refused', refusal: early } };
+    const tooSoon = byHand ? undefined : mustWait(change, this.#options.releasesPerHour, this.#ports, request.isUrgent);
+    if (tooSoon) return { outcome: { kind: 'refused', refusal: tooSoon } };
     const given = { offers: this.#forProbation(offers), baseline: baseline?.answers };
     const ending = await transaction(change, this.#options.probation, this.#ports, given);
     this.#remember(ending);
-    this.#early.learn(how.files, bundle, ending);
+    this.#early.learn(request.files, bundle, ending);
     return baseline ? this.#afterRelease(ending, baseline) : ending;
   }
 
-  /** Before anything of a release is in the kernel, early endpoints included: what they break must count against it. */
-  async #baseline(change: Change, { byHand, isUrgent }: How): Promise<Baseline | undefined> {
+  /** Runs the probes before any part of a release is in the kernel: a probe that its early endpoints break must count against it. */
+  async #baseline(change: PlannedChange, { byHand, isUrgent }: PutRequest): Promise<Baseline | undefined> {
     const isTried =
       change.changeKind === 'release' &&
       (byHand || !mustWait(change, this.#options.releasesPerHour, this.#ports, isUrgent));
     if (!isTried || change.from.number === 0) return undefined;
-    return { answers: await this.#ports.probes.patiently(), generation: change.from };
+    return { answers: await this.#ports.probes.untilVerdict(), generation: change.from };
   }
 
-  async #afterRelease(ending: Ending, baseline: Baseline): Promise<Ending> {
+  async #afterRelease(ending: TransactionResult, baseline: Baseline): Promise<TransactionResult> {
     const { outcome, failed } = ending;
     if (outcome.kind === 'confirmed') decline(new Map(), this.#ports);
     if (outcome.kind !== 'rolled-back' || failed !== 'health') return ending;
-    const update = async (target: Target): Promise<Outcome | undefined> => {
+    const update = async (target: VersionedState): Promise<Outcome | undefined> => {
       const change = await this.#decide(target, { changeKind: 'endpoints' });
       return 'problems' in change ? undefined : (await this.#carryOut(change)).outcome;
     };
     return { ...ending, outcome: await rollBackEndpoints(outcome.because, baseline, { ports: this.#ports, update }) };
   }
 
-  /** An update, which is not tried. What the kernel was thought to hold may be out of date: then it is read, once. */
-  async #carryOut(change: Change): Promise<Ending> {
+  /** Carries out an endpoint update, retried once if the remembered state of the kernel was out of date. */
+  async #carryOut(change: PlannedChange): Promise<TransactionResult> {
     const ending = await transaction(change, this.#options.probation, this.#ports);
     const isStale = ending.stale === true && ending.outcome.kind === 'rolled-back';
     this.#remember(isStale ? { outcome: ending.outcome } : ending);
@@ -377,33 +388,37 @@ export class Reconciler {
     return again && !('problems' in again) ? this.#carryOut(again) : ending;
   }
 
-  /** What else of a bundle may go in now. Names of chains that were given while another program stood may be taken: it is linked anew. */
-  async #changeRest(how: How, before: Outcome): Promise<Ending> {
-    const bundle = await this.#admission.of(how.files);
+  /** The rest of a bundle, after part of it went in early. Linked anew: names of its chains may be in use by now. */
+  async #changeRest(request: PutRequest, early: Outcome): Promise<TransactionResult> {
+    const bundle = await this.#admission.of(request.files);
     return isRefusal(bundle)
       ? { outcome: { kind: 'refused', refusal: bundle } }
-      : this.#change(bundle, { ...how, before });
+      : this.#change(bundle, { ...request, early });
   }
 
   /**
-   * What may come of a bundle before the rest of it.
-   * @param withFirst the first endpoints of Services, too; keys for endpoints bring none
+   * Early endpoint sync of a bundle.
+   * @param withFirst also the first endpoints of Services; not for keys for endpoints
    */
-  async #earlyOf(bundle: Target, { files, onlyEndpoints }: How, withFirst: boolean): Promise<Outcome | undefined> {
+  async #earlyOf(
+    bundle: VersionedState,
+    { files, onlyEndpoints }: PutRequest,
+    withFirst: boolean,
+  ): Promise<Outcome | undefined> {
     const first = withFirst && !onlyEndpoints ? await this.#early.firstEndpoints(files, bundle) : undefined;
     if (first?.kind === 'held') return first;
     const rest = first ? await this.#admission.of(files) : bundle;
     return ('problems' in rest ? undefined : await this.#early.endpoints(rest)) ?? first;
   }
 
-  async #decide(bundle: Target, known: Known = {}): Promise<Change | Refusal> {
+  async #decide(bundle: VersionedState, hints: ChangeHints = {}): Promise<PlannedChange | Refusal> {
     const startState = await this.#startState(bundle);
-    return 'problems' in startState ? startState : decideChange(bundle, startState, this.#ports, known);
+    return 'problems' in startState ? startState : decideChange(bundle, startState, this.#ports, hints);
   }
 
   /**
-   * Says whether the kernel would take a bundle, and changes nothing that packets meet.
-   * @returns `same` when it is the version that stands
+   * Tries whether the kernel would take a bundle, without changing any rule that packets meet.
+   * @returns `same` if it is the active version
    */
   async rehearse(files: BundleFiles): Promise<'same' | 'ready' | Refusal> {
     const { journal } = this.#ports;
@@ -418,8 +433,8 @@ export class Reconciler {
     return (await rehearse(change, this.#ports)) ?? 'ready';
   }
 
-  /** What `put` would do, without doing it. */
-  async preview(files: BundleFiles, onlyEndpoints = false): Promise<Change | Refusal> {
+  /** Decides what `put` would do, without doing it. */
+  async preview(files: BundleFiles, onlyEndpoints = false): Promise<PlannedChange | Refusal> {
     const bundle = await this.#admission.of(files);
     if (isRefusal(bundle)) return bundle;
     const outside = onlyEndpoints ? this.#outside(bundle) : undefined;
@@ -428,19 +443,19 @@ export class Reconciler {
     return onlyEndpoints && !('problems' in change) && isMore(change) ? beyondEndpoints(bundle.version) : change;
   }
 
-  /** What stands before the change: known from before, or read. */
-  async #startState({ state }: Target): Promise<StartState | Refusal> {
+  /** The state before the change: remembered, or read from the kernel. */
+  async #startState({ state }: VersionedState): Promise<StartState | Refusal> {
     const { active } = this.#ports.journal;
-    if (active && this.#settled && knowsStartState(state, active)) {
-      return { from: active, now: this.#settled, ...(this.#seen ? { ipvs: this.#seen } : {}) };
+    if (active && this.#kernelState && knowsStartState(state, active)) {
+      return { from: active, now: this.#kernelState, ...(this.#ipvs ? { ipvs: this.#ipvs } : {}) };
     }
-    const looked = this.#admission.takeLooked();
-    return readStartState(state, this.#facts(), { takeOver: this.#options.takeOver, looked }, this.#ports);
+    const reads = this.#admission.takeReads();
+    return readStartState(state, this.#facts(), { takeOver: this.#options.takeOver, reads }, this.#ports);
   }
 
   /**
-   * Takes over what the kernel holds of Sluice, for a node that lost its state directory; no rule changes.
-   * @returns the generation that stands from now on, or why there is none
+   * Takes over Sluice's rules in the kernel, for a node that lost its state directory; no rule changes.
+   * @returns the generation that is active from now on, or why there is none
    */
   async recognise(): Promise<Generation | Refusal> {
     const { journal } = this.#ports;
@@ -451,13 +466,13 @@ export class Reconciler {
 
   /** `cleanUp`. */
   async cleanup(): Promise<number> {
-    this.#settled = undefined;
+    this.#kernelState = undefined;
     return cleanUp(this.#ports);
   }
 
   /** `rollBackTo`. */
-  async backTo(target: Generation, options: RollBackOptions = {}): Promise<Outcome> {
-    this.#settled = undefined;
+  async rollBackTo(target: Generation, options: RollBackOptions = {}): Promise<Outcome> {
+    this.#kernelState = undefined;
     const ending = await rollBackTo(target, options, this.#ports);
     this.#remember(ending);
     return ending.outcome;

@@ -3,59 +3,64 @@ import type { Kernel, SwitchState, OpenTransaction } from '../rollout/ports.ts';
 import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, rootsOf } from './entries.ts';
 
-/** What the kernel falls back to in each table whose roots differ between the two programs. */
+/** Which program an entry chain falls back to when the switch is off. */
 export type Default = 'old' | 'new' | 'missing' | 'foreign';
 
-/** What is seen of a transaction that another process left. */
-export interface Left {
+/** A transaction that an earlier process left open, and what the kernel shows of it. */
+export interface UnfinishedTransaction {
   readonly open: Pick<OpenTransaction, 'phase' | 'flip' | 'update'> | undefined;
+  /** One for each entry chain that differs between the two programs. */
   readonly defaults: readonly Default[];
-  /** undefined: there are no sets. */
+  /** undefined: the sets do not exist. */
   readonly switchStates: Readonly<Record<TableName, SwitchState>> | undefined;
 }
 
-/** What a process that starts does about it. Each is safe to repeat. */
+/** What a starting process does about it. Each is idempotent. */
 export type Recovery =
-  /** The kernel is held against the generation that stands, as at every scan; sets that nobody needs go. */
+  /** Compare the kernel with the active generation, as every scan does, and remove unused sets. */
   | { readonly do: 'check' }
-  /** The old program: from emptying the switch on. */
-  | { readonly do: 'go-back' }
-  /** The new program: from pinning the switch on. */
+  /** Return to the old program: begins with turning the switch off. */
+  | { readonly do: 'roll-back' }
+  /** Finish with the new program: begins with pinning the switch. */
   | { readonly do: 'finish' }
-  | { readonly do: 'hold'; readonly because: string };
+  | { readonly do: 'halt'; readonly because: string };
 
 /**
- * The recovery table. The journal says which program counts: the new one from its commit token on. What the kernel shows says only
- * how far the last process came, and the way from there is planned, so most rows are the same row; the one that is not cannot have
- * been made by this protocol.
+ * The recovery table. The journal alone decides between the programs: the commit record makes it the new one. The kernel only shows how
+ * far the last process came, and the steps from there are planned, so most rows need no case of their own. The exception, halt, is a
+ * state that this protocol cannot have produced.
  *
- * | journal | kernel | means |
- * |---|---|---|
- * | nothing open | any | settled, drifted, or lost in a reboot |
- * | open | all defaults old, or lost | a trial that did not end, expired or not |
- * | open, flip by the switch | a default is new | not ours: the token comes before any default; but see `open.update` |
- * | open, flip in order | any | the tables were being changed in turn |
- * | committed | any | the change was not finished, or was lost in a reboot |
+ * | journal | kernel | meaning | decision |
+ * |---|---|---|---|
+ * | nothing open | any | reconciled, drifted, or rules lost in a reboot | check |
+ * | open | all defaults old, or lost | probation did not end; the dead-man switch may have expired | roll back |
+ * | open, flip by the switch | a default is new | not ours: the commit record comes before any default; but see `open.update` | halt |
+ * | open, flip in order | any | the tables were being changed one after the other | roll back |
+ * | committed | any | the change was not finished, or its rules were lost in a reboot | finish |
  */
-export function decide({ open, defaults }: Left): Recovery {
+export function decide({ open, defaults }: UnfinishedTransaction): Recovery {
   if (!open) return { do: 'check' };
   if (open.phase === 'committed') return { do: 'finish' };
-  // Newer endpoints that were on their way may have made the old program what the new one was.
+  // With an endpoint update in flight the old program may have become equal to what the new one was.
   if (open.flip === 'switch' && !open.update && defaults.includes('new')) {
     const because =
-      'the kernel falls back to rules that no journal entry confirms: somebody else changed them, or the journal is old';
-    return { do: 'hold', because };
+      'the default rules in the kernel are those of an unconfirmed release: another program changed them, or the journal is out of date';
+    return { do: 'halt', because };
   }
-  return { do: 'go-back' };
+  return { do: 'roll-back' };
 }
 
-/** Reads what `decide` needs of the kernel. */
-export async function look(
+/**
+ * Reads the input of `decide` from the kernel.
+ * @param old the state to return to
+ * @param fresh the state that the open transaction leads to, if it can be read
+ */
+export async function observeUnfinished(
   open: OpenTransaction | undefined,
   old: NodeState,
   fresh: NodeState | undefined,
   kernel: Kernel,
-): Promise<Left> {
+): Promise<UnfinishedTransaction> {
   const switchStates = await kernel.switch?.look();
   if (!open || !fresh) return { open, defaults: [], switchStates };
   const defaults: Default[] = [];

@@ -1,9 +1,9 @@
 import { onlyEndpoints, type Problem } from '@sluice/bundle';
 import { limits } from '../limits.ts';
 import type { Ports, Refusal } from '../rollout/ports.ts';
-import type { Change } from './transaction.ts';
+import type { PlannedChange } from './transaction.ts';
 
-/** Whether a problem may be gone when the module of mode ipvs is loaded. */
+/** Whether loading the module of mode ipvs may solve a problem. */
 export function lacksModule({ code, message }: Problem): boolean {
   return code === 'NODE_SYSCTL_FIXED' && message.includes(' net.ipv4.vs.');
 }
@@ -12,7 +12,7 @@ export function withoutIpvs(because: string): Problem {
   return {
     code: 'NODE_LACKS_NEED',
     level: 'error',
-    message: `Cannot apply a profile in mode ipvs: the kernel of the node does not have it: ${because}`,
+    message: `Cannot apply a profile in mode ipvs: the node's kernel does not support it: ${because}`,
     hint: 'Load the module (`modprobe ip_vs`), or give the node a profile in mode iptables',
   };
 }
@@ -22,28 +22,34 @@ export function quarantined(version: string, because: string): Refusal {
     code: 'BUNDLE_QUARANTINED',
     level: 'error',
     message: `Cannot apply version ${version} again: ${because}`,
-    hint: 'Ship another version, or run `sluiced apply DIR --node NAME` by hand to try this one again',
+    hint: 'Publish another version, or retry this one with `sluiced apply DIR --node NAME`',
   };
   return { problems: [problem] };
 }
 
 /**
- * Whether a change is more than keys for endpoints may bring. What a Service is like that had no endpoint nobody can compare, so they do
- * not bring it the first one. So they do not take its last one either: the node would be without the Service until people sign, where
- * otherwise the next pod is an endpoint in the place of another.
+ * Whether a change is more than keys for endpoints may make. A Service without endpoints has no rules to compare with, so its first
+ * endpoint needs a release. These keys may not remove the last endpoint either: the Service would stay down until a release is signed,
+ * whereas a last endpoint that stays is replaced by the next pod.
  */
-export function isMore({ changeKind, first = [], last = [] }: Pick<Change, 'changeKind' | 'first' | 'last'>): boolean {
+export function isMore({
+  changeKind,
+  first = [],
+  last = [],
+}: Pick<PlannedChange, 'changeKind' | 'first' | 'last'>): boolean {
   return changeKind === 'release' || first.length > 0 || last.length > 0;
 }
 
 /**
- * Releases that fail one after the other are tried less and less often from the third on, and no more than some in an hour: each puts the node at risk.
- * Endpoints do not wait for that. Of the releases that wait only the newest is ever tried: the directory holds no other.
- * @param most releases in an hour
- * @param isUrgent its signers say that it must not wait for what became of others
+ * Bounds how often releases are tried, because each one puts the node at risk: after `limits.failuresAtOnce` failures in a row with a
+ * growing back-off, and at most `most` per hour. Endpoint updates are not delayed. Of several waiting releases only the newest is tried:
+ * the directory holds no other.
+ * @param most releases per hour
+ * @param isUrgent signed as urgent: no back-off
+ * @returns why it must wait
  */
 export function mustWait(
-  { changeKind, bundle }: Pick<Change, 'changeKind' | 'bundle'>,
+  { changeKind, bundle }: Pick<PlannedChange, 'changeKind' | 'bundle'>,
   most: number,
   { journal, clock }: Pick<Ports, 'journal' | 'clock'>,
   isUrgent = false,
@@ -54,9 +60,9 @@ export function mustWait(
   return journal.releasesSince(clock.now() - limits.hourMs) < most ? undefined : tooMany(bundle.version, most);
 }
 
-/** Endpoints that what stands may take are in by then. */
+/** Refuses the rest of a bundle by keys for endpoints, whose allowed endpoints went in before. */
 export function beyondEndpoints(version: string): Refusal {
-  const why = `version ${version} changes more than endpoints of Services that the node goes on serving, or more of them than goes without a trial`;
+  const why = `version ${version} changes more than the endpoints of served Services, or more of them than an endpoint update may`;
   return { problems: [onlyEndpoints(why)] };
 }
 
@@ -65,8 +71,8 @@ function tooEarly(version: string, untilMs: number): Refusal {
   const problem: Problem = {
     code: 'BUNDLE_QUARANTINED',
     level: 'error',
-    message: `Cannot apply version ${version} yet: more than ${limits.failuresAtOnce} releases in a row failed; it waits until ${until}`,
-    hint: 'Updates of endpoints do not wait, nor does a release that is signed as urgent (`sluice release --urgent`). To try it now, run `sluiced apply DIR --node NAME` by hand',
+    message: `Cannot apply version ${version} yet: more than ${limits.failuresAtOnce} releases in a row failed; back-off until ${until}`,
+    hint: 'To try it now, run `sluiced apply DIR --node NAME`, or sign the release as urgent (`sluice release --urgent`). Endpoint updates are not delayed',
   };
   return { problems: [problem] };
 }
@@ -75,8 +81,8 @@ function tooMany(version: string, most: number): Refusal {
   const problem: Problem = {
     code: 'RELEASES_TOO_MANY',
     level: 'error',
-    message: `Cannot apply version ${version} yet: ${most} releases were tried within an hour, as many as this node takes`,
-    hint: 'The newest one is taken when the hour is over; updates of endpoints do not wait. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME` by hand',
+    message: `Cannot apply version ${version} yet: ${most} releases were tried within an hour, the limit of this node`,
+    hint: 'The newest release is tried when the hour is over; endpoint updates are not delayed. Raise `releases.perHour` in sluiced.yaml, or run `sluiced apply DIR --node NAME`',
   };
   return { problems: [problem] };
 }

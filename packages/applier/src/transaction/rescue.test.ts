@@ -153,7 +153,7 @@ function hanging(): { probes: Probes; probed: Promise<void> } {
     resolve();
     return new Promise(() => undefined);
   };
-  return { probes: { policies: [], intervalMs: 1000, once, patiently: async () => [] }, probed: promise };
+  return { probes: { policies: [], intervalMs: 1000, once, untilVerdict: async () => [] }, probed: promise };
 }
 
 /** A chain of ours with another rule in it. */

@@ -4,33 +4,33 @@ import { messageOf } from '../rollout/message.ts';
 import type { Generation, Ports } from '../rollout/ports.ts';
 import { restore, withDropped, withSysctls } from '../rollout/restore.ts';
 import type { NodeState } from '../rollout/state.ts';
-import { switchOff, wayBack } from './back.ts';
+import { switchOff, rollbackState } from './roll-back.ts';
 import { foreignSysctls } from './change.ts';
 import { endpointChanges } from './endpoint-changes.ts';
 import { decline } from './endpoint-rollback.ts';
 import { endpointsText } from './endpoints-text.ts';
 import { ownedNow } from './clean-up.ts';
-import type { Ending } from './transaction.ts';
+import type { TransactionResult } from './transaction.ts';
 
 /**
- * Goes back to a generation because a person says so. The version that is left is remembered as bad, so that the daemon does not
- * bring it back by itself; a node that was held is free again.
- * @throws StateError when the journal cannot be written and it is the last resort; the kernel holds the target then
+ * Rolls back to a generation on request of the operator. The version that is left is quarantined, so that the daemon does not apply it
+ * again by itself; a halted node is no longer halted.
+ * @throws StateError if the journal cannot be written and it is the last resort; the kernel holds the target then
  */
 export async function rollBackTo(
   target: Generation,
   { isLastResort = false, stored = target, declines = false }: RollBackOptions,
   ports: Ports,
-): Promise<Ending> {
+): Promise<TransactionResult> {
   const { journal, kernel } = ports;
   const { active } = journal;
   const before = active ? withDropped(target.state, active.state, journal.originals) : target.state;
-  const old = wayBack(before, ports);
-  if (active && !isLastResort) await announced([target, stored], active, old, ports);
-  let settled: Ending['settled'];
+  const old = rollbackState(before, ports);
+  if (active && !isLastResort) await writeIntent([target, stored], active, old, ports);
+  let kernelState: TransactionResult['kernelState'];
   try {
     await switchOff(ports);
-    settled = await restore(old, await ownedNow(ports), ports);
+    kernelState = await restore(old, await ownedNow(ports), ports);
     await kernel.switch?.remove();
   } catch (error) {
     const because = `generation ${target.number} cannot be loaded`;
@@ -41,19 +41,19 @@ export async function rollBackTo(
   const outcome = { kind: 'confirmed', generation: target, steps: 0 } as const;
   let because: string;
   try {
-    const written = await firstTaken([target, stored], (one) => journal.choose(one));
-    if (written.revision === target.revision) return { outcome, settled };
-    because = 'the disk has no room for the newest endpoints, and keeps those of then';
+    const written = await writeFirst([target, stored], (one) => journal.choose(one));
+    if (written.revision === target.revision) return { outcome, kernelState };
+    because = 'the disk has no room for the newest endpoints; the journal has the original ones of the generation';
   } catch (error) {
     if (isLastResort) throw error;
     because = messageOf(error);
   }
-  goOnWith(target, stored, ports);
-  return { outcome: { ...outcome, unwritten: because }, settled };
+  chooseUnwritten(target, stored, ports);
+  return { outcome: { ...outcome, unwritten: because }, kernelState };
 }
 
-/** A daemon repairs by its journal: what the kernel holds now is no drift, though the disk does not know it. */
-function goOnWith(target: Generation, stored: Generation, { journal, report }: Ports): void {
+/** Keeps the choice in memory: the daemon would otherwise repair the kernel back to the generation on the disk. */
+function chooseUnwritten(target: Generation, stored: Generation, { journal, report }: Ports): void {
   try {
     journal.chooseUnwritten(target, stored);
   } catch (error) {
@@ -61,13 +61,13 @@ function goOnWith(target: Generation, stored: Generation, { journal, report }: P
   }
 }
 
-/** How a person's way back is made. */
+/** How to roll back on request of the operator. */
 export interface RollBackOptions {
-  /** The generation that stands cannot be loaded: a process that ends here must not lead back to it. */
+  /** The active generation cannot be loaded: after a crash the next process must not return to it. */
   readonly isLastResort?: boolean;
-  /** The target as the store has it, perhaps with other endpoints: a disk without room takes no more than that. */
+  /** The target as the store has it, perhaps with other endpoints: the fallback for a disk without room. */
   readonly stored?: Generation;
-  /** The endpoints that are left do not come back early, but with the next release. */
+  /** Endpoints that are rolled back are declined: they return with the next release, not by early endpoint sync. */
   readonly declines?: boolean;
 }
 
@@ -76,35 +76,33 @@ function declinedBy(old: NodeState, left: NodeState, { declined }: Ports): Reado
   return new Map([...declined.read(), ...changes.map(({ key, after }) => [key, endpointsText(after)] as const)]);
 }
 
-/** A disk that takes no write keeps nobody from going back: that nothing is announced is said when it is done. */
-async function announced(
+/** Writes the intent of the rollback. A disk that takes no write does not prevent the rollback: the outcome says so (`unwritten`). */
+async function writeIntent(
   targets: readonly Generation[],
   active: Generation,
   old: NodeState,
   ports: Ports,
 ): Promise<void> {
   try {
-    await firstTaken(targets, (target) => announce(target, active, old, ports));
+    await writeFirst(targets, (target) => beginRollback(target, active, old, ports));
   } catch (error) {
     ports.report('not-announced', { because: messageOf(error) });
   }
 }
 
-/** Writes the first that the disk takes. @throws what it said of the last one */
-async function firstTaken<T>(targets: readonly Generation[], write: (target: Generation) => Promise<T>): Promise<T> {
+/** Writes the first of the targets that the disk has room for. @throws the error of the last one */
+async function writeFirst<T>(targets: readonly Generation[], write: (target: Generation) => Promise<T>): Promise<T> {
   const [first, ...others] = targets;
   try {
     return await write(first as Generation);
   } catch (error) {
     if (others.every((other) => other === first)) throw error;
-    return firstTaken(others, write);
+    return writeFirst(others, write);
   }
 }
 
-/**
- * Writes down where the tables are going, so that a process that ends on the way leaves nothing that nobody owns.
- */
-async function announce(
+/** Opens a transaction in the journal, so that after a crash the next process knows the chains of both generations. */
+async function beginRollback(
   { version, state }: Generation,
   active: Generation,
   old: NodeState,

@@ -8,7 +8,7 @@ import type { NodeState } from '../rollout/state.ts';
 import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Troubles, World } from '../testing/world.fixture.ts';
 import type { Offers } from './offers.ts';
-import { isService, readService } from './service.ts';
+import { isService, readService } from './service-rules.ts';
 
 /**
  * Histories of a machine by chance: releases, processes that end at any call, tools that fail, calls that take long, boots, hours that
@@ -188,7 +188,7 @@ class History {
     await reconciler.recover();
     if (journal.halted !== undefined) {
       const target = journal.active ?? (await journal.generation(0));
-      equal(target && (await reconciler.backTo(target)).kind, 'confirmed');
+      equal(target && (await reconciler.rollBackTo(target)).kind, 'confirmed');
     }
     await reconciler.reconcile();
     this.#disturbed = false;

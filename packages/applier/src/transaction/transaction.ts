@@ -2,97 +2,99 @@ import type { IpvsTimeouts } from '@sluice/bundle';
 import type { AdmittedBundle } from '../rollout/admit.ts';
 import { carryOut } from '../rollout/carry-out.ts';
 import type { Outcome } from '../rollout/outcome.ts';
-import type { IpvsSeen } from '../ipvs/values.ts';
+import type { ObservedIpvs } from '../ipvs/values.ts';
 import { forgetAfter } from '../rollout/forgetting.ts';
 import {
   type Fault,
   type Flip,
-  type FlowChange,
+  type FlowDifference,
   type Generation,
   type Ports,
   type ProbeResult,
   type Refusal,
   RehearsalError,
 } from '../rollout/ports.ts';
-import type { ChainNames, NodeState, Observed } from '../rollout/state.ts';
-import { unlike } from '../rollout/verify.ts';
-import { leftVirtual, type Virtual } from '../rollout/virtual.ts';
+import type { OwnedNames, NodeState, Observed } from '../rollout/state.ts';
+import { firstDifference } from '../rollout/verify.ts';
+import { verifyVirtual, type Virtual } from '../rollout/virtual.ts';
 import { messageOf } from '../rollout/message.ts';
-import { rollBack } from './back.ts';
+import { rollBack } from './roll-back.ts';
 import { Deadman } from './deadman.ts';
 import { endpointChanges, printEndpointChanges } from './endpoint-changes.ts';
 import { finish } from './finish.ts';
 import type { ChangeClass } from './change-kind.ts';
 import type { ProbationOffers } from './offers.ts';
-import { type ProbationRules, Probation } from './probation.ts';
-import { updateDiffers } from './roots-hold.ts';
-import type { Way } from './way.ts';
+import { type ProbationRules, ProbationWatch } from './probation.ts';
+import { updateDifference } from './verify-update.ts';
+import type { TransactionPlan } from './transaction-plan.ts';
 
-/** What the kernel is to hold: an admitted bundle, or an admitted state with the endpoints of another one. */
-export type Target = Pick<AdmittedBundle, 'version' | 'state'>;
+/** A version and its rules: those of an admitted bundle, or an admitted state with the endpoints of another bundle. */
+export type VersionedState = Pick<AdmittedBundle, 'version' | 'state'>;
 
-/** What one transaction is to do, decided before the first step. */
-export interface Change extends ChangeClass {
-  readonly bundle: Target;
-  /** The generation that stands: the way back. */
+/** Everything that one transaction will do, decided before its first step. */
+export interface PlannedChange extends ChangeClass {
+  readonly bundle: VersionedState;
+  /** The active generation, which a rollback returns to. */
   readonly from: Generation;
-  /** What the kernel holds of ours before it. */
+  /** Our rules in the kernel before the change. */
   readonly now: NodeState;
-  readonly way: Way;
-  /** What is ours before the change. */
-  readonly owned: ChainNames;
-  readonly flows: FlowChange;
-  /** The values that sysctls have now, of those that `from` does not set. */
+  readonly plan: TransactionPlan;
+  /** The names of our chains, sets and servers before the change. */
+  readonly owned: OwnedNames;
+  readonly flows: FlowDifference;
+  /** The present values of the sysctls that the change sets and `from` does not. */
   readonly sysctls: NodeState['sysctls'];
-  /** The time-outs that IPVS has now, where the change sets others. */
+  /** The present time-outs of IPVS, if the change sets other ones. */
   readonly timeouts?: IpvsTimeouts;
-  /** The tables as they were read for this change; left out when they were known from before. */
+  /** The tables as read for this change; left out when they were already known. */
   readonly observed?: Observed;
-  /** What is to be done in mode ipvs, and what the kernel held of it before. */
+  /** The plan of mode ipvs, and the observed state that it starts from. */
   readonly virtual?: Virtual;
 }
 
-/** The outcome, and what the kernel holds now where that is known without looking. */
-export interface Ending {
+/** The outcome of a transaction, and the state of the kernel as far as it is known without reading it again. */
+export interface TransactionResult {
   readonly outcome: Outcome;
-  readonly settled?: NodeState;
-  /** What mode ipvs holds now, where it was looked at. */
-  readonly ipvs?: IpvsSeen;
-  /** Of what was taken back: why. */
-  readonly failed?: Failure['kind'];
-  /** The kernel did not take the change and was not looked at before: somebody else may have changed it since the last look. */
+  readonly kernelState?: NodeState;
+  /** The observed state of mode ipvs, if it was read after the change. */
+  readonly ipvs?: ObservedIpvs;
+  /** After a rollback: its reason. */
+  readonly failed?: RollbackReason['kind'];
+  /** The kernel refused a change that was planned from a remembered state, so that state may be out of date. */
   readonly stale?: true;
 }
 
 /**
- * One transaction: the kernel goes from what it holds to what the bundle says, or back.
+ * One transaction: brings the kernel from its observed state to the desired one, or rolls it back.
  *
  * ```
- * rehearse    the kernel's opinion, in a scratch namespace                     nothing was touched: refused
- * baseline    every probe: only regressions count later; asked before early endpoints where these came first
- * begin       the journal knows what is to be done                            crash from here on: the old program
+ * rehearse    load the rules in a scratch namespace                            on failure: refused, nothing was touched
+ * baseline    run every probe: only regressions count later; runs before early endpoints, if there are any
+ * begin       write the intent to the journal                                  a crash from here on leads to the old program
  * stage       new chains beside the old ones; no packet meets them
- * flip        filter's switch, then nat's, each with a time-out               no process left: the kernel goes back by itself
+ * cut over    filter's switch, then nat's, each with a time-out                without a process the kernel rolls back by itself
  * probation   invariants and probes; each good round renews the switch; newer endpoints go into both programs
- * commit      one write and fsync: the only decision                          crash from here on: the new program
- * finish      pin, new defaults, unpin, collect, reconcile
+ * commit      one write and fsync: the only decision                           a crash from here on leads to the new program
+ * finish      pin the switch, make the new program the default, unpin, remove what only the old program needs
  * ```
  *
- * Whatever fails before the token is taken back: switch off, connections healed, the old program verified, the new one's chains
- * removed. Nothing of the old program is removed before the token. A flip in order (`Way.turn`) stands in for the switch where a
- * layout or a node has none; then nothing goes back without a process, and `describeWay` says so in the plan.
+ * A failure before the commit record rolls back: switch off, stale connections forgotten, the old program verified, the new
+ * program's chains removed. Nothing of the old program is removed before the commit record. Where a layout or a node has no switch,
+ * the tables change in order (`TransactionPlan.cutOver`); then no dead-man switch exists, and `describeFlip` says so in the plan.
  *
- * The ports: `kernel` (kernel/linux.ts, kernel/fake.ts) takes a step whole or throws and takes nothing; `journal`
- * (journal/journal.ts) is durable when a call returns; `clock` is CLOCK_BOOTTIME; `probes` open new connections; `person` says what
- * somebody at the terminal decided. A process may end at any call of any of them: `recover` goes on from what the journal and the
- * kernel show.
+ * The ports: `kernel` (kernel/linux.ts, kernel/fake.ts) takes a whole step, or throws and takes nothing of it; `journal`
+ * (journal/journal.ts) is durable when a call returns; `clock` is CLOCK_BOOTTIME; `probes` open new connections; `operator` passes
+ * decisions on. The process may end at any call of a port: `resume` then continues from the journal and the observed state.
+ *
+ * @param decided what `decideChange` decided
+ * @returns how it ended; `stale` and `failed` say whether and why a second attempt may help
  */
 export async function transaction(
-  decided: Change,
+  decided: PlannedChange,
   rules: ProbationRules,
   ports: Ports,
-  { offers, baseline }: Given = {},
-): Promise<Ending> {
+  { offers, baseline }: TransactionContext = {},
+): Promise<TransactionResult> {
   try {
     return await inPhases(decided, rules, ports, { offers, baseline });
   } finally {
@@ -100,52 +102,52 @@ export async function transaction(
   }
 }
 
-/** For whoever measures how long the parts take. */
+/** Reported at the start of each, for measurements. */
 type Phase = 'rehearse' | 'baseline' | 'write' | 'verify' | 'trial' | 'finish' | 'back' | 'end';
 const enter = (phase: Phase, { report }: Pick<Ports, 'report'>): void => report('phase', { phase });
 
 async function inPhases(
-  decided: Change,
+  decided: PlannedChange,
   rules: ProbationRules,
   ports: Ports,
-  { offers, baseline: given }: Given,
-): Promise<Ending> {
+  { offers, baseline: given }: TransactionContext,
+): Promise<TransactionResult> {
   const { journal, probes, report } = ports;
-  const { bundle, way, changeKind } = decided;
+  const { bundle, plan, changeKind } = decided;
   enter('rehearse', ports);
   const refusal = await rehearse(decided, ports);
   if (refusal) return { outcome: { kind: 'refused', refusal } };
   enter('baseline', ports);
-  // By the same rule as afterwards: a probe that flaps is judged alike.
-  const baseline = changeKind === 'release' ? (given ?? (await probes.patiently())) : [];
+  // By the same rule as during probation, so that a flapping probe gets the same verdict before and after.
+  const baseline = changeKind === 'release' ? (given ?? (await probes.untilVerdict())) : [];
   const good = changeKind === 'endpoints' ? ((await ports.updates?.before()) ?? []) : [];
   enter('write', ports);
-  // What a person said of an earlier trial, too late for it, is not about this one.
-  ports.person.forget();
+  // A decision that came too late for the previous probation must not count for this one.
+  ports.operator.forget();
   try {
-    // What stood before Sluice. A change that is refused before has claimed nothing.
+    // Generation 0, the rules before Sluice: written only now, so that a refused change claims nothing.
     if (!journal.active) await journal.adopt(decided.from.state);
-    await journal.begin({ ...decided, flip: way.flip, version: bundle.version, state: bundle.state });
+    await journal.begin({ ...decided, flip: plan.flip, version: bundle.version, state: bundle.state });
   } catch (error) {
     return { outcome: { kind: 'refused', refusal: notWritten(error) } };
   }
   const deadman = new Deadman(rules.deadmanSeconds, ports);
-  const { failed, ipvs } = await put(decided, rules, deadman, ports);
-  if (failed) return takenBack(failed, decided, ports);
+  const { failed, ipvs } = await cutOver(decided, rules, deadman, ports);
+  if (failed) return rollBackAfter(failed, decided, ports);
   enter('trial', ports);
-  const probation = new Probation(decided, baseline, { rules, deadman, offers }, ports);
+  const probation = new ProbationWatch(decided, baseline, { rules, deadman, offers }, ports);
   const failure = changeKind === 'release' ? await probation.run() : undefined;
-  // With the endpoints that came meanwhile.
+  // With the endpoints that arrived during probation.
   const { change } = probation;
-  if (failure) return takenBack(failure, change, ports);
+  if (failure) return rollBackAfter(failure, change, ports);
   enter('finish', ports);
   try {
     await deadman.renewLate();
     await journal.commit(noteOf(probation.failing));
   } catch (error) {
     report('commit-failed', { because: messageOf(error) });
-    return takenBack(
-      { kind: 'process', because: `the commit token cannot be written: ${messageOf(error)}` },
+    return rollBackAfter(
+      { kind: 'process', because: `the commit record cannot be written: ${messageOf(error)}` },
       change,
       ports,
     );
@@ -156,83 +158,94 @@ async function inPhases(
   return isKnown ? { ...ending, ipvs } : ending;
 }
 
-/** What is known before a change begins. */
-export interface Given {
-  /** What comes while it is on trial; left out: nothing. */
+/** Input of a transaction besides the change itself. */
+export interface TransactionContext {
+  /** Source of bundles that arrive during probation; left out: none arrive. */
   readonly offers?: ProbationOffers | undefined;
-  /** What the probes said before anything of it was in the kernel; left out: nothing of it is. */
+  /** The answers of the probes before early endpoints; left out: there were none, so the transaction runs the probes itself. */
   readonly baseline?: readonly ProbeResult[] | undefined;
 }
 
 const noteOf = (failing: readonly string[]): string | undefined =>
   failing.length === 0 ? undefined : `with failing probes: ${failing.join(', ')}`;
 
-function withFailing(ending: Ending, failing: readonly string[]): Ending {
+function withFailing(ending: TransactionResult, failing: readonly string[]): TransactionResult {
   const { outcome } = ending;
   return outcome.kind === 'confirmed' && failing.length > 0 ? { ...ending, outcome: { ...outcome, failing } } : ending;
 }
 
-const changesOf = ({ from, bundle }: Change): string => printEndpointChanges(endpointChanges(from.state, bundle.state));
+const changesOf = ({ from, bundle }: PlannedChange): string =>
+  printEndpointChanges(endpointChanges(from.state, bundle.state));
 
-/** Why a change must be taken back. */
-export interface Failure {
-  /** The kernel refused, health failed, a person said so; or it was no fault of the bundle: `asked` when this process is to end. */
-  readonly kind: 'kernel' | 'health' | 'person' | 'process' | 'asked';
+/** Why a change must be rolled back. */
+export interface RollbackReason {
+  /**
+   * The bundle's fault: the kernel refused it, a probe failed, the operator cancelled it. Not its fault: the process could not
+   * continue, or was asked to end (`asked`).
+   */
+  readonly kind: 'kernel' | 'health' | 'operator' | 'process' | 'asked';
   readonly because: string;
 }
 
-/** How the way to the flip ended. */
-interface Put {
-  /** Why it must be taken back. */
-  readonly failed?: Failure;
-  /** What mode ipvs holds now. */
-  readonly ipvs?: IpvsSeen;
+interface CutOverResult {
+  readonly failed?: RollbackReason;
+  readonly ipvs?: ObservedIpvs;
 }
 
-/** From the first step to the flip. */
-async function put(change: Change, rules: ProbationRules, deadman: Deadman, ports: Ports): Promise<Put> {
-  const { way } = change;
+/** The phases stage and cut over. */
+async function cutOver(
+  change: PlannedChange,
+  rules: ProbationRules,
+  deadman: Deadman,
+  ports: Ports,
+): Promise<CutOverResult> {
+  const { plan } = change;
   const { kernel, report } = ports;
   try {
-    // Probes come from this machine: a trial without its packets would be judged by the rules of before.
-    if (way.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0);
-    await carryOut(way.stage, ports);
-    const staged = await unlike(way.staged, way.stage, kernel);
-    if (staged !== undefined) return { failed: differs(staged) };
-    if (way.flip === 'switch') await deadman.start();
-    await carryOut(way.turn, ports);
-    // Packets go the new way from here on.
+    // Probes come from this machine: without its packets on the new rules they would test the old ones.
+    if (plan.flip === 'switch') await kernel.switch?.make(rules.sources, ports.probes.policies.length > 0);
+    await carryOut(plan.stage, ports);
+    const unstaged = await firstDifference(plan.afterStage, plan.stage, kernel);
+    if (unstaged !== undefined) return { failed: differs(unstaged) };
+    if (plan.flip === 'switch') await deadman.start();
+    await carryOut(plan.cutOver, ports);
+    // Packets meet the new rules from here on.
     enter('verify', ports);
     const isUpdate = change.changeKind === 'endpoints';
-    const turned = await (isUpdate ? updateDiffers(way, way.turn, kernel) : unlike(way.turned, way.turn, kernel));
-    if (turned !== undefined) return { failed: differs(turned) };
-    const virtual = way.desired.ipvs ? await virtualLeft(change, ports) : {};
+    const difference = await (isUpdate
+      ? updateDifference(plan, plan.cutOver, kernel)
+      : firstDifference(plan.afterCutOver, plan.cutOver, kernel));
+    if (difference !== undefined) return { failed: differs(difference) };
+    const virtual = plan.desired.ipvs ? await verifyIpvs(change, ports) : {};
     if (virtual.left !== undefined) return { failed: differs(virtual.left) };
-    report('in-kernel', { steps: way.stage.steps.length + way.turn.steps.length, flip: way.flip });
-    if (way.flip === 'ordered') await forgetAfter(change.flows.old, ports);
+    report('in-kernel', { steps: plan.stage.steps.length + plan.cutOver.steps.length, flip: plan.flip });
+    if (plan.flip === 'ordered') await forgetAfter(change.flows.old, ports);
     return virtual.ipvs ? { ipvs: virtual.ipvs } : {};
   } catch (error) {
     return { failed: { kind: 'kernel', because: messageOf(error) } };
   }
 }
 
-/** What mode ipvs holds after the steps and what it lacks, in words; real servers that drain are written down. */
-export async function virtualLeft(
-  { way, owned, virtual: before }: Change,
+/**
+ * Reads mode ipvs back after the steps, and writes down which real servers drain.
+ * @returns the missing steps in words as `left`, if there are any, and the observed state
+ */
+export async function verifyIpvs(
+  { plan, owned, virtual: before }: PlannedChange,
   ports: Ports,
-): Promise<{ readonly left?: string; readonly ipvs?: IpvsSeen }> {
+): Promise<{ readonly left?: string; readonly ipvs?: ObservedIpvs }> {
   if (!before) return {};
-  const { left, virtual } = await leftVirtual(way.desired, owned, ports, before);
+  const { left, virtual } = await verifyVirtual(plan.desired, owned, ports, before);
   if (!virtual) return {};
   await ports.journal.keepDraining(virtual.plan.draining);
   return { ipvs: virtual.seen, ...(left === undefined ? {} : { left }) };
 }
 
-function differs(difference: string): Failure {
+function differs(difference: string): RollbackReason {
   return { kind: 'kernel', because: `the kernel does not hold what was loaded: ${difference}` };
 }
 
-async function takenBack(failure: Failure, change: Change, ports: Ports): Promise<Ending> {
+async function rollBackAfter(failure: RollbackReason, change: PlannedChange, ports: Ports): Promise<TransactionResult> {
   enter('back', ports);
   if (failure.kind === 'kernel') ports.report('kernel-refused', { because: failure.because, lane: change.changeKind });
   const isStale = failure.kind === 'kernel' && !change.observed;
@@ -240,19 +253,20 @@ async function takenBack(failure: Failure, change: Change, ports: Ports): Promis
   return { ...ending, failed: failure.kind, ...(isStale ? { stale: true } : {}) };
 }
 
-const faultOf = ({ kind }: Failure): Fault => (kind === 'process' || kind === 'asked' ? kind : 'bundle');
+const faultOf = ({ kind }: RollbackReason): Fault => (kind === 'process' || kind === 'asked' ? kind : 'bundle');
 
 /**
- * The kernel's own opinion, before anything is touched. A rehearsal that cannot be held is no opinion: the change is not made then, and
- * nothing is said against the bundle, which is tried again.
- * @returns why the kernel does not take the rules, or why it could not be asked; undefined when it takes them
+ * Loads the rules in a scratch namespace before anything is touched. When the rehearsal itself cannot run, the change is not made, and
+ * the bundle is not blamed: it is retried.
+ * @returns why the kernel refuses the rules (`NODE_REFUSES_RULES`) or why they could not be rehearsed (`NODE_CANNOT_REHEARSE`);
+ *   undefined when the kernel takes them
  */
 export async function rehearse(
-  { bundle, now, way }: Pick<Change, 'bundle' | 'now' | 'way'>,
+  { bundle, now, plan }: Pick<PlannedChange, 'bundle' | 'now' | 'plan'>,
   { rehearsal }: Pick<Ports, 'rehearsal'>,
 ): Promise<Refusal | undefined> {
   try {
-    const touched = [way.stage, way.turn, way.defaults].flatMap((part) => part.touched);
+    const touched = [plan.stage, plan.cutOver, plan.defaults].flatMap((part) => part.touched);
     await rehearsal.ensure(bundle.state, { steps: [], touched }, now);
     return undefined;
   } catch (error) {
@@ -268,15 +282,15 @@ export async function rehearse(
 }
 
 function notWritten(error: unknown): Refusal {
-  const message = `Cannot write down what is to be done: ${messageOf(error)}`;
+  const message = `Cannot write the change to the journal: ${messageOf(error)}`;
   const known = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? error.hint : undefined;
   const hint = known ?? 'Nothing was touched. Make the state directory writable, or free space on its disk';
   return { problems: [{ code: 'NODE_STATE_INVALID', level: 'error', message, hint }] };
 }
 
-/** How the flip is made, for people who read a plan. */
+/** How packets come to the new rules, as a sentence for a printed plan. */
 export function describeFlip(flip: Flip, deadmanSeconds: number): string {
   return flip === 'switch'
-    ? `packets go to the new rules by one switch for both families; without a sign of life the kernel goes back after ${deadmanSeconds} s`
-    : 'packets go to the new rules table by table, in an order that serves traffic; the kernel holds no dead-man';
+    ? `one switch sends the packets of both families to the new rules; without a heartbeat the kernel rolls back after ${deadmanSeconds} s`
+    : 'packets go to the new rules table by table, in an order that keeps serving traffic; there is no dead-man switch';
 }

@@ -3,7 +3,7 @@ import type { Generation } from '../rollout/ports.ts';
 import { StateError } from '../store/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { planWayBack } from './way-back-plan.ts';
+import { planRollbackTo } from './roll-back-to-plan.ts';
 
 /** A rollback that the disk does not take, and what the process does that goes on. */
 
@@ -33,8 +33,8 @@ async function rolledBack(takes: (target: Generation, stored: Generation) => boo
   const full = new StateError('NODE_STATE_INVALID', 'EROFS', 'make room');
   journal.choose = async (one) => (takes(one, stored) ? choose(one) : Promise.reject(full));
   journal.begin = () => Promise.reject(full);
-  const { target } = planWayBack(journal.active, stored, true);
-  expect(await reconciler.backTo(target, { stored })).toHaveProperty('unwritten');
+  const { target } = planRollbackTo(journal.active, stored, true);
+  expect(await reconciler.rollBackTo(target, { stored })).toHaveProperty('unwritten');
   return { reconciler, journal, left };
 }
 

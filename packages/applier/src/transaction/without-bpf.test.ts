@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import type { Reconciler } from './reconciler.ts';
-import { hasLostBpf } from './linked.ts';
+import { hasLostBpf } from './links-with-bpf.ts';
 
 /** Kernels that lack `-m bpf`, by which pods that reach themselves are told in layout `tree`. */
 

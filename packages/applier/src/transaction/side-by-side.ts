@@ -1,28 +1,28 @@
 import { differing, type Family, Layered, switches, type TableName, type TableProgram } from '@sluice/bundle';
-import { type ChainNames, familyNames, type NodeState, tableOf } from '../rollout/state.ts';
+import { type OwnedNames, familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { entryNames, isTagged, rootsOf } from './entries.ts';
 
-/** How the entry chains of a table lead to two programs that the kernel holds side by side. */
+/** To which of two programs, side by side in the kernel, the entry chains of a table lead. */
 export type Lead =
-  /** To the new one as far as the set of the switch holds a packet's source, else to the old one. */
+  /** To the new one if the switch's set has the packet's source, else to the old one. */
   | 'switch'
-  /** Of filter: to the new one, then to the old one; of nat: to the new one. */
+  /** In filter: to the new one, then to the old one; in nat: to the new one. */
   | 'both'
   /** To the new one. */
   | 'new';
 
-/** The chain that every Service's chains mark packets in: both programs call the one that is there. */
+/** The chain that marks packets for masquerading. Both programs call the same one. */
 const markChain = 'SLUICE-MARK-MASQ';
 
 /**
- * A table that holds two programs in layout `tree` side by side. They share each chain that has the same name, for a name with a
- * tag says its content. Chains of the old program that are not in this layout stay with the jumps to them, behind ours.
+ * A table that holds two programs of layout `tree` side by side. They share each chain of the same name, because a tagged name stands for
+ * one content. Chains of the old program in another layout stay, and so do the jumps to them, after ours.
  *
- * Fixtures are what a packet meets whatever way it went, so each one does for both programs: first what the old one says, then
- * what the new one does. Marking is the exception: it stays as it was until the new program is the default, for packets that were
- * marked in one way are masqueraded in either.
+ * Base chains are met by the packets of both programs, so each one calls the old rules, then the new ones. The exception is the chain
+ * that marks: it stays as it was until the new program is the default, because a packet marked by one program may be masqueraded by the
+ * other.
  */
-export function beside(table: TableName, old: TableProgram, fresh: TableProgram, lead: Lead): TableProgram {
+export function sideBySide(table: TableName, old: TableProgram, fresh: TableProgram, lead: Lead): TableProgram {
   const chains = new Map<string, readonly string[]>();
   for (const name of differing(old.chains, fresh.chains)) {
     const [before, rules] = [old.chains.get(name), fresh.chains.get(name)];
@@ -36,7 +36,7 @@ export function beside(table: TableName, old: TableProgram, fresh: TableProgram,
   return { chains: Layered.of(old.chains).with(chains), jumps };
 }
 
-/** Whether the two have a fixture with different rules: it narrows in a step of its own. */
+/** Whether a base chain has different rules in the two programs: it then narrows in a step of its own. */
 export function differInBaseChains(table: TableName, old: TableProgram, fresh: TableProgram): boolean {
   return differing(old.chains, fresh.chains).some((name) => {
     if (isTagged(name) || entryNames[table].includes(name)) return false;
@@ -44,7 +44,7 @@ export function differInBaseChains(table: TableName, old: TableProgram, fresh: T
   });
 }
 
-/** A chain that asks two others in turn. A `RETURN` in the first one leads to the second, not out. */
+/** A chain that calls two others, one after the other. A `RETURN` in the first one leads to the second, not out. */
 function inTurn(
   name: string,
   first: readonly string[],
@@ -66,17 +66,17 @@ function* entryRules(
   const [before, after] = [rootsOf(table, old), rootsOf(table, fresh)];
   for (const entry of entryNames[table]) {
     const [a, b] = [before.get(entry), after.get(entry)];
-    const settled = (root: string): readonly string[] => [`-A ${entry} -g ${root}`];
+    const leadTo = (root: string): readonly string[] => [`-A ${entry} -g ${root}`];
     if (b === undefined) {
-      if (a !== undefined) yield [entry, settled(a)];
-    } else if (a === b || lead === 'new') yield [entry, settled(b)];
+      if (a !== undefined) yield [entry, leadTo(a)];
+    } else if (a === b || lead === 'new') yield [entry, leadTo(b)];
     else if (lead === 'switch') yield [entry, onProbation(table, entry, a, b)];
-    else if (table === 'nat' || a === undefined) yield [entry, settled(b)];
-    else yield [entry, [`-A ${entry} -j ${b}`, ...settled(a)]];
+    else if (table === 'nat' || a === undefined) yield [entry, leadTo(b)];
+    else yield [entry, [`-A ${entry} -j ${b}`, ...leadTo(a)]];
   }
 }
 
-/** filter asks both, for a packet may meet the switch on in one table and off in the other. */
+/** filter calls both programs, because a packet may meet the switch on in one table and off in the other. */
 function onProbation(table: TableName, entry: string, old: string | undefined, fresh: string): readonly string[] {
   const go = table === 'nat' ? '-g' : '-j';
   const tried = `-A ${entry} -m set --match-set ${switches[table]} src ${go} ${fresh}`;
@@ -87,8 +87,8 @@ function sameRules(a: readonly string[], b: readonly string[]): boolean {
   return a === b || (a.length === b.length && a.every((rule, index) => rule === b[index]));
 }
 
-/** The names of chains that stand only while two programs do: the parts of fixtures that differ. */
-export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeState, 'families'>): ChainNames {
+/** The names of the chains that exist only beside two programs: the old and the new part of each base chain. */
+export function baseChainParts(old: Pick<NodeState, 'families'>, fresh: Pick<NodeState, 'families'>): OwnedNames {
   const names: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
     const parts = (table: TableName): readonly string[] => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { server, set } from './states.fixture.ts';
-import { kubeProxyState } from './strangers.ts';
-import type { IpvsSeen } from './values.ts';
+import { kubeProxyState } from './kube-proxy-state.ts';
+import type { ObservedIpvs } from './values.ts';
 
 const servers = [
   server('10.96.0.10:80/TCP', { '10.244.1.5:8080': 1 }),
@@ -10,7 +10,7 @@ const servers = [
   server('192.0.2.11:8443/TCP'),
   server('198.51.100.7:80/TCP'),
 ];
-const seen: IpvsSeen = {
+const seen: ObservedIpvs = {
   servers: new Map(servers.map((one) => [`${one.address}:${one.port}/TCP`, one])),
   strange: new Set(['203.0.113.9:80/TCP']),
   sets: new Map(

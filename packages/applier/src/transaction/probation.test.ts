@@ -185,7 +185,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       const { reconciler, journal } = await node.start({ probation }, { clock: steppingClock() });
       rounds = 0;
       const outcome = await reconciler.put(bundle(release), false, { ...arriving(), isEnding: () => rounds > 2 });
-      expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was asked to end the trial' });
+      expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'sluiced was stopped during probation' });
       expect(endpoints()).toEqual([1, 2, 3]);
       expect(journal.record).toMatchObject({ quarantined: {}, failures: 0, open: null });
     }
@@ -274,8 +274,8 @@ describe('a person who confirms by hand', () => {
   test('has the time that was asked for, also behind the first', async () => {
     const at = steppingClock();
     node = scene();
-    const person = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
-    const { reconciler } = await node.start({ probation: manual }, { clock: at, person });
+    const operator = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
+    const { reconciler } = await node.start({ probation: manual }, { clock: at, operator });
     expect((await reconciler.put(bundle(old), false)).kind).toBe('confirmed');
     expect(at.now()).toBeGreaterThanOrEqual(140_000);
   });
@@ -286,10 +286,10 @@ describe('a person who confirms by hand', () => {
     const words: Decision[] = [{ kind: 'confirm' }];
     const { reconciler } = await node.start(
       { probation: manual },
-      { clock: at, person: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
+      { clock: at, operator: { ask: async () => words.shift(), forget: () => void words.splice(0) } },
     );
     const outcome = await reconciler.put(bundle(old), false);
-    expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'nobody confirmed it within 60 s' });
+    expect(outcome).toMatchObject({ kind: 'rolled-back', because: 'not confirmed within 60 s' });
   });
 });
 
@@ -300,7 +300,7 @@ test('a trial goes on behind its time until a probe cannot fail within its windo
     answers.push(healthy);
     return [{ name: 'web', healthy, seen: '' }];
   };
-  const probes = { policies: [{ name: 'web', failures: 3, window: 5 }], intervalMs: 1_000, patiently: answer(true) };
+  const probes = { policies: [{ name: 'web', failures: 3, window: 5 }], intervalMs: 1_000, untilVerdict: answer(true) };
   const { reconciler } = await node.start(
     { probation: { ...probation, seconds: 0 } },
     { clock: steppingClock(), probes: { ...probes, once: answer(true) } },

@@ -4,10 +4,10 @@ import { familyNames, type NodeState, type Observed } from '../rollout/state.ts'
 import { isTree } from './entries.ts';
 
 /**
- * Whether layout `tree` also has the chains that CNI plugins jump to. Where kube-proxy's rules stay beside ours they are there, and
- * its names are not ours; whoever takes the place of kube-proxy provides them.
+ * Whether layout `tree` must provide the chains of kube-proxy that CNI plugins jump to. While kube-proxy's rules stay beside ours it does
+ * not, because they contain these chains.
  * @param families those that the node has tools for
- * @returns also the tables, where they had to be read
+ * @returns also the tables, if they had to be read
  */
 export async function providesKubeChains(
   families: readonly Family[],

@@ -3,21 +3,28 @@ import { limits } from '../limits.ts';
 import { pendingFlows } from '../rollout/flows.ts';
 import { forgetAfter } from '../rollout/forgetting.ts';
 import { messageOf } from '../rollout/message.ts';
-import type { Fault, Flow, Generation, Ports } from '../rollout/ports.ts';
+import type { Fault, TrackedFlow, Generation, Ports } from '../rollout/ports.ts';
 import { restore } from '../rollout/restore.ts';
-import { type ChainNames, chainNames, familiesOf, joinNames, type NodeState } from '../rollout/state.ts';
-import { baseChainParts } from './beside.ts';
+import { type OwnedNames, chainNames, familiesOf, joinNames, type NodeState } from '../rollout/state.ts';
+import { baseChainParts } from './side-by-side.ts';
 import { leakedChains } from './leaked-chains.ts';
-import type { Ending } from './transaction.ts';
+import type { TransactionResult } from './transaction.ts';
 
 /**
- * Puts the kernel back to the generation that stood and closes the transaction; holds the node when that cannot be done. Safe to
- * repeat, and right from wherever the change stopped: it plans from what the kernel shows.
+ * Returns the kernel to the previous generation and closes the transaction; halts the node if that fails
+ * `limits.rollbackAttemptsMax` times. Idempotent, and correct from wherever the change stopped: it plans from the observed state.
  *
- * The switch comes first: it needs no lock of any table, and from then on packets go the old way. nat before filter, for packets
- * that nat sent to the new program must still find its filter.
+ * The switch goes off first: that needs no table lock, and from then on packets meet the old program. nat before filter, because
+ * packets that nat sent to the new program must still pass its filter.
+ * @param from the generation to return to
+ * @param fault whether the bundle is to blame: its version is quarantined then
  */
-export async function rollBack(because: string, from: Generation, fault: Fault, ports: Ports): Promise<Ending> {
+export async function rollBack(
+  because: string,
+  from: Generation,
+  fault: Fault,
+  ports: Ports,
+): Promise<TransactionResult> {
   const { clock, report } = ports;
   report('rolling-back', { because });
   const isBySwitch = ports.journal.open?.flip === 'switch';
@@ -26,30 +33,30 @@ export async function rollBack(because: string, from: Generation, fault: Fault, 
     try {
       const fresh = await freshFlows(from, ports);
       await switchOff(ports);
-      // A flow that is forgotten before packets go the old way comes back as it was.
+      // Only after packets meet the old program: a flow forgotten earlier would come back as it was.
       if (isBySwitch) await forgetAfter(fresh, ports);
-      const settled = await restore(wayBack(from.state, ports), await ownedNames(from, ports), ports);
+      const kernelState = await restore(rollbackState(from.state, ports), await ownedNames(from, ports), ports);
       if (!isBySwitch) await forgetAfter(fresh, ports);
       await ports.kernel.switch?.remove();
       await abandon(because, fault, ports);
-      return { outcome: { kind: 'rolled-back', because }, settled };
+      return { outcome: { kind: 'rolled-back', because }, kernelState };
     } catch (error) {
       why = messageOf(error);
       report('rollback-failed', { attempt: attempts, because: why });
       if (attempts < limits.rollbackAttemptsMax) await clock.sleep(limits.rollbackIntervalMs * attempts);
     }
   }
-  await hold(`${because}; the way back failed: ${why}`, ports);
+  await halt(`${because}; the rollback failed: ${why}`, ports);
   return { outcome: { kind: 'held', because, rollback: why } };
 }
 
 /**
- * What only the program on trial has. Its flows of TCP are not in the journal: there are as many as ways to endpoints, and they are
- * wanted here alone.
+ * The flows that only the program in probation has. Those of TCP are not in the journal: there is one per frontend and endpoint, and
+ * only a rollback needs them.
  */
-async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<readonly Flow[]> {
+async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>): Promise<readonly TrackedFlow[]> {
   const { open } = journal;
-  const pending: Flow[] = [];
+  const pending: TrackedFlow[] = [];
   for (const id of open ? [open.to, ...(open.update ? [open.update.to] : [])] : []) {
     const tried = await journal.generation(id.number, id.revision);
     if (tried) addAll(pending, pendingFlows(from.state, tried.state));
@@ -57,7 +64,7 @@ async function freshFlows(from: Generation, { journal }: Pick<Ports, 'journal'>)
   return [...(await journal.openFlows()).fresh, ...pending];
 }
 
-/** A disk that takes no write leaves the transaction open: the old rules are in, and the next look goes the same way once more. */
+/** On a full or read-only disk the transaction stays open: the old rules are in the kernel, and the next recovery repeats the rollback. */
 async function abandon(because: string, fault: Fault, { journal, report }: Ports): Promise<void> {
   try {
     await journal.abandon(because, fault);
@@ -66,8 +73,8 @@ async function abandon(because: string, fault: Fault, { journal, report }: Ports
   }
 }
 
-/** Writes down that a person must look. On a disk that takes no write the node is held as long as this process lives. */
-export async function hold(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
+/** Halts the node. If the disk takes no write, the halt lasts only as long as this process. */
+export async function halt(because: string, { journal, report }: Pick<Ports, 'journal' | 'report'>): Promise<void> {
   try {
     await journal.halt(because);
   } catch (error) {
@@ -75,7 +82,7 @@ export async function hold(because: string, { journal, report }: Pick<Ports, 'jo
   }
 }
 
-/** Packets go the old way, and filter follows when those on their way are through. */
+/** Sends packets to the old program: nat at once, filter when packets in flight have passed. Does nothing without sets. */
 export async function switchOff({ kernel, clock }: Pick<Ports, 'kernel' | 'clock'>): Promise<void> {
   if ((await kernel.switch?.look()) === undefined) return;
   await kernel.switch?.off('nat');
@@ -84,13 +91,13 @@ export async function switchOff({ kernel, clock }: Pick<Ports, 'kernel' | 'clock
 }
 
 /**
- * The chains that the open transaction may have made or left, and those of the generation that stood. Where one of its generations
- * cannot be read any more, what it made is told by the names that the kernel shows.
+ * The names of all chains that are ours: those of `from`, and those that the open transaction may have made. If one of its generations
+ * cannot be read any more, its chains are found by the names in the kernel (`leakedChains`).
  */
 export async function ownedNames(
   from: Generation,
   { journal, kernel }: Pick<Ports, 'journal' | 'kernel'>,
-): Promise<ChainNames> {
+): Promise<OwnedNames> {
   const { open } = journal;
   let own = chainNames(from.state);
   let isKnown = true;
@@ -104,7 +111,7 @@ export async function ownedNames(
   return isKnown ? own : joinNames(own, leakedChains(await kernel.observe(familiesOf(from.state)), from.state));
 }
 
-/** The state to go back to: the generation, and sysctls that it does not set as they were. */
-export function wayBack(state: NodeState, { journal }: Pick<Ports, 'journal'>): NodeState {
+/** The state to roll back to: that of the generation, and the old values of the sysctls that only the open transaction set. */
+export function rollbackState(state: NodeState, { journal }: Pick<Ports, 'journal'>): NodeState {
   return { ...state, sysctls: new Map([...(journal.open?.sysctls ?? []), ...state.sysctls]) };
 }

@@ -71,7 +71,7 @@ test('a sysctl that only the generation has that a person chose is as before whe
     expect(await node.kernel.readSysctl(key)).toBe(0);
     const ending = await node.start({}, { kernel: mortalKernel(node.kernel, new Countdown(at, 'after')) });
     const target = await ending.journal.generation(1);
-    const left = target && (await ending.reconciler.backTo(target).catch(() => undefined));
+    const left = target && (await ending.reconciler.rollBackTo(target).catch(() => undefined));
     if (left?.kind !== 'confirmed') crashes += 1;
     const next = await node.start();
     await next.reconciler.recover();

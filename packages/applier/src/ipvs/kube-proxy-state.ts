@@ -1,5 +1,5 @@
 import { cidrContains, findSet, type IpSet, type VirtualServer } from '@sluice/bundle';
-import type { IpvsSeen, NodeIpvs } from './values.ts';
+import type { ObservedIpvs, NodeIpvs } from './values.ts';
 
 /**
  * What a kube-proxy in mode ipvs left on the node: its sets, every address of its interface, and the virtual servers of these
@@ -8,7 +8,7 @@ import type { IpvsSeen, NodeIpvs } from './values.ts';
  * @param excludeCIDRs networks whose virtual servers are nobody's but their maker's
  * @returns a state to go back to; undefined when the node has no such interface
  */
-export function kubeProxyState(seen: IpvsSeen, excludeCIDRs: readonly string[]): NodeIpvs | undefined {
+export function kubeProxyState(seen: ObservedIpvs, excludeCIDRs: readonly string[]): NodeIpvs | undefined {
   const { bound, timeouts } = seen;
   if (!bound) return undefined;
   const sets = new Map([...seen.sets].filter(([name]) => findSet(name)));
@@ -25,9 +25,9 @@ export function kubeProxyState(seen: IpvsSeen, excludeCIDRs: readonly string[]):
   };
 }
 
-type Left = Pick<IpvsSeen, 'sets' | 'elsewhere'> & { readonly bound: NonNullable<IpvsSeen['bound']> };
+type KubeProxyParts = Pick<ObservedIpvs, 'sets' | 'elsewhere'> & { readonly bound: NonNullable<ObservedIpvs['bound']> };
 
-function ownership({ sets, bound, elsewhere }: Left): (server: VirtualServer) => boolean {
+function ownership({ sets, bound, elsewhere }: KubeProxyParts): (server: VirtualServer) => boolean {
   const named = new Set([...sets.values()].flatMap(({ entries }) => [...entries]));
   const nodePorts = portsOf(sets.values());
   return ({ family, protocol, address, port }) =>

@@ -2,12 +2,12 @@ import type { Family, TableName } from '@sluice/bundle';
 import type { Plan } from '../rollout/plan.ts';
 import type { Kernel } from '../rollout/ports.ts';
 import { type NodeState, tableOf } from '../rollout/state.ts';
-import { unlike } from '../rollout/verify.ts';
+import { firstDifference } from '../rollout/verify.ts';
 import { entryNames, isTree } from './entries.ts';
-import type { Way } from './way.ts';
+import type { TransactionPlan } from './transaction-plan.ts';
 
-/** Where the entry chains of a table are not what they should be. Cheap: it reads few chains. */
-export async function entriesDiffer(
+/** Compares the entry chains of a table with a state. Cheap: it reads few chains. @returns the first that differs */
+export async function entryDifference(
   state: NodeState,
   { family, table }: { readonly family: Family; readonly table: TableName },
   kernel: Kernel,
@@ -21,18 +21,19 @@ export async function entriesDiffer(
 }
 
 /**
- * Where the kernel is not what an update of endpoints led to.
+ * Compares the kernel with the result of an endpoint update.
  *
  * In layout `tree` it is enough to read the entry chains of the tables that were touched: a table changes in one commit, an entry
- * chain names the root, and the name of a chain says what is in it and behind it.
+ * chain names the root, and a tagged name stands for the content of a chain and of all chains below it.
+ * @returns the first difference
  */
-export async function updateDiffers(
-  { turned }: Pick<Way, 'turned'>,
+export async function updateDifference(
+  { afterCutOver }: Pick<TransactionPlan, 'afterCutOver'>,
   steps: Plan,
   kernel: Kernel,
 ): Promise<string | undefined> {
   const isSmall = steps.touched.every(({ change }) => change.insert.length + change.remove.length === 0);
-  if (!isTree(turned) || !isSmall) return unlike(turned, steps, kernel);
-  const differences = await Promise.all(steps.touched.map((one) => entriesDiffer(turned, one, kernel)));
+  if (!isTree(afterCutOver) || !isSmall) return firstDifference(afterCutOver, steps, kernel);
+  const differences = await Promise.all(steps.touched.map((one) => entryDifference(afterCutOver, one, kernel)));
   return differences.find((one) => one !== undefined);
 }

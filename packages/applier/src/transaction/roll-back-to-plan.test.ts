@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StateError } from '../store/state-error.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
-import { planWayBack, type WayBackPlan } from './way-back-plan.ts';
+import { planRollbackTo, type RollbackToPlan } from './roll-back-to-plan.ts';
 
 let node: Scene;
 beforeEach(() => {
@@ -14,11 +14,11 @@ const then = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], '
 /** Of web both endpoints are others, cart's is the same, one Service went and one came. */
 const now = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/cart': [50], 'shop/new': [5] } });
 
-async function planned(keepsNewest: boolean): Promise<WayBackPlan> {
+async function planned(keepsNewest: boolean): Promise<RollbackToPlan> {
   const { reconciler, journal } = await node.start();
   for (const files of [then, now]) expect(await reconciler.put(files, true)).toMatchObject({ kind: 'confirmed' });
   const old = await journal.generation(1);
-  return planWayBack(journal.active, old!, keepsNewest);
+  return planRollbackTo(journal.active, old!, keepsNewest);
 }
 
 const endpoints = (): readonly string[] =>
@@ -34,7 +34,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(plan).toMatchObject({ services: { go: ['shop/new'], come: ['shop/was'] }, keepsNewest: true, changes: [] });
     const { reconciler, journal } = await node.start();
     const stored = await journal.generation(1);
-    expect(await reconciler.backTo(plan.target, { stored: stored! })).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.rollBackTo(plan.target, { stored: stored! })).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['7', '8', '9', '50']);
     const next = await node.start();
     expect(next.journal.active).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
@@ -47,7 +47,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       ['shop/web', ['10.244.0.2:8080', '10.244.0.3:8080']],
     ]);
     const { reconciler } = await node.start();
-    expect(await reconciler.backTo(plan.target)).toMatchObject({ kind: 'confirmed' });
+    expect(await reconciler.rollBackTo(plan.target)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['1', '2', '9', '50']);
   });
 
@@ -59,7 +59,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     const full = new StateError('NODE_STATE_INVALID', 'no space left', 'make room');
     journal.choose = async (one) => (one === target ? Promise.reject(full) : choose(one));
     const { reconciler } = await node.start({}, { journal });
-    const outcome = await reconciler.backTo(target, { stored: stored! });
+    const outcome = await reconciler.rollBackTo(target, { stored: stored! });
     expect(outcome).toMatchObject({
       kind: 'confirmed',
       unwritten: expect.stringContaining('no room for the newest endpoints'),
@@ -78,9 +78,9 @@ test.each([
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle({ services: { 'shop/web': many, 'shop/was': [50] } }), true);
   await reconciler.put(sampleBundle({ services: { 'shop/web': edges } }), true);
-  const plan = planWayBack(journal.active, (await journal.generation(1))!, true);
+  const plan = planRollbackTo(journal.active, (await journal.generation(1))!, true);
   expect(plan.changes).toEqual([]);
-  await reconciler.backTo(plan.target, { stored: (await journal.generation(1))! });
+  await reconciler.rollBackTo(plan.target, { stored: (await journal.generation(1))! });
   for (const n of many) expect(node.kernel.save('ipv4')).not.toContain(`10.244.0.${n + 1}:8080`);
   for (const n of edges) expect(node.kernel.save('ipv4')).toContain(`10.244.0.${n + 1}:8080`);
 });
@@ -89,7 +89,7 @@ test('a Service without endpoints now comes back with those of then, which is sa
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle({ services: { 'shop/web': [1], 'shop/was': [50] } }), true);
   await reconciler.put(sampleBundle({ services: { 'shop/web': [] } }), true);
-  const plan = planWayBack(journal.active, (await journal.generation(1))!, true);
+  const plan = planRollbackTo(journal.active, (await journal.generation(1))!, true);
   expect(plan).toMatchObject({ keepsNewest: true, changes: [{ service: 'shop/web', before: [] }] });
 });
 
@@ -97,7 +97,7 @@ test('where nobody can read what stands, the target is what was stored', async (
   const { reconciler, journal } = await node.start();
   await reconciler.put(then, true);
   const old = await journal.generation(1);
-  const plan = planWayBack(undefined, old!, true);
+  const plan = planRollbackTo(undefined, old!, true);
   expect(plan.target).toBe(old);
   expect(plan.services).toBeUndefined();
 });

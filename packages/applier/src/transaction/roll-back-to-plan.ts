@@ -5,31 +5,31 @@ import { familyNames, type NodeState } from '../rollout/state.ts';
 import { type EndpointChange, endpointChanges } from './endpoint-changes.ts';
 import { overlayEndpoints } from './overlay-endpoints.ts';
 
-/** A way back that an operator asks for, decided before anything is touched. */
-export interface WayBackPlan {
-  /** The generation with the endpoints that it comes back with. */
+/** A rollback on request of the operator, decided before anything is touched. */
+export interface RollbackToPlan {
+  /** The generation, with the endpoints that it will have. */
   readonly target: Generation;
-  /** Services that come back, and those that go. Undefined where nobody knows what stands. */
+  /** Services that are restored and removed; undefined if the active generation cannot be read. */
   readonly services: { readonly come: readonly string[]; readonly go: readonly string[] } | undefined;
-  /** The newest endpoints stay where they can. */
+  /** The newest endpoints are kept where possible. */
   readonly keepsNewest: boolean;
-  /** Services that both have, with other endpoints than now: those of then, which may be gone. */
+  /** Services of both generations whose endpoints become the old ones, which may no longer exist. */
   readonly changes: readonly EndpointChange[];
-  /** How many lines of rules change. */
+  /** The number of changed lines of rules. */
   readonly lines: number;
 }
 
 /**
- * What an earlier generation comes back with. Its endpoints may be long gone, so those that stand now stay, for every Service that both
- * have; a Service that comes back has the endpoints of then.
- * @param active undefined where it cannot be read
- * @param keepsNewest false: the endpoints of then come back, too
+ * Plans a rollback to an earlier generation. Its endpoints may no longer exist, so every Service of both generations keeps its present
+ * ones; a restored Service has its old ones.
+ * @param active undefined if it cannot be read
+ * @param keepsNewest false: restore the old endpoints, too
  */
-export function planWayBack(active: Generation | undefined, old: Generation, keepsNewest: boolean): WayBackPlan {
+export function planRollbackTo(active: Generation | undefined, old: Generation, keepsNewest: boolean): RollbackToPlan {
   if (!active) return { target: old, services: undefined, keepsNewest: false, changes: [], lines: 0 };
-  // What was before Sluice comes back as it was.
+  // Generation 0, the rules before Sluice, is never changed.
   const isKept = keepsNewest && old.number > 0;
-  const state = isKept ? overlayEndpoints(old.state, active.state, { stands: true }) : old.state;
+  const state = isKept ? overlayEndpoints(old.state, active.state, { inKernel: true }) : old.state;
   // With other endpoints it is another revision of its generation.
   const target = state === old.state ? old : { ...old, revision: old.revision + 1, state };
   const { steps } = plan(active.state, state, { slowWithManyChains: false });
@@ -45,7 +45,7 @@ export function planWayBack(active: Generation | undefined, old: Generation, kee
   };
 }
 
-function servicesBetween(from: NodeState, to: NodeState): NonNullable<WayBackPlan['services']> {
+function servicesBetween(from: NodeState, to: NodeState): NonNullable<RollbackToPlan['services']> {
   const [had, has] = [servicesOf(from), servicesOf(to)];
   return { come: [...has].filter((name) => !had.has(name)), go: [...had].filter((name) => !has.has(name)) };
 }
