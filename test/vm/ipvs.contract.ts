@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ipvsSteps, planIpvs } from '../../packages/applier/src/ipvs/plan.ts';
 import type { IpvsKernel } from '../../packages/applier/src/ipvs/ports.ts';
 import { server, set, state } from '../../packages/applier/src/ipvs/states.fixture.ts';
-import { type ObservedIpvs, type IpvsStep, nothing, ownedBy } from '../../packages/applier/src/ipvs/values.ts';
+import { type ObservedIpvs, type IpvsStep, emptyIpvs, ownedBy } from '../../packages/applier/src/ipvs/values.ts';
 
 const vip = '10.96.0.10:80/TCP';
 const options = { now: 0, drainMs: 60_000, excludeCIDRs: [] };
@@ -41,7 +41,7 @@ export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): voi
     await kernel.apply(step('ipvsadm', '--set 800 0 250', ...everything));
     const seen = await kernel.observe();
     expect(seen.timeouts).toEqual({ tcp: 800, tcpFin: 120, udp: 250 });
-    expect([...seen.strange]).toEqual([]);
+    expect([...seen.foreign]).toEqual([]);
     expect(keys(seen)).toHaveLength(7);
     expect(seen.servers.get('10.96.0.10:53/UDP')).toMatchObject({ scheduler: 'wrr', persistence: 600 });
     expect(seen.servers.get('[fd00:96::10]:80/TCP')).toMatchObject({ family: 'ipv6', persistence: 86_400 });
@@ -158,7 +158,7 @@ export function ipvsContract(name: string, open: () => Promise<IpvsKernel>): voi
     };
     expect((await to(wanted)).map(({ kind }) => kind)).toEqual(['ipset', 'ipvsadm', 'ip']);
     expect(await to(wanted)).toEqual([]);
-    expect((await to(nothing)).map(({ kind }) => kind)).toEqual(['ip', 'ipvsadm', 'ipset']);
+    expect((await to(emptyIpvs)).map(({ kind }) => kind)).toEqual(['ip', 'ipvsadm', 'ipset']);
     const seen = await kernel.observe();
     expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
   });

@@ -2,16 +2,17 @@ import type { IpvsState, Problem } from '@sluice/bundle';
 import type { IpvsOwned, ObservedIpvs } from './values.ts';
 
 /**
- * What a state wants and somebody else has. Touching it would take a virtual IP from keepalived, or a set from another proxy.
- * @param owned what Sluice's state says it made before
+ * Finds virtual servers and sets of the desired state that exist and are not ours. Changing them would take a virtual IP from keepalived,
+ * or a set from another proxy.
+ * @param owned what Sluice made before, according to its state
  * @returns `NODE_SERVERS_NOT_OURS` for virtual servers and for sets, each with the first few names
  */
-export function ipvsConflicts(seen: ObservedIpvs, wanted: IpvsState, owned: IpvsOwned): readonly Problem[] {
-  const servers = [...wanted.virtualServers.keys()].filter(
-    (key) => seen.strange.has(key) || (seen.servers.has(key) && !owned.servers.has(key)),
+export function ipvsConflicts(observed: ObservedIpvs, desired: IpvsState, owned: IpvsOwned): readonly Problem[] {
+  const servers = [...desired.virtualServers.keys()].filter(
+    (key) => observed.foreign.has(key) || (observed.servers.has(key) && !owned.servers.has(key)),
   );
-  const sets = [...wanted.sets.values()].flatMap(({ name, type, family }) => {
-    const has = seen.sets.get(name);
+  const sets = [...desired.sets.values()].flatMap(({ name, type, family }) => {
+    const has = observed.sets.get(name);
     const isOurs = !has || (owned.sets.has(name) && has.type === type && has.family === family);
     return isOurs ? [] : [name];
   });
@@ -25,7 +26,7 @@ function refuse(what: string, names: readonly string[]): readonly Problem[] {
     {
       code: 'NODE_SERVERS_NOT_OURS',
       level: 'error',
-      message: `Cannot apply the bundle: ${what} of its names were made by somebody else: ${some}`,
+      message: `Cannot apply the bundle: ${what} of its names belong to another program: ${some}`,
       hint: 'Stop the other proxy and clean up after it (`kube-proxy --cleanup`), take the addresses out of the bundle, or set `takeOver: kube-proxy` in sluiced.yaml',
     },
   ];

@@ -5,21 +5,21 @@ import type { Drain, ObservedIpvs, IpvsStep } from './values.ts';
 export type Connections = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 /**
- * Goes on with real servers that drain: those without connections leave, and those whose time is over.
- * @returns at most one step, and what still drains. A real server that somebody removed is forgotten, and one whose weight is
- *   not 0 any more was taken back into service by somebody: it is left to them
+ * Plans the removal of draining real servers: those without connections, and those whose time is over.
+ * @returns at most one step, and the real servers that still drain. One that another program removed, or gave a weight again, no longer
+ *   counts as draining
  */
 export function continueDrains(
   draining: readonly Drain[],
-  seen: Pick<ObservedIpvs, 'servers'>,
+  observed: Pick<ObservedIpvs, 'servers'>,
   connections: Connections,
   now: number,
 ): { readonly steps: readonly IpvsStep[]; readonly draining: readonly Drain[] } {
-  const active = draining.filter(({ server, real }) => seen.servers.get(server)?.real.get(real)?.weight === 0);
+  const active = draining.filter(({ server, real }) => observed.servers.get(server)?.real.get(real)?.weight === 0);
   const leaves = ({ server, real, until }: Drain): boolean =>
     until <= now || (connections.get(server)?.get(real) ?? 0) === 0;
   const lines = active.filter(leaves).flatMap(({ server, real }) => {
-    const virtual = seen.servers.get(server);
+    const virtual = observed.servers.get(server);
     return virtual ? [`-d ${printVirtual(virtual)} -r ${real}\n`] : [];
   });
   const because = 'real servers that drained';
@@ -28,13 +28,16 @@ export function continueDrains(
 }
 
 /**
- * Real servers of weight 0 that a state wants with a weight: a process that died while they drained left them so.
- * A plan to the state gives them their weight back; this tells whether there is need for one.
+ * Real servers of weight 0 that should have a weight: left by a process that crashed while they drained. A plan restores their weight;
+ * this function tells whether one is needed.
  */
-export function stuckAtZero(seen: Pick<ObservedIpvs, 'servers'>, wanted: ObservedIpvs['servers']): readonly string[] {
-  const stuck = [...wanted.values()].flatMap((server) =>
+export function stuckAtZero(
+  observed: Pick<ObservedIpvs, 'servers'>,
+  desired: ObservedIpvs['servers'],
+): readonly string[] {
+  const stuck = [...desired.values()].flatMap((server) =>
     [...server.real].flatMap(([endpoint, { weight }]) => {
-      const has = seen.servers.get(virtualKey(server))?.real.get(endpoint);
+      const has = observed.servers.get(virtualKey(server))?.real.get(endpoint);
       return weight > 0 && has?.weight === 0 ? [`${virtualKey(server)} ${endpoint}`] : [];
     }),
   );

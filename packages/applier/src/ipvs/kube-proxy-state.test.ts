@@ -10,9 +10,9 @@ const servers = [
   server('192.0.2.11:8443/TCP'),
   server('198.51.100.7:80/TCP'),
 ];
-const seen: ObservedIpvs = {
+const observed: ObservedIpvs = {
   servers: new Map(servers.map((one) => [`${one.address}:${one.port}/TCP`, one])),
-  strange: new Set(['203.0.113.9:80/TCP']),
+  foreign: new Set(['203.0.113.9:80/TCP']),
   sets: new Map(
     [
       set('KUBE-NODE-PORT-TCP', '30080'),
@@ -25,22 +25,22 @@ const seen: ObservedIpvs = {
   timeouts: undefined,
 };
 const namesOf = (excludeCIDRs: readonly string[]): readonly string[] | undefined => {
-  const state = kubeProxyState(seen, excludeCIDRs);
+  const state = kubeProxyState(observed, excludeCIDRs);
   return state && [...state.virtualServers.keys()];
 };
 
-test('kube-proxy made the servers of its interface, of its node ports and of its sets; keepalived made the others', () => {
+test("takes the servers of kube-proxy's interface, node ports and sets, and leaves keepalived's", () => {
   expect(namesOf([])).toEqual(['10.96.0.10:80/TCP', '192.0.2.11:30080/TCP', '192.0.2.11:443/TCP']);
 });
 
-test('what is in an excluded network is left alone', () => {
+test('leaves out servers in an excluded network', () => {
   expect(namesOf(['192.0.2.0/24'])).toEqual(['10.96.0.10:80/TCP']);
 });
 
-test('its sets are taken, and no set that was being filled', () => {
-  expect([...(kubeProxyState(seen, [])?.sets.keys() ?? [])]).toEqual(['KUBE-NODE-PORT-TCP', 'KUBE-EXTERNAL-IP']);
+test('takes its sets, but no set that was being filled', () => {
+  expect([...(kubeProxyState(observed, [])?.sets.keys() ?? [])]).toEqual(['KUBE-NODE-PORT-TCP', 'KUBE-EXTERNAL-IP']);
 });
 
-test('a node without its interface has nothing of it', () => {
-  expect(kubeProxyState({ ...seen, bound: undefined }, [])).toBeUndefined();
+test('finds nothing without its interface', () => {
+  expect(kubeProxyState({ ...observed, bound: undefined }, [])).toBeUndefined();
 });

@@ -2,18 +2,18 @@ import { cidrContains, findSet, type IpSet, type VirtualServer } from '@sluice/b
 import type { ObservedIpvs, NodeIpvs } from './values.ts';
 
 /**
- * What a kube-proxy in mode ipvs left on the node: its sets, every address of its interface, and the virtual servers of these
+ * The state of a kube-proxy in mode ipvs on this node: its sets, all addresses of its interface, and the virtual servers of these
  * addresses, of its sets and of its node ports. keepalived's have other addresses and are in no set (kube-proxy's
  * `pkg/proxy/ipvs/proxier.go`, `syncProxyRules` and `CleanupLeftovers`).
- * @param excludeCIDRs networks whose virtual servers are nobody's but their maker's
- * @returns a state to go back to; undefined when the node has no such interface
+ * @param excludeCIDRs networks whose virtual servers are left out
+ * @returns a state to roll back to; undefined if the node has no such interface
  */
-export function kubeProxyState(seen: ObservedIpvs, excludeCIDRs: readonly string[]): NodeIpvs | undefined {
-  const { bound, timeouts } = seen;
+export function kubeProxyState(observed: ObservedIpvs, excludeCIDRs: readonly string[]): NodeIpvs | undefined {
+  const { bound, timeouts } = observed;
   if (!bound) return undefined;
-  const sets = new Map([...seen.sets].filter(([name]) => findSet(name)));
-  const isOfProxy = ownership({ ...seen, sets, bound });
-  const servers = [...seen.servers].filter(
+  const sets = new Map([...observed.sets].filter(([name]) => findSet(name)));
+  const isOfProxy = ownership({ ...observed, sets, bound });
+  const servers = [...observed.servers].filter(
     ([, server]) => isOfProxy(server) && !excludeCIDRs.some((cidr) => cidrContains(cidr, server.address)),
   );
   return {

@@ -4,33 +4,29 @@ import { emptySets, fillSets } from './sets.ts';
 import type { Drain, IpvsOwned, IpvsPlan, ObservedIpvs, IpvsStep } from './values.ts';
 
 /**
- * The steps from what the kernel shows to what is wanted; none when they are equal. Going back is a plan to the state before.
+ * The steps from the observed to the desired state; none if they are equal. A rollback is a plan to the previous state.
  *
- * @param wanted what a bundle says; `nothing` in mode iptables
- * @param owned what is Sluice's, `wanted` included: nothing else is changed or removed
- * @param draining real servers that were on their way out
+ * @param desired the state of a bundle; `emptyIpvs` in mode iptables
+ * @param owned what is ours, `desired` included: nothing else is changed or removed
+ * @param draining real servers that drain already
  */
 export function planIpvs(
-  seen: ObservedIpvs,
-  wanted: IpvsState,
+  observed: ObservedIpvs,
+  desired: IpvsState,
   owned: IpvsOwned,
   draining: readonly Drain[],
   options: ServerOptions,
 ): IpvsPlan {
-  const servers = serverChanges(seen, wanted, owned, draining, options);
+  const servers = serverChanges(observed, desired, owned, draining, options);
   return {
-    sets: fillSets(seen, wanted),
-    servers: batch(
-      'ipvsadm',
-      [...timeoutLines(seen, wanted), ...servers.adds],
-      'servers that are new, weights that rise',
-    ),
-    bind: batch('ip', bindLines(seen, wanted), 'addresses come to the machine'),
-    weights: batch('ipvsadm', servers.weights, 'weights that fall'),
+    sets: fillSets(observed, desired),
+    servers: batch('ipvsadm', [...timeoutLines(observed, desired), ...servers.adds], 'new servers, raised weights'),
+    bind: batch('ip', bindLines(observed, desired), 'new addresses'),
+    weights: batch('ipvsadm', servers.weights, 'lowered weights'),
     remove: [
-      ...batch('ip', unbindLines(seen, wanted, owned), 'addresses that nobody wants'),
-      ...batch('ipvsadm', servers.removes, 'servers that nobody wants'),
-      ...emptySets(seen, wanted, owned),
+      ...batch('ip', unbindLines(observed, desired, owned), 'unused addresses'),
+      ...batch('ipvsadm', servers.removes, 'unused servers'),
+      ...emptySets(observed, desired, owned),
     ],
     draining: servers.draining,
   };
@@ -41,24 +37,26 @@ export function ipvsSteps(plan: IpvsPlan): readonly IpvsStep[] {
   return [...plan.sets, ...plan.servers, ...plan.bind, ...plan.weights, ...plan.remove];
 }
 
-/** 0 keeps what the kernel has, so only other numbers that differ count. */
-function timeoutLines({ timeouts: has }: ObservedIpvs, { timeouts: wants }: IpvsState): readonly string[] {
-  if (!wants) return [];
-  const differs = (['tcp', 'tcpFin', 'udp'] as const).some((name) => wants[name] !== 0 && wants[name] !== has?.[name]);
-  return differs ? [`--set ${wants.tcp} ${wants.tcpFin} ${wants.udp}`] : [];
+/** 0 keeps the value of the kernel, so only other values are compared. */
+function timeoutLines({ timeouts: has }: ObservedIpvs, { timeouts: desired }: IpvsState): readonly string[] {
+  if (!desired) return [];
+  const differs = (['tcp', 'tcpFin', 'udp'] as const).some(
+    (name) => desired[name] !== 0 && desired[name] !== has?.[name],
+  );
+  return differs ? [`--set ${desired.tcp} ${desired.tcpFin} ${desired.udp}`] : [];
 }
 
 const families = ['ipv4', 'ipv6'] as const satisfies readonly Family[];
 const prefix = { ipv4: '/32', ipv6: '/128' } as const satisfies Record<Family, string>;
 
 /**
- * IPv6 without waiting for duplicates: the same address stands on every node, and the interface sends nothing. And deprecated, so that
- * nothing else is sent from it (RFC 6724, rule 3): a Service's address is often nearer to a pod's than any of the node's own, and
- * masqueraded packets would be answered to whichever node the pod is on.
+ * IPv6 without duplicate detection: every node has the same address, and the interface sends nothing. And deprecated, so that it is never
+ * chosen as a source address (RFC 6724, rule 3): a Service's address is often nearer to a pod's than any of the node's own, and the answers
+ * to masqueraded packets would go to the node of the pod.
  */
 const addressOptions = { ipv4: '', ipv6: ' nodad preferred_lft 0' } as const satisfies Record<Family, string>;
 
-/** What gives the interface an address, for `ip -batch`. */
+/** The line that adds an address to the interface, for `ip -batch`. */
 export function bindLine(address: string, family: Family): string {
   return `addr add ${address}${prefix[family]} dev ${ipvsInterface}${addressOptions[family]}`;
 }
@@ -72,7 +70,7 @@ function bindLines({ bound, elsewhere }: ObservedIpvs, { addresses }: IpvsState)
   return bound || lines.length === 0 ? lines : [`link add ${ipvsInterface} type dummy`, ...lines];
 }
 
-/** The interface itself goes with the last address, if nobody else put one there. */
+/** The interface itself is removed with its last address, unless it has a foreign one. */
 function unbindLines({ bound }: ObservedIpvs, { addresses }: IpvsState, owned: IpvsOwned): readonly string[] {
   if (!bound) return [];
   const leaving = families.flatMap((family) => {

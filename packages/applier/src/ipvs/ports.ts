@@ -1,18 +1,19 @@
 import type { Connections } from './drain.ts';
 import type { KnownIpvsParts, ObservedIpvs, IpvsStep } from './values.ts';
 
-/** What mode ipvs needs of the kernel. kernel/ipvs-linux.ts and kernel/ipvs-fake.ts pass the same contract suite. */
+/** The kernel's part of mode ipvs. kernel/ipvs-linux.ts and kernel/ipvs-fake.ts pass the same contract suite. */
 export interface IpvsKernel {
   /**
-   * Everything, whoever made it.
-   * @param known parts that are taken as given
+   * Reads the whole state, with foreign parts.
+   * @param known parts that need not be read
    */
   observe(known?: KnownIpvsParts): Promise<ObservedIpvs>;
-  /** The connections that real servers have now. */
+  /** The present connections of all real servers. */
   connections(): Promise<Connections>;
   /**
-   * Takes a batch line by line. Throws a `KernelError` at a line that is not taken; those before it are: the way on and the
-   * way back are planned from what the kernel shows then.
+   * Applies a batch line by line.
+   * @throws KernelError at a line that the kernel refuses; those before it are applied. A retry or rollback is planned from the state
+   *   observed then
    */
   apply(step: IpvsStep): Promise<void>;
 }

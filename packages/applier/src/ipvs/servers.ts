@@ -11,17 +11,17 @@ import {
 } from '@sluice/bundle';
 import type { Drain, IpvsOwned, ObservedIpvs } from './values.ts';
 
-/** What happens to virtual and real servers, as lines for `ipvsadm -R`, by when it may happen. */
+/** Changes of virtual and real servers, as lines for `ipvsadm -R`, by the phase in which they may be applied. */
 export interface ServerChanges {
-  /** Before any packet meets it, or harmless to every connection. */
+  /** Lines that harm no connection. */
   readonly adds: readonly string[];
-  /** Weights that fall. */
+  /** Lowered weights. */
   readonly weights: readonly string[];
   readonly removes: readonly string[];
   readonly draining: readonly Drain[];
 }
 
-/** What the planner is told besides states. */
+/** Settings of the planner. */
 export interface ServerOptions {
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -32,12 +32,12 @@ export interface ServerOptions {
 }
 
 /**
- * The changes from the servers that the kernel shows to those that are wanted.
- * @param draining what drains by now; a real server that is wanted again leaves the list and gets its weight back
+ * The changes from the observed to the desired servers.
+ * @param draining the real servers that drain; one that is desired again leaves the list and gets its weight back
  */
 export function serverChanges(
-  seen: ObservedIpvs,
-  wanted: IpvsState,
+  observed: ObservedIpvs,
+  desired: IpvsState,
   owned: IpvsOwned,
   draining: readonly Drain[],
   options: ServerOptions,
@@ -45,13 +45,13 @@ export function serverChanges(
   const changes: ServerChangeLists = { adds: [], weights: [], removes: [], draining: [] };
   const before = new Map(draining.map((drain) => [`${drain.server} ${drain.real}`, drain]));
   const untouched = isExcluded(options.excludeCIDRs);
-  for (const [key, server] of wanted.virtualServers) {
+  for (const [key, server] of desired.virtualServers) {
     if (untouched(server)) continue;
-    const has = seen.servers.get(key);
+    const has = observed.servers.get(key);
     if (has) changeServer(key, has, server, before, options, changes);
     else addAll(changes.adds, printServer(server));
   }
-  const gone = [...seen.servers].filter(([key]) => owned.servers.has(key) && !wanted.virtualServers.has(key));
+  const gone = [...observed.servers].filter(([key]) => owned.servers.has(key) && !desired.virtualServers.has(key));
   for (const [, server] of gone) if (!untouched(server)) changes.removes.push(`-D ${printVirtual(server)}`);
   return changes;
 }
@@ -63,7 +63,6 @@ interface ServerChangeLists {
   readonly draining: Drain[];
 }
 
-/** Memory of excluded networks: most nodes have none, and then nothing is compared. */
 function isExcluded(cidrs: readonly string[]): (server: VirtualServer) => boolean {
   return ({ address }) => cidrs.some((cidr) => cidrContains(cidr, address));
 }
@@ -99,9 +98,9 @@ function changeServer(
 const stopped = (real: RealServer): RealServer => ({ ...real, weight: 0 });
 
 /**
- * Whether real servers of this virtual server leave by way of weight 0. Flows of UDP and SCTP end with their real server
- * (`expire_nodest_conn`). Schedulers dh, and sh without its fallback, go on choosing a real server of weight 0 for some
- * clients and refuse these (`ip_vs_dh_schedule`, `ip_vs_sh_get`), so there it leaves at once.
+ * Whether real servers of this virtual server drain with weight 0 before they are removed. Flows of UDP and SCTP end with their real
+ * server (`expire_nodest_conn`). Schedulers dh, and sh without its fallback, still choose a real server of weight 0 for some clients and
+ * refuse these (`ip_vs_dh_schedule`, `ip_vs_sh_get`), so there it is removed at once.
  */
 function drains({ protocol, scheduler, flags }: VirtualServer): boolean {
   if (protocol !== 'tcp' || scheduler === 'dh') return false;
@@ -109,8 +108,8 @@ function drains({ protocol, scheduler, flags }: VirtualServer): boolean {
 }
 
 /**
- * The kinds of virtual servers that a state has: by their attributes, whose schedulers and flags the kernel must have. It takes any
- * time of persistence.
+ * The kinds of virtual servers of a state: their attributes, whose schedulers and flags the kernel must support. Any time of persistence
+ * is the same kind.
  */
 export function kindsOf(state: Pick<IpvsState, 'virtualServers'> | undefined): ReadonlySet<string> {
   const servers = [...(state?.virtualServers.values() ?? [])];

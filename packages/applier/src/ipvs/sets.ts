@@ -3,8 +3,8 @@ import { limits } from '../limits.ts';
 import type { IpvsOwned, ObservedIpvs, IpvsStep } from './values.ts';
 
 /**
- * Rules that let packets in ask these before the one that shuts them out, so they are filled before it and emptied after
- * it: the firewall set names addresses with source ranges, the other two who may come.
+ * The firewall set names the frontends with source ranges; rules match it after the sets of allowed sources. So it is filled after these
+ * and emptied before them.
  */
 const firewall = new Set((['ipv4', 'ipv6'] as const).map((family) => setName('KUBE-LOAD-BALANCER-FW', family)));
 
@@ -16,25 +16,25 @@ const inOrder = (sets: Iterable<IpSet>): readonly IpSet[] =>
 const names = (['ipv4', 'ipv6'] as const).flatMap((family) => setKeys.map((key) => setName(key, family)));
 const generationForm = /^SLUICE-NEXT-\d{1,2}$/;
 
-/** The name under which a set is filled before it takes its place. Closed: one for each set. */
+/** The name under which a new generation of a set is filled before it is swapped in. One for each set. */
 export function generationName(set: string): string {
   return `SLUICE-NEXT-${names.indexOf(set)}`;
 }
 
-/** Whether a set is one that was being filled. */
+/** Whether a set is a new generation that was being filled. */
 export function isGenerationName(name: string): boolean {
   return generationForm.test(name);
 }
 
 /**
- * Gives every wanted set what it lacks. A set that is not there yet is created and filled; one that lacks a few entries gets
- * them in place; one that lacks many, or must be larger, is filled under a generation name with what it has and what it lacks,
- * and swapped: one operation in the kernel, whatever asks the set. Nothing is taken away here.
+ * Adds missing sets and entries. A missing set is created and filled; a few missing entries are added in place; for many, or if the set
+ * must be larger, a new generation with the old and the new entries is filled and swapped in, which is one operation in the kernel.
+ * Nothing is removed here.
  */
-export function fillSets(seen: ObservedIpvs, wanted: IpvsState): readonly IpvsStep[] {
-  const left = [...seen.sets.keys()].filter(isGenerationName).map((name) => `destroy ${name}`);
-  const changes = inOrder(wanted.sets.values()).flatMap((set) => fillSet(seen.sets.get(set.name), set));
-  return batch([...left, ...changes], 'sets get what they lack');
+export function fillSets(observed: ObservedIpvs, desired: IpvsState): readonly IpvsStep[] {
+  const left = [...observed.sets.keys()].filter(isGenerationName).map((name) => `destroy ${name}`);
+  const changes = inOrder(desired.sets.values()).flatMap((set) => fillSet(observed.sets.get(set.name), set));
+  return batch([...left, ...changes], 'missing sets and entries');
 }
 
 function fillSet(has: IpSet | undefined, set: IpSet): readonly string[] {
@@ -55,7 +55,7 @@ function fillSet(has: IpSet | undefined, set: IpSet): readonly string[] {
   ];
 }
 
-/** Both generations must fit for as long as both are asked. */
+/** The old and the new entries must fit at the same time. */
 function roomFor(count: number, has: IpSet, set: IpSet): number | undefined {
   if (set.maxElements === undefined) return undefined;
   let room = Math.max(has.maxElements ?? 0, set.maxElements);
@@ -63,15 +63,15 @@ function roomFor(count: number, has: IpSet, set: IpSet): number | undefined {
   return room;
 }
 
-/** Takes away what no wanted set has: entries in place, then whole sets that are ours, which no rule asks by now. */
-export function emptySets(seen: ObservedIpvs, wanted: IpvsState, owned: IpvsOwned): readonly IpvsStep[] {
-  const ours = inOrder(seen.sets.values()).toReversed();
+/** Removes unused entries in place, and unused sets of ours, which no rule matches any more. */
+export function emptySets(observed: ObservedIpvs, desired: IpvsState, owned: IpvsOwned): readonly IpvsStep[] {
+  const ours = inOrder(observed.sets.values()).toReversed();
   const lines = ours.flatMap((has) => {
-    const set = wanted.sets.get(has.name);
+    const set = desired.sets.get(has.name);
     if (!set) return owned.sets.has(has.name) ? [`destroy ${has.name}`] : [];
     return [...has.entries].filter((entry) => !set.entries.has(entry)).map((entry) => `del ${has.name} ${entry}`);
   });
-  return batch(lines, 'sets lose what nobody wants');
+  return batch(lines, 'unused sets and entries');
 }
 
 function batch(lines: readonly string[], because: string): readonly IpvsStep[] {

@@ -38,7 +38,7 @@ export function set(name: string, ...entries: readonly string[]): IpSet {
   return { name, type, family: 'ipv4', maxElements: 65_536, entries: new Set(entries) };
 }
 
-/** A state of these servers and sets; every server's address is bound, unless `addresses` says otherwise. */
+/** A state of these servers and sets. @param addresses bound ones; left out: those of all servers */
 export function state(
   servers: readonly VirtualServer[],
   sets: readonly IpSet[] = [],

@@ -33,13 +33,13 @@ export function ipvsToText(state: NodeIpvs): IpvsText {
   };
 }
 
-/** What makes the interface and its addresses, for `ip -batch`. */
+/** The lines that create the interface and its addresses, for `ip -batch`. */
 export function printAddresses({ addresses }: Pick<NodeIpvs, 'addresses'>): string {
   const lines = (['ipv4', 'ipv6'] as const).flatMap((family) => addresses[family].map((one) => bindLine(one, family)));
   return [`link add ${ipvsInterface} type dummy`, ...lines].map((line) => `${line}\n`).join('');
 }
 
-/** The state of texts, or what is wrong with them. */
+/** Parses a state. @returns it, or the first error in words */
 export function ipvsFromText(text: IpvsText): NodeIpvs | string {
   const sets = readSets(text.ipset);
   const servers = readServers(text.ipvs);

@@ -1,31 +1,31 @@
 import type { Family, IpSet, IpvsState, IpvsTimeouts, VirtualServer } from '@sluice/bundle';
 
-/** What a kernel shows of mode ipvs, whoever made it. */
+/** The observed state of mode ipvs, with everything that other programs made. */
 export interface ObservedIpvs {
-  /** By `virtualKey`. Those with attributes that no bundle can have (a firewall mark, direct routing) are `strange` instead. */
+  /** By `virtualKey`. Those with attributes that no bundle can have (a firewall mark, direct routing) are `foreign` instead. */
   readonly servers: ReadonlyMap<string, VirtualServer>;
-  /** Keys of virtual servers that are somebody else's for sure: a bundle could not have made them. */
-  readonly strange: ReadonlySet<string>;
-  /** Sets by name: those of mode ipvs and our generation names; sets of others are not read. */
+  /** Keys of virtual servers that a bundle cannot have made. */
+  readonly foreign: ReadonlySet<string>;
+  /** Sets by name: those of mode ipvs and our generation names; foreign sets are not read. */
   readonly sets: ReadonlyMap<string, IpSet>;
-  /** What `kube-ipvs0` carries; undefined when there is no such interface. */
+  /** The addresses of `kube-ipvs0`; undefined if there is no such interface. */
   readonly bound: Readonly<Record<Family, ReadonlySet<string>>> | undefined;
   /** Addresses of all other interfaces. */
   readonly elsewhere: Readonly<Record<Family, ReadonlySet<string>>>;
   readonly timeouts: IpvsTimeouts | undefined;
 }
 
-/** Parts of what a kernel shows that are known and need not be asked for; each is one question to one tool. */
+/** Parts of the observed state that are known and need not be read; each is one call of one tool. */
 export interface KnownIpvsParts {
-  readonly servers?: Pick<ObservedIpvs, 'servers' | 'strange'>;
+  readonly servers?: Pick<ObservedIpvs, 'servers' | 'foreign'>;
   readonly timeouts?: Pick<ObservedIpvs, 'timeouts'>;
   readonly sets?: Pick<ObservedIpvs, 'sets'>;
   readonly addresses?: Pick<ObservedIpvs, 'bound' | 'elsewhere'>;
 }
 
 /**
- * What of mode ipvs Sluice made, as its state on disk says. Whatever else the kernel shows belongs to keepalived, to another
- * proxy or to a person, whatever its name is.
+ * The parts of mode ipvs that Sluice made, according to its state on disk. Everything else belongs to keepalived, to another proxy or to
+ * the operator, also under one of our names.
  */
 export interface IpvsOwned {
   /** By `virtualKey`. */
@@ -36,23 +36,23 @@ export interface IpvsOwned {
   readonly addresses: ReadonlySet<string>;
 }
 
-/** A real server that gets no new connections and leaves when its old ones are gone. */
+/** A real server that gets no new connections and is removed when its connections have ended. */
 export interface Drain {
   /** Its virtual server, by `virtualKey`. */
   readonly server: string;
   /** `10.244.1.5:8080`. */
   readonly real: string;
-  /** When it leaves at the latest, in milliseconds since 1970. */
+  /** When it is removed at the latest, in milliseconds since 1970. */
   readonly until: number;
 }
 
-/** What a node runs in mode ipvs besides rules and sysctls. */
+/** The desired state of mode ipvs, besides rules and sysctls. */
 export interface NodeIpvs extends IpvsState {
   /** Virtual servers with an address in one of these are never changed or removed. */
   readonly excludeCIDRs: readonly string[];
 }
 
-/** Names of what a state has, for a journal. */
+/** The names of a state's servers, sets and addresses, for a journal. */
 export interface IpvsNames {
   readonly servers: readonly string[];
   readonly sets: readonly string[];
@@ -62,35 +62,35 @@ export interface IpvsNames {
 /** One batch for one tool: one process. */
 export interface IpvsStep {
   readonly kind: 'ipset' | 'ipvsadm' | 'ip';
-  /** What the tool reads: `ipset restore`, `ipvsadm -R`, `ip -batch -`. */
+  /** The input of the tool: `ipset restore`, `ipvsadm -R`, `ip -batch -`. */
   readonly text: string;
   readonly because: string;
 }
 
 /**
- * The way from what the kernel shows to what is wanted, in the order in which its parts are carried out. Between `bind` and
- * `weights` the rules change. No state in between leaves a virtual server without a real server that it had or will have.
+ * The steps from the observed to the desired state, in the order in which they are carried out. Between `bind` and `weights` the rules
+ * change. In every intermediate state a virtual server keeps at least one of its old or new real servers.
  */
 export interface IpvsPlan {
-  /** Sets get what they lack: rules and servers that come later find it. */
+  /** Entries to add to sets, before the rules and servers that need them. */
   readonly sets: readonly IpvsStep[];
-  /** New virtual servers, with their real ones; new real servers; weights that rise. */
+  /** New virtual servers with their real servers; new real servers; raised weights. */
   readonly servers: readonly IpvsStep[];
-  /** Addresses come to the machine: from here on new virtual servers get packets. */
+  /** Adds addresses to the interface: from here on new virtual servers get packets. */
   readonly bind: readonly IpvsStep[];
-  /** Weights that fall, to 0 where a real server drains. */
+  /** Lowered weights: 0 for a real server that drains. */
   readonly weights: readonly IpvsStep[];
-  /** What nobody wants any more: addresses, then servers, then entries and sets. */
+  /** Removes addresses, then servers, then entries and sets. */
   readonly remove: readonly IpvsStep[];
-  /** What drains when all is done; to be kept on disk. */
+  /** The real servers that drain afterwards; to be kept on disk. */
   readonly draining: readonly Drain[];
 }
 
-/** Nothing of mode ipvs. */
-export const nothing: IpvsState = { virtualServers: new Map(), sets: new Map(), addresses: { ipv4: [], ipv6: [] } };
+/** A state without anything of mode ipvs. */
+export const emptyIpvs: IpvsState = { virtualServers: new Map(), sets: new Map(), addresses: { ipv4: [], ipv6: [] } };
 export const nothingOwned: IpvsOwned = { servers: new Set(), sets: new Set(), link: false, addresses: new Set() };
 
-/** The names of what a state has. */
+/** The names of all servers, sets and addresses of a state. */
 export function ipvsNames({ virtualServers, sets, addresses }: IpvsState): IpvsNames {
   return {
     servers: [...virtualServers.keys()],
@@ -99,13 +99,13 @@ export function ipvsNames({ virtualServers, sets, addresses }: IpvsState): IpvsN
   };
 }
 
-/** The names of all, each once. */
+/** The union of names. */
 export function joinIpvsNames(...all: readonly (IpvsNames | undefined)[]): IpvsNames {
   const of = (key: keyof IpvsNames): readonly string[] => [...new Set(all.flatMap((names) => names?.[key] ?? []))];
   return { servers: of('servers'), sets: of('sets'), addresses: of('addresses') };
 }
 
-/** What is Sluice's when it made what has these names. */
+/** The parts of mode ipvs that are ours, by their names. */
 export function ownedNames({ servers, sets, addresses }: IpvsNames): IpvsOwned {
   return {
     servers: new Set(servers),
@@ -115,21 +115,21 @@ export function ownedNames({ servers, sets, addresses }: IpvsNames): IpvsOwned {
   };
 }
 
-/** What is Sluice's when these states were wanted one after the other. */
+/** The parts of mode ipvs that are ours after these states were applied one after the other. */
 export function ownedBy(...states: readonly (IpvsState | undefined)[]): IpvsOwned {
   return ownedNames(joinIpvsNames(...states.map((state) => state && ipvsNames(state))));
 }
 
-/** What is known of a kernel after some steps: the parts that were seen before and that none of them touches. */
+/** The parts of the observed state that some steps do not touch, so that they are still known. */
 export function knownAfter(
   steps: readonly IpvsStep[],
-  { servers, strange, timeouts, sets, bound, elsewhere }: ObservedIpvs,
+  { servers, foreign, timeouts, sets, bound, elsewhere }: ObservedIpvs,
 ): KnownIpvsParts {
   const touches = (kind: IpvsStep['kind']): boolean => steps.some((step) => step.kind === kind);
   const setsTimeouts = steps.some(({ kind, text }) => kind === 'ipvsadm' && /^--set /m.test(text));
   return {
-    ...(touches('ipvsadm') ? {} : { servers: { servers, strange } }),
-    // Not asked for is not known.
+    ...(touches('ipvsadm') ? {} : { servers: { servers, foreign } }),
+    // Time-outs that were not read are not known.
     ...(setsTimeouts || !timeouts ? {} : { timeouts: { timeouts } }),
     ...(touches('ipset') ? {} : { sets: { sets } }),
     ...(touches('ip') ? {} : { addresses: { bound, elsewhere } }),

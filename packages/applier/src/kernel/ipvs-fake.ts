@@ -47,7 +47,7 @@ export class FakeIpvs implements IpvsKernel {
     const { ipv4, ipv6 } = this.#bound ?? {};
     return {
       servers: new Map([...this.#servers].map(([key, one]) => [key, { ...one, real: new Map(one.real) }])),
-      strange: new Set(),
+      foreign: new Set(),
       sets: new Map([...this.#sets].map(([name, one]) => [name, { ...one, entries: new Set(one.entries) }])),
       bound: ipv4 && ipv6 ? { ipv4: new Set(ipv4), ipv6: new Set(ipv6) } : undefined,
       elsewhere: this.#elsewhere,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readAddresses, readConnections, readServers, readSets, readTimeouts } from './ipvs-read.ts';
 
 test('what a bundle cannot have is somebody else’s, real servers included', () => {
-  const { servers, strange } = readServers(
+  const { servers, foreign } = readServers(
     [
       '-A -t 10.96.0.10:80 -s rr',
       '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1',
@@ -16,7 +16,7 @@ test('what a bundle cannot have is somebody else’s, real servers included', ()
     ].join('\n'),
   );
   expect([...servers.keys()]).toEqual(['10.96.0.10:80/TCP']);
-  expect([...strange]).toEqual(['192.0.2.80:80/TCP', '192.0.2.81:80/TCP', '192.0.2.82:53/UDP']);
+  expect([...foreign]).toEqual(['192.0.2.80:80/TCP', '192.0.2.81:80/TCP', '192.0.2.82:53/UDP']);
 });
 
 test('connections of real servers, active and inactive, are added up', () => {

@@ -18,9 +18,9 @@ import type { ObservedIpvs } from '../ipvs/values.ts';
  * Reads what `ipvsadm -S -n` prints. It leaves out what is the default: the whole-address mask of persistence.
  * @returns servers that a bundle can have, and by their key those that it cannot
  */
-export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'strange'> {
+export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'foreign'> {
   const servers = new Map<string, Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> }>();
-  const strange = new Set<string>();
+  const foreign = new Set<string>();
   for (const line of text.split('\n')) {
     const words = withMask(line.trimEnd());
     const read = readServerLine(words);
@@ -31,12 +31,12 @@ export function readServers(text: string): Pick<ObservedIpvs, 'servers' | 'stran
     } else {
       const key = keyOf(words);
       if (key === undefined) continue;
-      strange.add(key);
+      foreign.add(key);
       servers.delete(key);
     }
   }
-  for (const key of strange) servers.delete(key);
-  return { servers, strange };
+  for (const key of foreign) servers.delete(key);
+  return { servers, foreign };
 }
 
 const endpointOf = (line: string): string => line.split(' ')[4] ?? '';
