@@ -1,7 +1,7 @@
 import { type Family, jumpedChains, type TableName, tableNames, targetOf } from '@sluice/bundle';
 import { familyNames, type NodeState, type Observed, tableOf } from '../rollout/state.ts';
 
-/** A foreign rule that stands before one of our jumps. */
+/** A foreign rule before one of our jumps. */
 export interface EarlyRule {
   readonly family: Family;
   readonly table: TableName;
@@ -12,18 +12,18 @@ export interface EarlyRule {
 }
 
 /**
- * Chains of CNI plugins and of the kubelet. Plugins in insert mode keep theirs first on purpose (Calico's `ChainInsertMode`) and work so
- * with kube-proxy, too.
+ * Chains of CNI plugins and of the kubelet. Plugins in insert mode keep their jumps first on purpose (Calico's `ChainInsertMode`), also
+ * beside kube-proxy.
  */
 const ofCluster = /^(?:cali-|CILIUM_|FLANNEL-|CNI-|WEAVE|ANTREA-|KUBE-)/;
 
-/** A rule of a kube-proxy beside us: what stands first serves, and releases of Sluice change nothing. */
+/** Whether the rule belongs to a kube-proxy: if its jumps are first, it serves all packets, and releases of Sluice have no effect. */
 export const isOfKubeProxy = ({ rule }: EarlyRule): boolean => jumpedChains.has(targetOf(rule) ?? '');
 
 /**
- * The foreign rules that packets of Services may meet before our jumps, other than those that lead into chains of a CNI plugin.
+ * The foreign rules that packets of Services may meet before our jumps, except those that lead into chains of a CNI plugin.
  * @param observed the whole tables
- * @param ours what of them is ours
+ * @param ours our part of them
  */
 export function earlyRules(observed: Observed, ours: Pick<NodeState, 'families'>): readonly EarlyRule[] {
   return familyNames.flatMap((family) =>

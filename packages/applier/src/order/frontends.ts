@@ -8,14 +8,14 @@ export interface NamedFrontend extends ServiceFrontend {
   readonly service: string;
 }
 
-/** Rules by which a packet comes to the chains of a Service. */
+/** A rule that leads packets to the chains of a Service. */
 const leadsToService = / -j (?:KUBE|SLU)-(?:SVC|SVL|EXT|FW)-\S+$/;
-/** … or learns that it has no endpoint. */
-const saysSo = / -j REJECT(?: --reject-with \S+)?$/;
+/** A rule that rejects packets of a Service without endpoints. */
+const rejects = / -j REJECT(?: --reject-with \S+)?$/;
 
 /**
- * The frontends that a state has rules or virtual servers for, sorted by Service.
- * @param withEmpty those of Services without an endpoint, too
+ * The frontends of a state's rules or virtual servers, sorted by Service.
+ * @param withEmpty also those of Services without endpoints
  */
 export function frontendsOf(state: NodeState, family: Family, withEmpty = false): readonly NamedFrontend[] {
   const found = new Map<string, NamedFrontend>();
@@ -28,7 +28,7 @@ export function frontendsOf(state: NodeState, family: Family, withEmpty = false)
   for (const table of ['nat', 'filter'] as const)
     for (const rules of tableOf(state, family, table).chains.values())
       for (const rule of rules) {
-        const isWanted = leadsToService.test(rule) || (withEmpty && saysSo.test(rule));
+        const isWanted = leadsToService.test(rule) || (withEmpty && rejects.test(rule));
         const frontend = isWanted ? frontendOf(rule) : undefined;
         const service = frontend && serviceKeyOf(rule);
         if (frontend && service !== undefined) add({ ...frontend, address: addressIn(frontend), service });
@@ -36,6 +36,6 @@ export function frontendsOf(state: NodeState, family: Family, withEmpty = false)
   return [...found.values()].toSorted((a, b) => compareText(a.service, b.service));
 }
 
-/** A node port in a network of the machine's is asked for at any address of it. */
+/** A node port in one network of the node is treated as one at any address. */
 const addressIn = ({ address }: ServiceFrontend): string | undefined =>
   address?.includes('/') === true ? undefined : address;

@@ -4,8 +4,8 @@ import { type NodeState, tableOf } from '../rollout/state.ts';
 import type { TakingRule } from './order.ts';
 
 /**
- * The steps that put our jumps before foreign rules: for each built-in chain all of ours in one commit, whatever stands there.
- * @param ours what the kernel holds
+ * The steps that put our jumps before foreign rules: all jumps of a table in one commit.
+ * @param ours our rules in the kernel
  */
 export function moveFirst(taking: readonly TakingRule[], ours: NodeState): readonly Step[] {
   const tables = Map.groupBy(taking, ({ family, table }) => `${family} ${table}`);

@@ -51,7 +51,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       ['shop/web'],
     ],
     [
-      'a chain of others, of any name',
+      'a foreign chain of any name',
       nat(
         ':ufw-before - [0:0]',
         ':DOCKER - [0:0]',
@@ -70,18 +70,18 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   });
 
   test.each([
-    ['a rule behind our jumps', nat('-A PREROUTING -j ACCEPT')],
+    ['a rule after our jumps', nat('-A PREROUTING -j ACCEPT')],
     ['a rule for another address', nat('-I PREROUTING 1 -d 192.0.2.99/32 -j ACCEPT')],
     ['a rule for another port', nat('-I PREROUTING 1 -p tcp -m tcp --dport 22 -j ACCEPT')],
     ['a firewall, which drops in either place', filter('-I FORWARD 1 -s 203.0.113.0/24 -j DROP')],
     ['an ACCEPT before the refusal of a Service without endpoints', filter('-I OUTPUT 1 -d 10.96.0.0/12 -j ACCEPT')],
-    ['connections that are there', filter('-I FORWARD 1 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')],
+    ['established connections', filter('-I FORWARD 1 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')],
     [
-      'an outgoing interface of what does not match',
+      'an outgoing interface of packets that do not match',
       filter('-I FORWARD 1 -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'),
     ],
     [
-      'a chain that leads back',
+      'a chain that leads back to itself',
       nat(
         ':DOCKER - [0:0]',
         '-A DOCKER -i docker0 -j RETURN',
@@ -110,7 +110,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(printUnread(order)).toContain(because);
   });
 
-  test('where the config says so our jumps go first again, and the foreign rules stay behind them', async () => {
+  test('moves our jumps first with takeOver, and the foreign rules stay after them', async () => {
     const { order, steps } = await judged(
       nat(
         '-I PREROUTING 1 -d 10.96.0.11/32 -j ACCEPT',
@@ -134,19 +134,19 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   });
 });
 
-test('a kube-proxy beside us whose jumps stand first is told, and put behind ours where the config says so', async () => {
+test('reports a kube-proxy whose jumps are first, and moves ours before them with takeOver', async () => {
   node.layout = 'tree';
   const text = nat(
     ':KUBE-SERVICES - [0:0]',
     '-I PREROUTING 1 -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
   );
   const { order } = await judged(text);
-  expect(printTaking(order)).toContain('-j KUBE-SERVICES (all that this kube-proxy serves)');
+  expect(printTaking(order)).toContain('-j KUBE-SERVICES (all Services of this kube-proxy)');
   const { reconciler } = await node.start({ takeOrder: true });
   expect([await reconciler.reconcile(), await reconciler.reconcile()]).toEqual([1, 0]);
 });
 
-test('of very many frontends some are asked, and what is too much is a note', async () => {
+test('samples very many frontends, and notes a rule that exceeds the budget', async () => {
   node.layout = 'tree';
   const services = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`shop/web-${n}`, [1 + (n % 200)]]));
   let order: OrderFindings | undefined;
@@ -167,12 +167,12 @@ test('of very many frontends some are asked, and what is too much is a note', as
   await reconciler.reconcile();
   expect(
     order?.taking.map(({ services: taken }) => taken),
-    'one rule hides no other',
+    'one rule does not hide another',
   ).toEqual([['shop/web-0']]);
-  expect(printUnread(order!)).toContain('too many packets would have to be followed');
+  expect(printUnread(order!)).toContain('too many packets would have to be traced');
 });
 
-test('an alarm names a few rules and Services, and counts the rest', async () => {
+test('names a few rules and Services in the alarm, and counts the rest', async () => {
   const many = Array.from(
     { length: 9 },
     (_, index) => `-I PREROUTING 1 -d 10.96.0.0/12 -p tcp -m tcp --dport 80 -s 10.8.${index}.0/24 -j ACCEPT`,

@@ -20,16 +20,16 @@ import { tableOf } from '../rollout/state.ts';
 import { type EarlyRule, earlyRules, isOfKubeProxy } from './early-rules.ts';
 import { frontendsOf, type NamedFrontend } from './frontends.ts';
 
-/** What foreign rules before our jumps do to packets of Services. */
+/** The effect of foreign rules before our jumps on packets of Services. */
 export interface OrderFindings {
-  /** Rules that decide about packets of Services, which our jumps would decide otherwise if they stood first. */
+  /** Rules that decide about packets of Services otherwise than our rules would. */
   readonly taking: readonly TakingRule[];
-  /** Rules of which that is not known. */
+  /** Rules whose effect could not be determined. */
   readonly unread: readonly UnreadRule[];
 }
 
 export interface TakingRule extends EarlyRule {
-  /** Sorted; those beyond `limits.orderServicesMax` were not asked for. */
+  /** Sorted; at most `limits.orderServicesMax`. */
   readonly services: readonly string[];
 }
 
@@ -38,14 +38,13 @@ export interface UnreadRule extends EarlyRule {
 }
 
 /**
- * Judges the foreign rules that stand before our jumps: each is led, by the tracer, packets that it may match. What decides about one is
- * asked twice, where it stands and behind our jumps; where that makes no difference the order is as good as the right one. What drops a
- * packet is somebody's firewall, and none of our business.
+ * Judges the foreign rules before our jumps with the tracer. Packets that a rule may match are traced twice: with the rule before our
+ * jumps and after them. If the result is the same, the order does no harm. A rule that drops packets is a firewall, and not reported.
  *
- * It is bounded, for the daemon does nothing else meanwhile: of all frontends that a rule leaves room for some are asked, and so many packets
- * are led through our rules (`limits.order…`).
- * @param ours what of the tables is ours
- * @param addresses of this machine
+ * Bounded, because the daemon does nothing else meanwhile: only some of the frontends that a rule may match are traced, with a limited
+ * number of packets (`limits.order…`).
+ * @param ours our part of the tables
+ * @param addresses of this node
  */
 export function judgeOrder(
   observed: Observed,
@@ -56,11 +55,11 @@ export function judgeOrder(
   const taking: TakingRule[] = [];
   const unread: UnreadRule[] = [];
   const frontends: { [F in Family]?: readonly NamedFrontend[] } = {};
-  // Each rule has its share: one that needs too much hides no other.
+  // Each rule has a budget of its own, so that an expensive one does not hide others.
   const tracesMax = Math.ceil(limits.orderTracesMax / Math.min(Math.max(early.length, 1), limits.orderRulesMax));
   for (const rule of early.slice(0, limits.orderRulesMax)) {
     if (isOfKubeProxy(rule)) {
-      taking.push({ ...rule, services: ['all that this kube-proxy serves'] });
+      taking.push({ ...rule, services: ['all Services of this kube-proxy'] });
       continue;
     }
     try {
@@ -73,7 +72,7 @@ export function judgeOrder(
     }
   }
   const [next] = early.slice(limits.orderRulesMax);
-  if (next) unread.push({ ...next, because: `only the first ${limits.orderRulesMax} foreign rules are followed` });
+  if (next) unread.push({ ...next, because: `only the first ${limits.orderRulesMax} foreign rules are checked` });
   return { taking, unread };
 }
 
@@ -82,7 +81,7 @@ interface Judging {
   readonly ours: NodeState;
   readonly all: readonly NamedFrontend[];
   readonly addresses: readonly string[];
-  /** How many packets may be led through our rules. */
+  /** How many packets may be traced through our rules. */
   readonly tracesMax: number;
 }
 
@@ -101,23 +100,23 @@ function servicesTaken(early: EarlyRule, { observed, ours, all, addresses, trace
     const differs = packetsFor(frontend, rules, family, addresses).some((packet) => {
       if (!decides(alone, packet, world)) return false;
       traces += 1;
-      if (traces > tracesMax) throw new TraceError('too many packets would have to be followed');
+      if (traces > tracesMax) throw new TraceError('too many packets would have to be traced');
       return fateOf(before, packet, world) !== fateOf(behind, packet, world);
     });
     if (differs) services.add(frontend.service);
-    // What is known is told, before more is asked than may be.
+    // Findings are reported even if the budget is used up.
     if (services.size >= limits.orderServicesMax || (services.size > 0 && traces >= tracesMax)) break;
   }
   return [...services];
 }
 
-/** Evenly out of a list that is too long: most rules take all of them, or none. */
+/** An even sample of a list that is too long: most rules match all frontends, or none. */
 function some(frontends: readonly NamedFrontend[]): readonly NamedFrontend[] {
   const step = Math.ceil(frontends.length / limits.orderFrontendsMax);
   return step <= 1 ? frontends : frontends.filter((_, index) => index % step === 0);
 }
 
-/** Whether foreign rules by themselves do anything to a packet but to drop it. */
+/** Whether foreign rules by themselves accept, mark, masquerade or translate a packet. */
 function decides(alone: FamilyProgram, packet: Packet, world: World): boolean {
   return trace(alone, packet, world).some(
     ({ verdict, masquerade, path }) =>
@@ -128,7 +127,7 @@ function decides(alone: FamilyProgram, packet: Packet, world: World): boolean {
   );
 }
 
-/** A packet that is dropped instead of rejected gets nowhere either way. */
+/** The fate of a packet; dropped and rejected are the same. */
 const fateOf = (program: FamilyProgram, packet: Packet, world: World): string =>
   summarise(trace(program, packet, world)).replaceAll('reject', 'drop');
 
@@ -138,7 +137,7 @@ function readOrThrow(text: string, family: Family): Rule {
   return rule;
 }
 
-/** The foreign chains that a rule leads to, with theirs. @throws TraceError when there are too many */
+/** The foreign chains that a rule leads to, directly and indirectly. @throws TraceError if there are too many */
 function reachedBy(
   { family, table, rule }: EarlyRule,
   observed: Observed,
@@ -152,20 +151,20 @@ function reachedBy(
     if (target === undefined || !chain || own.has(target) || reached.has(target)) return;
     reached.set(target, chain.rules);
     if (reached.size > limits.orderChainsMax || chain.rules.length > limits.orderChainRulesMax)
-      throw new TraceError('it leads to more rules than are followed');
+      throw new TraceError('it leads to too many rules');
     for (const one of chain.rules) follow(one);
   };
   follow(rule);
   return reached;
 }
 
-/** A rule of a built-in chain, with the chains that it leads to. */
+/** A foreign rule of a built-in chain, with the chains that it leads to. */
 interface ForeignRules {
   readonly rule: string;
   readonly chains: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Chains of others have any name (`DOCKER`, `ufw-before-input`); the grammar of our rules takes these for targets of iptables. */
+/** Renames foreign chains (`DOCKER`, `ufw-before-input`), whose names the grammar of our rules would take for targets of iptables. */
 function inGrammar(rule: string, reached: ReadonlyMap<string, readonly string[]>): ForeignRules {
   const names = new Map([...reached.keys()].map((name, index) => [name, `FOREIGN-${index}`]));
   const renamed = (text: string): string =>
@@ -178,7 +177,7 @@ function inGrammar(rule: string, reached: ReadonlyMap<string, readonly string[]>
   return { rule: renamed(rule), chains: new Map(chains) };
 }
 
-/** Our rules with foreign ones, before our jumps or behind them. */
+/** Our rules with foreign ones, before or after our jumps. */
 function programWith(
   { family, table, hook }: EarlyRule,
   { rule, chains }: ForeignRules,
@@ -196,7 +195,7 @@ function programWith(
   return { ...program, [table]: changed };
 }
 
-/** Whether what the rule itself asks of a destination leaves room for a frontend. */
+/** Whether the destination that a rule matches may be a frontend. */
 function mayMatch({ protocol, destination, matches }: Rule, frontend: NamedFrontend): boolean {
   if (protocol !== undefined && protocol !== frontend.protocol) return false;
   const asked = matches.flatMap((one) => ('destinationPort' in one ? (one.destinationPort ?? []) : []));
@@ -206,10 +205,10 @@ function mayMatch({ protocol, destination, matches }: Rule, frontend: NamedFront
   return parseAddress(destination.value.replace(/\/\d+$/, ''))?.text === parseAddress(frontend.address)?.text;
 }
 
-/** Addresses of documentation: a client that no rule knows (RFC 5737, RFC 3849). */
+/** A client that no rule names: addresses reserved for documentation (RFC 5737, RFC 3849). */
 const unknownClient = { ipv4: '198.51.100.77', ipv6: '2001:db8:77::1' } as const;
 
-/** Packets of clients that the rules ask for, of any other client, and of the node itself. */
+/** Packets of the clients that the rules match, of another client, and of the node itself. */
 function packetsFor(
   { protocol, address, port }: NamedFrontend,
   rules: readonly Rule[],
@@ -221,7 +220,7 @@ function packetsFor(
   const sourceOf = ({ source }: Rule): readonly string[] => (source ? [source.value.replace(/\/\d+$/, '')] : []);
   const interfaceOf = (rule: Rule): readonly string[] => (rule.in ? [rule.in.value.replace(/\+$/, '0')] : []);
   const [first] = rules as [Rule];
-  // What the rule itself asks for nobody else has.
+  // If the rule itself matches a source, packets of other clients do not match.
   const sources =
     first.source?.negated === false ? sourceOf(first) : [unknownClient[family], ...rules.flatMap(sourceOf)];
   const interfaces = first.in?.negated === false ? interfaceOf(first) : ['eth0', ...rules.flatMap(interfaceOf)];

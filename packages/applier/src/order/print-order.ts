@@ -4,24 +4,24 @@ import type { OrderFindings } from './order.ts';
 /** How many rules, and Services of each, a message names. */
 const namedMax = 5;
 
-/** What is wrong with an order, for the alarm `FOREIGN_RULE_FIRST`; undefined when nothing is. */
+/** The text of the alarm `FOREIGN_RULE_FIRST`; undefined if there is no such rule. */
 export function printTaking({ taking }: OrderFindings): string | undefined {
   if (taking.length === 0) return undefined;
   const rules = some(
     taking.map((rule) => `${printRule(rule)} (${some(rule.services, 'Services')})`),
     'rules',
   );
-  return `Foreign rules before our jumps take packets of Services: ${rules}. Remove them, put them behind our jumps, or give our jumps the place with \`takeOver: [order]\` in sluiced.yaml`;
+  return `Foreign rules before our jumps take packets of Services: ${rules}. Remove them, move them after our jumps, or let sluiced move our jumps first with \`takeOver: [order]\` in sluiced.yaml`;
 }
 
-/** What is not known of an order, for a note; undefined when all is known. */
+/** The text of a note on rules whose effect is unknown; undefined if there is none. */
 export function printUnread({ unread }: OrderFindings): string | undefined {
   if (unread.length === 0) return undefined;
   const rules = some(
     unread.map((rule) => `${printRule(rule)} (${rule.because})`),
     'rules',
   );
-  return `Cannot tell whether foreign rules before our jumps take packets of Services: ${rules}`;
+  return `Cannot determine whether foreign rules before our jumps take packets of Services: ${rules}`;
 }
 
 const printRule = ({ family, table, rule }: EarlyRule): string =>
