@@ -1,8 +1,8 @@
 import type { BundleFiles } from '@sluice/bundle';
 
 /**
- * For tests only: a bundle of `sampleBundle` with session affinity for one Service, as the renderer writes it: who was here goes where
- * it was, before anything is left to chance.
+ * For tests only: a bundle of `sampleBundle` with session affinity for one Service, as the renderer writes it: rules for known clients
+ * come before the random choice.
  * @param service `namespace/name`
  */
 export function withAffinity(files: BundleFiles, service: string, seconds: number): Map<string, string> {
@@ -12,8 +12,8 @@ export function withAffinity(files: BundleFiles, service: string, seconds: numbe
 
 function remembering(text: string, seconds: number): string {
   const lines = text.split('\n');
-  const ways = lines.filter((line) => line.startsWith('-A KUBE-SVC-'));
-  const again = ways.map((line) => {
+  const choices = lines.filter((line) => line.startsWith('-A KUBE-SVC-'));
+  const affinityRules = choices.map((line) => {
     const endpoint = / -j (\S+)$/.exec(line)?.[1] ?? '';
     const recent = `-m recent --name ${endpoint} --rcheck --seconds ${seconds} --reap -j ${endpoint}`;
     return line.replace(/(?<="[^"]*") .*$/, ` ${recent}`);
@@ -21,5 +21,5 @@ function remembering(text: string, seconds: number): string {
   const remember = (line: string): string =>
     line.replace(/^-A (KUBE-SEP-\S+) (.*?") /, '-A $1 $2 -m recent --name $1 --set ');
   const first = lines.findIndex((line) => line.startsWith('-A KUBE-SVC-'));
-  return [...lines.slice(0, first), ...again, ...lines.slice(first)].map(remember).join('\n');
+  return [...lines.slice(0, first), ...affinityRules, ...lines.slice(first)].map(remember).join('\n');
 }

@@ -1,26 +1,26 @@
 import type { Journal, Kernel, Step } from '../rollout/ports.ts';
 
-/** For tests only: a process that ends in the middle. Nothing may catch it, so it is no Error that anybody looks for. */
+/** For tests only: the simulated crash of a process. */
 export class Crash extends Error {
   override readonly name = 'Crash';
 }
 
-/** When a counted call goes wrong: the calls before it pass. */
-export type Fault = 'before' | 'after';
+/** Whether the process crashes before or after the effect of a call. */
+export type CrashMoment = 'before' | 'after';
 
-/** Counts the calls that change something, in the kernel and on disk alike, and ends the process at one of them. */
+/** Counts the calls that change the kernel or the disk, and crashes the process at one of them. */
 export class Countdown {
   calls = 0;
   #dead = false;
   readonly #at: number;
-  readonly #fault: Fault;
+  readonly #fault: CrashMoment;
 
-  constructor(at: number, fault: Fault) {
+  constructor(at: number, fault: CrashMoment) {
     this.#at = at;
     this.#fault = fault;
   }
 
-  /** Does the work unless the process has ended, or ends now. A dead process does nothing any more, whatever it catches. */
+  /** Does the work unless the process has crashed, or crashes now. A crashed process does nothing more, even if it catches the error. */
   async through<T>(work: () => Promise<T>): Promise<T> {
     if (this.#dead) throw new Crash('the process has ended');
     const now = this.calls++ === this.#at;
@@ -32,7 +32,7 @@ export class Countdown {
   }
 }
 
-/** The kernel, as a process sees it that ends at one of its calls. */
+/** A kernel at whose calls a process crashes. */
 export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
   const switchStates = kernel.switch;
   return {
@@ -57,7 +57,7 @@ export function mortalKernel(kernel: Kernel, countdown: Countdown): Kernel {
   };
 }
 
-/** The journal, as a process sees it that ends at one of its calls. */
+/** A journal at whose calls a process crashes. */
 export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
   return {
     get active() {
@@ -112,13 +112,13 @@ export function mortalJournal(journal: Journal, countdown: Countdown): Journal {
   };
 }
 
-/** Which applied steps go wrong, counted from 0, and how: not taken at all, or taken although the tool says it was not. */
+/** Which applied steps fail, counted from 0. `lies`: the kernel takes the step, although the tool reports a failure. */
 export interface StepFaults {
   readonly fails: (index: number) => boolean;
   readonly lies: boolean;
 }
 
-/** A kernel that does not take some steps. */
+/** A kernel that refuses some steps. */
 export function failingKernel(kernel: Kernel, faults: StepFaults): Kernel {
   let index = 0;
   const apply = async (step: Step): Promise<void> => {
@@ -130,7 +130,7 @@ export function failingKernel(kernel: Kernel, faults: StepFaults): Kernel {
   return { ...safe, apply };
 }
 
-/** A kernel that takes no rules that a text is in. */
+/** A kernel that refuses rules that contain a text. */
 export function refusingKernel(kernel: Kernel, refused: string): Kernel {
   const apply = async (step: Step): Promise<void> => {
     if (step.kind === 'restore-table' && step.text.includes(refused)) throw new Error(`no rule with ${refused}`);

@@ -9,7 +9,7 @@ import { trustOf } from '../inbox/trust.ts';
 import { runChildren } from '../kernel/run.ts';
 import { sampleBundle, sampleNode, writeBundle } from './bundle.fixture.ts';
 
-/** What is published, other than release 5 of the sample bundle. */
+/** A published release, where it differs from release 5 of the sample bundle. */
 export interface Made extends Partial<ReleaseTerms> {
   readonly files?: BundleFiles;
   readonly change?: (release: Release) => Release;
@@ -68,7 +68,7 @@ export class GateScene {
       writeFileSync(this.at(index === 0 ? 'SHA256SUMS.sig' : `SHA256SUMS.${name}.sig`), this.signatureOf(name, sums));
   };
 
-  /** A new process looks: nothing is remembered but what is on the disk. */
+  /** Reads the directory as a new process, which knows only what is on the disk. */
   readonly look = (rules: Partial<GateRules> = {}, nowMs = noon, remember = true): Promise<Arrival> => {
     const all = {
       node: sampleNode,
@@ -86,7 +86,7 @@ export class GateScene {
     });
     return new Inbox(this.directory, () => nowMs, undefined, gate).look();
   };
-  /** What the node says, in one line. */
+  /** The result of `look` in one line. */
   readonly said = async (...how: Parameters<GateScene['look']>): Promise<string> => {
     const arrival = await this.look(...how);
     if (arrival.kind === 'absent') return 'absent';
@@ -120,7 +120,7 @@ export class GateScene {
     this.allow(this.lineOf('alice'), this.lineOf('bob'));
   };
 
-  /** What a node has run before each attack: serial 5, by alice. */
+  /** Accepts serial 5, signed by alice: the state before each attack. */
   readonly acceptFive = async (): Promise<void> => {
     this.publish({ serial: 5 });
     await this.look();

@@ -9,23 +9,23 @@ import type { Clock, Kernel, NodeFacts, Ports, ProbeResult } from '../rollout/po
 import type { ChainLayout } from '../rollout/linking.ts';
 import { Rehearsal } from '../rollout/rehearsal.ts';
 
-/** For tests only: a node with a fake kernel, a real journal in a directory of its own, and probes that a test decides. */
+/** For tests only: a node with a fake kernel, a real journal in a directory of its own, and a probe whose result the test sets. */
 export interface Scene {
   readonly kernel: FakeKernel;
   layout: ChainLayout;
   readonly directory: string;
-  /** Whether the one probe passes, asked at each try. */
+  /** Whether the only probe passes; called for each run of it. */
   health: () => boolean;
-  /** Processes that call themselves kube-proxy. */
+  /** Process ids of running kube-proxies. */
   kubeProxies: readonly number[];
   readonly events: string[];
   /** The time of day that the journal writes down, in milliseconds since 1970. */
   nowMs: number;
   /** The file of declined endpoints. */
   declined: ReadonlyMap<string, string>;
-  /** The networks of the Nodes of the release: pods of sample bundles have addresses in these. */
+  /** The networks of the Nodes of the release, which contain the pods of sample bundles. */
   networks: readonly string[];
-  /** A process that starts: it knows only what is on disk and in the kernel. */
+  /** Starts a process, which knows only the disk and the kernel. */
   start(
     options?: Partial<ReconcilerOptions>,
     ports?: Partial<Ports>,
@@ -33,7 +33,7 @@ export interface Scene {
   end(): void;
 }
 
-/** A node as `start` says, before Sluice. */
+/** A node without Sluice, with the kernel of `start`. */
 export function scene(start: FakeStart = {}): Scene {
   const kernel = new FakeKernel({ sysctls: Object.fromEntries(sysctlKeys.map((key) => [key, 0])), ...start });
   const directory = mkdtempSync(`${existsSync('/dev/shm') ? '/dev/shm' : tmpdir()}/sluiced-test-`);
@@ -98,7 +98,7 @@ async function startReconciler(
   return { reconciler, journal };
 }
 
-/** A trial of one round of probes. */
+/** A probation of one round of probes. */
 const probation: ReconcilerOptions['probation'] = {
   seconds: 0,
   deadmanSeconds: 30,
@@ -107,12 +107,12 @@ const probation: ReconcilerOptions['probation'] = {
   sources: [],
 };
 
-/** For tests only: a clock that goes on with every sleep, so that a trial lasts some rounds. */
+/** For tests only: a clock that advances with every sleep, so that probation lasts some rounds. */
 export function steppingClock(): Clock {
   let now = 0;
   const sleep = async (ms: number): Promise<void> => {
     now += ms;
-    for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+    for (let tick = 0; tick < 100; tick++) await Promise.resolve();
   };
   return { now: () => now, bootMs: () => now, sleep };
 }

@@ -9,18 +9,18 @@ import { familyNames, type NodeState, tableOf } from '../rollout/state.ts';
 import { rootsOf } from '../transaction/entries.ts';
 import { Reconciler, type ReconcilerOptions } from '../transaction/reconciler.ts';
 import { sampleNode } from './bundle.fixture.ts';
-import { Countdown, type Fault, mortalJournal, mortalKernel } from './faults.fixture.ts';
+import { Countdown, type CrashMoment, mortalJournal, mortalKernel } from './faults.fixture.ts';
 
-/** For tests only: what goes wrong for one process. */
-export interface Troubles {
-  /** The call of kernel or journal at which it ends; undefined: it lives. */
+/** For tests only: the faults of one process. */
+export interface ProcessFaults {
+  /** The call of kernel or journal at which it crashes; undefined: it does not. */
   readonly diesAt: number | undefined;
-  readonly fault: Fault;
+  readonly fault: CrashMoment;
   /** Whether the kernel refuses the next step. */
   readonly refuses: () => boolean;
-  /** Whether the probe passes, asked at each try. */
+  /** Whether the probe passes; called for each run of it. */
   readonly healthy: () => boolean;
-  /** How long the next call takes. */
+  /** The duration of the next call. */
   readonly takesMs: () => number;
 }
 
@@ -34,12 +34,12 @@ const facts: NodeFacts = {
   sysctlTakes: () => true,
 };
 
-/** For tests only: a machine with a clock that goes on with every call, in whose kernel and journal processes come and go. */
+/** For tests only: a node whose clock advances with every call, and whose kernel and journal outlive its processes. */
 export class World {
   nowMs = 0;
-  /** Sets of endpoints that broke a probe; as on a disk, they outlive a process. */
+  /** Declined sets of endpoints; as on a disk, they outlive a process. */
   declined: ReadonlyMap<string, string> = new Map();
-  /** What a transaction ever led to. */
+  /** The desired states of all transactions so far. */
   readonly programs: NodeState[] = [];
   readonly kernel: FakeKernel;
   readonly #layout: ReconcilerOptions['layout'];
@@ -57,16 +57,19 @@ export class World {
   }
 
   /**
-   * A process that starts: it knows what is on disk and in the kernel.
+   * Starts a process, which knows only the disk and the kernel.
    * @param moment called after every change that it makes
    */
-  start(troubles: Troubles, moment: (journal: DiskJournal) => void): { reconciler: Reconciler; journal: DiskJournal } {
+  start(
+    faults: ProcessFaults,
+    moment: (journal: DiskJournal) => void,
+  ): { reconciler: Reconciler; journal: DiskJournal } {
     const journal = DiskJournal.open(this.#directory, sampleNode, () => new Date(0), false);
-    const countdown = new Countdown(troubles.diesAt ?? -1, troubles.fault);
-    const kernel = this.#slow(mortalKernel(this.kernel, countdown), troubles, () => moment(journal));
+    const countdown = new Countdown(faults.diesAt ?? -1, faults.fault);
+    const kernel = this.#slow(mortalKernel(this.kernel, countdown), faults, () => moment(journal));
     const probe = async () => {
-      this.nowMs += troubles.takesMs();
-      return [{ name: 'web', healthy: troubles.healthy(), seen: 'status' }];
+      this.nowMs += faults.takesMs();
+      return [{ name: 'web', healthy: faults.healthy(), seen: 'status' }];
     };
     const ports: Ports = {
       kernel,
@@ -118,7 +121,7 @@ export class World {
     });
   }
 
-  #slow(kernel: Kernel, { refuses, takesMs }: Troubles, moment: () => void): Kernel {
+  #slow(kernel: Kernel, { refuses, takesMs }: ProcessFaults, moment: () => void): Kernel {
     const slowly = async <T>(work: () => Promise<T>): Promise<T> => {
       this.nowMs += takesMs();
       try {
@@ -143,17 +146,16 @@ export class World {
     };
   }
 
-  /** What packets meet, and what they might, for people. */
-  get told(): string {
-    const told = familyNames.map(
+  /** The roots that packets meet, as text. */
+  get summary(): string {
+    const roots = familyNames.map(
       (family) => `${family}: nat ${this.#roots(family, 'nat').join()} filter ${this.#roots(family, 'filter').join()}`,
     );
-    return `at ${this.nowMs} ms, ${told.join('; ')}`;
+    return `at ${this.nowMs} ms, ${roots.join('; ')}`;
   }
 
   /**
-   * Whether packets meet one program as a whole: the filter that they are asked by is that of the nat that translates them,
-   * perhaps with another one's behind it.
+   * Whether packets meet one whole program: the same program's nat and filter, perhaps with another program's filter after it.
    */
   meets(active: NodeState): boolean {
     return familyNames.every((family) => {
@@ -168,7 +170,7 @@ export class World {
     });
   }
 
-  /** The roots that packets meet in a table, in their order. */
+  /** The roots that packets meet in a table, in order. */
   #roots(family: Family, table: TableName): readonly string[] {
     const rules = this.kernel.save(family).split(`*${table}\n`)[1]?.split('COMMIT\n')[0] ?? '';
     const met: string[] = [];
