@@ -182,14 +182,14 @@ describe.each(['nft', 'legacy'] as const)('after a boot, on %s', (backend) => {
       damage();
       expect(await node.apply()).toMatchObject({
         exitCode: 0,
-        stdout: expect.stringContaining('generation 2, which the kernel holds, stands'),
+        stdout: expect.stringContaining('generation 2, the one in the kernel, is active'),
       });
       expect(await node.rules(backend)).toBe(second);
       damage();
       await forget();
       expect(await node.sluiced('boot')).toMatchObject({
         exitCode: 4,
-        stderr: expect.stringContaining('generation 2, which was confirmed, stands'),
+        stderr: expect.stringContaining('generation 2, the last confirmed one, is active'),
       });
       expect(await node.rules(backend)).toBe(second);
       damage();

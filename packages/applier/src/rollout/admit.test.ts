@@ -64,7 +64,7 @@ test.each([
   expect(refusalOf(options as SampleOptions, facts)).toContain(expected);
 });
 
-test('a node that the bundle does not know', () => {
+test('refuses a bundle without this node', () => {
   expect(refusalOf({}, {}, 'node-z')).toContain('BUNDLE_UNKNOWN_NODE');
 });
 
@@ -143,7 +143,7 @@ test.each([
   }
 });
 
-test('a machine that became liberal since the last bundle is linked again, in both layouts', () => {
+test('links again in both layouts after tcp_be_liberal was set', () => {
   for (const layout of ['flat', 'tree'] as const) {
     const memory = new AdmitMemory();
     const files = withInvalidDrop();

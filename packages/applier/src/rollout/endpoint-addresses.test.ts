@@ -21,7 +21,7 @@ function stateOf(services: ReadonlyMap<number, readonly string[]>): NodeState {
   return { families: { ipv4: { nat: table, filter: { chains: new Map(), jumps: [] } } }, sysctls: new Map() };
 }
 
-test('what it says from one state to the next is what it would say of each alone', () => {
+test('gives the same verdict for a state after another one as for the state alone', () => {
   const endpoint = fc.oneof(
     fc.integer({ min: 1, max: 6 }).map((n) => `10.96.0.${n}`),
     fc.constantFrom('10.244.0.1', '10.244.0.2', '127.0.0.1'),
@@ -41,7 +41,7 @@ test('what it says from one state to the next is what it would say of each alone
   fc.assert(fc.property(fc.array(state, { maxLength: 6 }), holds), runs(500));
 });
 
-test('mode ipvs: the ClusterIP of a Service is no endpoint, the address of the machine is', async () => {
+test('mode ipvs: refuses a ClusterIP as an endpoint and allows an address of the node', async () => {
   const node = scene();
   try {
     const { reconciler } = await node.start();
@@ -63,7 +63,7 @@ test('mode ipvs: the ClusterIP of a Service is no endpoint, the address of the m
   }
 });
 
-test('many of them are one problem that names some', async () => {
+test('reports many endpoints as one problem that names the first few', async () => {
   const node = scene();
   try {
     const { reconciler } = await node.start();

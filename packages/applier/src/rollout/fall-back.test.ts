@@ -28,33 +28,30 @@ const booted = (): FakeKernel => new FakeKernel({ sysctls: Object.fromEntries(sy
 test.each([
   ['the generation before it', [2], 1, ['10.244.0.2:8080', '10.244.0.3:8080']],
   ['the newest that can be read', [2, 1], 0, undefined],
-])(
-  'after a boot, %s stands in the place of a damaged one, and is put in',
-  async (_title, damaged, number, endpoints) => {
-    await damage(...damaged);
-    const kernel = booted();
-    const { reconciler, journal } = await self.start({}, { kernel });
-    expect(await reconciler.recover()).toMatchObject({
-      kind: 'rolled-back',
-      because: expect.stringContaining(`generation 2 cannot be read, so generation ${number} is active`),
-    });
-    await reconciler.reconcile();
-    expect(
-      kernel
-        .save('ipv4')
-        .match(/(?<=--to-destination )\S+/g)
-        ?.toSorted(),
-    ).toEqual(endpoints);
-    expect(journal.halted).toBeUndefined();
-    expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
-    expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(number);
-    expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
-      kind: 'confirmed',
-    });
-  },
-);
+])('after a boot, loads %s instead of a damaged generation', async (_title, damaged, number, endpoints) => {
+  await damage(...damaged);
+  const kernel = booted();
+  const { reconciler, journal } = await self.start({}, { kernel });
+  expect(await reconciler.recover()).toMatchObject({
+    kind: 'rolled-back',
+    because: expect.stringContaining(`generation 2 cannot be read, so generation ${number} is active`),
+  });
+  await reconciler.reconcile();
+  expect(
+    kernel
+      .save('ipv4')
+      .match(/(?<=--to-destination )\S+/g)
+      ?.toSorted(),
+  ).toEqual(endpoints);
+  expect(journal.halted).toBeUndefined();
+  expect(journal.record.history.at(-1)).toMatchObject({ what: 'fell-back', generation: number });
+  expect((await self.start()).journal.active?.number, 'the next process finds the same').toBe(number);
+  expect(await reconciler.put(bundleOf(3, 4), false), 'the damaged version was no bad one').toMatchObject({
+    kind: 'confirmed',
+  });
+});
 
-test('while the kernel still holds rules they stay, and the node waits for a person', async () => {
+test('leaves the rules and halts while the kernel still holds some', async () => {
   await damage(2);
   const before = self.kernel.save('ipv4');
   const { reconciler, journal } = await self.start();
@@ -64,7 +61,7 @@ test('while the kernel still holds rules they stay, and the node waits for a per
   expect(journal.halted).toContain('does not hold what was written');
 });
 
-test('when no generation can be read the node waits for a person', async () => {
+test('halts if no generation can be read', async () => {
   await damage(0, 1, 2);
   const { reconciler } = await self.start({}, { kernel: booted() });
   expect(await reconciler.recover()).toMatchObject({ kind: 'held' });

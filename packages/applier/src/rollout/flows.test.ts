@@ -33,7 +33,7 @@ function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: Ipv
   return { families, sysctls: new Map(), ...(ipvs ? { ipvs: { ...ipvs, excludeCIDRs: [] } } : {}) };
 }
 
-const nothing: NodeState = { families: {}, sysctls: new Map() };
+const emptyIpvs: NodeState = { families: {}, sysctls: new Map() };
 const [one, two] = ['10.244.1.5:53', '10.244.2.6:53'];
 const dns = 'udp 10.96.0.10 53';
 const inIpvs = (real: Readonly<Record<string, number>>): NodeState =>
@@ -48,29 +48,29 @@ const flow = (endpoint?: string, address: string | undefined = '10.96.0.10', por
 const nodePort = (endpoint?: string): TrackedFlow => ({ ...flow(endpoint, '', 30053), address: undefined });
 
 test.each([
-  ['one endpoint goes', node({ [dns]: [one, two] }), node({ [dns]: [two] }), [flow(one)]],
-  ['the last endpoints go', node({ [dns]: [one, two] }), node({ [dns]: [] }), [flow(one), flow(two)]],
-  ['the Service goes', node({ [dns]: [one] }), node({}), [flow(one)]],
-  ['Sluice goes', node({ [dns]: [one] }), nothing, [flow(one)]],
-  ['an endpoint comes', node({ [dns]: [one] }), node({ [dns]: [one, two] }), []],
-  ['the first endpoint comes: who was not served is', node({}), node({ [dns]: [one] }), [flow()]],
+  ['one endpoint is removed', node({ [dns]: [one, two] }), node({ [dns]: [two] }), [flow(one)]],
+  ['the last endpoints are removed', node({ [dns]: [one, two] }), node({ [dns]: [] }), [flow(one), flow(two)]],
+  ['the Service is removed', node({ [dns]: [one] }), node({}), [flow(one)]],
+  ['Sluice goes', node({ [dns]: [one] }), emptyIpvs, [flow(one)]],
+  ['an endpoint is added', node({ [dns]: [one] }), node({ [dns]: [one, two] }), []],
+  ['the first endpoint is added: stale unserved flows', node({}), node({ [dns]: [one] }), [flow()]],
   [
-    'an endpoint of a node port goes',
+    'an endpoint of a node port is removed',
     node({ 'udp * 30053': [one, two] }),
     node({ 'udp * 30053': [two] }),
     [nodePort(one)],
   ],
   ['a node port is new', node({}), node({ 'udp * 30053': [two] }), [nodePort()]],
   ['TCP is left alone', node({ 'tcp 10.96.0.10 80': [one] }), node({}), []],
-  ['mode ipvs: one endpoint goes', inIpvs({ [one]: 1, [two]: 1 }), inIpvs({ [two]: 1 }), [flow(one)]],
-  ['mode ipvs: the last endpoint goes', inIpvs({ [one]: 1 }), inIpvs({}), [flow(one)]],
-  ['mode ipvs: the first endpoint comes', inIpvs({}), inIpvs({ [one]: 1 }), [flow()]],
+  ['mode ipvs: one endpoint is removed', inIpvs({ [one]: 1, [two]: 1 }), inIpvs({ [two]: 1 }), [flow(one)]],
+  ['mode ipvs: the last endpoint is removed', inIpvs({ [one]: 1 }), inIpvs({}), [flow(one)]],
+  ['mode ipvs: the first endpoint is added', inIpvs({}), inIpvs({ [one]: 1 }), [flow()]],
   ['mode ipvs: only a weight changes', inIpvs({ [one]: 1 }), inIpvs({ [one]: 9 }), []],
   ['the mode changes and the endpoints stay', node({ [dns]: [one] }), inIpvs({ [one]: 1 }), []],
-  ['the mode changes and an endpoint goes', node({ [dns]: [one, two] }), inIpvs({ [one]: 1 }), [flow(two)]],
+  ['the mode changes and an endpoint is removed', node({ [dns]: [one, two] }), inIpvs({ [one]: 1 }), [flow(two)]],
   ['the node leaves mode ipvs and the endpoints stay', inIpvs({ [one]: 1 }), node({ [dns]: [one] }), [flow(one)]],
   [
-    'the mode changes, and the door of a node port becomes one for each address',
+    'the mode changes, and a node port gets one frontend per address',
     node({ 'udp * 30053': [one] }),
     node({}, virtual([server('192.0.2.11:30053/UDP', { [one]: 1 })])),
     [flow(undefined, '192.0.2.11', 30053)],
@@ -87,8 +87,8 @@ test.each([
   ['an endpoint only the new program has', node({ [web]: [one] }), node({ [web]: [one, two] }), [pending(two)]],
   ['a Service that it does not serve', node({ [web]: [one] }), node({}), [pending()]],
   ['a Service that only it serves', node({}), node({ [web]: [one] }), [pending(one)]],
-  ['an endpoint that it has no more', node({ [web]: [one, two] }), node({ [web]: [one] }), []],
-  ['flows of UDP are told by `flowChange`', node({ [dns]: [one] }), node({ [dns]: [two] }), []],
+  ['an endpoint that it no longer has', node({ [web]: [one, two] }), node({ [web]: [one] }), []],
+  ['UDP flows, which `flowChange` covers', node({ [dns]: [one] }), node({ [dns]: [two] }), []],
   ['nothing changes', node({ [web]: [one] }), node({ [web]: [one] }), []],
 ])('what clients of TCP may wait for when a release is taken back: %s', (_title, old, fresh, flows) => {
   expect(pendingFlows(old, fresh)).toEqual(flows);

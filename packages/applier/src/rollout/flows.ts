@@ -63,13 +63,13 @@ type ChainsByFamily = { readonly [F in Family]?: readonly string[] };
  * that one of the states lacks are searched.
  */
 function frontendsOfBoth(a: NodeState, b: NodeState, protocol: TrackedProtocol): readonly [Frontends, Frontends] {
-  const chains: { -readonly [F in Family]?: readonly string[] } = {};
+  const changed: { -readonly [F in Family]?: readonly string[] } = {};
   for (const family of familyNames) {
     const tables = [natOf(a, family), natOf(b, family)] as const;
     if (tables.every(({ chains }) => chains.has('SLUICE-SERVICES')))
-      chains[family] = differing(tables[0].chains, tables[1].chains);
+      changed[family] = differing(tables[0].chains, tables[1].chains);
   }
-  return [frontendsOf(a, protocol, chains), frontendsOf(b, protocol, chains)];
+  return [frontendsOf(a, protocol, changed), frontendsOf(b, protocol, changed)];
 }
 
 function frontendsOf(state: NodeState, protocol: TrackedProtocol, chains: ChainsByFamily): Frontends {

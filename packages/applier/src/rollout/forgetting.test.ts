@@ -35,7 +35,7 @@ function scene() {
   return { events, asked, forgetting };
 }
 
-test('waits until connections are forgotten, where that is soon', async () => {
+test('waits until the entries are deleted if that is fast', async () => {
   const { events, asked, forgetting } = scene();
   const done = forgetting.forget([flow(53)]);
   asked[0]?.end();
@@ -43,7 +43,7 @@ test('waits until connections are forgotten, where that is soon', async () => {
   expect(events).toEqual(['flows-forgotten 5000']);
 });
 
-test('lets a change go on after a moment, says what remains, and that none does any more', async () => {
+test('stops waiting after the limit, and reports stale flows until none remain', async () => {
   const { events, asked, forgetting } = scene();
   const done = forgetting.forget([flow(53)]);
   await vi.advanceTimersByTimeAsync(limits.forgettingMsMax);
@@ -54,7 +54,7 @@ test('lets a change go on after a moment, says what remains, and that none does 
   expect(events.slice(1)).toEqual(['flows-forgotten 5000', 'flows-healed']);
 });
 
-test('tries again what failed, together with what came since, and no change waits for that', async () => {
+test('retries failed flows together with newer ones in the background', async () => {
   const { events, asked, forgetting } = scene();
   const done = forgetting.forget([flow(53)]);
   asked[0]?.end('exit code 1');

@@ -49,7 +49,7 @@ const twice: typeof programs = {
   flat: linkFlat(longer, 'ipv4').program,
   tree: settledProgram(linkTree(sectionsOf(longer), { family: 'ipv4' }).program),
 };
-const nothing: Unnamed = { servers: new Set(), rules: new Set() };
+const emptyIpvs: Unnamed = { servers: new Set(), rules: new Set() };
 const stateOf = (program: FamilyProgram): NodeState => ({ families: { ipv4: program }, sysctls: new Map() });
 
 /** What a kernel shows that has this program, with changes to the lines of its nat table. */
@@ -70,8 +70,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   const program = programs[layout];
   const own = layout === 'flat' ? chain : /SLU-SVC-A+\.../.exec([...program.nat.chains.keys()].join(' '))?.[0];
 
-  test('a kernel that has it all holds it', () => {
-    const view = viewService('shop/web', stateOf(program), { observed: observedOf(program) }, nothing);
+  test('holds a Service whose lines are all in the kernel', () => {
+    const view = viewService('shop/web', stateOf(program), { observed: observedOf(program) }, emptyIpvs);
     expect(holds(view)).toBe(true);
     expect(textsOf(view)).toEqual([
       `both :${own} - [0:0]`,
@@ -80,11 +80,11 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     ]);
   });
 
-  test('a line that somebody added and one that is gone are said', () => {
+  test('shows an added and a missing line', () => {
     const edited = observedOf(program, (lines) =>
       lines.map((line) => line.replace('10.244.1.5:8080', '10.244.6.6:8080')),
     );
-    const view = viewService('shop/web', stateOf(program), { observed: edited }, nothing);
+    const view = viewService('shop/web', stateOf(program), { observed: edited }, emptyIpvs);
     expect(holds(view)).toBe(false);
     expect(textsOf(view).filter((line) => !line.startsWith('both '))).toEqual([
       expect.stringMatching(/^kernel -A .*10\.244\.6\.6:8080$/),
@@ -92,7 +92,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     ]);
   });
 
-  test('rules in another order, and one that is there twice, are said', () => {
+  test('shows reordered and duplicate rules', () => {
     const leads = (lines: readonly string[]): boolean => lines.some((line) => line.includes('--to-destination'));
     for (const edit of [
       (lines: readonly string[]) => (leads(lines) ? [...lines, ...lines] : lines),
@@ -102,27 +102,29 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         'shop/web',
         stateOf(twice[layout]),
         { observed: observedOf(twice[layout], edit) },
-        nothing,
+        emptyIpvs,
       );
       expect([holds(view), view.rules.map(({ isReordered }) => isReordered)]).toEqual([false, [true]]);
     }
-    const same = viewService('shop/web', stateOf(twice[layout]), { observed: observedOf(twice[layout]) }, nothing);
+    const same = viewService('shop/web', stateOf(twice[layout]), { observed: observedOf(twice[layout]) }, emptyIpvs);
     expect(holds(same)).toBe(true);
   });
 
-  test('a kernel without its tables has nothing of it', () => {
+  test('shows all lines as missing without tables', () => {
     const view = viewService(
       'shop/web',
       stateOf(program),
       { observed: { ipv4: { filter: { chains: new Map() }, nat: { chains: new Map() } } } },
-      nothing,
+      emptyIpvs,
     );
     expect(textsOf(view).map((line) => line.split(' ')[0])).toEqual(['generation', 'generation', 'generation']);
     expect(holds(view)).toBe(false);
   });
 
-  test('a Service that is not there is nowhere', () => {
-    expect(isNowhere(viewService('shop/we', stateOf(program), { observed: observedOf(program) }, nothing))).toBe(true);
+  test('reports an unknown Service as nowhere', () => {
+    expect(isNowhere(viewService('shop/we', stateOf(program), { observed: observedOf(program) }, emptyIpvs))).toBe(
+      true,
+    );
   });
 });
 
@@ -131,11 +133,11 @@ test("kube-proxy's own rules of the Service are not Sluice's", () => {
     filter: programs.tree.filter,
     nat: { chains: new Map([...programs.tree.nat.chains, ...programs.flat.nat.chains]), jumps: [] },
   });
-  const view = viewService('shop/web', stateOf(programs.tree), { observed }, nothing);
+  const view = viewService('shop/web', stateOf(programs.tree), { observed }, emptyIpvs);
   expect(holds(view)).toBe(true);
 });
 
-test('a release on trial is seen, though the generation does not know its names', () => {
+test('shows the rules of a release in probation', () => {
   const next = settledProgram(
     linkTree(
       sectionsOf({
@@ -149,7 +151,7 @@ test('a release on trial is seen, though the generation does not know its names'
   );
   const both = new Map([...next.nat.chains, ...programs.tree.nat.chains]);
   const observed = observedOf({ filter: programs.tree.filter, nat: { chains: both, jumps: [] } });
-  const view = viewService('shop/web', stateOf(programs.tree), { observed }, nothing);
+  const view = viewService('shop/web', stateOf(programs.tree), { observed }, emptyIpvs);
   expect(textsOf(view).filter((line) => line.startsWith('kernel '))).toHaveLength(3);
   expect(textsOf(view).filter((line) => line.startsWith('both '))).toHaveLength(3);
 });
@@ -180,7 +182,7 @@ describe('mode ipvs', () => {
     );
   };
 
-  test('its virtual servers and rules are those that its files name', () => {
+  test('shows the virtual servers and rules that its files name', () => {
     const view = seen(virtualServers);
     expect(view.virtualServers).toEqual([
       { text: '-A -t 10.96.0.10:80 -s rr', in: 'both' },
@@ -189,7 +191,7 @@ describe('mode ipvs', () => {
     expect(textsOf(view)).toEqual([`both ${outFilter}`]);
   });
 
-  test('a real server that drains is no difference', () => {
+  test('does not count a draining real server as a difference', () => {
     const draining = [{ server: '10.96.0.10:80/TCP', real: '10.244.1.9:8080', until: 0 }];
     const real = new Map([...web.real, ['10.244.1.9:8080', { address: '10.244.1.9', port: 8080, weight: 0 }] as const]);
     const servers = new Map([['10.96.0.10:80/TCP', { ...web, real }]]);
@@ -202,7 +204,7 @@ describe('mode ipvs', () => {
     expect(holds(lines([]))).toBe(false);
   });
 
-  test('a real server that is gone is said', () => {
+  test('shows a missing real server', () => {
     const view = seen(new Map([['10.96.0.10:80/TCP', { ...web, real: new Map() }]]));
     expect([holds(view), view.virtualServers.map((line) => line.in)]).toEqual([false, ['both', 'generation']]);
   });

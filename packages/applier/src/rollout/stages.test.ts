@@ -45,7 +45,7 @@ function reachable({ chains, jumps }: TableProgram): string {
   return JSON.stringify([jumps, [...met].toSorted(([a], [b]) => (a < b ? -1 : 1))]);
 }
 
-test('whatever the batches, every step is taken, packets meet the old or the new program and never another, and the end is the goal', () => {
+test('reaches the desired state in any batches, and packets meet the old or the new program and no other', () => {
   fc.assert(
     fc.property(program, program, fc.integer({ min: 1, max: 6 }), (from, to, most) => {
       const kernel = new FakeKernel();
@@ -65,7 +65,7 @@ test('whatever the batches, every step is taken, packets meet the old or the new
   );
 });
 
-test('a program in sections loads as the same program in one', () => {
+test('loads a program in sections like the whole program', () => {
   fc.assert(
     fc.property(program, fc.integer({ min: 1, max: 6 }), (nat, most) => {
       const [whole, parts] = [new FakeKernel(), new FakeKernel()];

@@ -27,7 +27,7 @@ const kinds = (from: number): readonly string[] => [
   ...new Set(self.kernel.taken.slice(from).map((step) => ('table' in step ? step.table : step.kind))),
 ];
 
-test('a bundle in mode ipvs brings sets, servers, rules and then addresses, and going away takes them all', async () => {
+test('adds sets, servers, rules and then addresses, and removes them all on cleanup', async () => {
   self = scene();
   const { reconciler } = await self.start();
   expect(await reconciler.put(bundle(), true)).toMatchObject({ kind: 'confirmed' });
@@ -38,7 +38,7 @@ test('a bundle in mode ipvs brings sets, servers, rules and then addresses, and 
   expect([seen.servers.size, seen.sets.size, seen.bound]).toEqual([0, 0, undefined]);
 });
 
-test('sysctls that the kernel does not show yet come behind the rules that load their module', async () => {
+test('sets sysctls of an unloaded module after the rules that load it', async () => {
   self = scene({ sysctls: {} });
   await (await self.start()).reconciler.put(bundle(), true);
   expect(kinds(0)).toEqual(['ipset', 'ipvsadm', 'filter', 'nat', 'set-sysctl', 'ip']);
@@ -55,8 +55,8 @@ async function leaveProxy(): Promise<void> {
 }
 
 test.each([
-  ['one that is in mode ipvs', bundle()],
-  ['one that is in mode iptables', sampleBundle({ families: ['ipv4'] })],
+  ['a bundle in mode ipvs', bundle()],
+  ['a bundle in mode iptables', sampleBundle({ families: ['ipv4'] })],
 ])(
   "kube-proxy's state of mode ipvs is refused, taken over by %s when asked to, and comes back",
   async (_title, files) => {
@@ -84,7 +84,7 @@ test.each([
   },
 );
 
-test('a table of kube-proxy in mode nftables is refused, and cannot be taken over', async () => {
+test('refuses beside a table of kube-proxy in mode nftables, also with takeOver', async () => {
   self = scene();
   self.kernel.hasProxyTable = true;
   expect(await (await self.start({ takeOver: true })).reconciler.put(bundle(), true)).toMatchObject({
@@ -104,7 +104,7 @@ describe.each(['flat', 'tree'] as const)('time-outs, in layout %s', (layout) => 
   });
   const confirmed = { kind: 'confirmed' };
 
-  test('that nobody asks for any more are what they were before Sluice, over restarts, and after a cleanup', async () => {
+  test('are restored when no state sets them, over restarts, and after a cleanup', async () => {
     expect(await (await self.start()).reconciler.put(timed('--set 60 0 0'), false)).toMatchObject(confirmed);
     expect(await timeouts()).toEqual([60, 120, 300]);
     expect(await (await self.start()).reconciler.put(timed('--set 0 0 30'), false)).toMatchObject(confirmed);
@@ -119,7 +119,7 @@ describe.each(['flat', 'tree'] as const)('time-outs, in layout %s', (layout) => 
     expect(last.journal.originalTimeouts).toBeUndefined();
   });
 
-  test.each(['', '--set 0 0 30'])('are as they were when a release is taken back: %j', async (line) => {
+  test.each(['', '--set 0 0 30'])('are restored when a release is rolled back: %j', async (line) => {
     const { reconciler } = await self.start();
     await reconciler.put(timed(line), false);
     const before = await timeouts();
@@ -129,7 +129,7 @@ describe.each(['flat', 'tree'] as const)('time-outs, in layout %s', (layout) => 
     expect(await timeouts()).toEqual(before);
   });
 
-  test("are nobody's affair on a node that has left mode ipvs, whoever sets them", async () => {
+  test('are not touched on a node that has left mode ipvs', async () => {
     const { reconciler } = await self.start();
     await reconciler.put(timed('--set 60 0 0'), false);
     await reconciler.put(sampleBundle({ families: ['ipv4'] }), false);
@@ -143,7 +143,7 @@ describe.each(['flat', 'tree'] as const)('time-outs, in layout %s', (layout) => 
   });
 });
 
-test('putting the same bundle again, and settling, does nothing', async () => {
+test('takes no step for the same bundle, nor to reconcile', async () => {
   self = scene();
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
@@ -151,7 +151,7 @@ test('putting the same bundle again, and settling, does nothing', async () => {
   expect(await reconciler.reconcile()).toBe(0);
 });
 
-test('a real server that goes drains over a restart, and leaves when its connections are gone', async () => {
+test('drains a removed real server over a restart until its connections have ended', async () => {
   self = scene();
   const first = await self.start();
   await first.reconciler.put(bundle(), true);
@@ -168,7 +168,7 @@ test('a real server that goes drains over a restart, and leaves when its connect
   expect(second.journal.draining).toEqual([]);
 });
 
-test('a drain ends at the limit of the config, whoever is connected', async () => {
+test('ends a drain at the limit of the config', async () => {
   self = scene();
   let now = 0;
   const { reconciler } = await self.start(
@@ -186,7 +186,7 @@ test('a drain ends at the limit of the config, whoever is connected', async () =
   expect(await real()).toEqual({ '10.244.1.5:8080': 1 });
 });
 
-test('a kernel without mode ipvs refuses the bundle, and nothing is touched', async () => {
+test('refuses the bundle on a kernel without mode ipvs', async () => {
   self = scene();
   const { reconciler } = await self.start();
   self.kernel.ipvs.observe = () => Promise.reject(new KernelError('ipvsadm', 'Protocol not available'));
@@ -196,7 +196,7 @@ test('a kernel without mode ipvs refuses the bundle, and nothing is touched', as
   expect(self.kernel.taken).toEqual([]);
 });
 
-test('a change asks the kernel for nothing that the process has seen, and reads back what it touched', async () => {
+test('reads only what is not known, and verifies what it touched', async () => {
   self = scene();
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
@@ -213,7 +213,7 @@ test('a change asks the kernel for nothing that the process has seen, and reads 
   ]);
 });
 
-test('a scheduler that the kernel lacks is refused before anything is touched; known ones are not tried again', async () => {
+test('refuses a missing scheduler before anything is touched, and does not rehearse known ones again', async () => {
   self = scene();
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
@@ -227,7 +227,7 @@ test('a scheduler that the kernel lacks is refused before anything is touched; k
   expect(await reconciler.put(withoutSecond, true)).toMatchObject({ kind: 'confirmed' });
 });
 
-test('health that fails brings the weight back that was taken', async () => {
+test('restores a lowered weight when a probe fails', async () => {
   self = scene();
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
@@ -243,7 +243,7 @@ test('health that fails brings the weight back that was taken', async () => {
   expect(await real()).toMatchObject({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 
-test('a weight that somebody set to 0, and a server that somebody removed, come back', async () => {
+test('repairs a weight of 0 and a removed server', async () => {
   self = scene();
   const { reconciler } = await self.start();
   await reconciler.put(bundle(), true);
@@ -253,7 +253,7 @@ test('a weight that somebody set to 0, and a server that somebody removed, come 
   expect(await real()).toEqual({ '10.244.1.5:8080': 1, '10.244.2.6:8080': 1 });
 });
 
-test('a virtual server of somebody else is refused, and stays as it is', async () => {
+test('refuses a bundle with a foreign virtual server, which stays unchanged', async () => {
   self = scene();
   const { reconciler } = await self.start();
   await self.kernel.ipvs.apply({ kind: 'ipvsadm', text: '-A -t 10.96.0.10:80 -s lc\n', because: '' });
@@ -262,7 +262,7 @@ test('a virtual server of somebody else is refused, and stays as it is', async (
   expect((await self.kernel.ipvs.observe()).servers.get(web)?.scheduler).toBe('lc');
 });
 
-test('a node goes from iptables to ipvs and back, and nothing of the other mode is left', async () => {
+test('changes from iptables to ipvs and back without leftovers', async () => {
   self = scene();
   const { reconciler } = await self.start();
   const old = sampleBundle({ families: ['ipv4'] });
@@ -276,7 +276,7 @@ test('a node goes from iptables to ipvs and back, and nothing of the other mode 
   expect((await self.kernel.ipvs.observe()).bound).toBeUndefined();
 });
 
-test('whatever line of a change of mode fails, the node ends as it began', async () => {
+test('ends as it began when any line of a change of mode fails', async () => {
   for (let step = 0; step < 4; step++) {
     self = scene();
     await (await self.start()).reconciler.put(sampleBundle({ families: ['ipv4'] }), true);
@@ -293,7 +293,7 @@ test('whatever line of a change of mode fails, the node ends as it began', async
   }
 });
 
-test('a process that dies in the middle leaves nothing behind', async () => {
+test('leaves nothing behind after a crash in the middle', async () => {
   self = scene();
   const dying = await self.start(
     {},

@@ -9,7 +9,7 @@ import {
   type IpvsStep,
   joinIpvsNames,
   knownAfter,
-  nothing,
+  emptyIpvs,
   ownedNames,
 } from '../ipvs/values.ts';
 import { KernelError, type Ports } from './ports.ts';
@@ -20,7 +20,7 @@ export type VirtualPorts = Pick<Ports, 'kernel' | 'clock' | 'journal' | 'drainMs
 
 /** The plan of mode ipvs, and the observed state that it starts from. */
 export interface Virtual {
-  readonly seen: ObservedIpvs;
+  readonly observed: ObservedIpvs;
   readonly plan: IpvsPlan;
 }
 
@@ -39,11 +39,11 @@ export async function planVirtual(
 ): Promise<Virtual | undefined> {
   if (!desired.ipvs && !owned.ipvs) return undefined;
   if (!kernel.ipvs) throw new KernelError('ipvsadm, ipset and ip', 'one of them is not installed');
-  const wanted = withOriginals(desired.ipvs ?? nothing, journal.originalTimeouts);
-  const seen = await kernel.ipvs.observe({ ...(setsTimeouts(wanted) ? {} : noTimeouts), ...known });
+  const ipvs = withOriginals(desired.ipvs ?? emptyIpvs, journal.originalTimeouts);
+  const observed = await kernel.ipvs.observe({ ...(setsTimeouts(ipvs) ? {} : noTimeouts), ...known });
   const ours = ownedNames(joinIpvsNames(owned.ipvs, desired.ipvs && ipvsNames(desired.ipvs)));
   const options = { now: clock.now(), drainMs, excludeCIDRs: desired.ipvs?.excludeCIDRs ?? [] };
-  return { seen, plan: planIpvs(seen, wanted, ours, journal.draining, options) };
+  return { observed, plan: planIpvs(observed, ipvs, ours, journal.draining, options) };
 }
 
 /** Passed as known, so that time-outs are not read: they matter only if a state sets them, or if a kube-proxy may have. */
@@ -79,7 +79,7 @@ export async function verifyVirtual(
   ports: VirtualPorts,
   before?: Virtual,
 ): Promise<{ readonly left?: string; readonly virtual: Virtual | undefined }> {
-  const known = before && knownAfter(ipvsSteps(before.plan), before.seen);
+  const known = before && knownAfter(ipvsSteps(before.plan), before.observed);
   const virtual = await planVirtual(desired, owned, ports, known);
   const steps = virtual ? ipvsSteps(virtual.plan) : [];
   return steps.length === 0 ? { virtual } : { left: steps.map(firstLine).join('; '), virtual };
@@ -97,7 +97,7 @@ export async function drainVirtual(virtual: Virtual, { kernel, clock, journal }:
     await journal.keepDraining(draining);
     return 0;
   }
-  const next = continueDrains(draining, virtual.seen, await kernel.ipvs.connections(), clock.now());
+  const next = continueDrains(draining, virtual.observed, await kernel.ipvs.connections(), clock.now());
   for (const step of next.steps) await kernel.apply(step);
   await journal.keepDraining(next.draining);
   return draining.length - next.draining.length;

@@ -54,7 +54,7 @@ export async function decideChange(
     plan: planTransaction(now, desired, { changeKind: kind.changeKind, flip }, kernel, virtual?.plan),
     flows: flowChange({ ...now, ...(from.state.ipvs ? { ipvs: from.state.ipvs } : {}) }, desired),
     sysctls: foreignSysctls(from.state, desired, now),
-    ...(virtual?.seen.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.seen.timeouts } : {}),
+    ...(virtual?.observed.timeouts && setsTimeouts(desired.ipvs ?? {}) ? { timeouts: virtual.observed.timeouts } : {}),
     ...(observed ? { observed } : {}),
     ...(virtual ? { virtual } : {}),
   };
@@ -63,7 +63,7 @@ export async function decideChange(
 /** Refuses virtual servers and sets of the desired state that exist and are not ours. */
 function conflictsOf(desired: NodeState, owned: OwnedNames, virtual: Virtual | undefined): Refusal | undefined {
   if (!virtual || !desired.ipvs) return undefined;
-  const problems = ipvsConflicts(virtual.seen, desired.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
+  const problems = ipvsConflicts(virtual.observed, desired.ipvs, ownedNames(joinIpvsNames(owned.ipvs)));
   return problems.length === 0 ? undefined : { problems };
 }
 

@@ -16,7 +16,7 @@ async function started(kernel = new FakeKernel()): Promise<Deadman> {
   return deadman;
 }
 
-test('a slow answer ends no trial while somebody is there to wait for it', async () => {
+test('during() renews the switch while a slow probe runs', async () => {
   const deadman = await started();
   const answer = deadman.during(async () => (await sleep(4_000), 'healthy'));
   await vi.advanceTimersByTimeAsync(4_000);
@@ -24,7 +24,7 @@ test('a slow answer ends no trial while somebody is there to wait for it', async
   await deadman.renewLate();
 });
 
-test('what takes too long without a sign of life does', async () => {
+test('expires when work outlasts the time-out without a renewal', async () => {
   const deadman = await started();
   await vi.advanceTimersByTimeAsync(4_000);
   await expect(deadman.renewLate()).rejects.toThrow('the dead-man switch expired');
@@ -32,7 +32,7 @@ test('what takes too long without a sign of life does', async () => {
   await expect(deadman.renew()).rejects.toThrow('the dead-man switch expired');
 });
 
-test('a renewal that is on its way is over before anybody goes on', async () => {
+test('during() returns only after a renewal in flight has ended', async () => {
   const kernel = new FakeKernel();
   const switchStates = kernel.switch;
   if (!switchStates) throw new Error('the fake has no switch');

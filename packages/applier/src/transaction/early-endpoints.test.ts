@@ -31,7 +31,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
       ),
     ].toSorted((a, b) => a - b);
 
-  test('a first endpoint comes in before the release, and stays when that is taken back', async () => {
+  test('applies a first endpoint before the release and keeps it after a rollback', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle(active), false);
     node.health = () => journal.active?.revision !== 1 || journal.open === undefined;
@@ -46,17 +46,14 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     ).toMatchObject({ kind: 'confirmed', generation: { number: 1, revision: 2 } });
   });
 
-  test('first ones come in while a release that failed lies there, or has to wait', async () => {
+  test('applies first endpoints while a failed release is quarantined or delayed', async () => {
     const { reconciler, journal } = await node.start({ releasesPerHour: 2 });
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
     const failing = release({});
     expect(await reconciler.put(failing, false)).toMatchObject({ kind: 'rolled-back' });
     expect(await reconciler.put(failing, false), 'quarantined').toMatchObject({ kind: 'refused' });
-    expect(
-      await reconciler.put(release({ 'shop/off': [7] }), false),
-      'as many as may be tried in an hour',
-    ).toMatchObject({
+    expect(await reconciler.put(release({ 'shop/off': [7] }), false), 'the limit of releases per hour').toMatchObject({
       kind: 'refused',
     });
     expect(endpoints()).toEqual([1, 2, 3, 7]);
@@ -66,7 +63,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.reconcile()).toBe(0);
   });
 
-  test('first ones come in behind other endpoints that came in meanwhile, and take none of these back', async () => {
+  test('applies first endpoints after other early endpoints and reverts none of these', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
@@ -78,7 +75,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(journal.active).toMatchObject({ number: 1, revision: 3 });
   });
 
-  test('nothing comes in by files that are out of date: a Service that the release opens wider keeps its newest endpoints', async () => {
+  test('uses no stale files: a Service with a new port in the release keeps its newest endpoints', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
@@ -101,7 +98,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.reconcile()).toBe(0);
   });
 
-  test('last ones stay until the release is in', async () => {
+  test('keeps last endpoints until the release is in', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
@@ -115,7 +112,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(endpoints()).toEqual([1, 2, 7, 9]);
   });
 
-  test('a Service that the release gives another address or port keeps its state, and others come', async () => {
+  test('skips Services whose address or port the release changes, and applies the others', async () => {
     const { reconciler, journal } = await node.start();
     const off = { ...active, 'shop/dark': [] };
     await reconciler.put(bundle(off), false);
@@ -131,7 +128,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(endpoints()).toEqual([1, 2, 3, 7]);
   });
 
-  test('a release that changes very many Services is not searched for them', async () => {
+  test('does not search a release that changes very many Services for first endpoints', async () => {
     const many = (pod: number): Services =>
       Object.fromEntries(Array.from({ length: limits.firstEndpointServicesMax }, (_, n) => [`many/web-${n}`, [pod]]));
     const { reconciler, journal } = await node.start();
@@ -142,7 +139,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(journal.active, 'others come').toMatchObject({ number: 1, revision: 1 });
   });
 
-  test('keys for endpoints bring none, with whatever lies there', async () => {
+  test('applies no first endpoints for keys for endpoints', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
@@ -153,7 +150,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(endpoints()).toEqual([1, 3, 6]);
   });
 
-  test('a first endpoint that the kernel does not take is not tried at every scan, and holds no release up', async () => {
+  test('does not retry a refused first endpoint at every scan, and does not delay the release', async () => {
     const clock = { now: () => node.nowMs, bootMs: () => node.nowMs, sleep: async () => undefined };
     const kernel = refusingKernel(node.kernel, '10.244.0.8:');
     const { reconciler, journal } = await node.start({}, { kernel, clock });

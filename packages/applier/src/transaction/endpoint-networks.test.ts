@@ -20,7 +20,7 @@ test('reads the addresses and networks of pods of all Nodes of a bundle', () => 
   expect(networksOf(files)).toEqual(['10.244.1.0/24', '192.0.2.11', '192.0.2.12', 'fd00:10::/64', 'fd00::12']);
 });
 
-test('a confirmed release says where keys for endpoints may lead, an update of theirs does not', async () => {
+test('takes the allowed networks from a confirmed release, not from an update by keys for endpoints', async () => {
   const node = scene();
   try {
     let networks: readonly string[] = [];

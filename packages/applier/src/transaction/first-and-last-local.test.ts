@@ -92,7 +92,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
   test.each<[string, Places, Places]>([
     ['one', {}, { here: [5] }],
     ['several', {}, { here: [5, 6], there: [1, 2, 3] }],
-    ['one, in the place of another node’s', {}, { here: [5], there: [1] }],
+    ['one, replacing one of another node', {}, { here: [5], there: [1] }],
   ])('the first endpoint of the node comes at once: %s', async (_title, before, after) => {
     const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
     await reconciler.put(bundle(before), false);
@@ -106,7 +106,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
   test.each<[string, Places, Places]>([
     ['one', { here: [5] }, {}],
     ['several', { here: [5, 6], there: [1, 2, 3] }, { there: [1, 2, 3] }],
-    ['one that is replaced elsewhere', { here: [5], there: [1] }, { there: [1, 2] }],
+    ['one, replaced on another node', { here: [5], there: [1] }, { there: [1, 2] }],
   ])('the last endpoint of the node goes late: %s', async (_title, before, after) => {
     const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
     await reconciler.put(bundle(before), false);
@@ -119,7 +119,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     expect(await reconciler.reconcile()).toBe(0);
   });
 
-  test('a rule for this node’s endpoints that takes packets from other rules is a release, and none for keys for endpoints', async () => {
+  test('classifies a rule for local endpoints that takes packets of other rules as a release, and refuses it from keys for endpoints', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle({}), false);
     for (const toLocal of ['first', 'last'] as const)
@@ -137,7 +137,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     ['last', 'before', { here: [5] }, {}],
     ['last', 'after', { here: [5] }, {}],
   ] as const)(
-    'the %s one: wherever the process ends %s a call, the next one ends with it or without it, as its journal says',
+    'the %s endpoint: after a crash %s any call the kernel matches the journal',
     async (_which, fault, before, after) => {
       const rules = { before: await fresh(before), after: await fresh(after) };
       let isNew = 0;

@@ -92,16 +92,16 @@ type Row = readonly [string, Pool, Pool];
 
 test.each<Row>([
   ['the first real server', {}, { here: [5] }],
-  ['several first ones', {}, { here: [5, 6], there: [7] }],
-  ['a first one, where others had another port', {}, { there: [5], port: 9443 }],
-  ['the only one is replaced', { here: [5] }, { there: [6] }],
+  ['several first real servers', {}, { here: [5, 6], there: [7] }],
+  ['a first real server with another port', {}, { there: [5], port: 9443 }],
+  ['the only real server is replaced', { here: [5] }, { there: [6] }],
   [
-    'the first one of this node, policy Local outside',
+    'the first real server of this node, external policy Local',
     { there: many, local: 'outside' },
     { here: [5], there: many, local: 'outside' },
   ],
   [
-    'the last one of this node, policy Local outside',
+    'the last real server of this node, external policy Local',
     { here: [5], there: many, local: 'outside' },
     { there: many, local: 'outside' },
   ],
@@ -114,16 +114,20 @@ test.each<Row>([
 });
 
 test.each<Row>([
-  ['the last one goes', { here: [5] }, {}],
-  ['all of several go', { here: [5, 6], there: many }, {}],
-  ['the first one of this node, policy Local inside', { there: many }, { here: [5], there: many, local: 'inside' }],
+  ['the last real server is removed', { here: [5] }, {}],
+  ['all of several real servers are removed', { here: [5, 6], there: many }, {}],
   [
-    'the last two of this node, policy Local outside',
+    'the first real server of this node, internal policy Local',
+    { there: many },
+    { here: [5], there: many, local: 'inside' },
+  ],
+  [
+    'the last two real servers of this node, external policy Local',
     { here: [5, 6], there: many, local: 'outside' },
     { there: many, local: 'outside' },
   ],
   [
-    'the last two of this node, policy Local inside',
+    'the last two real servers of this node, internal policy Local',
     { here: [5, 6], there: many, local: 'inside' },
     { there: many, local: 'inside' },
   ],
@@ -140,18 +144,18 @@ test.each<Row>([
 });
 
 test.each<Row>([
-  ['most of several go', { there: many }, { there: [1, 2] }],
-  ['a first one outside of the networks of pods', {}, { there: [5], net: '10.99.2' }],
-  ['the first one comes with another scheduler', {}, { here: [5], scheduler: 'wrr' }],
-  ['the last one goes with another scheduler', { here: [5] }, { scheduler: 'wrr' }],
-  ['policy Local itself comes', { here: [5], there: many }, { here: [5], there: many, local: 'outside' }],
+  ['most of several real servers are removed', { there: many }, { there: [1, 2] }],
+  ['a first real server outside of the networks of pods', {}, { there: [5], net: '10.99.2' }],
+  ['the first real server, with another scheduler', {}, { here: [5], scheduler: 'wrr' }],
+  ['the last real server removed, with another scheduler', { here: [5] }, { scheduler: 'wrr' }],
+  ['policy Local is set', { here: [5], there: many }, { here: [5], there: many, local: 'outside' }],
 ])('a release: %s', async (_title, before, after) => {
   const { journal, outcome, tried } = await change(before, after);
   expect([outcome.kind, journal.active?.number, tried()]).toEqual(['confirmed', 2, true]);
   expect(await isAsFresh(after)).toBe(true);
 });
 
-test('the first one of a Service comes at once while another waits for its last one, at a node port, too', async () => {
+test('applies a first real server at once while another Service waits for the last-endpoint delay, also at a node port', async () => {
   const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
   const idle = 'profiles/default/services/shop/idle.ipvs';
   const withPorts = (pool: readonly string[], real: readonly string[]): BundleFiles => {
@@ -180,7 +184,7 @@ test('the first one of a Service comes at once while another waits for its last 
   expect(journal.active).toMatchObject({ number: 1, revision: 2 });
 });
 
-test('keys for endpoints bring no first one and take no last one', async () => {
+test('refuses first and last real servers from keys for endpoints', async () => {
   const { reconciler } = await node.start();
   const refused = { kind: 'refused', refusal: { problems: [{ code: 'RELEASE_ENDPOINTS_ONLY' }] } };
   await reconciler.put(bundle({ here: [5] }), false);
@@ -190,7 +194,7 @@ test('keys for endpoints bring no first one and take no last one', async () => {
   expect(await serving()).toEqual([[], []]);
 });
 
-test('a release that is taken back leaves the first one that came before it', async () => {
+test('keeps an early first real server when the release is rolled back', async () => {
   const { reconciler, journal } = await node.start();
   await reconciler.put(bundle({}), false);
   await reconciler.put(bundle({ here: [5] }), false);
@@ -207,7 +211,7 @@ test.each([
   ['last', 'before', { here: [5] }, {}],
   ['last', 'after', { here: [5] }, {}],
 ] as const)(
-  'the %s one: wherever the process ends %s a call, the next one ends with it or without it, as its journal says',
+  'the %s real server: after a crash %s any call the kernel matches the journal',
   async (_which, fault, before, after) => {
     let isNew = 0;
     let at = 0;

@@ -5,7 +5,7 @@ import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { LastEndpointDelay, type LastEndpointWaits } from './last-endpoint-delay.ts';
 
-test('the last endpoint of a Service goes when it was offered without one for long enough, without a break', () => {
+test('removes the last endpoint after an uninterrupted delay', () => {
   let nowMs = 1_000;
   const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
   const at = (ms: number, ...last: readonly string[]): LastEndpointWaits => {
@@ -27,7 +27,7 @@ test('the last endpoint of a Service goes when it was offered without one for lo
   expect(at(19_000, 'cart'), 'it was forgotten').toMatchObject({ nextMs: 10_000 });
 });
 
-test('where all goes in together, a first endpoint waits with last ones, and no longer than these may, however Services come and go', () => {
+test('makes a first endpoint wait with last ones in an unsplit bundle, and no longer than their delay', () => {
   let nowMs = 0;
   const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
   expect(waiting.waits({ first: ['new'] }).togetherMs).toBe(0);
@@ -37,7 +37,7 @@ test('where all goes in together, a first endpoint waits with last ones, and no 
   expect(waiting.waits({ first: ['new'], last: ['pod-11'] }).togetherMs).toBe(0);
 });
 
-test('a Service that waited for its first endpoint waits anew when it loses the last one', () => {
+test('starts a new delay for a last endpoint after one for a first endpoint', () => {
   let nowMs = 0;
   const waiting = new LastEndpointDelay(10_000, { bootMs: () => nowMs });
   waiting.waits({ first: ['web'], last: ['cart'] });
@@ -47,7 +47,7 @@ test('a Service that waited for its first endpoint waits anew when it loses the 
   expect(waiting.waits({ last: ['web'] })).toEqual({ pending: ['web'], nextMs: 10_000, togetherMs: 10_000 });
 });
 
-describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
+describe.each(['tree', 'flat'] as const)('a reconciler, in layout %s', (layout) => {
   let node: Scene;
   afterEach(() => node.end());
 
@@ -56,7 +56,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
   const endpoints = (): readonly string[] =>
     [...new Set(node.kernel.save('ipv4').match(/(?<=--to-destination )\S+/g))].toSorted();
 
-  test('takes other endpoints at once, the last one of a Service later, and the first one at once', async () => {
+  test('applies first and other endpoints at once and removes the last one after the delay', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
@@ -86,7 +86,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
   const three = (web: readonly number[], cart: readonly number[], fresh: readonly number[]): BundleFiles =>
     sampleBundle({ services: { 'shop/web': web, 'shop/cart': cart, 'shop/new': fresh }, families: ['ipv4', 'ipv6'] });
 
-  test('takes first endpoints at once while others wait, and each last one when its own time is over', async () => {
+  test('applies first endpoints at once while others wait, and removes each last one after its own delay', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
@@ -114,7 +114,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect((await (await node.start()).reconciler.put(three([6], [], []), false)).kind).toBe('same');
   });
 
-  test('does not try again and again what the kernel does not take while a last one waits', async () => {
+  test('does not retry refused rules at every scan while a last endpoint waits', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
@@ -131,7 +131,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.9:8080']);
   });
 
-  test('brings back no endpoint that was replaced while a release was on trial', async () => {
+  test('restores no endpoint that was replaced during probation', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
@@ -166,7 +166,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(endpoints()).toEqual([10, 2, 6].map((n) => `10.244.0.${n}:8080`));
   });
 
-  test('knows nothing of files after a start: then a first endpoint waits with others, no longer than they may', async () => {
+  test('cannot split a bundle after a restart: a first endpoint waits with last ones, no longer than their delay', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
@@ -190,7 +190,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(endpoints()).toEqual(['10.244.0.4:8080', '10.244.0.8:8080']);
   });
 
-  test('counts anew after a bundle in between that was not taken, was only rehearsed, or that a person asked for', async () => {
+  test('restarts the delay after a refused, rehearsed or manually applied bundle', async () => {
     node = scene();
     node.layout = layout;
     let nowMs = 0;
@@ -217,7 +217,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     }
   });
 
-  test('takes it at once when a person asks, and with a release', async () => {
+  test('removes it at once on a manual apply and with a release', async () => {
     node = scene();
     node.layout = layout;
     const { reconciler, journal } = await node.start({ lastEndpointAfterMs: 10_000 });
@@ -232,7 +232,7 @@ describe.each(['tree', 'flat'] as const)('a keeper, in layout %s', (layout) => {
     expect(journal.active?.number).toBe(2);
   });
 
-  test('takes neither the last one nor the first one from keys for endpoints, so the next pod takes the place of the last one', async () => {
+  test('refuses first and last endpoints from keys for endpoints, so that the next pod replaces the last one', async () => {
     node = scene();
     node.layout = layout;
     const { reconciler } = await node.start();

@@ -36,7 +36,7 @@ async function lose(which: 'from' | 'to'): Promise<void> {
   rmSync(`${node.directory}/store/${open?.[which].manifest}`);
 }
 
-test('of a release on trial that cannot be read any more no chain is left behind the way back', async () => {
+test('leaves no chain of an unreadable release after its rollback', async () => {
   await (await node.start()).reconciler.put(one, false);
   const confirmed = rules();
   await leaveOnProbation();
@@ -48,7 +48,7 @@ test('of a release on trial that cannot be read any more no chain is left behind
   expect((await (await node.start()).reconciler.put(two, true)).kind, 'no chain shuts a bundle out').toBe('confirmed');
 });
 
-test('of what stood before a committed release, and cannot be read any more, no chain is left', async () => {
+test('leaves no chain of an unreadable previous generation after a commit', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(one, false);
   await leaveOnProbation();
@@ -61,7 +61,7 @@ test('of what stood before a committed release, and cannot be read any more, no 
   expect(finished).toBe(rules());
 });
 
-test('what a rule of somebody else leads to stays, with what that needs, and so does what only looks like ours', async () => {
+test('keeps chains that foreign rules lead to, and foreign chains with similar names', async () => {
   await (await node.start()).reconciler.put(one, false);
   await leaveOnProbation();
   const fresh = /^-A (\S+) .*10\.244\.0\.7:8080$/m.exec(node.kernel.save('ipv4'))?.[1] ?? '';
@@ -74,7 +74,7 @@ test('what a rule of somebody else leads to stays, with what that needs, and so 
   expect(left).toContain(`-A CNI-X -j ${fresh}\n`);
 });
 
-test('cleaning up takes out what nobody remembers, in the middle of a change and later', async () => {
+test('removes leaked chains on cleanup, during a change and later', async () => {
   const before = rules();
   await (await node.start()).reconciler.put(one, false);
   const stray = ':SLU-SVC-AAAAAAAAAAAAAAAA.0z - [0:0]\n:SLUICE-T-ABCDEFGHIJKLMNOP.7a - [0:0]\n';
@@ -88,7 +88,7 @@ test('cleaning up takes out what nobody remembers, in the middle of a change and
   expect(rules()).toBe(before);
 });
 
-test('a journal that is lost with a release on trial that is, too', async () => {
+test('removes the chains of an unreadable release in probation when the journal is lost', async () => {
   await (await node.start()).reconciler.put(one, false);
   const confirmed = rules();
   await leaveOnProbation();

@@ -32,7 +32,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       .filter((line) => /^(-A|:(KUBE|SLU))/.test(line))
       .join('\n');
 
-  test('the rules are in the other store before they leave the first', async () => {
+  test('loads the rules into the new store before it removes them from the old one', async () => {
     const { from, to, good } = await stores();
     const seen: string[] = [];
     await moveStore(from, to, async () => void seen.push(rulesIn(node.kernel), rulesIn(other)));
@@ -40,15 +40,15 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect([rulesIn(node.kernel), rulesIn(other)]).toEqual(['', good]);
   });
 
-  test.each(['before the other store takes them', 'before it is written down', 'behind that'])(
-    'a move that ends %s leaves a store that serves, and the next one finishes',
+  test.each(['before the new store takes them', 'before it is written down', 'after that'])(
+    'a move that crashes %s leaves a store that serves, and the next one finishes',
     async (when) => {
       const { from, to, good } = await stores();
       const fails = (): never => {
         throw new KernelError('the move', 'it ended');
       };
       const broken: Record<string, [StorePorts, StorePorts, () => Promise<void>]> = {
-        'before the other store takes them': [from, { ...to, kernel: refusing(other) }, async () => undefined],
+        'before the new store takes them': [from, { ...to, kernel: refusing(other) }, async () => undefined],
         'before it is written down': [from, to, async () => fails()],
         'behind that': [{ ...from, kernel: refusing(node.kernel) }, to, async () => undefined],
       };

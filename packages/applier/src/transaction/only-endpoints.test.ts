@@ -28,7 +28,7 @@ const [old, updated] = [
   ['10.244.0.10:8080', '10.244.0.2:8080', '10.244.0.3:8080', '10.244.0.4:8080', '10.244.0.6:8080'],
 ];
 
-test('other endpoints go in at once, as a revision of the release that stands', async () => {
+test('applies other endpoints at once, as a revision of the active generation', async () => {
   const { reconciler, journal } = await node.start();
   await reconciler.put(bundle(before), false);
   const after = bundle({ ...before, 'shop/web': [1, 2, 3, 5] });
@@ -102,7 +102,7 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
   });
   const after = full({ ...before, 'shop/web': [1, 2, 3, 5] });
 
-  test('other endpoints go in', async () => {
+  test('applies other endpoints', async () => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(full(before), false);
     expect(await reconciler.put(after, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
@@ -166,7 +166,7 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
 });
 
 test.each(['tree', 'flat'] as const)(
-  'rules for one address stay in their order when endpoints change, in layout %s',
+  'keeps the order of rules for one address when endpoints change, in layout %s',
   async (layout) => {
     node.layout = layout;
     const { reconciler } = await node.start();
@@ -209,7 +209,7 @@ describe('mode ipvs', () => {
     expect(await reconciler.put(virtual(real), false, undefined, true)).toMatchObject({ kind });
   });
 
-  test('a weight of 0 for all goes late, as the last endpoint does', async () => {
+  test('delays a weight of 0 for all real servers like the last endpoint', async () => {
     const { reconciler } = await node.start({ lastEndpointAfterMs: 10_000 });
     await reconciler.put(virtual([one, two]), false);
     const none = [one, two].map((text) => text.replace('-w 1', '-w 0'));
@@ -217,7 +217,7 @@ describe('mode ipvs', () => {
   });
 });
 
-test('all endpoints of a Service may be replaced at once', async () => {
+test('allows all endpoints of a Service to be replaced at once', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(bundle(before), false);
   const outcome = await reconciler.put(bundle({ ...before, 'shop/web': [5, 6, 7, 8] }), false, undefined, true);
@@ -280,7 +280,7 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
     }
   });
 
-  test('a ClusterIP that comes where an endpoint was is refused with the Service that brings it', async () => {
+  test('refuses a new Service whose ClusterIP is the address of an endpoint', async () => {
     node.layout = layout;
     const { reconciler } = await node.start();
     const pod = (files: BundleFiles): BundleFiles =>
@@ -290,7 +290,7 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
     expect(await reconciler.put(more, true)).toMatchObject({ refusal: { problems: [{ code: 'ADDRESS_FORBIDDEN' }] } });
   });
 
-  test('an update that is offered while a release is on probation is held to them, too', async () => {
+  test('applies the bounds to updates during probation, too', async () => {
     node.layout = layout;
     node.networks = ['10.244.0.0/16'];
     const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
@@ -310,7 +310,7 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
   });
 });
 
-test('a node that has nothing yet takes nothing', async () => {
+test('refuses an update on a node without a generation', async () => {
   const { reconciler } = await node.start();
   expect(await reconciler.put(bundle(before), false, undefined, true)).toMatchObject({ kind: 'refused' });
   expect(endpoints()).toEqual([]);

@@ -65,7 +65,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(spell(overlayEndpoints(active, linked(layout, offered)))).toEqual(spell(linked(layout, expected)));
   });
 
-  test('a state that has nothing to take is the same value', () => {
+  test('returns the same object if there is nothing to take', () => {
     const active = linked(layout, base);
     const other = linked(layout, { ...base, 'shop/new': [5] });
     // In layout flat a Service moves to another address when one comes before it; here it comes last.
@@ -73,7 +73,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(overlayEndpoints(active, linked(layout, base))).toBe(active);
   });
 
-  test('what the other state does to ports and addresses of a Service keeps its endpoints out', () => {
+  test('skips Services whose ports or addresses the other state changes', () => {
     const active = linked(layout, base);
     const files = sampleBundle({ services: { ...base, 'shop/cart': [8] }, families: ['ipv4', 'ipv6'] });
     const moved = new Map([...files].map(([path, text]) => [path, text.replaceAll(':8080', ':9443')]));
@@ -84,7 +84,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
 });
 
-describe('layout flat: a chain of an endpoint that keeps its name and gets other rules', () => {
+describe('layout flat: a chain of an endpoint with the same name and other rules', () => {
   const cart = `KUBE-SEP-${hash16('shop/cart9')}`;
   const web = `KUBE-SVC-${hash16('shop/web')}`;
   /** These Services with cart's endpoint elsewhere. @param isShared web has it, too, in the place of its last one */
@@ -104,7 +104,7 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
   };
   const more = { ...base, 'shop/web': [1, 2, 3, 4, 5] };
 
-  test('stays, beside an update of another Service, and the whole is a release', () => {
+  test('stays while another Service is updated, and makes the whole change a release', () => {
     const active = linked('flat', base);
     expect(spell(overlayEndpoints(active, tampered(more)))).toEqual(spell(linked('flat', more)));
     expect(classify(active, tampered(more)).changeKind).toBe('release');
@@ -120,14 +120,14 @@ describe('layout flat: a chain of an endpoint that keeps its name and gets other
     expect(classify(active, tampered(desired)).changeKind).toBe('release');
   });
 
-  test('does not come in through a Service that leads to it from now on', () => {
+  test('is not taken through another Service that newly leads to it', () => {
     const active = linked('flat', base);
     expect(overlayEndpoints(active, tampered(base, true))).toBe(active);
     expect(classify(active, tampered(base, true)).changeKind).toBe('release');
   });
 });
 
-test('between layouts nothing is taken', () => {
+test('takes nothing between layouts', () => {
   const active = linked('tree', base);
   expect(overlayEndpoints(active, linked('flat', { ...base, 'shop/cart': [8] }))).toBe(active);
 });

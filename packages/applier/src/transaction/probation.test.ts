@@ -42,7 +42,7 @@ const endpoints = (): readonly number[] =>
 
 const probation = { seconds: 5, deadmanSeconds: 30, mode: 'auto', decisionSeconds: 60, sources: [] } as const;
 
-test('a node tries so many releases in an hour, then waits with the newest; endpoints and people do not wait', async () => {
+test('limits releases per hour, then delays the newest; endpoint updates and manual applies are not limited', async () => {
   node = scene();
   let now = 0;
   const at = { now: () => now, bootMs: () => now, sleep: async () => undefined };
@@ -61,7 +61,7 @@ test('a node tries so many releases in an hour, then waits with the newest; endp
   expect((await reconciler.put(bundle(third), true)).kind).toBe('confirmed');
 });
 
-test('whoever measures is told when packets meet the new rules: behind the last step, and before these are read back', async () => {
+test('reports in-kernel after the last step and before the rules are read back', async () => {
   node = scene();
   const seen: string[] = [];
   const report = (event: string, details: Readonly<Record<string, unknown>> = {}): void =>
@@ -96,7 +96,7 @@ test.each([
   ['passes', () => true, 'wrr'],
   ['fails', (asked: number) => asked !== 3, 'rr'],
 ] as const)(
-  'mode ipvs: an endpoint that goes while a release is on trial is gone when that %s',
+  'mode ipvs: an endpoint removed during probation stays removed when the release %s',
   async (_what, healthy, scheduler) => {
     node = scene();
     const web = 'profiles/default/services/shop/web.ipvs';
@@ -128,7 +128,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     return node.start({ probation }, { clock: steppingClock() });
   };
 
-  test('an update during a trial is in the kernel before the trial ends, and confirmed with it', async () => {
+  test('puts an update during probation into the kernel at once and confirms it with the release', async () => {
     const { reconciler, journal } = await start();
     const seen: (readonly number[])[] = [];
     node.health = () => (seen.push(endpoints()), true);
@@ -142,7 +142,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(journal.open).toBeUndefined();
   });
 
-  test('endpoints with rules of a new form wait for the end of the trial: a rehearsal could outlast the dead-man', async () => {
+  test('delays endpoints with rules of a new form until after probation: a rehearsal could outlast the dead-man switch', async () => {
     node = scene();
     node.layout = layout;
     const few: Services = { 'shop/web': [1], 'shop/cart': [3] };
@@ -165,7 +165,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual([1, 3, 6, 7, 8]);
   });
 
-  test('rules of a new form wait as well when only the old program gets them, as the kernel would first see them on the way back', async () => {
+  test('delays rules of a new form for the old program, too: the kernel would first see them in a rollback', async () => {
     node = scene();
     node.layout = layout;
     const few: Services = { 'shop/web': [1], 'shop/gone': [3] };
@@ -177,7 +177,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect([node.events.includes('endpoints-not-taken'), endpoints()]).toEqual([true, [1]]);
   });
 
-  test('a process that is asked to end takes the release back without blame, however often, and the next one confirms it', async () => {
+  test('rolls back without blame when the process is stopped, any number of times, and confirms in the next process', async () => {
     await start();
     let rounds = 0;
     node.health = () => (rounds++, true);
@@ -211,7 +211,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual(expected);
   });
 
-  test('the endpoints that a release brings stay when it is taken back, and go in while it is not tried', async () => {
+  test('keeps early endpoints of a release after its rollback, and applies them while it is quarantined', async () => {
     await start();
     const { reconciler, journal } = await node.start({ probation, releasesPerHour: 2 }, { clock: steppingClock() });
     let asked = 0;
@@ -260,7 +260,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   );
 });
 
-describe('a person who confirms by hand', () => {
+describe('mode manual', () => {
   const manual = { ...probation, seconds: 0, mode: 'manual', decisionSeconds: 60 } as const;
 
   /** Says each word at the first question from its moment on. */
@@ -271,7 +271,7 @@ describe('a person who confirms by hand', () => {
     return { ask, forget: () => undefined };
   }
 
-  test('has the time that was asked for, also behind the first', async () => {
+  test('waits as long as the operator extends it', async () => {
     const at = steppingClock();
     node = scene();
     const operator = saying(at, [50_000, { kind: 'extend', seconds: 100 }], [140_000, { kind: 'confirm' }]);
@@ -280,7 +280,7 @@ describe('a person who confirms by hand', () => {
     expect(at.now()).toBeGreaterThanOrEqual(140_000);
   });
 
-  test('is not taken at a word that came too late for the trial before', async () => {
+  test('ignores a decision that came too late for the previous probation', async () => {
     const at = steppingClock();
     node = scene();
     const words: Decision[] = [{ kind: 'confirm' }];
@@ -293,7 +293,7 @@ describe('a person who confirms by hand', () => {
   });
 });
 
-test('a trial goes on behind its time until a probe cannot fail within its window any more', async () => {
+test('prolongs probation until no probe can fail within its window', async () => {
   node = scene();
   const answers: boolean[] = [];
   const answer = (healthy: boolean) => async () => {

@@ -17,7 +17,7 @@ const newer = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/new': [5] }, 
 const rules = (): string => node.kernel.save('ipv4') + node.kernel.save('ipv6');
 const lose = (): void => rmSync(node.directory, { recursive: true });
 
-test('what the kernel holds stands from then on, unchanged, and the next bundle is a change from there', async () => {
+test('makes the rules in the kernel a generation, from which the next bundle is a change', async () => {
   node.kernel.load('ipv4', '*nat\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-A POSTROUTING -j CNI-X\nCOMMIT\n');
   expect(await (await node.start()).reconciler.put(bundle, true)).toMatchObject({ kind: 'confirmed' });
   const good = rules();
@@ -47,7 +47,7 @@ test('what the kernel holds stands from then on, unchanged, and the next bundle 
 test.each([
   ['nothing of Sluice', undefined, 'no rules of Sluice'],
   ['rules in layout flat', 'flat', 'no rules of Sluice'],
-] as const)('a kernel with %s has nothing to recover', async (_title, layout, why) => {
+] as const)('refuses to recover from a kernel with %s', async (_title, layout, why) => {
   if (layout) {
     node.layout = layout;
     await (await node.start()).reconciler.put(bundle, true);
@@ -58,13 +58,15 @@ test.each([
   expect(journal.active).toBeUndefined();
 });
 
-test('while packets go by a release on trial nobody knows what is to become of it', async () => {
+test('refuses to take over rules while a release is in probation', async () => {
   await (await node.start()).reconciler.put(bundle, true);
   lose();
   await node.kernel.switch?.make();
   await node.kernel.switch?.on(30);
   const { reconciler } = await node.start();
-  expect(await reconciler.recognise()).toMatchObject({ problems: [{ message: expect.stringContaining('on trial') }] });
+  expect(await reconciler.recognise()).toMatchObject({
+    problems: [{ message: expect.stringContaining('in probation') }],
+  });
   await node.kernel.switch?.off('nat');
   await node.kernel.switch?.off('filter');
   expect(await reconciler.recognise()).toMatchObject({ number: 1 });

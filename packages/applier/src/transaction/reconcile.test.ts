@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => node.end());
 
-test('tables that nobody changed are not read, and sysctls are put right all the same', async () => {
+test('repairs sysctls without reading unchanged tables', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(bundle, false);
   reads = 0;
@@ -33,7 +33,7 @@ test('tables that nobody changed are not read, and sysctls are put right all the
   expect(await node.kernel.readSysctl(key)).toBe(1);
 });
 
-test('a comparison is left off for something more urgent where it is known what the tables hold, and nowhere else', async () => {
+test('interrupts a comparison for more urgent work only if the state of the tables is known', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
@@ -46,7 +46,7 @@ test('a comparison is left off for something more urgent where it is known what 
   expect(await next.reconciler.reconcile(true, AbortSignal.abort()), 'a process that has not looked yet').toBe(1);
 });
 
-test('what changed in them unheard is found by the next comparison', async () => {
+test('finds unreported changes with the next full comparison', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(bundle, false);
   const good = node.kernel.save('ipv4');
@@ -56,7 +56,7 @@ test('what changed in them unheard is found by the next comparison', async () =>
   expect(node.kernel.save('ipv4')).toBe(good);
 });
 
-test('a process that does not know yet what the tables hold reads them', async () => {
+test('reads the tables if their state is unknown', async () => {
   await (await node.start()).reconciler.put(bundle, false);
   node.kernel.load('ipv4', flush);
   const { reconciler } = await node.start();
@@ -64,7 +64,7 @@ test('a process that does not know yet what the tables hold reads them', async (
   expect(reads).toBeGreaterThan(0);
 });
 
-test('a repair that somebody undoes before it is looked at is told from one that the kernel does not take', async () => {
+test('distinguishes a repair that another program undoes from one that the kernel refuses', async () => {
   const { reconciler } = await node.start();
   await reconciler.put(bundle, false);
   const observe = node.kernel.observe.bind(node.kernel);

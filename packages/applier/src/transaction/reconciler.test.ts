@@ -59,8 +59,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
   const prefix = layout === 'flat' ? 'KUBE' : 'SLUICE';
 
-  describe('what a bundle does', () => {
-    test('a first bundle is confirmed, and what stood before is the way back', async () => {
+  describe('put', () => {
+    test('confirms a first bundle and keeps the rules before it as generation 0', async () => {
       const before = await everything();
       const { reconciler, journal } = await node.start();
       expect((await reconciler.put(one, false)).kind).toBe('confirmed');
@@ -72,7 +72,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await everything()).toBe(before);
     });
 
-    test('what a person went back from is not put in again by itself, and what was there before Sluice is never bad', async () => {
+    test('quarantines the version that a manual rollback leaves, but never generation 0', async () => {
       const { reconciler, journal } = await node.start();
       await reconciler.put(one, false);
       const first = journal.active;
@@ -87,7 +87,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await reconciler.put(two, false)).toMatchObject({ kind: 'refused' });
     });
 
-    test('while the disk takes no write the way back goes on, and says that nothing is written down', async () => {
+    test('rolls back on a disk that takes no write, and says that nothing was written', async () => {
       const { reconciler, journal } = await node.start();
       await reconciler.put(one, false);
       const first = await everything();
@@ -115,7 +115,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(later.journal.active?.number).toBe(1);
     });
 
-    test('the same bundle again takes no step', async () => {
+    test('takes no step for the same bundle', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       const steps = node.kernel.taken.length;
@@ -123,7 +123,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(node.kernel.taken.length).toBe(steps);
     });
 
-    test('only the chains that changed are sent', async () => {
+    test('sends only the changed chains', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       const steps = node.kernel.taken.length;
@@ -138,7 +138,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(sent.join('')).not.toMatch(new RegExp(`^:\\S*${hash16('shop/cart')}`, 'm'));
     });
 
-    test('bundles that come and go leave the rules of others byte for byte', async () => {
+    test('leaves foreign rules unchanged byte for byte', async () => {
       const before = foreignLines();
       const { reconciler } = await node.start();
       for (const files of [one, two, one]) {
@@ -151,7 +151,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(foreignLines()).toBe(before);
     });
 
-    test('when health fails, the old rules are back in every table and family, and the version is not tried again', async () => {
+    test('restores the old rules in every table and family when a probe fails, and does not retry the version', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       const before = await everything();
@@ -168,7 +168,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect((await reconciler.put(two, true)).kind).toBe('confirmed');
     });
 
-    test('from the third release in a row that fails on the next one waits, twice as long after each; endpoints, people and urgent ones do not', async () => {
+    test('delays releases after three failures in a row, with exponential back-off; not endpoint updates, manual applies and urgent releases', async () => {
       let now = 0;
       const clock = { now: () => now, bootMs: () => now, sleep: async () => undefined };
       const { reconciler, journal } = await node.start({}, { clock });
@@ -203,13 +203,13 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(journal.notBeforeMs).toBe(0);
     });
 
-    test('a probe that failed before the change does not take it back', async () => {
+    test('does not roll back for a probe that failed before the change', async () => {
       node.health = () => false;
       const { reconciler } = await node.start();
       expect((await reconciler.put(one, false)).kind).toBe('confirmed');
     });
 
-    test('a sysctl that a later bundle does not set gets its old value', async () => {
+    test('restores the old value of a sysctl that a later bundle does not set', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(two, false);
       expect(await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet')).toBe(1);
@@ -249,7 +249,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(late > 0).toBe(layout === 'tree');
     });
 
-    test('when every step from some step on fails, the node is held and says so, and a person can go back', async () => {
+    test('halts the node when every step from some step on fails, and allows a manual rollback', async () => {
       const steps = await begin();
       const before = await everything();
       for (let failing = 1; failing < steps; failing++) {
@@ -295,7 +295,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       },
     );
 
-    test('a node that ends again and again during recovery is held at last', async () => {
+    test('halts the node after repeated crashes during recovery', async () => {
       await begin();
       const countdown = new Countdown(3, 'after');
       const plain = await node.start();
@@ -317,8 +317,8 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     });
   });
 
-  describe('what others do', () => {
-    test('a chain emptied and a jump deleted by others are put right', async () => {
+  describe('drift and foreign rules', () => {
+    test('repairs an emptied chain and a deleted jump', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       const before = await everything();
@@ -331,7 +331,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await reconciler.reconcile()).toBe(0);
     });
 
-    test('a bundle that meets rules changed by others since the last scan is confirmed all the same', async () => {
+    test('confirms a bundle although our rules were changed since the last scan', async () => {
       // So that in both layouts an endpoint that stays has a chain which others can take away.
       node.kernel.reboot({ withoutBpf: true });
       const { reconciler } = await node.start();
@@ -347,7 +347,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(node.kernel.save('ipv4')).toContain('--to-destination 10.244.0.3:8080');
     });
 
-    test("kube-proxy's chains are taken over when none runs and the config says so, and come back as generation 0", async () => {
+    test("takes over kube-proxy's chains with takeOver if none runs, and restores them as generation 0", async () => {
       node.kernel.load(
         'ipv4',
         '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]\n-A KUBE-SERVICES -j KUBE-SVC-NPX46M4PTMTKRN6Y\n-A OUTPUT -j KUBE-SERVICES\nCOMMIT\n',
@@ -366,7 +366,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await everything()).toBe(before);
     });
 
-    test("without the config's word kube-proxy's rules stay: flat is refused, tree stands before them and goes without a trace", async () => {
+    test("leaves kube-proxy's rules without takeOver: refuses layout flat, and puts layout tree before them", async () => {
       node.kernel.load(
         'ipv4',
         '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A KUBE-SERVICES -j RETURN\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n',
@@ -384,7 +384,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       expect(await everything()).toBe(before);
     });
 
-    test('a chain of ours that a foreign rule leads to stays when everything else goes', async () => {
+    test('keeps a chain of ours that a foreign rule leads to when all others are removed', async () => {
       const { reconciler } = await node.start();
       await reconciler.put(one, false);
       node.kernel.load('ipv4', '*nat\n-A CNI-X -j KUBE-MARK-MASQ\nCOMMIT\n');

@@ -177,7 +177,7 @@ export class Reconciler {
   async #drain(virtual: Virtual): Promise<void> {
     const left = await drainVirtual(virtual, this.#ports);
     if (left > 0) this.#ports.report('drained', { realServers: left });
-    else this.#ipvs = virtual.seen;
+    else this.#ipvs = virtual.observed;
   }
 
   /** @param known the state of the kernel, if its tables need not be read */
@@ -344,9 +344,9 @@ export class Reconciler {
       return this.#changeRest({ ...request, baseline }, earlyEndpoints);
     if (earlyEndpoints) change = await this.#decide(bundle, hints);
     if ('problems' in change) return { outcome: { kind: 'refused', refusal: change } };
-    const { plan, from } = change;
-    if (stepsOf(plan).length === 0 && bundle.version === from.version) {
-      this.#kernelState = plan.desired;
+    const { from } = change;
+    if (stepsOf(change.plan).length === 0 && bundle.version === from.version) {
+      this.#kernelState = change.plan.desired;
       this.#early.activated(request.files, from);
       return { outcome: { kind: 'same', generation: from } };
     }

@@ -21,7 +21,7 @@ const first = sampleBundle();
 const moreEndpoints = sampleBundle({ services: { 'shop/web': [1, 2, 3] } });
 const withoutEndpoints = sampleBundle({ services: { 'shop/web': [] } });
 
-test('a process that was started anew does not ask again for forms of rules that stand in the kernel', async () => {
+test('does not rehearse forms of rules that are in the kernel, also after a restart', async () => {
   await (await self.start()).reconciler.put(first, true);
   expect(rehearsals).toBe(1);
   const { reconciler } = await self.start();
@@ -29,7 +29,7 @@ test('a process that was started anew does not ask again for forms of rules that
   expect(rehearsals).toBe(1);
 });
 
-test('a form that does not stand there is asked for, once', async () => {
+test('rehearses a new form once', async () => {
   await (await self.start()).reconciler.put(first, true);
   const { reconciler } = await self.start();
   for (const bundle of [withoutEndpoints, first, withoutEndpoints]) await reconciler.put(bundle, true);
@@ -52,14 +52,14 @@ test.each([
   },
 );
 
-test('what could not be rehearsed says why and what to do', async () => {
+test('says why a rehearsal failed and what to do', async () => {
   answer = () => Promise.reject(new RehearsalError('the process behind /run/x hangs', 'Look there'));
   expect(await (await self.start()).reconciler.put(first, true)).toMatchObject({
     refusal: { problems: [{ message: 'Cannot rehearse: the process behind /run/x hangs', hint: 'Look there' }] },
   });
 });
 
-test('endpoints whose rules stand there already go in, though nobody can rehearse', async () => {
+test('applies endpoints with known forms although no rehearsal is possible', async () => {
   await (await self.start()).reconciler.put(first, true);
   answer = () => Promise.reject(new RehearsalError('it hangs', 'Look there'));
   const { reconciler } = await self.start();

@@ -38,7 +38,7 @@ describe.each(
     node.layout = layout;
   });
 
-  test('what the kernel holds stands from then on, and nothing of it is touched', async () => {
+  test('makes the generation in the kernel active without touching its rules', async () => {
     const { reconciler } = await node.start();
     await reconciler.put(one, false);
     await reconciler.put(two, false);
@@ -48,7 +48,7 @@ describe.each(
     const next = await node.start();
     expect(await next.reconciler.recover()).toMatchObject({
       kind: 'rolled-back',
-      because: expect.stringContaining('generation 2, which the kernel holds, stands'),
+      because: expect.stringContaining('generation 2, the one in the kernel, is active'),
     });
     expect(await next.reconciler.reconcile()).toBe(0);
     expect([rules(), node.kernel.taken.length]).toEqual([before, steps]);
@@ -56,7 +56,7 @@ describe.each(
     expect((await node.start()).journal.active?.number, 'the next process reads it').toBe(2);
   });
 
-  test('what failed for the moment is tried again with the next look', async () => {
+  test('retries a transient failure with the next recovery', async () => {
     await (await node.start()).reconciler.put(one, false);
     damage();
     let asked = 0;
@@ -75,7 +75,7 @@ describe.each(
     expect([next.journal.halted, next.journal.active?.number]).toEqual([undefined, 1]);
   });
 
-  test('after a boot, what the node wrote down as confirmed is put in, not what was on trial', async () => {
+  test('loads the last confirmed generation after a boot, not the one in probation', async () => {
     const { reconciler } = await node.start();
     await reconciler.put(one, false);
     const before = rules();
@@ -87,7 +87,7 @@ describe.each(
     const kernel = booted();
     const next = await node.start({}, { kernel });
     expect(await next.reconciler.recover()).toMatchObject({
-      because: expect.stringContaining('generation 1, which was confirmed, stands'),
+      because: expect.stringContaining('generation 1, the last confirmed one, is active'),
     });
     await next.reconciler.reconcile();
     expect(rules(kernel)).toBe(before);
@@ -96,7 +96,7 @@ describe.each(
   test.each([
     ['rules that no generation has', () => node.kernel.load('ipv4', strange(layout))],
     ['a store that holds no generation', () => rmSync(`${node.directory}/store`, { recursive: true })],
-  ])('with %s in the kernel or on the disk nothing is changed, and a person must look', async (_title, change) => {
+  ])('changes nothing and stays halted with %s in the kernel or on the disk', async (_title, change) => {
     const { reconciler } = await node.start();
     await reconciler.put(one, false);
     change();
@@ -114,7 +114,7 @@ describe.each(
     expect(existsSync(`${journalFile()}.damaged`)).toBe(false);
   });
 
-  test('wherever a change was when the disk lost the journal, the node ends on the old rules or the new, or as it was', async () => {
+  test('ends on the old or the new rules, or unchanged, wherever a change was when the journal was lost', async () => {
     const { reconciler } = await node.start();
     await reconciler.put(one, false);
     const old = rules();

@@ -29,7 +29,7 @@ const endpoints = (): readonly string[] =>
 describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   beforeEach(() => void (node.layout = layout));
 
-  test('a generation comes back with the newest endpoints, and a Service that was gone with those of then', async () => {
+  test('keeps the newest endpoints, and restores a removed Service with its old ones', async () => {
     const plan = await planned(true);
     expect(plan).toMatchObject({ services: { go: ['shop/new'], come: ['shop/was'] }, keepsNewest: true, changes: [] });
     const { reconciler, journal } = await node.start();
@@ -41,7 +41,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(await next.reconciler.reconcile(), 'what is written down is what stands').toBe(0);
   });
 
-  test('with the old endpoints all of it is as it was', async () => {
+  test('restores the whole generation with the old endpoints', async () => {
     const plan = await planned(false);
     expect(plan.changes.map(({ service, after }) => [service, after])).toEqual([
       ['shop/web', ['10.244.0.2:8080', '10.244.0.3:8080']],
@@ -51,7 +51,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual(['1', '2', '9', '50']);
   });
 
-  test('a disk without room for the newest endpoints keeps the generation as it was stored', async () => {
+  test('keeps the stored generation on a disk without room for the newest endpoints', async () => {
     const { target } = await planned(true);
     const { journal, reconciler: _ } = await node.start();
     const stored = await journal.generation(1);
@@ -85,7 +85,7 @@ test.each([
   for (const n of edges) expect(node.kernel.save('ipv4')).toContain(`10.244.0.${n + 1}:8080`);
 });
 
-test('a Service without endpoints now comes back with those of then, which is said', async () => {
+test('restores the old endpoints of a Service that has none now, and lists them', async () => {
   const { reconciler, journal } = await node.start();
   await reconciler.put(sampleBundle({ services: { 'shop/web': [1], 'shop/was': [50] } }), true);
   await reconciler.put(sampleBundle({ services: { 'shop/web': [] } }), true);
@@ -93,7 +93,7 @@ test('a Service without endpoints now comes back with those of then, which is sa
   expect(plan).toMatchObject({ keepsNewest: true, changes: [{ service: 'shop/web', before: [] }] });
 });
 
-test('where nobody can read what stands, the target is what was stored', async () => {
+test('uses the stored generation if the active one cannot be read', async () => {
   const { reconciler, journal } = await node.start();
   await reconciler.put(then, true);
   const old = await journal.generation(1);

@@ -23,7 +23,7 @@ test.each([
   ['in order', 'tree', true, ['nat', 'forget']],
   ['in place', 'flat', false, ['nat', 'forget']],
 ] as const)(
-  'flows of what is taken back %s are forgotten when packets go the old way',
+  'deletes the flows of a release that is rolled back %s once packets meet the old rules',
   async (_title, layout, withoutSwitch, order) => {
     node = scene({ withoutSwitch });
     node.layout = layout;
@@ -59,7 +59,7 @@ test.each([
   },
 );
 
-test('a sysctl that only the generation has that a person chose is as before when the process ends on the way', async () => {
+test('restores a sysctl that only the chosen generation sets when a manual rollback crashes', async () => {
   const key = 'net.ipv4.conf.all.route_localnet';
   const opening = sampleBundle({ services: { 'shop/web': [1], 'shop/b': [9] }, sysctls: [`${key} = 1`] });
   let crashes = 0;
@@ -83,7 +83,7 @@ test('a sysctl that only the generation has that a person chose is as before whe
   expect(crashes).toBeGreaterThan(2);
 });
 
-test('a process that lives and cannot look is counted once among those that tried to finish a change', async () => {
+test('counts a process once that cannot read the kernel during recovery', async () => {
   node = scene();
   node.layout = 'tree';
   await (await node.start()).reconciler.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
@@ -112,36 +112,33 @@ test('a process that lives and cannot look is counted once among those that trie
 test.each([
   ['taken back', false],
   ['finished', true],
-])(
-  'a change that is %s is not tried again once no time is left, and the node is not held',
-  async (_title, committed) => {
-    node = scene();
-    node.layout = 'tree';
-    await (await node.start()).reconciler.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
-    const ending = new Countdown(4, 'after');
-    const { journal } = await node.start();
-    const ports = { kernel: mortalKernel(node.kernel, ending), journal: mortalJournal(journal, ending) };
-    const first = await node.start({}, ports);
-    await first.reconciler
-      .put(sampleBundle({ services: { 'shop/web': [1], 'shop/new': [5] } }), true)
-      .catch(() => undefined);
-    if (committed) await journal.commit();
-    node.kernel.reboot();
-    let tries = 0;
-    const kernel: Kernel = Object.assign(mortalKernel(node.kernel, new Countdown(-1, 'before')), {
-      apply: async () => {
-        tries++;
-        throw new Error('it hangs');
-      },
-    });
-    const late = await node.start({}, { kernel });
-    await expect(late.reconciler.recover(AbortSignal.abort())).rejects.toThrow('it hangs');
-    expect([tries, late.journal.halted, late.journal.open === undefined]).toEqual([1, undefined, false]);
-    expect((await (await node.start()).reconciler.recover())?.kind).toBe(committed ? 'confirmed' : 'rolled-back');
-  },
-);
+])('does not retry or halt after the time limit when a change is %s', async (_title, committed) => {
+  node = scene();
+  node.layout = 'tree';
+  await (await node.start()).reconciler.put(sampleBundle({ services: { 'shop/web': [1] } }), true);
+  const ending = new Countdown(4, 'after');
+  const { journal } = await node.start();
+  const ports = { kernel: mortalKernel(node.kernel, ending), journal: mortalJournal(journal, ending) };
+  const first = await node.start({}, ports);
+  await first.reconciler
+    .put(sampleBundle({ services: { 'shop/web': [1], 'shop/new': [5] } }), true)
+    .catch(() => undefined);
+  if (committed) await journal.commit();
+  node.kernel.reboot();
+  let tries = 0;
+  const kernel: Kernel = Object.assign(mortalKernel(node.kernel, new Countdown(-1, 'before')), {
+    apply: async () => {
+      tries++;
+      throw new Error('it hangs');
+    },
+  });
+  const late = await node.start({}, { kernel });
+  await expect(late.reconciler.recover(AbortSignal.abort())).rejects.toThrow('it hangs');
+  expect([tries, late.journal.halted, late.journal.open === undefined]).toEqual([1, undefined, false]);
+  expect((await (await node.start()).reconciler.recover())?.kind).toBe(committed ? 'confirmed' : 'rolled-back');
+});
 
-test('a node that is held gets the confirmed rules back after a boot, and stays held', async () => {
+test('loads the confirmed rules of a halted node after a boot, and keeps it halted', async () => {
   node = scene();
   node.layout = 'tree';
   const { reconciler, journal } = await node.start();
@@ -158,7 +155,7 @@ test('a node that is held gets the confirmed rules back after a boot, and stays 
   expect(next.journal.halted).toBe('a person must look');
 });
 
-test('mode ipvs: what drains need not be written down for the rules to come back', async () => {
+test('mode ipvs: restores the rules although draining servers cannot be written down', async () => {
   node = scene();
   const path = 'profiles/default/services/shop/web.ipvs';
   const fewer = (ipvsBundle.get(path) ?? '').replace('-a -t 10.96.0.10:80 -r 10.244.2.6:8080 -m -w 1\n', '');

@@ -6,7 +6,7 @@ import type { DiskJournal } from '../journal/journal.ts';
 import type { Outcome } from '../rollout/outcome.ts';
 import type { NodeState } from '../rollout/state.ts';
 import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
-import { type Troubles, World } from '../testing/world.fixture.ts';
+import { type ProcessFaults, World } from '../testing/world.fixture.ts';
 import type { Offers } from './offers.ts';
 import { isService, readService } from './service-rules.ts';
 
@@ -39,7 +39,7 @@ const own = (name: string): readonly number[] => {
   return pod === undefined ? [] : [pod, pod + 1];
 };
 
-const none: Troubles = {
+const none: ProcessFaults = {
   diesAt: undefined,
   fault: 'before',
   refuses: () => false,
@@ -81,7 +81,7 @@ class History {
     return Math.floor(this.#chance() * most);
   }
 
-  #troubles(): Troubles {
+  #troubles(): ProcessFaults {
     const refusing = this.#chance() < 0.3 ? this.#chance() * 0.3 : 0;
     const sick = this.#chance() < 0.3 ? this.#chance() : 0;
     const slow = this.#chance() < 0.2 ? 0.1 : 0;
@@ -178,7 +178,7 @@ class History {
   #moment({ active, record }: DiskJournal): void {
     if (this.#layout === 'flat' || this.#disturbed || !active) return;
     if (!this.#world.meets(active.state))
-      this.#seen.push(`packets meet two programs (open: ${record.open?.phase}) ${this.#world.told}`);
+      this.#seen.push(`packets meet two programs (open: ${record.open?.phase}) ${this.#world.summary}`);
   }
 
   /** A process without troubles comes next: it ends on one program, whole, within bounds, and leaves nothing. */
@@ -209,7 +209,7 @@ const namesOf = ({ families }: NodeState): readonly string[] =>
     ...new Set([...(families.ipv4?.filter.chains.keys() ?? []), ...(families.ipv4?.nat.chains.keys() ?? [])]),
   ].toSorted();
 
-test('whatever happens to a machine, it ends on one program whole, and packets never meet two', {
+test('ends on one whole program after any sequence of events, and packets never meet two', {
   timeout: 600_000,
 }, async () => {
   let played = 0;

@@ -54,7 +54,7 @@ test.each([
   expect(journal.record.history.filter(({ what }) => what === 'chosen')).toHaveLength(1);
 });
 
-test('the next write that the disk takes says so', async () => {
+test('records the rollback with the next successful write', async () => {
   const { journal } = await rolledBack(() => false);
   expect((await node.start()).journal.active?.number, 'the disk does not know').not.toBe(1);
   await journal.moved('nft');

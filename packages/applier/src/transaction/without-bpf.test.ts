@@ -27,20 +27,20 @@ const endpoints = (): readonly string[] =>
   [...new Set(node.kernel.save('ipv4').match(/(?<=--to-destination )\S+/g))].toSorted();
 const chainsOfEndpoints = (): number => held().match(/^:SLU-SEP-/gm)?.length ?? 0;
 
-test('where it has it no endpoint has a chain', async () => {
+test('has no chain per endpoint on a kernel with -m bpf', async () => {
   const { reconciler } = await node.start();
   expect((await reconciler.put(bundle, false)).kind).toBe('confirmed');
   expect([chainsOfEndpoints(), held().match(/ -m bpf /g)?.length]).toEqual([0, 4]);
 });
 
-test('a kernel that never had it gets a chain for each endpoint', async () => {
+test('has a chain per endpoint on a kernel without -m bpf', async () => {
   node.kernel.reboot({ withoutBpf: true });
   const { reconciler } = await node.start();
   expect((await reconciler.put(bundle, false)).kind).toBe('confirmed');
   expect(chainsOfEndpoints()).toBe(4);
 });
 
-describe('one that lost it with an update', () => {
+describe('a kernel that lost -m bpf with an update', () => {
   let reconciler: Reconciler;
   beforeEach(async () => {
     await (await node.start()).reconciler.put(bundle, false);
@@ -48,7 +48,7 @@ describe('one that lost it with an update', () => {
     ({ reconciler } = await node.start());
   });
 
-  test('serves all Services after the boot, but for pods that reach themselves, and nothing is left to repair', async () => {
+  test('serves all Services after the boot, except hairpin connections, and finds nothing to repair', async () => {
     expect(await reconciler.reconcile()).toBeGreaterThan(0);
     const after = held();
     node.kernel.reboot({ withoutBpf: false });
@@ -62,7 +62,7 @@ describe('one that lost it with an update', () => {
     expect(hasLostBpf({ journal: next.journal, kernel: node.kernel })).toBe(true);
   });
 
-  test('takes endpoints that change, forms that are new there, and releases', async () => {
+  test('takes endpoint updates, new forms and releases', async () => {
     await reconciler.reconcile();
     expect(await reconciler.put(others, false, undefined, true)).toMatchObject({ kind: 'confirmed' });
     expect(endpoints()).toEqual(['10.244.0.2:8080', '10.244.0.4:8080']);
@@ -72,7 +72,7 @@ describe('one that lost it with an update', () => {
     expect(node.events).not.toContain('rolling-back');
   });
 
-  test('goes back to what stood when a release fails', async () => {
+  test('rolls back when a release fails', async () => {
     await reconciler.reconcile();
     const before = held();
     node.health = () => !held().includes('10.244.0.8:8080');
@@ -82,14 +82,14 @@ describe('one that lost it with an update', () => {
     expect(held()).toBe(before);
   });
 
-  test('gets rules that do without when those that stand were taken away', async () => {
+  test('gets rules without -m bpf after a cleanup', async () => {
     await reconciler.cleanup();
     expect((await reconciler.put(bundle, false)).kind).toBe('confirmed');
     expect(chainsOfEndpoints()).toBe(4);
   });
 });
 
-test('one that came to have it keeps the chains', async () => {
+test('keeps a chain per endpoint on a kernel that gained -m bpf', async () => {
   node.kernel.reboot({ withoutBpf: true });
   await (await node.start()).reconciler.put(bundle, false);
   node.kernel.reboot({ withoutBpf: false });
