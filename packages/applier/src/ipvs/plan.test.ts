@@ -75,7 +75,7 @@ test('can roll back from wherever a plan stops', async () => {
       try {
         for (const one of ipvsSteps(there)) await kernel.apply(one);
       } catch {
-        // It was meant to.
+        // The step is expected to fail.
       }
       kernel.failAt = undefined;
       const back = planIpvs(await kernel.observe(), from, owned, there.draining, options);

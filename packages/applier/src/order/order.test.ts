@@ -13,7 +13,7 @@ afterEach(() => node.end());
 /** `shop/web` is 10.96.0.11, `shop/cart` 10.96.0.12, `shop/empty`, without endpoints, 10.96.0.13. */
 const bundle = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], 'shop/empty': [] } });
 
-/** A node that runs the bundle, after others loaded a text. @returns what the comparison says of the order, and its steps */
+/** A node that runs the bundle, with foreign rules. @returns the findings of a comparison, and its steps */
 async function judged(
   text: string,
   takeOrder = false,

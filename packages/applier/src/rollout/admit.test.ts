@@ -16,7 +16,7 @@ const able: NodeFacts = {
 
 const readOnly: Partial<NodeFacts> = { sysctlTakes: () => false };
 
-/** The codes and hints of what is wrong with a bundle on a node. */
+/** The codes and hints of the problems of a bundle on a node. */
 function refusalOf(options: SampleOptions, facts: Partial<NodeFacts> = {}, node = sampleNode): string {
   const result = admit(
     sampleBundle(options),

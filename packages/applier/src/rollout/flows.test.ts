@@ -7,7 +7,7 @@ import type { NodeState } from './state.ts';
 
 const empty: TableProgram = { chains: new Map(), jumps: [] };
 
-/** A node in mode iptables: what leads in, such as `udp 10.96.0.10 53`, and the endpoints behind it. */
+/** A node in mode iptables: frontends, such as `udp 10.96.0.10 53`, and their endpoints. */
 function node(frontends: Readonly<Record<string, readonly string[]>>, ipvs?: IpvsState): NodeState {
   const chains = new Map<string, readonly string[]>();
   const services: string[] = [];
@@ -90,6 +90,6 @@ test.each([
   ['an endpoint that it no longer has', node({ [web]: [one, two] }), node({ [web]: [one] }), []],
   ['UDP flows, which `flowChange` covers', node({ [dns]: [one] }), node({ [dns]: [two] }), []],
   ['nothing changes', node({ [web]: [one] }), node({ [web]: [one] }), []],
-])('what clients of TCP may wait for when a release is taken back: %s', (_title, old, fresh, flows) => {
+])('pending TCP flows of a rollback: %s', (_title, old, fresh, flows) => {
   expect(pendingFlows(old, fresh)).toEqual(flows);
 });

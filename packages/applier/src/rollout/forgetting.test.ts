@@ -14,7 +14,7 @@ const flow = (port: number): TrackedFlow => ({
   endpoint: '10.244.1.5:53',
 });
 
-/** A kernel that forgets when a test says so. */
+/** A kernel that deletes entries when the test lets it. */
 function scene() {
   const events: string[] = [];
   const asked: { readonly ports: readonly number[]; readonly end: (failure?: string) => void }[] = [];

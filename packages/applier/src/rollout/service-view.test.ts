@@ -52,7 +52,7 @@ const twice: typeof programs = {
 const emptyIpvs: Unnamed = { servers: new Set(), rules: new Set() };
 const stateOf = (program: FamilyProgram): NodeState => ({ families: { ipv4: program }, sysctls: new Map() });
 
-/** What a kernel shows that has this program, with changes to the lines of its nat table. */
+/** The contents of a kernel with this program, after changes to the lines of its nat table. */
 function observedOf(
   { filter, nat }: FamilyProgram,
   edit = (lines: readonly string[]): readonly string[] => lines,

@@ -30,7 +30,7 @@ const program: fc.Arbitrary<TableProgram> = fc
     return { chains, jumps: jumps ? ['-A OUTPUT -j KUBE-SERVICES'] : [] };
   });
 
-/** What a packet can meet: the jumps, and every chain that they lead to. */
+/** The part of a table that packets can meet: the jumps, and every chain that they lead to. */
 function reachable({ chains, jumps }: TableProgram): string {
   const met = new Map<string, readonly string[]>();
   const follow = (rules: readonly string[]): void => {

@@ -44,7 +44,7 @@ test('sets sysctls of an unloaded module after the rules that load it', async ()
   expect(kinds(0)).toEqual(['ipset', 'ipvsadm', 'filter', 'nat', 'set-sysctl', 'ip']);
 });
 
-/** What a kube-proxy in mode ipvs and keepalived left. */
+/** The state that a kube-proxy in mode ipvs and keepalived left. */
 async function leaveProxy(): Promise<void> {
   const take = (kind: 'ipset' | 'ipvsadm' | 'ip', ...lines: readonly string[]): Promise<void> =>
     self.kernel.ipvs.apply({ kind, text: lines.map((line) => `${line}\n`).join(''), because: '' });
@@ -281,7 +281,7 @@ test('ends as it began when any line of a change of mode fails', async () => {
     self = scene();
     await (await self.start()).reconciler.put(sampleBundle({ families: ['ipv4'] }), true);
     const before = natChains();
-    // A process that has looked at the kernel itself does not try again.
+    // A process that has read the kernel for this change does not retry.
     const { reconciler } = await self.start();
     self.kernel.ipvs.failAt = { step: self.kernel.ipvs.taken.length + step, lines: 1 };
     const outcome = await reconciler.put(bundle(), true);

@@ -88,7 +88,7 @@ test.each(rows)('in layout $layout, $title: $what', async ({ layout, before, aft
   expect(await reconciler.put(after, false)).toMatchObject({ kind: 'confirmed' });
   expect(journal.record.history.at(-1)?.what).toBe(what);
   expect(journal.active).toMatchObject(what === 'updated' ? { number: 1, revision: 1 } : { number: 2, revision: 0 });
-  // Only a release is tried.
+  // Only a release has a probation.
   expect(asked > 0).toBe(what === 'confirmed');
   expect(await reconciler.reconcile()).toBe(0);
   const fresh = scene();

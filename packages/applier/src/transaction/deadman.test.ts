@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A dead-man of 3 s, by the clock of the test. */
+/** A dead-man switch of 3 s, by the clock of the test. */
 async function started(kernel = new FakeKernel()): Promise<Deadman> {
   await kernel.switch?.make();
   const clock = { now: () => Date.now(), bootMs: () => performance.now(), sleep: async () => undefined };

@@ -5,12 +5,12 @@ import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { refusingKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
-/** Endpoints that come with a release and do not share its fate. */
+/** Endpoints of a release that stay although it is rolled back. */
 
 type Services = Readonly<Record<string, readonly number[]>>;
 const active: Services = { 'shop/web': [1, 2], 'shop/cart': [3], 'shop/off': [] };
 const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
-/** A release brings a Service. */
+/** A release with a new Service. */
 const release = (services: Services): BundleFiles => bundle({ ...active, ...services, 'shop/more': [9] });
 
 describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
@@ -20,7 +20,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     node.layout = layout;
   });
   afterEach(() => node.end());
-  /** The last parts of the addresses that nat leads to. */
+  /** The last bytes of the endpoints' addresses in nat. */
   const endpoints = (): readonly number[] =>
     [
       ...new Set(
@@ -79,7 +79,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     const { reconciler, journal } = await node.start();
     await reconciler.put(bundle(active), false);
     node.health = () => journal.open === undefined;
-    // One more way into shop/cart.
+    // One more frontend of shop/cart.
     const wider = (services: Services): BundleFiles =>
       new Map(
         [...release(services)].map(([path, text]) => {
@@ -136,7 +136,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     node.health = () => journal.open === undefined;
     await reconciler.put(bundle({ ...many(2), ...active, 'shop/off': [7], 'shop/more': [9] }), false);
     expect(endpoints()).toEqual([1, 2, 3]);
-    expect(journal.active, 'others come').toMatchObject({ number: 1, revision: 1 });
+    expect(journal.active, 'other endpoints are applied').toMatchObject({ number: 1, revision: 1 });
   });
 
   test('applies no first endpoints for keys for endpoints', async () => {

@@ -9,10 +9,10 @@ afterEach(() => node.end());
 type Services = Readonly<Record<string, readonly number[]>>;
 const bundle = (services: Services) => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
 const old: Services = { 'shop/web': [1], 'shop/cart': [3] };
-/** A release that moves the one endpoint of shop/web, and brings a Service. */
+/** A release with another endpoint of shop/web, and a new Service. */
 const moved: Services = { ...old, 'shop/web': [9], 'shop/new': [6] };
 
-/** The last parts of the addresses that nat leads to, each once. */
+/** The last bytes of the endpoints' addresses in nat, each once. */
 const endpoints = (): readonly number[] =>
   [
     ...new Set(
@@ -70,7 +70,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(node.declined.size).toBe(0);
   });
 
-  test('says nothing of endpoints when a release that fails brings none', async () => {
+  test('does not mention endpoints when a failed release changes none', async () => {
     const { reconciler } = await start();
     node.health = () => !serves(6);
     expect(await reconciler.put(bundle({ ...old, 'shop/new': [6] }), false)).toEqual({
@@ -79,7 +79,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     });
   });
 
-  test('leaves declined endpoints out until others come, also after a restart, and forgets them with the next release', async () => {
+  test('leaves out declined endpoints until they change, also after a restart, and forgets them with the next release', async () => {
     const { reconciler } = await start();
     node.health = () => !serves(9);
     await reconciler.put(bundle(moved), false);
@@ -95,7 +95,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(node.declined.size).toBe(0);
   });
 
-  test('says with which failing probes a release was confirmed', async () => {
+  test('names the failing probes of a confirmed release', async () => {
     const { reconciler, journal } = await start();
     node.health = () => false;
     const outcome = await reconciler.put(bundle({ ...old, 'shop/new': [6] }), false);
@@ -103,7 +103,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(journal.record.history.at(-1)).toMatchObject({ what: 'confirmed', because: 'with failing probes: web' });
   });
 
-  test('asks the probes once before a release with early endpoints, and before these', async () => {
+  test('runs the baseline probes once, before the early endpoints of a release', async () => {
     const { reconciler } = await start();
     const seen: (readonly number[])[] = [];
     node.health = () => (seen.push(endpoints()), true);

@@ -4,19 +4,19 @@ import { hash16, sampleBundle } from '../testing/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
-/** A Service with policy Local outside: it has endpoints elsewhere all the time, and comes to the first one of this node or loses the last one. */
+/** A Service with external policy Local and endpoints on other nodes, which gets the first one of this node or loses the last one. */
 
 const [svc, svl, ext] = ['SVC', 'SVL', 'EXT'].map((kind) => `KUBE-${kind}-${hash16('shop/gate')}`);
 const sep = (address: string): string => `KUBE-SEP-${hash16(address)}`;
 const frontends = ['-d 203.0.113.50 --dport 80', '--dport 30090'] as const;
 
-/** The last parts of pods' addresses, on this node and on another one. */
+/** The last bytes of pods' addresses, on this node and on another one. */
 interface Places {
   readonly here?: readonly number[];
   readonly there?: readonly number[];
 }
 
-/** The form of `sluice render`. @param toLocal where the rule for this node's endpoints stands */
+/** The form of `sluice render`. @param toLocal the place of the rule for this node's endpoints */
 function rulesOf({ here = [], there = [1, 2] }: Places, toLocal: 'first' | 'last'): string {
   const [own, all] = [
     here.map((n) => `10.244.1.${n}`),
@@ -80,7 +80,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
   afterEach(() => node.end());
   const make = (): Scene => Object.assign(scene(), { layout });
 
-  /** The rules of a node that never had anything else. */
+  /** The rules of a fresh node with this bundle. */
   async function fresh(places: Places): Promise<string> {
     const other = make();
     await (await other.start()).reconciler.put(bundle(places), false);
@@ -107,7 +107,7 @@ describe.each(['tree', 'flat'] as const)('in layout %s', (layout) => {
     ['one', { here: [5] }, {}],
     ['several', { here: [5, 6], there: [1, 2, 3] }, { there: [1, 2, 3] }],
     ['one, replaced on another node', { here: [5], there: [1] }, { there: [1, 2] }],
-  ])('the last endpoint of the node goes late: %s', async (_title, before, after) => {
+  ])('removes the last endpoint of the node after the delay: %s', async (_title, before, after) => {
     const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
     await reconciler.put(bundle(before), false);
     expect(await reconciler.put(bundle(after), false)).toMatchObject({ waitsMs: afterMs });

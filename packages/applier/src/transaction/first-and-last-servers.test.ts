@@ -4,7 +4,7 @@ import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { Countdown, mortalJournal, mortalKernel } from '../testing/faults.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
-/** Mode ipvs: virtual servers that come to their first real server and lose the last one. */
+/** Mode ipvs: virtual servers that get their first real server or lose the last one. */
 
 const afterMs = 10_000;
 let node: Scene;
@@ -16,12 +16,12 @@ beforeEach(() => {
 });
 afterEach(() => node.end());
 
-/** The last parts of pods' addresses, on this node and on another one; and what of the Service has policy Local. */
+/** The last bytes of pods' addresses, on this node and on another one; and which traffic has policy Local. */
 interface Pool {
   readonly here?: readonly number[];
   readonly there?: readonly number[];
   readonly local?: 'inside' | 'outside';
-  /** Where the other node's pods are. */
+  /** The network of the other node's pods. */
   readonly net?: string;
   readonly port?: number;
   readonly scheduler?: string;
@@ -30,7 +30,7 @@ interface Pool {
 const file = (tool: string): string => `profiles/default/services/shop/pool.${tool}`;
 const [inside, outside] = ['10.96.0.50:80', '203.0.113.60:80'] as const;
 
-/** The fixture's bundle with Service shop/pool, which is reached from inside and from outside. */
+/** The fixture's bundle with Service shop/pool, which has an internal and an external frontend. */
 function bundle({ here = [], there = [], local, net = '10.244.2', port = 8080, scheduler = 'rr' }: Pool): BundleFiles {
   const [own, others] = [here.map((n) => `10.244.1.${n}`), there.map((n) => `${net}.${n}`)];
   const servers = ([inside, outside] as const).flatMap((frontend) => {
@@ -53,7 +53,7 @@ function bundle({ here = [], there = [], local, net = '10.244.2', port = 8080, s
   return new Map([...ipvsBundle, [file('ipvs'), text(servers)], [file('ipset'), text(entries)]]);
 }
 
-/** Who is given new connections at each of the two addresses. */
+/** The real servers that get new connections, of each frontend. */
 async function serving(): Promise<readonly (readonly string[])[]> {
   const { servers } = await node.kernel.ipvs.observe();
   return [inside, outside].map((frontend) =>
@@ -64,7 +64,7 @@ async function serving(): Promise<readonly (readonly string[])[]> {
   );
 }
 
-/** Holds the kernel against that of a node that never had anything else. */
+/** Compares the kernel with that of a fresh node with this bundle. */
 async function isAsFresh(pool: Pool): Promise<boolean> {
   const own = node;
   const now = await serving();
@@ -76,7 +76,7 @@ async function isAsFresh(pool: Pool): Promise<boolean> {
   return JSON.stringify(now) === JSON.stringify(wanted);
 }
 
-/** Puts one pool after another in. */
+/** Puts one bundle after another in. */
 async function change(before: Pool, after: Pool) {
   const { reconciler, journal } = await node.start({ lastEndpointAfterMs: afterMs }, { clock });
   await reconciler.put(bundle(before), false);

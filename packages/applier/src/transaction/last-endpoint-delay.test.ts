@@ -151,7 +151,7 @@ describe.each(['tree', 'flat'] as const)('a reconciler, in layout %s', (layout) 
         return files && { files, onlyEndpoints: false };
       },
     };
-    // The release brings shop/new; what arrives does not have all of it.
+    // The release adds shop/new; the bundle that arrives lacks part of it.
     const release = sampleBundle({
       services: { 'shop/web': [1], 'shop/cart': [3], 'shop/new': [], 'shop/more': [9] },
       families: ['ipv4', 'ipv6'],

@@ -18,7 +18,7 @@ afterEach(() => node.end());
 
 const rules = (): string => `${node.kernel.save('ipv4')}${node.kernel.save('ipv6')}`;
 
-/** A process that ended while `two` was on trial. */
+/** A process that crashed while `two` was in probation. */
 async function leaveOnProbation(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const once = (): Promise<never> => {

@@ -50,7 +50,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
       const broken: Record<string, [StorePorts, StorePorts, () => Promise<void>]> = {
         'before the new store takes them': [from, { ...to, kernel: refusing(other) }, async () => undefined],
         'before it is written down': [from, to, async () => fails()],
-        'behind that': [{ ...from, kernel: refusing(node.kernel) }, to, async () => undefined],
+        'after that': [{ ...from, kernel: refusing(node.kernel) }, to, async () => undefined],
       };
       await expect(moveStore(...broken[when]!)).rejects.toThrow(/it ended|it takes nothing/);
       expect([rulesIn(node.kernel), rulesIn(other)]).toContain(good);
@@ -60,7 +60,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
   );
 });
 
-/** A kernel that shows what it holds and takes nothing. */
+/** A kernel that can be read and refuses every step. */
 function refusing(kernel: FakeKernel): FakeKernel {
   return new Proxy(kernel, {
     get(target, key) {

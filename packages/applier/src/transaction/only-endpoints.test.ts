@@ -4,7 +4,7 @@ import { ipvsBundle } from '../../../bundle/src/virtual/bundle.fixture.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene, steppingClock } from '../testing/scene.fixture.ts';
 
-/** What keys for endpoints have signed: `Reconciler.put` with `onlyEndpoints`. */
+/** Bundles signed by keys for endpoints: `Reconciler.put` with `onlyEndpoints`. */
 
 let node: Scene;
 beforeEach(() => {
@@ -38,8 +38,8 @@ test('applies other endpoints at once, as a revision of the active generation', 
 });
 
 test.each([
-  ['a Service more', bundle({ ...before, 'shop/web': [1, 2, 3, 5], 'shop/new': [7] }), updated],
-  ['a Service that is gone', bundle({ 'shop/web': [1, 2, 3, 5] }), updated],
+  ['a new Service', bundle({ ...before, 'shop/web': [1, 2, 3, 5], 'shop/new': [7] }), updated],
+  ['a removed Service', bundle({ 'shop/web': [1, 2, 3, 5] }), updated],
   ['another port of the endpoints', edited(':8080', ':9443'), old],
   ['another port of the Services', edited('--dport 80 ', '--dport 81 '), updated],
   ['another mark', edited('0x4000', '0x8000'), updated],
@@ -49,12 +49,12 @@ test.each([
       '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000\n',
       '-A KUBE-POSTROUTING -j MARK --xor-mark 0x4000\n-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n',
     ),
-    // With such rules each endpoint needs a chain of its own, so they are reached in another way.
+    // With such rules each endpoint needs a chain of its own, so other rules lead to them.
     old,
   ],
   ['a sysctl', bundle(before, { sysctls: ['net.ipv4.conf.all.route_localnet = 1'] }), old],
-  ['most endpoints of a Service taken, with none in their place', bundle({ ...before, 'shop/web': [1] }), old],
-] as const)('%s is refused; endpoints of what stands that come with it are taken', async (_title, after, wanted) => {
+  ['the removal of most endpoints of a Service', bundle({ ...before, 'shop/web': [1] }), old],
+] as const)('refuses %s, and applies allowed endpoints of the same bundle', async (_title, after, wanted) => {
   const { reconciler, journal } = await node.start();
   await reconciler.put(bundle(before), false);
   for (const way of ['by itself', 'by hand']) {
@@ -69,7 +69,7 @@ test.each([
   expect(await reconciler.put(after, false), 'signers of releases may').toMatchObject({ kind: 'confirmed' });
 });
 
-/** Rules as `sluice render` writes them for Services with session affinity, and what they are for. */
+/** Rules as `sluice render` writes them for Services with session affinity. */
 const full = (services: Readonly<Record<string, readonly number[]>>): BundleFiles =>
   new Map([...bundle(services)].map(([path, text]) => [path, path.includes('/services/') ? withAffinity(text) : text]));
 
@@ -113,15 +113,15 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
     ['no endpoint is ever chosen', (text) => text.replaceAll(/--probability \S+/g, '--probability 0.0000000000')],
     ['the first endpoint is always chosen', (text) => text.replace(/(?<=--probability )\S+/, '1.0000000000')],
     [
-      'the last endpoint is chosen by dice',
+      'the last endpoint has a probability',
       (text) => text.replace(/(-> \S+") (?=-j KUBE-SEP-)/, '$1 -m statistic --mode random --probability 0.5000000000 '),
     ],
     [
-      'one endpoint is chosen in the place of another, too',
+      'one endpoint is also chosen in the place of another',
       (text) => text.replace(/(--probability 0\.50* -j (KUBE-SEP-\S+)[^]*-> \S+" -j )KUBE-SEP-\S+/, '$1$2'),
     ],
     [
-      'clients are masqueraded behind the choice of an endpoint',
+      'clients are masqueraded after the choice of an endpoint',
       (text) => text.replace(inCluster, '').replace('COMMIT', `${inCluster.exec(text)?.[0]}COMMIT`),
     ],
     [
@@ -129,13 +129,13 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
       (text) => text.replaceAll(/(-A KUBE-SEP-\S+ -s) 10\.\S+/g, '$1 10.0.0.0/8'),
     ],
     ['an endpoint masquerades another', (text) => text.replace(' -s 10.244.0.6 ', ' -s 10.244.0.2 ')],
-    ['nobody asks for clients that come again', (text) => text.replaceAll(/^.* --rcheck .*\n/gm, '')],
-    ['one endpoint is not asked for them', (text) => text.replace(/^.* --rcheck .*\n/m, '')],
+    ['no rule searches for known clients', (text) => text.replaceAll(/^.* --rcheck .*\n/gm, '')],
+    ['the list of one endpoint is not searched', (text) => text.replace(/^.* --rcheck .*\n/m, '')],
     [
-      'an endpoint is asked for those of another',
+      'an endpoint has the list of another',
       (text) => text.replace(/(?<=--name )KUBE-SEP-\S+(?= --rcheck.*\n.*--name (\S+))/, '$1'),
     ],
-    ['endpoints are asked in another order', (text) => text.replace(/^(.* --rcheck .*\n)(.* --rcheck .*\n)/m, '$2$1')],
+    ['lists are searched in another order', (text) => text.replace(/^(.* --rcheck .*\n)(.* --rcheck .*\n)/m, '$2$1')],
     ['clients are kept for longer', (text) => text.replaceAll('--seconds 60', '--seconds 61')],
     ['no endpoint remembers its clients', (text) => text.replaceAll(/ -m recent --name \S+ --set/g, '')],
     ['an endpoint does not reach itself', (text) => text.replaceAll(/^-A KUBE-SEP-.*MASQ\n/gm, '')],
@@ -144,7 +144,7 @@ describe.each(['tree', 'flat'] as const)('with session affinity, in layout %s', 
       (text) => text.replace(/^-A KUBE-SEP-\S+ -s (10.244.0.6|fd00:10::5) .*\n/m, ''),
     ],
     [
-      'one is masqueraded behind its address',
+      'one is masqueraded after its address',
       (text) => text.replace(/^(-A KUBE-SEP-.*MASQ\n)(-A KUBE-SEP-.*\n)/m, '$2$1'),
     ],
     ['the same endpoint has two chains', (text) => text.replaceAll('10.244.0.6:', '10.244.0.4:')],
@@ -199,7 +199,7 @@ describe('mode ipvs', () => {
     ['most get no new connections', [one, '10.244.1.6:8080 -w 0', '10.244.1.7:8080 -w 0'], 'refused'],
     ['none gets new connections', [one, two, three].map((text) => text.replace('-w 1', '-w 0')), 'refused'],
     [
-      'endpoints come in the place of most, which get no new connections',
+      'most get no new connections, with new ones in their place',
       ['10.244.1.8:8080 -w 1', ...[one, two, three].map((text) => text.replace('-w 1', '-w 0'))],
       'refused',
     ],
@@ -264,13 +264,13 @@ describe.each(['flat', 'tree'] as const)('the networks of endpoints, in layout %
     ['link-local', '169.254.169.254', 'it is a link-local address'],
     ['multicast', '224.0.0.1', 'it is a multicast address'],
     ['no address', '0.0.0.0', 'it is the unspecified address'],
-  ])('nobody sends a Service to %s: %s', async (_title, address, why) => {
+  ])('refuses an endpoint at %s: %s', async (_title, address, why) => {
     node.layout = layout;
     const { reconciler } = await node.start();
     for (const active of [[], [bundle(before)]]) {
       for (const files of active) await reconciler.put(files, true);
       await reconciler.put(moved(address), true);
-      // As a daemon does at every scan.
+      // As the daemon does at every scan.
       const outcome = await reconciler.put(moved(address), true);
       const [problem] = outcome.kind === 'refused' ? outcome.refusal.problems : [];
       expect(problem).toMatchObject({

@@ -20,7 +20,7 @@ const facts: NodeFacts = {
 
 type Services = Readonly<Record<string, readonly number[]>>;
 
-/** What is loaded for these Services. */
+/** The linked state of these Services. */
 function linked(layout: ChainLayout, services: Services): NodeState {
   const options = { node: sampleNode, allowPartial: false, layout };
   const bundle = admit(sampleBundle({ services, families: ['ipv4', 'ipv6'] }), options, facts, new AdmitMemory());
@@ -28,7 +28,7 @@ function linked(layout: ChainLayout, services: Services): NodeState {
   return bundle.state;
 }
 
-/** Every chain with its rules, whatever the order in which they were put together. */
+/** Every chain with its rules, independent of their order in the map. */
 const spell = ({ families }: NodeState): unknown =>
   familyNames.map((family) =>
     (['filter', 'nat'] as const).map((table) => Object.fromEntries(families[family]?.[table].chains ?? [])),
@@ -61,7 +61,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     ['the first one of a Service', { ...base, 'shop/off': [3], 'shop/cart': [8] }, { ...base, 'shop/cart': [8] }],
   ])('a state takes of another: %s', (_title, offered, expected) => {
     const active = linked(layout, base);
-    // Names say what is in them, so this is what linking gives for such a bundle, down to the names.
+    // Names identify content, so linking such a bundle gives the same names.
     expect(spell(overlayEndpoints(active, linked(layout, offered)))).toEqual(spell(linked(layout, expected)));
   });
 
@@ -87,7 +87,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
 describe('layout flat: a chain of an endpoint with the same name and other rules', () => {
   const cart = `KUBE-SEP-${hash16('shop/cart9')}`;
   const web = `KUBE-SVC-${hash16('shop/web')}`;
-  /** These Services with cart's endpoint elsewhere. @param isShared web has it, too, in the place of its last one */
+  /** These Services with another endpoint of cart. @param isShared web has it as its last one, too */
   const tampered = (services: Services, isShared = false): NodeState => {
     const state = linked('flat', services);
     const nat = (program: FamilyProgram): FamilyProgram['nat'] => {

@@ -14,10 +14,10 @@ afterEach(() => node.end());
 type Services = Readonly<Record<string, readonly number[]>>;
 const bundle = (services: Services): BundleFiles => sampleBundle({ services, families: ['ipv4', 'ipv6'] });
 const old: Services = { 'shop/web': [1, 2], 'shop/cart': [3] };
-/** A release: it brings a Service. */
+/** A release with a new Service. */
 const release: Services = { ...old, 'shop/new': [6] };
 
-/** Bundles that arrive during a trial, one after the other. */
+/** Bundles that arrive during probation, one after the other. */
 function arriving(...bundles: readonly BundleFiles[]): Offers {
   const left = [...bundles];
   return {
@@ -29,7 +29,7 @@ function arriving(...bundles: readonly BundleFiles[]): Offers {
   };
 }
 
-/** The last parts of the addresses that nat leads to, each once. */
+/** The last bytes of the endpoints' addresses in nat, each once. */
 const endpoints = (): readonly number[] =>
   [
     ...new Set(
@@ -55,7 +55,7 @@ test('limits releases per hour, then delays the newest; endpoint updates and man
     code: 'RELEASES_TOO_MANY',
     hint: expect.stringContaining('releases.perHour'),
   });
-  // What it brings of endpoints is there already.
+  // Its endpoints are in the kernel already.
   expect(endpoints()).toEqual([1, 3, 6, 7]);
   expect((await reconciler.put(bundle({ ...release, 'shop/web': [1, 8] }), false)).kind).toBe('confirmed');
   expect((await reconciler.put(bundle(third), true)).kind).toBe('confirmed');
@@ -84,7 +84,7 @@ test.each([
   ['inside of the network of pods', 12, 'updated'],
   ['at an address that the release has already', 3, 'updated'],
   ['anywhere else', 600, 'confirmed'],
-] as const)('an endpoint that comes %s', async (_title, endpoint, what) => {
+] as const)('a new endpoint %s', async (_title, endpoint, what) => {
   node = scene();
   const { reconciler, journal } = await node.start({ endpointRanges: ['10.244.0.12/30', 'fd00:10::/64'] });
   await reconciler.put(bundle(old), false);
@@ -154,7 +154,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
       if (journal.open) await at.sleep(90_000);
       return load(state);
     };
-    // With three endpoints there is one that is chosen by chance among several, which no rule said before.
+    // Three endpoints need a probability in a rule, which is a new form.
     const newer = bundle({ ...few, 'shop/new': [6], 'shop/web': [1, 7, 8] });
     expect(await reconciler.put(bundle({ ...few, 'shop/new': [6] }), false, arriving(newer))).toMatchObject({
       kind: 'confirmed',
@@ -206,7 +206,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual(expected);
     expect(journal.active).toMatchObject({ number: 1, revision: 1 });
     expect(await reconciler.reconcile()).toBe(0);
-    // The next process finds the same.
+    // The next process finds the same state.
     expect(await (await node.start()).reconciler.reconcile()).toBe(0);
     expect(endpoints()).toEqual(expected);
   });
@@ -225,7 +225,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
   });
 
   test.each(['before', 'after'] as const)(
-    'whenever the process ends %s a call, the next one ends on a program that was meant, with endpoints that were offered',
+    'after a crash %s any call the next process ends on an intended program, with offered endpoints',
     async (fault) => {
       const newer = bundle({ ...release, 'shop/web': [1, 7] });
       const meant = [
@@ -263,7 +263,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
 describe('mode manual', () => {
   const manual = { ...probation, seconds: 0, mode: 'manual', decisionSeconds: 60 } as const;
 
-  /** Says each word at the first question from its moment on. */
+  /** Returns each decision at the first call of `ask` after its time. */
   function saying(at: ReturnType<typeof steppingClock>, ...words: readonly (readonly [number, Decision])[]) {
     const left = [...words];
     const ask = async (): Promise<Decision | undefined> =>

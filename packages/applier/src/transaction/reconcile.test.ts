@@ -3,7 +3,7 @@ import { StillDiffers } from '../rollout/still-differs.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
-/** What a scan looks at when nobody told of a change in the tables. */
+/** What a scan reads when no change of the tables was reported. */
 
 const key = 'net.ipv4.conf.all.route_localnet';
 const bundle = sampleBundle({ families: ['ipv4', 'ipv6'], sysctls: [`${key} = 1`] });
@@ -28,7 +28,7 @@ test('repairs sysctls without reading unchanged tables', async () => {
   await reconciler.put(bundle, false);
   reads = 0;
   expect([await reconciler.reconcile(false), reads]).toEqual([0, 0]);
-  await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'somebody else' });
+  await node.kernel.apply({ kind: 'set-sysctl', key, value: 0, because: 'another program' });
   expect(await reconciler.reconcile(false)).toBe(1);
   expect(await node.kernel.readSysctl(key)).toBe(1);
 });

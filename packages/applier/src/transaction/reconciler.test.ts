@@ -37,13 +37,13 @@ const two = sampleBundle({
 let node: Scene;
 afterEach(() => node.end());
 
-/** Everything that the kernel holds. */
+/** All tables of the kernel. */
 async function everything(): Promise<string> {
   const sysctl = await node.kernel.readSysctl('net.ipv4.conf.all.route_localnet');
   return `${node.kernel.save('ipv4')}${node.kernel.save('ipv6')}${sysctl}`;
 }
 
-/** The lines that are nobody's but the others'. */
+/** The lines of other programs. */
 function foreignLines(): string {
   return node.kernel
     .save('ipv4')
@@ -229,7 +229,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
 
     test.each([
       ['is not taken', false],
-      ['is taken although the tool says that it is not', true],
+      ['is taken although the tool reports a failure', true],
     ])('whichever step %s, the node ends as it began', async (_title, lies) => {
       const steps = await begin();
       expect(steps).toBeGreaterThan(4);
@@ -239,7 +239,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
         const kernel = failingKernel(node.kernel, { fails: (index) => index === failing, lies });
         const { reconciler, journal } = await node.start({}, { kernel });
         const outcome = await reconciler.put(two, true);
-        // From the token on there is no way back, and the change is finished all the same.
+        // After the commit record the change cannot be rolled back; it is finished.
         const isLate = journal.active?.number !== 1;
         if (isLate) late++;
         expect(outcome.kind).toBe(isLate ? 'confirmed' : 'rolled-back');
@@ -266,7 +266,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     });
 
     test.each(['before', 'after'] as const)(
-      'whenever the process ends %s a call, the next one ends on the old or the new rules',
+      'after a crash %s any call the next process ends on the old or the new rules',
       async (fault) => {
         await begin();
         const before = await everything();
@@ -277,7 +277,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
           const plain = await node.start();
           const journal = mortalJournal(plain.journal, countdown);
           const mortal = await node.start({}, { kernel: mortalKernel(node.kernel, countdown), journal });
-          // What a process that has ended would have said is heard by nobody.
+          // The outcome of a crashed process is lost.
           await mortal.reconciler.put(two, true).catch(() => undefined);
           if (countdown.calls <= at) break;
           const next = await node.start();
@@ -332,7 +332,7 @@ describe.each(['flat', 'tree'] as const)('layout %s', (layout) => {
     });
 
     test('confirms a bundle although our rules were changed since the last scan', async () => {
-      // So that in both layouts an endpoint that stays has a chain which others can take away.
+      // In both layouts an endpoint that stays then has a chain to remove.
       node.kernel.reboot({ withoutBpf: true });
       const { reconciler } = await node.start();
       await reconciler.put(one, false);

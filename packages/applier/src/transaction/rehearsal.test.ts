@@ -4,7 +4,7 @@ import { KernelError, RehearsalError } from '../rollout/ports.ts';
 import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 
-/** When the kernel is asked before it gets rules, and what becomes of a bundle when it says no, or cannot be asked. */
+/** When rules are rehearsed, and what happens to a bundle if that fails. */
 
 let self: Scene;
 let rehearsals: number;
@@ -37,10 +37,10 @@ test('rehearses a new form once', async () => {
 });
 
 test.each([
-  ['no', () => Promise.reject(new KernelError('iptables-restore', 'line 3')), 'NODE_REFUSES_RULES'],
-  ['nothing', () => Promise.reject(new RehearsalError('it hangs', 'Look there')), 'NODE_CANNOT_REHEARSE'],
+  ['fails', () => Promise.reject(new KernelError('iptables-restore', 'line 3')), 'NODE_REFUSES_RULES'],
+  ['cannot run', () => Promise.reject(new RehearsalError('it hangs', 'Look there')), 'NODE_CANNOT_REHEARSE'],
 ] as const)(
-  'a kernel that says %s is left as it was, and the bundle goes in when it says yes',
+  'changes nothing when the rehearsal %s, and applies the bundle when it passes',
   async (_title, no, code) => {
     const { reconciler, journal } = await self.start();
     answer = no;

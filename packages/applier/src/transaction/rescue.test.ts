@@ -16,7 +16,7 @@ let node: Scene;
 afterEach(() => node.end());
 
 const journalFile = (): string => `${node.directory}/journal`;
-/** How a journal is lost. */
+/** Ways to lose a journal. */
 let lose: () => void;
 const damage = (): void => lose();
 const journalText = (): string | undefined =>
@@ -146,7 +146,7 @@ describe.each(
   });
 });
 
-/** A process that is never heard of again once its release is on trial. */
+/** A process that hangs once its release is in probation. */
 function hanging(): { probes: Probes; probed: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   const once = (): Promise<never> => {

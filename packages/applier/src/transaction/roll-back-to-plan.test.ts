@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => node.end());
 
 const then = sampleBundle({ services: { 'shop/web': [1, 2], 'shop/cart': [50], 'shop/was': [9] } });
-/** Of web both endpoints are others, cart's is the same, one Service went and one came. */
+/** Both endpoints of web differ, cart's is the same, one Service is removed and one added. */
 const now = sampleBundle({ services: { 'shop/web': [7, 8], 'shop/cart': [50], 'shop/new': [5] } });
 
 async function planned(keepsNewest: boolean): Promise<RollbackToPlan> {
@@ -38,7 +38,7 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
     expect(endpoints()).toEqual(['7', '8', '9', '50']);
     const next = await node.start();
     expect(next.journal.active).toMatchObject({ number: 1, revision: 1, version: plan.target.version });
-    expect(await next.reconciler.reconcile(), 'what is written down is what stands').toBe(0);
+    expect(await next.reconciler.reconcile(), 'the journal equals the kernel').toBe(0);
   });
 
   test('restores the whole generation with the old endpoints', async () => {
@@ -70,9 +70,9 @@ describe.each(['tree', 'flat'] as const)('layout %s', (layout) => {
 });
 
 test.each([
-  ['fewer', [60, 61, 62]],
-  ['elsewhere', [90]],
-])('a Service that now has %s endpoints keeps these, however many it had', async (_title, edges) => {
+  ['fewer endpoints', [60, 61, 62]],
+  ['other endpoints', [90]],
+])('keeps the endpoints of a Service that has %s, independent of their old number', async (_title, edges) => {
   node.layout = 'tree';
   const many = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
   const { reconciler, journal } = await node.start();

@@ -11,8 +11,8 @@ import type { Offers } from './offers.ts';
 import { isService, readService } from './service-rules.ts';
 
 /**
- * Histories of a machine by chance: releases, processes that end at any call, tools that fail, calls that take long, boots, hours that
- * pass, somebody who empties a chain, endpoints that come during a trial. A number says all of it: `SLUICE_HISTORY=7 ./dev test FILE` plays one again.
+ * Random histories of a node: releases, crashes at any call, failing tools, slow calls, boots, hours that pass, drift, endpoint updates
+ * during probation. A number identifies a history: `SLUICE_HISTORY=7 ./dev test FILE` replays it.
  */
 const only = process.env['SLUICE_HISTORY'];
 const count = atTier({ quick: 8, test: 80, soak: 5_000 });
@@ -20,7 +20,7 @@ const first = only === undefined ? runSeed : Number(only);
 const seeds = Array.from({ length: only === undefined ? count : 1 }, (_, n) => first + n);
 
 const foreign = '*nat\n:CNI-X - [0:0]\n-A POSTROUTING -s 10.244.0.0/16 -j CNI-X\n-A CNI-X -j RETURN\nCOMMIT\n';
-/** The last part of an endpoint's address by the name of its Service: two stay, the third one differs. `shop/edge` has one, or 0: none. */
+/** The last byte of an endpoint's address by Service: two endpoints stay, the third one changes. `shop/edge` has one, or 0: none. */
 type Pods = Readonly<Record<string, number>>;
 const firstPods: Pods = { 'shop/web': 10, 'shop/cart': 20, 'shop/new': 30 };
 const shapes: readonly (readonly string[])[] = [
@@ -50,14 +50,14 @@ const none: ProcessFaults = {
 class History {
   readonly #chance: () => number;
   readonly #world: World;
-  /** Whether somebody else, or a boot, changed the kernel since it was last as it should be. */
+  /** Whether drift or a boot changed the kernel since it last equalled the journal. */
   #disturbed = false;
-  /** Whether the process at hand meets no troubles but those of health and of time. */
+  /** Whether the present process has no faults except failing probes and slow calls. */
   #isCalm = true;
   /** The endpoints that each Service may have now. */
   readonly #pods = new Map<string, readonly number[]>();
   readonly #layout: 'tree' | 'flat';
-  /** Moments at which packets met two programs. Not thrown where they are seen: the transaction would take it for a refusal. */
+  /** Moments at which packets met two programs. Collected, not thrown: the transaction would take an error for a refusal. */
   readonly #seen: string[] = [];
 
   constructor(seed: number) {
@@ -110,7 +110,7 @@ class History {
     await this.#put();
   }
 
-  /** One process tries a release, and endpoints come meanwhile. */
+  /** One process tries a release, and endpoint updates arrive meanwhile. */
   async #put(): Promise<void> {
     const { reconciler, journal } = this.#world.start(this.#troubles(), (seen) => this.#moment(seen));
     const before = journal.active?.version;
@@ -119,13 +119,13 @@ class History {
       .put(bundleOf(offered[0] as Pods), true, this.#offers(offered))
       .catch(() => undefined);
     deepEqual(this.#seen, []);
-    // What it says is what the journal says.
+    // The outcome agrees with the journal.
     if (outcome?.kind === 'confirmed') equal(journal.active?.version, outcome.generation.version);
     if (outcome?.kind === 'rolled-back' && before !== undefined) equal(journal.active?.version, before);
     this.#remember(offered);
   }
 
-  /** Where nothing went wrong but health, the newest endpoints count; else also older ones: they were those before. */
+  /** If only probes failed, the newest endpoints are expected; otherwise older ones are allowed, too. */
   #remember(offered: readonly Pods[]): void {
     const newest = new Map(offered.flatMap((pods) => Object.entries(pods)));
     const all = Map.groupBy(
@@ -139,7 +139,7 @@ class History {
   }
 
   #holdsNewest({ families }: NodeState): void {
-    // Those that broke a probe are not wanted.
+    // Declined endpoints are not expected.
     if (this.#world.declined.size > 0) return;
     for (const [name, pods] of this.#pods) {
       for (const [chain] of families.ipv4?.nat.chains ?? []) {
@@ -147,20 +147,20 @@ class History {
         const rules = readService(chain, (families.ipv4 as FamilyProgram).nat);
         const endpoints = [...(rules?.endpoints.keys() ?? [])];
         const [pod] = endpoints.flatMap((one) => pods.find((known) => one === `10.244.0.${known + 1}:8080`) ?? []);
-        // The last one stays where a release is taken back: it may serve, and none may not.
+        // After a rollback the last endpoint stays.
         ok(pod !== undefined || pods.includes(0), `${name} has ${endpoints.join()}, not the newest of ${pods.join()}`);
       }
     }
   }
 
-  /** One endpoint of each Service is another one, as far as chance says. */
+  /** Replaces one endpoint of some Services at random. */
   #somePods(): Pods {
     const names = shapes[this.#below(shapes.length)] as readonly string[];
     const podOf = (name: string): number => (name === 'shop/edge' && this.#chance() < 0.5 ? 0 : 100 + this.#below(100));
     return Object.fromEntries(names.map((name) => [name, podOf(name)]));
   }
 
-  /** @param offered gets what was looked at */
+  /** @param offered collects the bundles that were read */
   #offers(offered: Pods[]): Offers {
     let left = this.#below(4);
     return {
@@ -181,7 +181,7 @@ class History {
       this.#seen.push(`packets meet two programs (open: ${record.open?.phase}) ${this.#world.summary}`);
   }
 
-  /** A process without troubles comes next: it ends on one program, whole, within bounds, and leaves nothing. */
+  /** The next process has no faults: it ends on one whole program, within bounds, and leaves nothing behind. */
   async #restart(): Promise<void> {
     this.#world.nowMs += 1000;
     const { reconciler, journal } = this.#world.start(none, () => undefined);
@@ -193,7 +193,7 @@ class History {
     await reconciler.reconcile();
     this.#disturbed = false;
     deepEqual([journal.open, journal.halted], [undefined, undefined]);
-    equal(await reconciler.reconcile(), 0, 'the kernel is not what the journal says');
+    equal(await reconciler.reconcile(), 0, 'the kernel differs from the journal');
     equal(await this.#world.kernel.switch?.look(), undefined, 'a set is left');
     const save = this.#world.kernel.save('ipv4');
     match(save, /^-A POSTROUTING -s 10\.244\.0\.0\/16 -j CNI-X$/m);

@@ -5,7 +5,7 @@ import { sampleBundle } from '../testing/bundle.fixture.ts';
 import { type Scene, scene } from '../testing/scene.fixture.ts';
 import { planRollbackTo } from './roll-back-to-plan.ts';
 
-/** A rollback that the disk does not take, and what the process does that goes on. */
+/** A rollback that cannot be written to the disk, and the same process afterwards. */
 
 let node: Scene;
 beforeEach(() => {
@@ -41,12 +41,12 @@ async function rolledBack(takes: (target: Generation, stored: Generation) => boo
 test.each([
   ['takes no write', () => false],
   ['has no room for the newest endpoints', (target: Generation, stored: Generation) => target === stored],
-])('a disk that %s does not have the daemon undo the rollback', async (_title, takes) => {
+])('the daemon does not undo a rollback on a disk that %s', async (_title, takes) => {
   const { reconciler, journal, left } = await rolledBack(takes);
   const after = rules();
   expect(after).toContain('10.244.0.12:8080');
   expect(after).not.toContain('10.244.0.6:8080');
-  expect(await reconciler.reconcile(), 'the kernel holds what the process goes by').toBe(0);
+  expect(await reconciler.reconcile(), 'no drift for this process').toBe(0);
   expect(await reconciler.put(services([11, 12], { 'shop/new': [5] }), false)).toMatchObject({ kind: 'refused' });
   expect(rules()).toBe(after);
   expect(journal).toMatchObject({ active: { number: 1 }, halted: undefined });

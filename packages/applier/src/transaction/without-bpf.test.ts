@@ -4,11 +4,11 @@ import { type Scene, scene } from '../testing/scene.fixture.ts';
 import type { Reconciler } from './reconciler.ts';
 import { hasLostBpf } from './links-with-bpf.ts';
 
-/** Kernels that lack `-m bpf`, by which pods that reach themselves are told in layout `tree`. */
+/** Kernels without `-m bpf`, by which layout `tree` recognises hairpin connections. */
 
 const bundle = sampleBundle({ families: ['ipv4', 'ipv6'] });
 
-/** Another endpoint; and a Service more, with one that has none, whose rule is of a form that was never loaded. */
+/** Another endpoint; and a new Service, and one without endpoints, whose rule has a form that was never loaded. */
 const others = sampleBundle({ families: ['ipv4', 'ipv6'], services: { 'shop/web': [1, 3] } });
 const release = sampleBundle({
   families: ['ipv4', 'ipv6'],
