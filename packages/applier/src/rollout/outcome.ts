@@ -46,7 +46,7 @@ export function describe(outcome: Outcome): string {
     case 'rolled-back':
       return `rolled back to the previous rules: ${outcome.because}`;
     case 'held':
-      return `halted, manual intervention required: ${outcome.because}; rollback failed: ${outcome.rollback}`;
+      return `halted, manual intervention required: ${outcome.because} (rollback: ${outcome.rollback})`;
   }
 }
 

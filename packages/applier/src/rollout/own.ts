@@ -47,11 +47,11 @@ export function foreignSluiceChains(observed: Observed, owned: OwnedNames): Owne
 function chainsNotOwned(observed: Observed, owned: OwnedNames, isSuspect: (name: string) => boolean): OwnedNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
-    const seen = observed[family];
-    if (!seen) continue;
+    const tables = observed[family];
+    if (!tables) continue;
     const names = (table: TableName): readonly string[] => {
       const own = new Set(owned[family]?.[table]);
-      return [...seen[table].chains.keys()].filter((name) => isSuspect(name) && !own.has(name));
+      return [...tables[table].chains.keys()].filter((name) => isSuspect(name) && !own.has(name));
     };
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
@@ -70,11 +70,15 @@ export function ownState(
   );
 }
 
-function ownTable(seen: ObservedTable | undefined, owned: ReadonlySet<string>, desired: TableProgram): TableProgram {
+function ownTable(
+  observedTable: ObservedTable | undefined,
+  owned: ReadonlySet<string>,
+  desired: TableProgram,
+): TableProgram {
   const isOwn = (name: string): boolean => desired.chains.has(name) || (owned.has(name) && !sharedChains.has(name));
   const chains = new Map<string, readonly string[]>();
   const jumps: string[] = [];
-  for (const [name, chain] of seen?.chains ?? []) {
+  for (const [name, chain] of observedTable?.chains ?? []) {
     if (chain.builtIn)
       addAll(
         jumps,
@@ -119,26 +123,26 @@ export function adaptDesired(
   const families = familyNames.filter((family) => desired.families[family] ?? (observed[family] && owned[family]));
   const adapted = mapTables(families, (family, table) => {
     const linked = tableOf(desired, family, table);
-    const wanted = knowsBpf ? linked : withoutLateMarks(linked);
-    const seen = observed[family]?.[table];
-    if (!seen) return wanted;
-    const kept = [...sharedChains].flatMap((name) => withForeignRules(name, wanted, seen));
-    const others = [...pinned(seen, new Set(owned[family]?.[table]), wanted)].map(
-      (name) => [name, seen.chains.get(name)?.rules ?? []] as const,
+    const program = knowsBpf ? linked : withoutLateMarks(linked);
+    const observedTable = observed[family]?.[table];
+    if (!observedTable) return program;
+    const kept = [...sharedChains].flatMap((name) => withForeignRules(name, program, observedTable));
+    const pinnedChains = [...pinned(observedTable, new Set(owned[family]?.[table]), program)].map(
+      (name) => [name, observedTable.chains.get(name)?.rules ?? []] as const,
     );
-    const extra = [...kept, ...others];
-    return extra.length === 0 ? wanted : { chains: Layered.of(wanted.chains).with(extra), jumps: wanted.jumps };
+    const extra = [...kept, ...pinnedChains];
+    return extra.length === 0 ? program : { chains: Layered.of(program.chains).with(extra), jumps: program.jumps };
   });
   return { ...desired, families: adapted };
 }
 
 function withForeignRules(
   name: string,
-  wanted: TableProgram,
-  seen: ObservedTable,
+  program: TableProgram,
+  observedTable: ObservedTable,
 ): readonly (readonly [string, readonly string[]])[] {
-  const ours = wanted.chains.get(name);
-  const theirs = seen.chains.get(name)?.rules;
+  const ours = program.chains.get(name);
+  const theirs = observedTable.chains.get(name)?.rules;
   if (!ours || !theirs) return [];
   const known = new Set(theirs.map(canonicalRule));
   const rules = [...theirs, ...ours.filter((rule) => !known.has(canonicalRule(rule)))];
@@ -148,7 +152,7 @@ function withForeignRules(
 }
 
 /** Chains of ours that the desired state lacks and that foreign rules lead to, with all chains below them. */
-function pinned(seen: ObservedTable, owned: ReadonlySet<string>, desired: TableProgram): ReadonlySet<string> {
+function pinned(observedTable: ObservedTable, owned: ReadonlySet<string>, desired: TableProgram): ReadonlySet<string> {
   const leaving = (name: string): boolean => owned.has(name) && !desired.chains.has(name) && !sharedChains.has(name);
   const found = new Set<string>();
   const follow = (rules: readonly string[]): void => {
@@ -156,10 +160,10 @@ function pinned(seen: ObservedTable, owned: ReadonlySet<string>, desired: TableP
       const target = targetOf(rule);
       if (target === undefined || !leaving(target) || found.has(target)) continue;
       found.add(target);
-      follow(seen.chains.get(target)?.rules ?? []);
+      follow(observedTable.chains.get(target)?.rules ?? []);
     }
   };
-  for (const [name, chain] of seen.chains) {
+  for (const [name, chain] of observedTable.chains) {
     if (owned.has(name) || desired.chains.has(name)) continue;
     follow(chain.builtIn ? chain.rules.filter((rule) => !isOwnJump(rule, (to) => owned.has(to))) : chain.rules);
   }

@@ -33,9 +33,9 @@ function isSmall({ change }: Touched): boolean {
 
 async function chainsDifference({ family, table, change }: Touched, kernel: Kernel): Promise<string | undefined> {
   const names = changedChains(change);
-  const seen = await kernel.observeChains(family, table, names);
+  const actual = await kernel.observeChains(family, table, names);
   return names
-    .map((name) => rulesDifference(family, table, name, change.write.get(name), seen.get(name)))
+    .map((name) => rulesDifference(family, table, name, change.write.get(name), actual.get(name)))
     .find((one) => one !== undefined);
 }
 
@@ -43,11 +43,11 @@ function rulesDifference(
   family: Family,
   table: TableName,
   name: string,
-  wanted: readonly string[] | undefined,
-  seen: readonly string[] | undefined,
+  expected: readonly string[] | undefined,
+  actual: readonly string[] | undefined,
 ): string | undefined {
   const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');
-  return spell(wanted) === spell(seen) ? undefined : `${family} ${table} chain ${name}`;
+  return spell(expected) === spell(actual) ? undefined : `${family} ${table} chain ${name}`;
 }
 
 async function tablesDifference(desired: NodeState, kernel: Kernel): Promise<string | undefined> {

@@ -48,8 +48,8 @@ export class ActiveFiles {
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     if (new Set(changed.map(serviceOf)).size > limits.firstEndpointServicesMax) return undefined;
-    const others = new Set(changed.filter((path) => !sameFrontends(path, files, offered)).map(serviceOf));
-    const taken = changed.filter((path) => !others.has(serviceOf(path)));
+    const moved = new Set(changed.filter((path) => !sameFrontends(path, files, offered)).map(serviceOf));
+    const taken = changed.filter((path) => !moved.has(serviceOf(path)));
     return taken.some((path) => isWanted(offered.get(path) ?? '')) ? withFilesOf(files, offered, taken) : undefined;
   }
 
@@ -63,16 +63,16 @@ export class ActiveFiles {
     if (!files) return undefined;
     const changed = changedFiles(files, offered).filter((path) => serviceOf(path) !== undefined);
     const wanted = new Set(frontends.flatMap(frontendKeys));
-    const awaited = new Set(
+    const waiting = new Set(
       changed
         .filter((path) => frontendsIn(files.get(path) ?? '').some((frontend) => wanted.has(frontend)))
         .map(serviceOf),
     );
-    if (awaited.size === 0) return undefined;
+    if (waiting.size === 0) return undefined;
     return withFilesOf(
       offered,
       files,
-      changed.filter((path) => awaited.has(serviceOf(path))),
+      changed.filter((path) => waiting.has(serviceOf(path))),
     );
   }
 

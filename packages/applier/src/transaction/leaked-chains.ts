@@ -15,10 +15,10 @@ const tagged = /^(?:SLUICE-[RT]|SLU-(?:SVC|SVL|EXT|FW|SEP|GRP))-[A-Z2-7]{16}\.[0
 export function leakedChains(observed: Observed, state: Pick<NodeState, 'families'>): OwnedNames {
   const found: { [F in Family]?: Record<TableName, readonly string[]> } = {};
   for (const family of familyNames) {
-    const seen = observed[family];
-    if (!seen) continue;
+    const tables = observed[family];
+    if (!tables) continue;
     const names = (table: TableName): readonly string[] =>
-      [...seen[table].chains.keys()].filter((name) => tagged.test(name));
+      [...tables[table].chains.keys()].filter((name) => tagged.test(name));
     found[family] = { filter: names('filter'), nat: names('nat') };
   }
   return isTree(state) ? joinNames(found, baseChainParts(state, state)) : found;

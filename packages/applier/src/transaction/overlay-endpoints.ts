@@ -83,8 +83,8 @@ function overlayTable(base: TableProgram, offered: TableProgram, bounds: TableBo
   const renamed = new Map(taken.map(({ before, after }) => [before, after] as const));
   if (taken.some(({ before }) => !isTagged(before))) return replaced(base, newChains);
   const isTaken = (name: string, rules: readonly string[]): boolean => {
-    const held = offered.chains.get(name);
-    return held !== undefined && held.join('\n') !== rules.join('\n');
+    const theirs = offered.chains.get(name);
+    return theirs !== undefined && theirs.join('\n') !== rules.join('\n');
   };
   return replaceChains(base, { renamed, chains: newChains }, isTaken);
 }

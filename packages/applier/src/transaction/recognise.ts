@@ -18,17 +18,17 @@ export async function recognise(
   if (switchStates && (switchStates.nat !== 'off' || switchStates.filter !== 'off')) return refused(onProbation);
   const observed = await kernel.observe(familiesWithTools(facts));
   const names = foreignSluiceChains(observed, {});
-  const held: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
-  if (countNames(names) === 0 || !isTree(held)) return refused(nothingThere);
-  const families = mapTables(familiesOf(held), (family, table) => withoutSwitch(tableOf(held, family, table)));
+  const ours: Pick<NodeState, 'families'> = { families: ownState(observed, names, { families: {} }) };
+  if (countNames(names) === 0 || !isTree(ours)) return refused(nothingThere);
+  const families = mapTables(familiesOf(ours), (family, table) => withoutSwitch(tableOf(ours, family, table)));
   return { families, sysctls: new Map() };
 }
 
 function withoutSwitch({ chains, jumps }: TableProgram): TableProgram {
   const names: readonly string[] = Object.values(switches);
-  const asks = (rule: string): boolean => names.includes(/ --match-set (\S+) /.exec(rule)?.[1] ?? '');
+  const usesSwitch = (rule: string): boolean => names.includes(/ --match-set (\S+) /.exec(rule)?.[1] ?? '');
   const withoutIt = [...chains].map(
-    ([name, rules]) => [name, rules.some(asks) ? rules.filter((one) => !asks(one)) : rules] as const,
+    ([name, rules]) => [name, rules.some(usesSwitch) ? rules.filter((one) => !usesSwitch(one)) : rules] as const,
   );
   return { chains: new Map(withoutIt), jumps };
 }

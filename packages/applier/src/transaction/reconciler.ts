@@ -108,7 +108,7 @@ export class Reconciler {
     const families = familiesWithTools(this.#facts());
     const found = (await rescue(families, this.#ports)) ?? (await fallBack(families, this.#ports));
     if (found) return found;
-    if (journal.halted !== undefined) return { kind: 'held', because: journal.halted, rollback: 'not tried again' };
+    if (journal.halted !== undefined) return { kind: 'held', because: journal.halted, rollback: 'not retried' };
     const ending = await resume(this.#ports, end);
     if (ending) this.#remember(ending);
     return ending?.outcome;

@@ -81,9 +81,9 @@ async function defaultsOf(
   const after = rootsOf(table, tableOf(fresh, family, table));
   const differing = entryNames[table].filter((name) => before.get(name) !== after.get(name));
   if (differing.length === 0) return [];
-  const seen = await kernel.observeChains(family, table, differing);
+  const actual = await kernel.observeChains(family, table, differing);
   return differing.map((name) => {
-    const rule = seen.get(name)?.findLast((line) => !line.includes(' --match-set '));
+    const rule = actual.get(name)?.findLast((line) => !line.includes(' --match-set '));
     const root = rule === undefined ? undefined : / -g (\S+)$/.exec(rule)?.[1];
     if (rule === undefined) return before.has(name) ? 'missing' : 'old';
     return root === before.get(name) ? 'old' : root === after.get(name) ? 'new' : 'foreign';

@@ -56,17 +56,17 @@ function showsTree(observed: Observed, state: NodeState): boolean {
 }
 
 function tableShows(observed: Observed, state: NodeState, family: Family, table: TableName): boolean {
-  const seen = observed[family]?.[table].chains;
-  const rulesOf = (name: string): readonly string[] | undefined => seen?.get(name)?.rules;
-  const wanted = tableOf(state, family, table);
-  const roots = rootsOf(table, wanted);
+  const chains = observed[family]?.[table].chains;
+  const rulesOf = (name: string): readonly string[] | undefined => chains?.get(name)?.rules;
+  const expected = tableOf(state, family, table);
+  const roots = rootsOf(table, expected);
   const sameRoots = entryNames[table].every((entry) => {
     const root = / -g (\S+)$/.exec(rulesOf(entry)?.findLast((rule) => !rule.includes(' --match-set ')) ?? '')?.[1];
     return root === roots.get(entry);
   });
   const spell = (rules: readonly string[] | undefined): string | undefined => rules?.map(canonicalRule).join('\n');
   return (
-    sameRoots && [...wanted.chains].every(([name, rules]) => !isTagged(name) || spell(rules) === spell(rulesOf(name)))
+    sameRoots && [...expected.chains].every(([name, rules]) => !isTagged(name) || spell(rules) === spell(rulesOf(name)))
   );
 }
 

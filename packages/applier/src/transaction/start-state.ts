@@ -52,7 +52,7 @@ export async function readStartState(
   const { active } = journal;
   const families = familiesWithTools(facts);
   const observed = reads.tables ?? (await kernel.observe(families, active?.state));
-  const seen = reads.ipvs ? { ipvs: reads.ipvs } : {};
+  const ipvs = reads.ipvs ? { ipvs: reads.ipvs } : {};
   const owned = active ? chainNames(active.state) : {};
   // In layout tree every name is our own: kube-proxy's rules may stay, after ours, for a manual rollback.
   const foreign =
@@ -61,12 +61,12 @@ export async function readStartState(
   if (refusal) return refusal;
   const names = joinNames(owned, takeOver ? foreign : {});
   const now: NodeState = { families: ownState(observed, names, desired), sysctls: new Map() };
-  if (active) return { from: active, now, observed, ...seen };
+  if (active) return { from: active, now, observed, ...ipvs };
   const proxy = await findProxy(kernel, takeOver, facts.kubeProxies(), desired.ipvs?.excludeCIDRs ?? []);
   if ('problems' in proxy) return proxy;
   const state: NodeState = { ...now, ...proxy };
   report('first-run', { chains: countNames(chainNames(now)), families: Object.keys(observed) });
-  return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...seen };
+  return { from: { number: 0, revision: 0, version: 'before', state }, now, observed, ...ipvs };
 }
 
 /** The families whose tables the node can read. */

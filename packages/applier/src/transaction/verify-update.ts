@@ -15,8 +15,8 @@ export async function entryDifference(
   const { chains } = tableOf(state, family, table);
   const names = entryNames[table].filter((name) => chains.has(name));
   if (names.length === 0) return undefined;
-  const seen = await kernel.observeChains(family, table, names);
-  const changed = names.find((name) => seen.get(name)?.join('\n') !== chains.get(name)?.join('\n'));
+  const actual = await kernel.observeChains(family, table, names);
+  const changed = names.find((name) => actual.get(name)?.join('\n') !== chains.get(name)?.join('\n'));
   return changed === undefined ? undefined : `${family} ${table} chain ${changed}`;
 }
 
