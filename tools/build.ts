@@ -1,4 +1,4 @@
-/** `./dev build`: one file per program, for any Node that is new enough. */
+/** `./dev build`: one file per program, for Node `oldestNode` or newer. */
 import { chmodSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { bundleProgram, programNames } from './bundle.ts';

@@ -3,30 +3,30 @@ import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 
-/** Program → the package of the workspace that it is made of. */
+/** Program → its package of the workspace. */
 export const programs = { sluice: 'renderer', sluiced: 'applier' } as const;
-export type Program = keyof typeof programs;
-export const programNames = Object.keys(programs) as readonly Program[];
+export type ProgramName = keyof typeof programs;
+export const programNames = Object.keys(programs) as readonly ProgramName[];
 
-/** The oldest Node that the libraries inside support; the same number as `engines` of package.json, without the minor. */
+/** The oldest Node that the bundled libraries support: the major version in `engines` of package.json. */
 export const oldestNode = 24;
 
 /**
- * Packages in CommonJS inside call `require`, which a module does not have by itself. In an executable only Node's own modules can be
- * required, and the module has no address: it is the bare name that the program was called by, without /proc.
- * @param address an expression: the place that names are looked up from
+ * Bundled CommonJS packages call `require`, which a module lacks. In an executable only Node's own modules can be required, and without
+ * /proc `import.meta.url` is not a URL but the bare name that the program was started by.
+ * @param address an expression: the URL that names are resolved from
  */
 const needsRequire = (address: string): string => `import { createRequire as createRequireOfBundle } from 'node:module';
 const require = createRequireOfBundle(${address});`;
 
-const checksNode = (name: Program): string => `if (Number.parseInt(process.versions.node, 10) < ${oldestNode}) {
+const checksNode = (name: ProgramName): string => `if (Number.parseInt(process.versions.node, 10) < ${oldestNode}) {
   process.stderr.write('${name}: Cannot run on Node ' + process.versions.node + '\\n  Install Node ${oldestNode} or newer\\n');
   process.exit(2);
 }`;
 
 /**
- * Node's own modules are required when somebody needs them. As imports of one file all of them would be made ready before its first line
- * runs, with every name that they export: `node:http` alone loads a whole client for fetch then, which costs 30 ms.
+ * Requires Node's own modules on first use. As imports of one file all of them would be loaded before its first line runs, with
+ * every name that they export: `node:http` alone would load a whole client for fetch, which takes 30 ms.
  */
 const lateBuiltins: Plugin = {
   name: 'late-builtins',
@@ -41,14 +41,14 @@ const lateBuiltins: Plugin = {
 };
 
 /**
- * Writes a program with everything it imports as one minified module. The same sources give the same bytes, wherever the checkout is.
+ * Writes a program with everything it imports as one minified module. The same sources give the same bytes in any checkout.
  * @param root the checkout
- * @param forAnyNode whether it starts by itself with whatever Node is there; else a Node is put around it
- * @param interpreter what starts it where it starts by itself
+ * @param forAnyNode whether it is a script for an installed Node; otherwise it is for injection into an executable
+ * @param interpreter of the script
  */
 export async function bundleProgram(
   root: string,
-  name: Program,
+  name: ProgramName,
   outfile: string,
   forAnyNode: boolean,
   interpreter = '/usr/bin/env node',

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A folder below `examples/`, as paths. */
+/** The paths of a folder below `examples/`. */
 export interface Example {
   readonly name: string;
   readonly dir: string;
@@ -10,13 +10,13 @@ export interface Example {
   /** The golden bundle. */
   readonly output: string;
   readonly config?: string;
-  /** The table of packets, for examples that have one. */
+  /** The table of packets, if the example has one. */
   readonly packets?: string;
 }
 
 const examplesDir = join(import.meta.dirname, '..', 'examples');
 
-/** Every example, by name. The Git example names its folders as a repository would. */
+/** All examples, sorted by name. The Git example has the folder names of a repository. */
 export function listExamples(): readonly Example[] {
   const names = readdirSync(examplesDir, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   return names.map((entry) => readExample(entry.name)).toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -37,7 +37,7 @@ function readExample(name: string): Example {
   };
 }
 
-/** The arguments with which `sluice` renders an example. */
+/** The arguments of `sluice` that render an example. */
 export function renderArguments(example: Example, output = example.output): readonly string[] {
   const config = example.config === undefined ? [] : ['-c', example.config];
   return ['render', '-f', example.input, '-R', ...config, '-o', output];

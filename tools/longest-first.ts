@@ -5,11 +5,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const root = join(import.meta.dirname, '..');
 
-/** What files took in seconds when `./dev test --all --profile` last measured them; fast ones are not in it. */
+/** File → seconds, as last measured by `./dev test --all --profile`; fast files are left out. */
 export const knownSeconds = (): Readonly<Record<string, number>> =>
   JSON.parse(readFileSync(join(root, 'test/seconds.json'), 'utf8')) as Record<string, number>;
 
-/** Starts the longest files first, so that no processor waits for the last one. The same order in each run. */
+/** Starts the longest files first, so that processors do not idle at the end of a run. The same order in each run. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const seconds = knownSeconds();

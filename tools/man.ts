@@ -1,4 +1,4 @@
-/** Man pages from what `--help` shows: man(7) macros, one page a program. */
+/** Man pages from the output of `--help`: man(7) macros, one page per program. */
 import type { Command, Option } from 'commander';
 import { afterHelp, argumentNote, fullName, leaves, optionNote, usageOf } from './command-tree.ts';
 
@@ -11,7 +11,7 @@ export interface ManPage {
 }
 
 /**
- * The page of a program. It has no date: the same program gives the same page.
+ * Prints the page of a program. It has no date: the same program gives the same page.
  * @param program every command with its options, as the program itself builds it
  */
 export function manPage(program: Command, page: ManPage): string {
@@ -68,7 +68,7 @@ function withoutDot(text: string): string {
   return text.replace(/\.$/, '');
 }
 
-/** No text becomes a request: a dash is a dash, a backslash a backslash, and no line begins with a control character. */
+/** Escapes text for man(7): dashes, backslashes, backquotes, and control characters at the start of a line. */
 function roff(text: string): string {
   return text
     .replaceAll('\\', '\\e')

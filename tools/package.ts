@@ -1,10 +1,10 @@
-/** `./dev package`: everything that a release hands out, into dist/release. The same commit gives the same bytes. */
+/** `./dev package`: builds all files of a release in dist/release. The same commit gives the same bytes. */
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { buildArchive } from './package/archive.ts';
-import { buildDeb, type Release } from './package/deb.ts';
+import { buildDeb, type PackageRelease } from './package/deb.ts';
 import { buildExecutables } from './package/executable.ts';
 import { buildImage } from './package/image.ts';
 import { type Arch, archNames, libatomic, nodeBinary } from './package/node.ts';
@@ -15,9 +15,9 @@ import { layOut, licences } from './package/tree.ts';
 
 const root = join(import.meta.dirname, '..');
 
-/** Executables → trees → packages, an architecture after the other; then the image, the parts list and the sums. */
+/** Executables → trees → packages, one architecture after the other; then the image, the SBOM and the sums. */
 async function main(): Promise<void> {
-  const { archs, target } = wanted();
+  const { archs, target } = readOptions();
   requireTools();
   const release = { version: rootPackage().version, epoch: epoch() };
   rmSync(target, { recursive: true, force: true });
@@ -30,7 +30,7 @@ async function main(): Promise<void> {
   }
 }
 
-async function buildAll(archs: readonly Arch[], release: Release, work: string, target: string): Promise<void> {
+async function buildAll(archs: readonly Arch[], release: PackageRelease, work: string, target: string): Promise<void> {
   const texts = licenceTexts(root, read('pnpm-lock.yaml'), thisArch());
   for (const arch of archs) {
     const [executables, tree] = [join(work, arch), join(work, `${arch}.tree`)];
@@ -50,7 +50,7 @@ async function buildAll(archs: readonly Arch[], release: Release, work: string, 
   writeFileSync(join(target, 'SHA256SUMS'), sums(target));
 }
 
-function wanted(): { readonly archs: readonly Arch[]; readonly target: string } {
+function readOptions(): { readonly archs: readonly Arch[]; readonly target: string } {
   const { values } = parseArgs({
     options: { arch: { type: 'string', default: archNames.join(',') }, output: { type: 'string', short: 'o' } },
   });
@@ -58,19 +58,19 @@ function wanted(): { readonly archs: readonly Arch[]; readonly target: string } 
   const unknown = archs.find((arch) => !(archNames as readonly string[]).includes(arch));
   if (unknown !== undefined) {
     throw new PackageError(
-      `Cannot build for ${unknown}: there is no such architecture`,
+      `Cannot build for ${unknown}: the architecture is not supported`,
       `Use ${archNames.join(' or ')}`,
     );
   }
   return { archs: archs as Arch[], target: resolve(values.output ?? join(root, 'dist/release')) };
 }
 
-/** Whose Node is installed, with its texts. */
+/** The architecture of the installed Node, whose licence texts are used. */
 function thisArch(): Arch {
   const arch = archNames.find((name) => name === process.arch);
   if (arch !== undefined) return arch;
   throw new PackageError(
-    `Cannot build on ${process.arch}: no Node of it is installed`,
+    `Cannot build on ${process.arch}: no Node for this architecture is installed`,
     `Build on ${archNames.join(' or ')}`,
   );
 }
@@ -79,7 +79,7 @@ const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const rootPackage = (): { version: string; optionalDependencies: Record<string, string> } =>
   JSON.parse(read('package.json')) as ReturnType<typeof rootPackage>;
 
-/** The time that every file gets: SOURCE_DATE_EPOCH, or when the commit was made. */
+/** The time of every file: SOURCE_DATE_EPOCH, or the time of the commit. */
 function epoch(): number {
   const text = process.env['SOURCE_DATE_EPOCH'] ?? run('git', ['-C', root, 'log', '-1', '--format=%ct']).trim();
   if (/^\d{1,10}$/.test(text)) return Number(text);

@@ -1,11 +1,11 @@
-/** The script and the style of each page, bundled into a module: what runs from source and what is built have the same. */
+/** Bundles the script and the style of each page into a module, the same for source and build. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
 const folder = join(import.meta.dirname, '..', 'packages', 'renderer');
 
-/** Where the script and the style of a page are, below packages/renderer/page, and the module that keeps them. */
+/** The script and the style of a page, below packages/renderer/page, and the generated module. */
 export interface PageSource {
   readonly script: string;
   readonly style: string;
@@ -19,7 +19,7 @@ export const pages: readonly PageSource[] = [
   { script: 'fleet/main.ts', style: 'fleet/page.css', module: moduleOf('fleet') },
 ];
 
-/** Browsers of two years before; older ones show the page without its script. */
+/** Browsers of the last two years; older ones show the page without its script. */
 const target = ['chrome123', 'firefox121', 'safari17.5'];
 
 /** The text of the module of a page. */
@@ -46,7 +46,7 @@ async function bundle(file: string): Promise<string> {
   return (outputFiles[0]?.text ?? '').trim();
 }
 
-/** A text in the quotes that the formatter would choose. */
+/** Quotes a text as the formatter would. */
 function quoted(text: string): string {
   const body = JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"');
   const [singles, doubles] = [body.split("'").length, body.split('"').length];

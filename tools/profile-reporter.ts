@@ -6,15 +6,15 @@ import type { Reporter, TestModule } from 'vitest/node';
 import { knownSeconds } from './longest-first.ts';
 import { readPool } from './share.ts';
 
-/** What a test file took, in milliseconds; the parts add up to the whole. */
+/** The durations of a test file in milliseconds; the parts add up to `tookMs`. */
 export interface FileProfile {
   readonly file: string;
   readonly tookMs: number;
-  /** Loading the file, and its hooks: namespaces, guests and builds are made there. */
+  /** Loading the file, and its hooks, which make namespaces, guests and builds. */
   readonly setUpMs: number;
-  /** In test bodies, with no processor at work for them: sleeps, timeouts, other machines. */
+  /** In test bodies without processor time: sleeps, timeouts, other machines. */
   readonly waitingMs: number;
-  /** In test bodies, processors at work: of the test and of the programs that it started. */
+  /** Processor time in test bodies, of the test and of the programs that it started. */
   readonly workingMs: number;
 }
 
@@ -34,10 +34,10 @@ function profileOf(module: TestModule): FileProfile {
   const tookMs = environmentSetupDuration + prepareDuration + collectDuration + setupDuration + duration;
   const bodies = [...module.children.allTests()].flatMap((test) => test.meta().profile ?? []);
   const sumMs = bodies.reduce((sum, body) => sum + body.tookMs, 0);
-  // Tests of a file may run beside each other: then their sum is more than the file took.
+  // Tests of a file may run concurrently: then their sum exceeds the file's duration.
   const inBodiesMs = Math.min(sumMs, duration);
   const share = sumMs === 0 ? 0 : inBodiesMs / sumMs;
-  // Two processors may work for one body: then it never waited.
+  // A body on two processors may have more processor time than duration: then it never waited.
   const workingMs = share * bodies.reduce((sum, body) => sum + Math.min(body.tookMs, body.cpuMs), 0);
   return {
     file: module.relativeModuleId,
@@ -48,7 +48,7 @@ function profileOf(module: TestModule): FileProfile {
   };
 }
 
-/** Whole seconds of each file; of what ran in a guest, the file there. */
+/** Whole seconds per file; for tests in a guest, of the file there. */
 function secondsOf(modules: readonly TestModule[]): readonly (readonly [string, number])[] {
   return modules.flatMap((module) => [
     [module.relativeModuleId, Math.ceil(profileOf(module).tookMs / 1000)] as const,
@@ -61,7 +61,7 @@ function secondsOf(modules: readonly TestModule[]): readonly (readonly [string, 
 
 const slowSeconds = 5;
 
-/** `./dev share` plans by these, and `longest-first.ts`: test/seconds.json, in which files that did not run keep what they have. */
+/** Writes test/seconds.json for `./dev share` and `longest-first.ts`. Files that did not run keep their value. */
 function keepSeconds(measured: readonly (readonly [string, number])[]): void {
   const path = join(import.meta.dirname, '../test/seconds.json');
   const known = Object.entries(knownSeconds());
@@ -75,7 +75,7 @@ function keepSeconds(measured: readonly (readonly [string, number])[]): void {
   );
 }
 
-/** A table of the slowest files, the slowest first, with the sum of all files as its last line. */
+/** A table of the slowest files in descending order, with the sum of all files as its last line. */
 export function profileLines(files: readonly FileProfile[]): readonly string[] {
   const slowest = files.toSorted((a, b) => b.tookMs - a.tookMs).slice(0, filesMax);
   const sum = (of: (file: FileProfile) => number): number => files.reduce((total, file) => total + of(file), 0);

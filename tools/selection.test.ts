@@ -13,7 +13,7 @@ describe('the tier of a file', () => {
     expect(readTags('a.test.ts', text)).toEqual({ path: 'a.test.ts', tier, isAlone });
   });
 
-  test('is the usual one where no tag names it', () => {
+  test('is the default without a tag', () => {
     expect(readTags('a.test.ts', 'import …', 'quick').tier).toBe('quick');
     expect(readTags('a.test.ts', '// @module-tag test\n', 'quick').tier).toBe('test');
   });
@@ -26,14 +26,14 @@ describe('the tier of a file', () => {
   });
 });
 
-test('a run takes the files of its tier and of smaller ones', () => {
+test('a run selects the files of its tier and of smaller ones', () => {
   const files = [fileOf('a', 'quick'), fileOf('b', 'test'), fileOf('c', 'all')];
   expect(selected(files, [], 'quick').map(({ path }) => path)).toEqual(['a']);
   expect(selected(files, [], 'test').map(({ path }) => path)).toEqual(['a', 'b']);
   expect(selected(files, [], 'soak').map(({ path }) => path)).toEqual(['a', 'b', 'c']);
 });
 
-test('files that are named run whatever their tier', () => {
+test('named files run in every tier', () => {
   const files = [fileOf('test/netns/a.test.ts', 'all'), fileOf('test/netns/b.test.ts', 'quick')];
   expect(selected(files, ['test/netns/a'], 'quick').map(({ path }) => path)).toEqual(['test/netns/a.test.ts']);
 });

@@ -4,9 +4,9 @@ import { compareText } from '@sluice/bundle';
 import { reaches, type Tier, tiers } from '@sluice/testing';
 
 /**
- * Which test files a run takes. `// @module-tag quick`, `test` or `all` on its first lines names the smallest tier that runs a file. Without
- * it a unit test is in every tier; files that need a kernel, a guest or a package must name one. `// @module-tag alone` is for files
- * whose assertions measure time: nothing else runs beside them.
+ * A test file and its tags. `// @module-tag quick`, `test` or `all` on its first lines is the smallest tier that runs the file. Without it
+ * a unit test is in every tier; files that need a kernel, a guest or a package must have one. `// @module-tag alone` is for files
+ * whose assertions measure time: no other file runs concurrently.
  */
 export interface TestFile {
   /** Below the checkout. */
@@ -16,7 +16,7 @@ export interface TestFile {
   readonly isAlone: boolean;
 }
 
-/** What the files of a project need, which is where they lie. */
+/** The environments that test files need, by their folder. */
 export type ProjectName = 'unit' | 'kernel' | 'vm' | 'package';
 
 const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
@@ -27,12 +27,12 @@ const patterns: Readonly<Record<ProjectName, readonly string[]>> = {
     'tools/*.test.ts',
   ],
   kernel: ['test/{netns,runbooks,faults,parity}/*.test.ts'],
-  // What lies in `inside` runs in a guest that test/vm/vm.test.ts boots.
+  // test/vm/vm.test.ts boots a guest that runs the files of `inside`.
   vm: ['test/vm/*.test.ts', 'test/vm/inside/*.test.ts'],
   package: ['test/package/*.test.ts'],
 };
 
-/** All test files of a project, sorted. @throws where a file that needs a tag has none */
+/** All test files of a project, sorted. @throws if a file lacks a required tag */
 export function testFiles(root: string, project: ProjectName): readonly TestFile[] {
   return globSync([...patterns[project]], { cwd: root })
     .toSorted(compareText)
@@ -40,8 +40,8 @@ export function testFiles(root: string, project: ProjectName): readonly TestFile
 }
 
 /**
- * @param usual the tier of a file that names none
- * @throws where a text names two tiers, or none and there is no usual one
+ * @param usual the default tier
+ * @throws for a text with two tiers, or with none if there is no default
  */
 export function readTags(path: string, text: string, usual?: Tier): TestFile {
   const tags = [...text.matchAll(/^\/\/ @module-tag ([a-z]+)/gm)].map(([, tag]) => tag);
@@ -55,8 +55,8 @@ export function readTags(path: string, text: string, usual?: Tier): TestFile {
 }
 
 /**
- * The files that this run takes.
- * @param named paths, or beginnings of paths, that a person or CI asked for: then the tier does not matter
+ * Selects the files of a run.
+ * @param named paths, or prefixes of paths, on the command line: these are selected in every tier
  */
 export function selected(files: readonly TestFile[], named: readonly string[], tier?: Tier): readonly TestFile[] {
   if (named.length === 0) return files.filter((file) => reaches(file.tier, tier));

@@ -1,4 +1,4 @@
-# Set-up for ./dev: sourced, with the checkout as the current directory. Every step says what it installs, and why.
+# Set-up for ./dev: sourced, with the checkout as the current directory. Every step prints what it installs, and why.
 
 pnpm_version=12.21.0
 debian_wanted='iptables:iptables-nft-restore iproute2:ip ipset:ipset conntrack:conntrack nftables:nft git:git util-linux:nsenter strace:strace e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs'
@@ -10,7 +10,7 @@ fail() {
   exit 2
 }
 
-# Runs a command up to three times: registries and mirrors have bad moments.
+# Runs a command up to three times: registries and mirrors fail now and then.
 retry() {
   for attempt in 1 2 3; do
     if "$@"; then return 0; fi
@@ -22,11 +22,11 @@ retry() {
   return 1
 }
 
-# JavaScript packages, a current Node among them. Again only when the lockfile changed since.
+# JavaScript packages, including a current Node. Skipped until the lockfile changes.
 install_packages() {
   stamp=node_modules/.setup-lockfile
   if [ -f "$stamp" ] && cmp -s pnpm-lock.yaml "$stamp" && [ -x node_modules/.bin/node ]; then return 0; fi
-  command -v npx >/dev/null 2>&1 || fail 'Cannot install the packages: npx is not there' 'Install Node.js 20 or newer with npm, such as: apt-get install nodejs npm'
+  command -v npx >/dev/null 2>&1 || fail 'Cannot install the packages: npx not found' 'Install Node.js 20 or newer with npm, such as: apt-get install nodejs npm'
   say "installing the packages of pnpm-lock.yaml with pnpm $pnpm_version, and Node 26 beside them (about 10 s)"
   retry npx -y "pnpm@$pnpm_version" install --frozen-lockfile >&2 ||
     fail 'Cannot install the packages: pnpm failed three times' 'Read its messages above; behind a proxy, set HTTPS_PROXY or npm_config_registry'
@@ -57,7 +57,7 @@ install_debian() {
   { retry apt-get update -qq && retry apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null
 }
 
-# Sets $no_kernel to the reason when this machine cannot run what touches a kernel, to '' when it can.
+# Sets $no_kernel to the reason when this machine cannot run kernel tests, otherwise to ''.
 prepare_kernel() {
   PATH=$PATH:/usr/sbin:/sbin
   no_kernel=''
@@ -77,7 +77,7 @@ prepare_kernel() {
   fi
 }
 
-# The programs of the emulated guest (test/vm). Never fatal: where they cannot be had, its tests say why they do not run.
+# The programs of the emulated guest (test/vm). Never fatal: without them its tests are skipped with the reason.
 prepare_guest() {
   if [ "$(id -u)" != 0 ]; then return 0; fi
   missing=''
@@ -92,13 +92,13 @@ prepare_guest() {
   fi
 }
 
-# What runbooks call beside the usual (test/runbooks). Never fatal: the test of a runbook names what it misses.
+# Further programs of runbooks (test/runbooks). Never fatal: the test of a runbook names a missing one.
 prepare_runbooks() {
   if [ "$(id -u)" != 0 ] || command -v rsync >/dev/null 2>&1; then return 0; fi
-  install_debian rsync || say 'rsync could not be installed: a runbook will not be tried'
+  install_debian rsync || say 'rsync could not be installed: a runbook will not be tested'
 }
 
-# The programs that build and try packages (tools/package, test/package). Never fatal: who needs one that is missing names it.
+# The programs that build and test packages (tools/package, test/package). Never fatal: their tests and tools name a missing one.
 prepare_package() {
   if [ "$(id -u)" != 0 ]; then return 0; fi
   missing=''

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { landingsOfARound, type Piece, shareOf, turns } from './share.ts';
+import { landingsPerRound, type Piece, shareOf, rotations } from './share.ts';
 
 const piece = (path: string, seconds = 60, isAlone = false): Piece => ({ path, seconds, isAlone });
 const pool = [
@@ -12,13 +12,13 @@ const pool = [
 const paths = (pieces: readonly Piece[]): readonly string[] => pieces.map(({ path }) => path);
 
 describe('a share of --all', () => {
-  test('eight landings meet every file', () => {
-    const met = Array.from({ length: landingsOfARound }, (_, n) => paths(shareOf(pool, [], 7 + n).turn)).flat();
+  test('eight landings cover every file', () => {
+    const met = Array.from({ length: landingsPerRound }, (_, n) => paths(shareOf(pool, [], 7 + n).rotation)).flat();
     expect(met.toSorted()).toEqual(paths(pool).toSorted());
   });
 
   test('the parts take about the same time', () => {
-    const seconds = turns(pool.slice(1)).map((part) => part.reduce((sum, one) => sum + one.seconds, 0));
+    const seconds = rotations(pool.slice(1)).map((part) => part.reduce((sum, one) => sum + one.seconds, 0));
     expect(Math.max(...seconds) - Math.min(...seconds)).toBeLessThanOrEqual(100);
   });
 
@@ -30,17 +30,17 @@ describe('a share of --all', () => {
     ['packages/applier/systemd/sluiced.service', ['test/package/systemd-boot.test.ts']],
     ['test/netns/other-3.test.ts', ['test/netns/other-3.test.ts']],
     ['README.md', []],
-  ])('a change of %s meets its guards first', (touched, guards) => {
+  ])('a change of %s selects its guards first', (touched, guards) => {
     expect(paths(shareOf(pool, [touched], 0).guards)).toEqual(guards);
   });
 
-  test('the real kube-proxy comes first where rules were touched', () => {
+  test('parity with the real kube-proxy comes first when rules were touched', () => {
     const large = [piece('test/netns/upgrade.test.ts', 200), piece('test/parity/parity.test.ts', 1_400)];
     const { guards, left } = shareOf(large, ['packages/bundle/src/link/change.ts'], 0);
     expect([paths(guards), paths(left)]).toEqual([['test/parity/parity.test.ts'], ['test/netns/upgrade.test.ts']]);
   });
 
-  test('what does not fit into the time is named as left out', () => {
+  test('files over the time budget are listed as left out', () => {
     const large = [piece('test/faults/faults.test.ts', 1_000), piece('test/faults/power.test.ts', 900)];
     const { guards, left } = shareOf(large, ['packages/applier/src/journal/slots.ts'], 0);
     expect([paths(guards), paths(left)]).toEqual([['test/faults/faults.test.ts'], ['test/faults/power.test.ts']]);

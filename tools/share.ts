@@ -1,6 +1,6 @@
 /**
- * `./dev share`: what CI runs beside `./dev test`, at most a quarter of an hour of `--all`. First the files that guard what the change
- * touched; then those whose turn it is: each landing advances `test/landing`, and eight landings meet every file.
+ * `./dev share`: the part of `--all` that CI runs besides `./dev test`, at most a quarter of an hour. First the files that guard the
+ * touched paths, then a rotation: each landing advances `test/landing`, and eight landings cover every file.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,24 +12,24 @@ import { type ProjectName, type TestFile, testFiles } from './selection.ts';
 /** A file of which `--all` runs more than `./dev test`. */
 export interface Piece {
   readonly path: string;
-  /** On two processors with nothing beside it, as `./dev test --all --profile` measured it. */
+  /** On two idle processors, as measured by `./dev test --all --profile`. */
   readonly seconds: number;
   readonly isAlone: boolean;
 }
 
-/** What runs, why, and what would not fit. */
+/** The files to run, by reason, and those beyond the time budget. */
 export interface Share {
   readonly guards: readonly Piece[];
-  readonly turn: readonly Piece[];
+  readonly rotation: readonly Piece[];
   readonly left: readonly Piece[];
 }
 
-export const landingsOfARound = 8;
+export const landingsPerRound = 8;
 const budgetSeconds = 12 * 60;
-/** For a file that nobody measured yet. */
+/** For a file that has not been measured yet. */
 const usualSeconds = 60;
 
-/** Paths that a change may touch → the beginnings of the files that guard them, the most telling ones first. */
+/** Touched paths → prefixes of the test files that guard them, the most relevant first. */
 const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] = [
   [/^packages\/(renderer\/src\/(render|load)|bundle\/src\/(link|rules))\/|^test\/parity\//, ['test/parity/parity']],
   [
@@ -45,7 +45,7 @@ const guards: readonly (readonly [touched: RegExp, files: readonly string[]])[] 
 ];
 
 /**
- * Chooses: first what guards the touched paths, then the turn of this landing, until the time is used up.
+ * Selects first the guards of the touched paths, then the rotation of this landing, within the time budget.
  * @param touched paths below the checkout that the change adds, changes or removes
  * @param landing the number in `test/landing`
  */
@@ -56,23 +56,23 @@ export function shareOf(pool: readonly Piece[], touched: readonly string[], land
     return rank >= 0 ? rank : touched.includes(path) ? wanted.length : Infinity;
   };
   const isGuard = (piece: Piece): boolean => rankOf(piece) < Infinity;
-  const inTurn = turns(pool)[landing % landingsOfARound] ?? [];
-  const share = { guards: [] as Piece[], turn: [] as Piece[], left: [] as Piece[] };
+  const rotation = rotations(pool)[landing % landingsPerRound] ?? [];
+  const share = { guards: [] as Piece[], rotation: [] as Piece[], left: [] as Piece[] };
   let seconds = 0;
-  const take = (piece: Piece, as: 'guards' | 'turn'): void => {
+  const take = (piece: Piece, as: 'guards' | 'rotation'): void => {
     const taken = wallSeconds(piece);
     const fits = seconds + taken <= budgetSeconds;
     if (fits) seconds += taken;
     share[fits ? as : 'left'].push(piece);
   };
   for (const piece of pool.filter(isGuard).toSorted((a, b) => rankOf(a) - rankOf(b))) take(piece, 'guards');
-  for (const piece of inTurn.filter((one) => !isGuard(one))) take(piece, 'turn');
+  for (const piece of rotation.filter((one) => !isGuard(one))) take(piece, 'rotation');
   return share;
 }
 
-/** The pool in as many parts as a round has landings, of about the same length each. */
-export function turns(pool: readonly Piece[]): readonly (readonly Piece[])[] {
-  const parts = Array.from({ length: landingsOfARound }, () => ({ pieces: [] as Piece[], seconds: 0 }));
+/** Splits the pool into one part per landing of a round, of about equal duration. */
+export function rotations(pool: readonly Piece[]): readonly (readonly Piece[])[] {
+  const parts = Array.from({ length: landingsPerRound }, () => ({ pieces: [] as Piece[], seconds: 0 }));
   for (const piece of pool.toSorted((a, b) => b.seconds - a.seconds || compareText(a.path, b.path))) {
     const shortest = parts.reduce((best, part) => (part.seconds < best.seconds ? part : best));
     shortest.pieces.push(piece);
@@ -81,10 +81,10 @@ export function turns(pool: readonly Piece[]): readonly (readonly Piece[])[] {
   return parts.map(({ pieces }) => pieces);
 }
 
-/** Two files that wait most of the time take the time of one. */
+/** Two files run concurrently, unless one must be alone. */
 const wallSeconds = ({ seconds, isAlone }: Piece): number => (isAlone ? seconds : seconds / 2);
 
-/** The files of which `--all` runs more: their tier is all, or something in them has a value for it. */
+/** The files of which `--all` runs more: those of tier all, and those with a value `all` in `atTier`. */
 export function readPool(root: string, seconds: Readonly<Record<string, number>>): readonly Piece[] {
   const projects: readonly ProjectName[] = ['unit', 'kernel', 'vm', 'package'];
   const grows = ({ path, tier }: TestFile): boolean =>
@@ -95,12 +95,12 @@ export function readPool(root: string, seconds: Readonly<Record<string, number>>
     .map(({ path, isAlone }) => ({ path, isAlone, seconds: seconds[path] ?? usualSeconds }));
 }
 
-/** The number of this landing, and the commit behind the one before it; undefined where the history does not reach so far back. */
+/** The number of this landing, and the commit of the one before; undefined when the history is too short. */
 function landingOf(root: string): { readonly number: number; readonly base: string | undefined } {
   const git = (...args: readonly string[]): string =>
     execFileSync('git', ['-C', root, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
   const number = Number(readFileSync(join(root, 'test/landing'), 'utf8'));
-  if (!Number.isInteger(number)) throw new Error('test/landing holds no number');
+  if (!Number.isInteger(number)) throw new Error('test/landing is not a number');
   try {
     const [newest, before] = git('log', '-2', '--format=%H', '--', 'test/landing').split('\n').filter(Boolean);
     return { number, base: newest === git('rev-parse', 'HEAD') ? before : newest };
@@ -117,7 +117,7 @@ function touchedSince(root: string, base: string | undefined): readonly string[]
     .filter(Boolean);
 }
 
-/** Prints the share for a person on standard error, and the paths, for `./dev`, on standard output. */
+/** Prints a summary on standard error, and the paths for `./dev` on standard output. */
 function main(): void {
   const root = join(import.meta.dirname, '..');
   const { number, base } = landingOf(root);
@@ -127,10 +127,10 @@ function main(): void {
     process.stderr.write(`share: ${title}: ${pieces.length === 0 ? 'none' : ''}\n`);
     for (const piece of pieces) process.stderr.write(`share:   ${piece.path} (${piece.seconds} s)\n`);
   };
-  list(`guards of what was touched (${since})`, share.guards);
-  list(`turn ${(number % landingsOfARound) + 1} of ${landingsOfARound}`, share.turn);
-  if (share.left.length > 0) list('left out for want of time; ./dev test --all runs them', share.left);
-  process.stdout.write(`${[...share.guards, ...share.turn].map(({ path }) => path).join(' ')}\n`);
+  list(`guards of the touched paths (${since})`, share.guards);
+  list(`rotation ${(number % landingsPerRound) + 1} of ${landingsPerRound}`, share.rotation);
+  if (share.left.length > 0) list('left out, over the time budget; ./dev test --all runs them', share.left);
+  process.stdout.write(`${[...share.guards, ...share.rotation].map(({ path }) => path).join(' ')}\n`);
 }
 
 if (import.meta.main) main();

@@ -85,13 +85,13 @@ test.each([
   expect(summarise(modules, errors, notRun).lines).toEqual(lines);
 });
 
-test('three tests may need a second try; with a fourth the run has failed', () => {
+test('three tests may need a second try; with a fourth the run fails', () => {
   const of = (count: number): ReturnType<typeof summarise> =>
     summarise([moduleOf(Array.from({ length: count }, () => retried))], [], undefined);
   expect([of(3).isGood, of(3).lines.at(-1)]).toEqual([true, '3 passed, 0 failed']);
   expect([of(4).isGood, ...of(4).lines.slice(-2)]).toEqual([
     false,
-    'failed: 4 tests needed a second try; at most 3 may',
+    'failed: 4 tests passed only at the second try; at most 3 are allowed',
     '4 passed, 1 failed',
   ]);
 });

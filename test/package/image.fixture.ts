@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { expect } from 'vitest';
-import type { Descriptor } from '../../tools/package/image.ts';
+import type { BlobDescriptor } from '../../tools/package/image.ts';
 import { user } from '../../tools/package/image-root.ts';
 import { artefact, packages, scratch } from './unpack.fixture.ts';
 
@@ -18,7 +18,7 @@ export interface ImageConfig {
 }
 
 export interface Image {
-  readonly layers: readonly Descriptor[];
+  readonly layers: readonly BlobDescriptor[];
   readonly config: ImageConfig;
   /** The files of its layer, with the devices that whoever runs a container brings. */
   readonly root: string;
@@ -28,10 +28,10 @@ export interface Image {
 export function unpackImage(): Image {
   const layout = scratch();
   execaSync('tar', ['-xf', artefact('-image-amd64.tar'), '-C', layout]);
-  const index = JSON.parse(readFileSync(join(layout, 'index.json'), 'utf8')) as { manifests: [Descriptor] };
+  const index = JSON.parse(readFileSync(join(layout, 'index.json'), 'utf8')) as { manifests: [BlobDescriptor] };
   const manifest = JSON.parse(blob(layout, index.manifests[0]).toString()) as {
-    readonly config: Descriptor;
-    readonly layers: readonly [Descriptor];
+    readonly config: BlobDescriptor;
+    readonly layers: readonly [BlobDescriptor];
   };
   const { config } = JSON.parse(blob(layout, manifest.config).toString()) as { config: ImageConfig };
   const root = join(layout, 'root');
@@ -46,7 +46,7 @@ export function unpackImage(): Image {
 }
 
 /** A blob whose size and digest are what its descriptor says. */
-function blob(layout: string, { digest, size }: Descriptor): Buffer {
+function blob(layout: string, { digest, size }: BlobDescriptor): Buffer {
   const bytes = readFileSync(join(layout, 'blobs', digest.replace(':', '/')));
   expect({ size: bytes.length, digest: `sha256:${createHash('sha256').update(bytes).digest('hex')}` }).toEqual({
     size,

@@ -1,7 +1,7 @@
-/** Tar files that depend on nothing but names, modes and contents. */
+/** Tar files that depend only on names, modes and contents. */
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { Release } from './deb.ts';
+import type { PackageRelease } from './deb.ts';
 import { filesBelow } from './executable.ts';
 import type { Arch } from './node.ts';
 import { run } from './run.ts';
@@ -22,7 +22,7 @@ export function tar(folder: string, epoch: number, target: string): void {
   run('tar', [...options, '-C', dirname(folder), basename(folder)]);
 }
 
-/** Writes what is in a folder in the same way. @param open empty folders in it where everybody may write, as in /tmp */
+/** Writes the contents of a folder in the same way. @param open empty world-writable folders in it, such as /tmp */
 export function tarContents(folder: string, epoch: number, target: string, open: readonly string[] = []): void {
   const paths = open.map((name) => `./${name}`);
   const excluded = paths.map((path) => `--exclude=${path}`);
@@ -33,10 +33,10 @@ export function tarContents(folder: string, epoch: number, target: string, open:
 }
 
 /**
- * Writes sluice-VERSION-linux-ARCH.tar.zst and returns its name: the tree below one folder, with a page on how to install it by hand.
- * Both executables hold the same Node: a window of 128 MiB, which every zstd reads without being asked, stores it once.
+ * Writes sluice-VERSION-linux-ARCH.tar.zst and returns its name: the tree below one folder, with a page on manual installation.
+ * Both executables contain the same Node: with a window of 128 MiB, the default maximum of zstd, it is stored once.
  */
-export function buildArchive(root: string, tree: string, arch: Arch, release: Release, target: string): string {
+export function buildArchive(root: string, tree: string, arch: Arch, release: PackageRelease, target: string): string {
   const name = `sluice-${release.version}-linux-${arch}`;
   const staged = join(dirname(tree), name);
   cpSync(tree, staged, { recursive: true });

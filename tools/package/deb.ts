@@ -7,7 +7,7 @@ import { type Arch, architectures } from './node.ts';
 import { PackageError, run } from './run.ts';
 import { copyAs } from './tree.ts';
 
-export interface Release {
+export interface PackageRelease {
   readonly version: string;
   /** Seconds since 1970: the time of the commit. Every file of a package has it. */
   readonly epoch: number;
@@ -17,7 +17,7 @@ export interface Release {
  * Writes sluice_VERSION_ARCH.deb and returns its name.
  * @param tree what is installed, as `layOut` made it
  */
-export function buildDeb(root: string, tree: string, arch: Arch, release: Release, target: string): string {
+export function buildDeb(root: string, tree: string, arch: Arch, release: PackageRelease, target: string): string {
   const staged = `${tree}.deb`;
   cpSync(tree, staged, { recursive: true });
   const control = join(staged, 'DEBIAN');
@@ -29,7 +29,7 @@ export function buildDeb(root: string, tree: string, arch: Arch, release: Releas
   }
   run('chmod', ['-R', 'u=rwX,go=rX', staged]);
   const name = `sluice_${release.version}_${architectures[arch].debian}.deb`;
-  // zstd: xz would take minutes. dpkg reads it from Debian 12 and Ubuntu 22.04 on. One thread: more give other bytes.
+  // zstd: xz would take minutes. dpkg reads zstd since Debian 12 and Ubuntu 22.04. More threads would give other bytes.
   const options = ['--root-owner-group', '-Zzstd', '-z6', '--threads-max=1', '--build', staged, join(target, name)];
   run('dpkg-deb', options, { environment: { SOURCE_DATE_EPOCH: String(release.epoch) } });
   rmSync(staged, { recursive: true });
@@ -45,14 +45,17 @@ function controlFile(root: string, tree: string, arch: Arch, version: string): s
     .replace('@SIZE@', String(Math.ceil(bytes / 1024)));
 }
 
-/** Who answers for the package: whoever builds it for others says so as with Debian's own tools, DEBFULLNAME and DEBEMAIL. */
+/** The package's maintainer: DEBFULLNAME and DEBEMAIL, as in Debian's own tools, or the author in package.json. */
 function maintainer(root: string): string {
   const { DEBFULLNAME: name, DEBEMAIL: address } = process.env;
   if (name === undefined && address === undefined)
     return (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { author: string }).author;
   const whole = `${name ?? ''} <${address ?? ''}>`;
   if (/^[^<>\n]+ <[^<>@\s]+@[^<>@\s]+>$/.test(whole)) return whole;
-  throw new PackageError(`Cannot name ${whole} as the maintainer`, 'Set both DEBFULLNAME and DEBEMAIL, or neither');
+  throw new PackageError(
+    `Cannot use ${whole} as the maintainer: it is not of the form "NAME <ADDRESS>"`,
+    'Set both DEBFULLNAME and DEBEMAIL, or neither',
+  );
 }
 
 /** For `dpkg --verify`. */

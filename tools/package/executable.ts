@@ -1,4 +1,4 @@
-/** Single-file executables: a program of ours inside a Node. */
+/** Single-file executables: a program injected into Node. */
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bundleProgram, programNames } from '../bundle.ts';
@@ -6,14 +6,14 @@ import { architectures, type Arch, libatomic, nodeBinary } from './node.ts';
 import { run } from './run.ts';
 
 /**
- * Where an executable looks for libatomic.so.1 before the system's own places: beside itself, and where the Debian package puts it. The
- * loader reads $ORIGIN from /proc, which a root that an image is built in may not have.
+ * The search path for libatomic.so.1 before the system's own: beside the executable, and the folder of the Debian package. The loader
+ * reads $ORIGIN from /proc, which may be missing in the root of an image build.
  */
 const libraryPath = '$ORIGIN/../lib/sluice:/usr/lib/sluice';
 
 /**
  * Writes `bin/sluice`, `bin/sluiced` and `lib/sluice/libatomic.so.1` below `prefix`.
- * The order is forced: a finished executable cannot be stripped, and a Node that was patched first cannot be injected into.
+ * The order matters: a finished executable cannot be stripped, and injection into a patched Node fails.
  */
 export async function buildExecutables(root: string, arch: Arch, prefix: string): Promise<void> {
   const work = join(prefix, '.work');
@@ -25,7 +25,7 @@ export async function buildExecutables(root: string, arch: Arch, prefix: string)
   for (const name of programNames) {
     await bundleProgram(root, name, join(work, `${name}.mjs`), false);
     writeFileSync(join(work, `${name}.json`), JSON.stringify(injection(name)));
-    // Relative paths: what the executable remembers of its making must not depend on where that was.
+    // Relative paths: the executable contains them, and must not depend on the build folder.
     run(process.execPath, ['--build-sea', `${name}.json`], { cwd: work });
     run('patchelf', ['--set-rpath', libraryPath, join(prefix, 'bin', name)]);
     chmodSync(join(prefix, 'bin', name), 0o755);
@@ -41,17 +41,17 @@ function injection(name: string): object {
     mainFormat: 'module',
     executable: 'node',
     output: `../bin/${name}`,
-    // A code cache would start it faster, but differs from build to build and is useless on another architecture.
+    // A code cache would make it start faster, but differs between builds and is useless on another architecture.
     useCodeCache: false,
     useSnapshot: false,
     disableExperimentalSEAWarning: true,
     execArgv: ['--disable-warning=ExperimentalWarning'],
-    // NODE_OPTIONS of whoever starts it must not load code into a daemon of root.
+    // NODE_OPTIONS in the environment must not load code into a root daemon.
     execArgvExtension: 'none',
   };
 }
 
-/** Every file below a folder with its path from there, sorted by bytes. */
+/** The relative paths of all files below a folder, sorted by bytes. */
 export function filesBelow(folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => !entry.isDirectory())

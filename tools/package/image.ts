@@ -1,14 +1,14 @@
-/** The OCI image of `sluice`, as an image layout in a tar file: what skopeo, podman, crane and containerd read. */
+/** The OCI image of `sluice`, as an image layout in a tar file, which skopeo, podman, crane and containerd read. */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { tarContents } from './archive.ts';
-import type { Release } from './deb.ts';
+import type { PackageRelease } from './deb.ts';
 import { layOutImage, takenFrom, user, writable } from './image-root.ts';
 
-/** How a manifest names a blob. */
-export interface Descriptor {
+/** The reference to a blob in a manifest. */
+export interface BlobDescriptor {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
@@ -17,11 +17,11 @@ export interface Descriptor {
 const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 
 /**
- * Writes sluice-VERSION-image-ARCH.tar and returns its name. One layer; it runs as nobody who owns anything.
- * @param executables the folder that `buildExecutables` filled for the machine that builds
- * @param work an empty folder, for what lies between
+ * Writes sluice-VERSION-image-ARCH.tar and returns its name. It has one layer, and runs as a user that owns no file.
+ * @param executables the folder that `buildExecutables` filled for the architecture of the build machine
+ * @param work an empty folder for intermediate files
  */
-export function buildImage(executables: string, work: string, release: Release, target: string): string {
+export function buildImage(executables: string, work: string, release: PackageRelease, target: string): string {
   const [root, layout] = [join(work, 'root'), join(work, 'layout')];
   layOutImage(executables, root);
   tarContents(root, release.epoch, join(work, 'layer.tar'), writable);
@@ -37,7 +37,7 @@ export function buildImage(executables: string, work: string, release: Release, 
   return name;
 }
 
-/** Byte 9 of a gzip file names the system that made it. */
+/** Byte 9 of a gzip file is the operating system that wrote it. */
 function anySystem(bytes: Buffer): Buffer {
   bytes[9] = 255;
   return bytes;
@@ -45,9 +45,9 @@ function anySystem(bytes: Buffer): Buffer {
 
 const json = (value: object): Buffer => Buffer.from(JSON.stringify(value));
 const ociArch = (): string => (process.arch === 'x64' ? 'amd64' : process.arch);
-const created = ({ epoch }: Release): string => new Date(epoch * 1000).toISOString();
+const created = ({ epoch }: PackageRelease): string => new Date(epoch * 1000).toISOString();
 
-function blob(layout: string, mediaType: string, bytes: Buffer): Descriptor {
+function blob(layout: string, mediaType: string, bytes: Buffer): BlobDescriptor {
   const folder = join(layout, 'blobs/sha256');
   mkdirSync(folder, { recursive: true });
   const digest = digestOf(bytes);
@@ -55,13 +55,13 @@ function blob(layout: string, mediaType: string, bytes: Buffer): Descriptor {
   return { mediaType, digest: `sha256:${digest}`, size: bytes.length };
 }
 
-const configOf = (diffId: string, release: Release): object => ({
+const configOf = (diffId: string, release: PackageRelease): object => ({
   architecture: ociArch(),
   os: 'linux',
   created: created(release),
   config: {
     User: `${user}:${user}`,
-    // Without its templates, which are examples of hooks, git would say at each clone that they are not there.
+    // The image has no templates of git (examples of hooks); without this git would warn at each clone.
     Env: ['PATH=/usr/bin', 'HOME=/work', 'LANG=C.UTF-8', 'GIT_TEMPLATE_DIR='],
     Entrypoint: ['/usr/bin/sluice'],
     WorkingDir: '/work',
@@ -70,7 +70,7 @@ const configOf = (diffId: string, release: Release): object => ({
   history: [{ created: created(release), comment: `sluice ${release.version}` }],
 });
 
-const manifestOf = (config: Descriptor, layer: Descriptor, release: Release): object => ({
+const manifestOf = (config: BlobDescriptor, layer: BlobDescriptor, release: PackageRelease): object => ({
   schemaVersion: 2,
   mediaType: 'application/vnd.oci.image.manifest.v1+json',
   config,
@@ -83,7 +83,7 @@ const manifestOf = (config: Descriptor, layer: Descriptor, release: Release): ob
   },
 });
 
-const indexOf = (manifest: Descriptor, release: Release): object => ({
+const indexOf = (manifest: BlobDescriptor, release: PackageRelease): object => ({
   schemaVersion: 2,
   mediaType: 'application/vnd.oci.image.index.v1+json',
   manifests: [

@@ -1,4 +1,4 @@
-/** The licence texts of what is inside the executables besides our own code. */
+/** The licence texts of third-party software inside the executables. */
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Arch } from './node.ts';
@@ -9,15 +9,15 @@ const isLicence = (name: string): boolean => /^((un)?licen[cs]e|copying|notice)(
 const line = '='.repeat(80);
 
 /**
- * Node's licence with those of everything in it, and that of each package that our code reaches, by name.
+ * The licences of Node and its parts, of libatomic, and of each package that our code depends on, by name.
  * @param root the checkout, with node_modules
  * @param lockfile the text of pnpm-lock.yaml
- * @param arch of this machine: its Node is installed with its texts, that of another machine is not
+ * @param arch of this machine, whose Node is installed with its texts
  */
 export function licenceTexts(root: string, lockfile: string, arch: Arch): string {
   const node = realpathSync(join(root, 'node_modules', `node-linux-${arch}`));
   const parts = [
-    `Sluice is under the Apache License 2.0, see "copyright" beside this file. Its executables contain what follows.\n`,
+    `Sluice is under the Apache License 2.0, see "copyright" beside this file. Its executables contain the following software.\n`,
     part('Node.js', textsOf(node)),
     part('libatomic', [libatomic]),
     ...reachedPackages(lockfile).map((key) => part(key, textsOf(folderOf(root, key)))),
@@ -28,8 +28,8 @@ export function licenceTexts(root: string, lockfile: string, arch: Arch): string
 function part(name: string, texts: readonly string[]): string {
   if (texts.length === 0)
     throw new PackageError(
-      `Cannot hand out ${name}: it comes without the text of its licence`,
-      'Find the text and say in tools/package/licences.ts where it is, or leave the package out',
+      `Cannot distribute ${name}: it has no licence text`,
+      'Find the text and add its path to tools/package/licences.ts, or leave the package out',
     );
   return `${line}\n${name}\n${line}\n\n${texts.map((text) => `${text.trim()}\n`).join('\n')}`;
 }
@@ -41,7 +41,7 @@ function textsOf(folder: string): readonly string[] {
     .map((name) => readFileSync(join(folder, name), 'utf8').replaceAll('\r\n', '\n'));
 }
 
-/** Where pnpm put a package: `name@version`, with its peers in brackets, which are no part of the folder that is looked for. */
+/** The folder of a package in pnpm's store. @param key `name@version`, with its peers in brackets, which are ignored */
 function folderOf(root: string, key: string): string {
   const plain = key.replace(/\(.*$/, '');
   const name = plain.slice(0, plain.lastIndexOf('@'));

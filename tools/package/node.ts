@@ -1,10 +1,10 @@
-/** The Node and the libatomic that go into an executable. */
+/** Node and libatomic for the executables. */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PackageError, run } from './run.ts';
 
-/** The architectures that there are executables for: Node's name → what others call it. */
+/** The supported architectures: Node's name → the names in other tools. */
 export const architectures = {
   x64: { debian: 'amd64', gnu: 'x86_64-linux-gnu', strip: 'strip' },
   arm64: { debian: 'arm64', gnu: 'aarch64-linux-gnu', strip: 'aarch64-linux-gnu-strip' },
@@ -13,8 +13,8 @@ export type Arch = keyof typeof architectures;
 export const archNames = Object.keys(architectures) as readonly Arch[];
 
 /**
- * The Node binary of an architecture, as the lockfile pins it. One of another machine is fetched with npm and checked against the
- * lockfile: installed by pnpm, both would own node_modules/.bin/node.
+ * The Node binary of an architecture, as pinned by the lockfile. That of another architecture is fetched with npm and verified with the
+ * lockfile: pnpm would install both as node_modules/.bin/node.
  */
 export function nodeBinary(root: string, arch: Arch): string {
   const name = `node-linux-${arch}`;
@@ -24,9 +24,9 @@ export function nodeBinary(root: string, arch: Arch): string {
     readonly optionalDependencies: Readonly<Record<string, string>>;
   };
   const wanted = `${name}@${optionalDependencies[name]}`;
-  const kept = join(realpathSync(join(root, 'node_modules')), '.cache/packaging', wanted);
-  if (!existsSync(kept)) fetchNode(wanted, readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8'), kept);
-  return kept;
+  const cached = join(realpathSync(join(root, 'node_modules')), '.cache/packaging', wanted);
+  if (!existsSync(cached)) fetchNode(wanted, readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8'), cached);
+  return cached;
 }
 
 function fetchNode(wanted: string, lockfile: string, target: string): void {
@@ -39,8 +39,8 @@ function fetchNode(wanted: string, lockfile: string, target: string): void {
     const digest = createHash('sha512').update(readFileSync(archive)).digest('base64');
     if (digest !== integrityOf(lockfile, wanted)) {
       throw new PackageError(
-        `Cannot use ${wanted}: what was fetched is not what pnpm-lock.yaml names`,
-        'Try again; when it stays so, ask who changed the package',
+        `Cannot use ${wanted}: the fetched archive does not have the digest in pnpm-lock.yaml`,
+        'Try again; if it fails again, find out why the published package changed',
       );
     }
     run('tar', ['-xzf', archive, '-C', scratch, 'package/bin/node']);
@@ -50,25 +50,25 @@ function fetchNode(wanted: string, lockfile: string, target: string): void {
   }
 }
 
-/** npm finds its registry and proxy in its own settings. */
+/** The variables that npm needs to find its registry and proxy. */
 const isSetting = ([key]: readonly [string, unknown]): boolean =>
   /^(HOME|npm_config_.*|NODE_EXTRA_CA_CERTS|(https?|no)_proxy)$/i.test(key);
 
-/** The sha512 (base64) that a lockfile of pnpm has for a package. */
+/** The sha512 (base64) of a package in a lockfile of pnpm. */
 export function integrityOf(lockfile: string, wanted: string): string | undefined {
   const lines = lockfile.split('\n');
   const start = lines.findIndex((line) => line === `  ${wanted}:` || line === `  '${wanted}':`);
   return /integrity: sha512-([^,}]+)/.exec(lines[start + 1] ?? '')?.[1];
 }
 
-/** Where Debian keeps libatomic.so.1 of an architecture. Node needs it, minimal installations lack it. */
+/** Debian's libatomic.so.1 for an architecture. Node needs it, minimal installations lack it. */
 export function libatomic(arch: Arch): string {
   const { gnu } = architectures[arch];
   const places = [`/usr/lib/${gnu}/libatomic.so.1`, `/usr/${gnu}/lib/libatomic.so.1`];
   const found = places.find((path) => existsSync(path));
   if (found !== undefined) return realpathSync(found);
   throw new PackageError(
-    `Cannot build for ${arch}: libatomic.so.1 is in none of ${places.join(', ')}`,
+    `Cannot build for ${arch}: libatomic.so.1 was not found at ${places.join(', ')}`,
     arch === process.arch ? 'apt-get install libatomic1' : `apt-get install libatomic1-${arch}-cross`,
   );
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 
-/** A packaging step that cannot go on: what could not be done, and what to do about it. */
+/** A failed packaging step, with a hint. */
 export class PackageError extends Error {
   readonly hint: string;
   constructor(message: string, hint: string) {
@@ -13,8 +13,8 @@ export class PackageError extends Error {
 }
 
 /**
- * Runs a tool to its end and returns what it printed. Its messages go to standard error.
- * @param environment in place of the caller's, apart from PATH: a locale or an option in it would change bytes
+ * Runs a tool and returns its standard output. Its standard error is passed on.
+ * @param environment instead of the caller's, except PATH: a locale or an option in it could change bytes
  */
 export function run(
   file: string,
@@ -30,7 +30,7 @@ export function run(
   });
 }
 
-/** Where a tool is on PATH. */
+/** The path of a tool on PATH. */
 export function findTool(name: string): string | undefined {
   return (process.env['PATH'] ?? '')
     .split(':')
@@ -45,7 +45,7 @@ export function findTool(name: string): string | undefined {
     });
 }
 
-/** Debian package → a program of it, for everything that `./dev package` starts. */
+/** Debian package → program, for all tools of `./dev package`. */
 export const debianTools = {
   binutils: 'strip',
   'binutils-aarch64-linux-gnu': 'aarch64-linux-gnu-strip',
@@ -54,7 +54,7 @@ export const debianTools = {
   zstd: 'zstd',
 } as const;
 
-/** Says at once what is missing: bytes must not depend on which optional tools a machine has. */
+/** @throws PackageError if a tool is missing: bytes must not depend on the optional tools of a machine */
 export function requireTools(): void {
   const missing = Object.entries(debianTools).filter(([, program]) => findTool(program) === undefined);
   if (missing.length === 0) return;

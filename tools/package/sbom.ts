@@ -1,4 +1,4 @@
-/** The parts list of a release, as CycloneDX 1.5. Everything comes from the lockfile: no clock, no serial number, no chance. */
+/** The SBOM of a release, as CycloneDX 1.5. It depends on the lockfile only: no time, no serial number, nothing random. */
 import { parse } from 'yaml';
 
 interface Lockfile {
@@ -9,7 +9,7 @@ interface Lockfile {
   readonly snapshots: Readonly<Record<string, { readonly dependencies?: Readonly<Record<string, string>> }>>;
 }
 
-/** What is inside the executables besides npm packages. */
+/** Software inside the executables other than npm packages. */
 export interface Native {
   readonly name: string;
   readonly version: string;
@@ -21,7 +21,7 @@ const workspace = ['packages/bundle', 'packages/cli', 'packages/renderer', 'pack
 
 /**
  * @param lockfile the text of pnpm-lock.yaml
- * @returns the text of the list: each package that our code reaches, with the digest that the lockfile pins and what it needs itself
+ * @returns the text of the SBOM: each package that our code depends on, with its digest in the lockfile and its own dependencies
  */
 export function billOfMaterials(lockfile: string, version: string, natives: readonly Native[]): string {
   const lock = parse(lockfile) as Lockfile;
@@ -43,7 +43,7 @@ export function billOfMaterials(lockfile: string, version: string, natives: read
   return `${JSON.stringify(list, undefined, 2)}\n`;
 }
 
-/** Keys of `snapshots`: name@version, with the peers in brackets. Links are packages of the workspace. */
+/** Dependencies as keys of `snapshots`: name@version, with the peers in brackets. Links are packages of the workspace and left out. */
 function entries(dependencies: Readonly<Record<string, string | { version: string }>> | undefined): string[] {
   return Object.entries(dependencies ?? {})
     .map(([name, at]) => [name, typeof at === 'string' ? at : at.version] as const)
@@ -51,7 +51,7 @@ function entries(dependencies: Readonly<Record<string, string | { version: strin
     .map(([name, at]) => (/^[^(]*@/.test(at) ? at : `${name}@${at}`));
 }
 
-/** The packages that our code reaches, as keys of the lockfile, sorted. */
+/** The packages that our code depends on, as keys of the lockfile, sorted. */
 export function reachedPackages(lockfile: string): readonly string[] {
   return [...reach(parse(lockfile) as Lockfile)].toSorted();
 }

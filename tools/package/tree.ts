@@ -1,4 +1,4 @@
-/** What is installed, as a tree below a folder that stands for `/`. */
+/** The tree of installed files. */
 import {
   chmodSync,
   copyFileSync,
@@ -14,7 +14,7 @@ import { constants, gzipSync } from 'node:zlib';
 import { completionScript, type Shell } from '../../packages/cli/src/index.ts';
 import { programNames } from '../bundle.ts';
 
-/** From the checkout → where it goes. Man pages are compressed on the way. */
+/** Path in the checkout → path in the tree. Man pages are compressed. */
 const files: Readonly<Record<string, string>> = {
   'packages/applier/systemd/sluiced.service': 'usr/lib/systemd/system/sluiced.service',
   'packages/applier/systemd/sluiced-boot.service': 'usr/lib/systemd/system/sluiced-boot.service',
@@ -32,11 +32,11 @@ const files: Readonly<Record<string, string>> = {
   LICENSE: 'usr/share/doc/sluice/copyright',
 };
 
-/** Below `usr`: the texts of everything inside the executables that is not ours. */
+/** Below `usr`: the licence texts of third-party software inside the executables. */
 export const licences = 'share/doc/sluice/THIRD-PARTY-LICENSES';
 
-/** Papers of the checkout that are at hand on a node without a network. */
-const papers = [
+/** Documentation for nodes without a network. */
+const documents = [
   'docs/runbooks',
   'docs/install.md',
   'docs/render.md',
@@ -54,7 +54,7 @@ const papers = [
   'docs/kube-proxy-versions.md',
 ] as const;
 
-/** Where shells look for the completion of a program. */
+/** The path of a program's completion script, by shell. */
 const completions: Readonly<Record<Shell, (name: string) => string>> = {
   bash: (name) => `usr/share/bash-completion/completions/${name}`,
   zsh: (name) => `usr/share/zsh/vendor-completions/_${name}`,
@@ -62,10 +62,10 @@ const completions: Readonly<Record<Shell, (name: string) => string>> = {
 };
 
 /**
- * Fills a folder with what both the Debian package and the archive install.
+ * Fills a folder with the files that both the Debian package and the archive install.
  * @param root the checkout
  * @param executables the folder that `buildExecutables` filled for one architecture
- * @param tree the folder that stands for `/`
+ * @param tree the folder to fill, as `/`
  */
 export function layOut(root: string, executables: string, tree: string): void {
   mkdirSync(tree, { recursive: true });
@@ -74,26 +74,26 @@ export function layOut(root: string, executables: string, tree: string): void {
     const bytes = readFileSync(join(root, from));
     put(tree, to, to.endsWith('.gz') ? withoutClock(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })) : bytes);
   }
-  for (const [from, to] of paperFiles(root)) put(tree, to, readFileSync(join(root, from)));
+  for (const [from, to] of documentFiles(root)) put(tree, to, readFileSync(join(root, from)));
   for (const shell of Object.keys(completions) as readonly Shell[]) {
     for (const name of programNames) put(tree, completions[shell](name), Buffer.from(completionScript(name, shell)));
   }
 }
 
-/** From the checkout → where it goes. */
-function paperFiles(root: string): readonly (readonly [from: string, to: string])[] {
-  const paths = papers.flatMap((paper) => filesBelow(root, paper));
+/** Path in the checkout → path in the tree. */
+function documentFiles(root: string): readonly (readonly [from: string, to: string])[] {
+  const paths = documents.flatMap((path) => filesBelow(root, path));
   return [
     ...paths.map((path) => [path, join('usr/share/doc/sluice', path.slice('docs/'.length))] as const),
     ['packages/bundle/README.md', 'usr/share/doc/sluice/bundle-format.md'],
   ];
 }
 
-/** Files that an installed node has to read, as absolute paths: what messages may name. */
+/** The absolute paths of installed documentation and config, which messages may name. */
 export const installedFiles = (root: string): readonly string[] =>
-  [...Object.values(files), ...paperFiles(root).map(([, to]) => to)].map((path) => `/${path}`);
+  [...Object.values(files), ...documentFiles(root).map(([, to]) => to)].map((path) => `/${path}`);
 
-/** The file itself, or every file of a folder, as paths below the checkout. */
+/** A file, or all files of a folder, as paths below the checkout. */
 function filesBelow(root: string, path: string): readonly string[] {
   if (!statSync(join(root, path)).isDirectory()) return [path];
   return readdirSync(join(root, path))
@@ -101,7 +101,7 @@ function filesBelow(root: string, path: string): readonly string[] {
     .map((name) => join(path, name));
 }
 
-/** Byte 9 of a gzip file names the system that made it. zlib writes no time. */
+/** Byte 9 of a gzip file is the operating system that wrote it. zlib writes no time. */
 function withoutClock(bytes: Buffer): Buffer {
   bytes[9] = 255;
   return bytes;
@@ -114,7 +114,7 @@ function put(tree: string, path: string, bytes: Buffer): void {
   chmodSync(target, 0o644);
 }
 
-/** A copy with the mode that it shall have, whatever the umask is. */
+/** Copies a file with a given mode, independent of the umask. */
 export function copyAs(from: string, to: string, mode: number): void {
   mkdirSync(dirname(to), { recursive: true });
   copyFileSync(from, to);
