@@ -4,12 +4,12 @@ import { expect } from 'vitest';
 import { replay, seed } from './random.ts';
 import { runs } from './tier.ts';
 
-/** A set-up file of vitest: every property draws from the seed of the run, and one that fails says how to draw the same again. */
+/** A set-up file of vitest: every property uses the seed of the run, and a failing one prints the command that replays it. */
 fc.configureGlobal({
   ...fc.readConfigureGlobal(),
   ...runs(100),
   seed,
-  // fast-check reports asynchronous properties with this one, too.
+  // fast-check uses it for asynchronous properties, too.
   reporter: report,
 });
 

@@ -33,28 +33,28 @@ test('a tier reaches itself and the smaller ones', () => {
   expect([reaches('test', 'quick'), reaches('test', 'test'), reaches('test', 'soak')]).toEqual([false, true, true]);
 });
 
-test.each(['', 'QUICK', 'fast'])('a tier that there is not is refused: %j', (text) => {
+test.each(['', 'QUICK', 'fast'])('an unknown tier is refused: %j', (text) => {
   expect(() => readTier(text)).toThrow('is not a tier');
 });
 
-test.each(['', '-1', '1.5', '2147483648', '0x10', 'seed'])('what is no seed is refused: %j', (text) => {
+test.each(['', '-1', '1.5', '2147483648', '0x10', 'seed'])('an invalid seed is refused: %j', (text) => {
   expect(() => readSeed(text)).toThrow('is not a whole number');
 });
 
-test('a seed decides all numbers, which are from 0 to 1', () => {
+test('a seed determines all numbers, which are from 0 to 1', () => {
   const draw = (from: number): readonly number[] => Array.from({ length: 100 }, randomOf(from));
   expect(draw(7)).toEqual(draw(7));
   expect(draw(7)).not.toEqual(draw(8));
   for (const number of draw(7)) expect(number >= 0 && number < 1).toBe(true);
 });
 
-test('a property that fails says how to draw the same input again, and draws from the seed of the run', () => {
+test('a failing property uses the seed of the run and prints the command that replays it', () => {
   const fails = (): void => fc.assert(fc.property(fc.nat(), () => false));
   expect(fails).toThrow(`seed: ${seed}`);
   expect(fails).toThrow(`Replay: ${replay('packages/testing/src/testing.test.ts')}`);
   expect(replay('x')).toContain(`SLUICE_SEED=${seed} ./dev test${tier === 'test' ? '' : ` --${tier}`} x`);
 });
 
-test('an asynchronous property that fails says so, too', async () => {
+test('a failing asynchronous property prints it, too', async () => {
   await expect(fc.assert(fc.asyncProperty(fc.nat(), async () => false))).rejects.toThrow('Replay: SLUICE_SEED=');
 });

@@ -1,21 +1,21 @@
-/** How much of the tests runs, from the least to the most; each includes what the ones before it run. `test/README.md` says what is in each. */
+/** The tiers of tests, from the smallest to the largest; each includes the ones before it. `test/README.md` describes them. */
 export const tiers = ['quick', 'test', 'all', 'soak'] as const;
 export type Tier = (typeof tiers)[number];
 
 /** The tier of this run: `./dev test --quick`, `./dev test`, `./dev test --all` and `./dev soak` set SLUICE_TIER. */
 export const tier: Tier = readTier(process.env['SLUICE_TIER'] ?? 'test');
 
-/** `./dev share`: files of tier all in a quarter of an hour. What takes longer in one file has less to do then. */
+/** Whether this is `./dev share`: files of tier all in a quarter of an hour. Files that would take longer do less then. */
 export const isShare = process.env['SLUICE_SHARE'] === '1';
 
-/** @throws where the text is no tier: a run of another size than was asked for proves nothing */
+/** @throws for a text that is not a tier: a run of another size than requested proves nothing */
 export function readTier(text: string): Tier {
   const found = tiers.find((one) => one === text);
   if (found === undefined) throw new Error(`SLUICE_TIER=${text} is not a tier: ${tiers.join(', ')}`);
   return found;
 }
 
-/** A value for each tier; a tier without one has that of the next smaller tier. */
+/** A value per tier; the default of a tier is that of the next smaller one. */
 export type ByTier<T> = { readonly quick: T } & { readonly [name in Tier]?: T };
 
 /** The value for this run's tier, such as a number of rounds, or the iptables stores to run on. */
@@ -31,7 +31,7 @@ export function reaches(wanted: Tier, at: Tier = tier): boolean {
 
 /**
  * The number of runs of a property test: a tenth of `count` in tier quick, `count` in test and all, 30 times as many in soak.
- * @param count how many make the property credible, by how rare the inputs are that would break it
+ * @param count the runs that make the property credible, by the rarity of inputs that would break it
  */
 export function runs(count: number, at: Tier = tier): { readonly numRuns: number } {
   return { numRuns: atTier({ quick: Math.ceil(count / 10), test: count, soak: count * 30 }, at) };
