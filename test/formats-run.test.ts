@@ -6,7 +6,7 @@ import { programPath } from '@sluice/testing';
 import type { Command } from 'commander';
 import { execa } from 'execa';
 import { afterAll, describe, expect, test } from 'vitest';
-import { asksFormat } from '../packages/cli/src/index.ts';
+import { isFormatOption } from '../packages/cli/src/index.ts';
 import { commands, wordsOf } from './commands.fixture.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'sluice-formats-'));
@@ -14,7 +14,7 @@ afterAll(() => rmSync(dir, { recursive: true }));
 
 /** The least that a command line of this command needs, so that only the format can be wrong with it. */
 function line(command: Command, format: string): readonly string[] {
-  const option = command.options.find(asksFormat)?.long ?? '';
+  const option = command.options.find(isFormatOption)?.long ?? '';
   const required = command.options
     .filter(({ mandatory }) => mandatory)
     .flatMap(({ long, required: takesValue }) =>
@@ -83,7 +83,7 @@ test('a command line that cannot be parsed is a document too', async () => {
     expect(exitCode).toBe(2);
     expect(stderr).toMatch(/^error: /);
     expect(JSON.parse(stdout)).toMatchObject({
-      error: { code: 'USAGE_INVALID', hint: 'sluiced status --help shows what there is' },
+      error: { code: 'USAGE_INVALID', hint: 'sluiced status --help lists commands and options' },
     });
   }
 });

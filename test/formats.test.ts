@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { asksFormat, formats } from '../packages/cli/src/index.ts';
+import { isFormatOption, formats } from '../packages/cli/src/index.ts';
 import { commands } from './commands.fixture.ts';
 
 /** Commands whose `-o` is what they write: there the format is `--report`. */
@@ -19,7 +19,7 @@ test('both programs were found with their commands', () => {
 });
 
 test.each(commands)('$title takes text and json, with -o unless that is a path', ({ command, title }) => {
-  const options = command.options.filter(asksFormat);
+  const options = command.options.filter(isFormatOption);
   expect(options.length).toBeGreaterThan(0);
   expect(options[0]?.flags).toBe(writesOutput.includes(title) ? '--report <FORMAT>' : '-o, --output <FORMAT>');
   expect(options[0]?.argChoices).toEqual(expect.arrayContaining([...formats]));

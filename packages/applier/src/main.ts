@@ -1,7 +1,7 @@
 import { fstatSync } from 'node:fs';
 import type { Problem } from '@sluice/bundle';
 import {
-  askedFormat,
+  requestedFormat,
   errorDocument,
   isJournal,
   type LogSettings,
@@ -62,7 +62,7 @@ async function finish(work: () => Promise<number>): Promise<void> {
 
 /** With `-o json` a command that has printed no document ends with that of its error. */
 function printError(said: readonly Problem[]): void {
-  if (!hasPrinted && askedFormat(program, words) === 'json') process.stdout.write(errorDocument(said));
+  if (!hasPrinted && requestedFormat(program, words) === 'json') process.stdout.write(errorDocument(said));
 }
 
 async function runDaemon(options: CommonOptions): Promise<number> {

@@ -6,8 +6,9 @@ import { examples } from './help.ts';
 import { completionScript, filesMark, type Shell, shells } from './scripts.ts';
 
 /**
- * Adds to a program what makes a shell know it: `completion`, which prints the script of a shell, and `complete`, which the scripts ask.
- * @param names where the values of options come from that only the program can know
+ * Adds the commands for shell completion to a program: `completion`, which prints the script of a shell, and `complete`, which the scripts
+ * call.
+ * @param names sources of values that only the program knows
  * @param print writes to standard output
  */
 export function shellCommands(program: Command, names: KnownNames, print: (text: string) => void): void {
@@ -19,7 +20,7 @@ export function shellCommands(program: Command, names: KnownNames, print: (text:
   ])
     .summary('print the completion script of a shell')
     .description(
-      'Prints the script with which a shell completes commands, options, files, and names that the program knows.',
+      'Prints a script that makes a shell complete commands, options, files, and names that the program knows.',
     )
     .addArgument(new Argument('<SHELL>', 'the shell').choices(shells))
     .addOption(outputOption())
@@ -30,7 +31,7 @@ export function shellCommands(program: Command, names: KnownNames, print: (text:
 
   program
     .command('complete', { hidden: true })
-    .argument('[WORD...]', 'the words so far')
+    .argument('[WORD...]', 'the words of the command line')
     .addOption(outputOption())
     .action((words: readonly string[], { output }: { readonly output: Format }) => {
       const found = complete(program, words, names);
@@ -38,7 +39,7 @@ export function shellCommands(program: Command, names: KnownNames, print: (text:
     });
 }
 
-/** One candidate a line, as the scripts read them. */
+/** One candidate per line, in the form that the scripts read. */
 function linesOf({ words, files }: Candidates): string {
   const lines = words.map(({ value, description }) => (description === '' ? value : `${value}\t${description}`));
   return [...lines, ...(files ? [filesMark] : [])].map((line) => `${line}\n`).join('');

@@ -49,7 +49,7 @@ test.each([
   expect({ values: found.words.map(({ value }) => value), files: found.files }).toEqual({ values, files });
 });
 
-test('`complete` prints a candidate a line with what it is, and a mark where files may stand', async () => {
+test('`complete` prints one candidate per line with its description, and a marker for file names', async () => {
   const printed: string[] = [];
   const whole = new Command('tool');
   whole.command('show').summary('print what a node loads').argument('[DIR]');

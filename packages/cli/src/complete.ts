@@ -1,43 +1,43 @@
 import type { Argument, Command, Option } from 'commander';
 
-/** Values that only the program knows: by the option (`--node`) or the argument (`GENERATION`) that takes them, given the operands before. */
+/** Sources of values that only the program knows: option (`--node`) or argument (`GENERATION`) → values, given the operands before. */
 export type KnownNames = Readonly<Record<string, (operands: readonly string[]) => readonly string[]>>;
 
-/** What a word may become. */
+/** A completion of a word. */
 export interface Candidate {
   readonly value: string;
-  /** One line for shells that show one. */
+  /** One line, for shells that show descriptions. */
   readonly description: string;
 }
 
 export interface Candidates {
   /** In the order of the help. */
   readonly words: readonly Candidate[];
-  /** The shell completes names of files, which it does better than anybody else. */
+  /** Whether the shell shall complete file names. */
   readonly files: boolean;
 }
 
 /**
- * What the last of the words may become.
- * @param words all words after the program's name up to the cursor; the last one is what has been typed of it, perhaps nothing
+ * Completes the last of the words.
+ * @param words all words after the program's name up to the cursor; the last one may be partial or empty
  */
 export function complete(program: Command, words: readonly string[], names: KnownNames): Candidates {
   const typed = words.at(-1) ?? '';
-  const { command, operands, pending } = follow(program, words.slice(0, -1));
+  const { command, operands, pending } = parseWords(program, words.slice(0, -1));
   const all = candidates(command, operands, pending, typed, names);
   return { ...all, words: all.words.filter(({ value }) => value.startsWith(typed)) };
 }
 
-interface Followed {
-  /** The command that the words lead to. */
+interface ParsedWords {
+  /** The innermost command that the words name. */
   readonly command: Command;
   readonly operands: readonly string[];
-  /** An option that still waits for its value. */
+  /** An option whose value is the next word. */
   readonly pending?: Option;
 }
 
-/** Goes through the words of a command line as the program would, and takes what it does not know for operands. */
-export function follow(program: Command, words: readonly string[]): Followed {
+/** Parses the words of a command line without errors: unknown words are operands. */
+export function parseWords(program: Command, words: readonly string[]): ParsedWords {
   let command = program;
   let pending: Option | undefined;
   const operands: string[] = [];
@@ -59,7 +59,7 @@ function takesValue(option: Option, word: string): boolean {
   return (option.long === word || option.short === word) && (option.required || option.optional);
 }
 
-/** Every command answers to --help, which commander keeps apart. */
+/** The option of every command that commander does not list. */
 const help = { long: '--help', description: 'display help for command' };
 
 function optionsOf(command: Command): readonly Option[] {
@@ -94,7 +94,6 @@ function variadic(command: Command): Argument | undefined {
   return last?.variadic === true ? last : undefined;
 }
 
-/** Commands that the help shows. */
 function visible(command: Command): readonly Command[] {
   return command.createHelp().visibleCommands(command);
 }
@@ -106,16 +105,16 @@ function ofOptions(command: Command): Candidates {
   return { words, files: false };
 }
 
-/** The place of a value: behind an option, or among the arguments. */
-interface Slot {
+/** The value of an option or an argument. */
+interface ValueSlot {
   /** As in `KnownNames`. */
   readonly key: string;
-  /** The name that the help gives the value: `--config <FILE>`, `GENERATION`. */
+  /** Its name in the help: `--config <FILE>`, `GENERATION`. */
   readonly shown: string;
   readonly choices: readonly string[] | undefined;
 }
 
-function ofValue({ key, shown, choices }: Slot, operands: readonly string[], names: KnownNames): Candidates {
+function ofValue({ key, shown, choices }: ValueSlot, operands: readonly string[], names: KnownNames): Candidates {
   if (choices !== undefined) return plain(choices);
   const known = Object.hasOwn(names, key) ? names[key] : undefined;
   if (known !== undefined) return plain(known(operands));

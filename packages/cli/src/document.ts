@@ -1,4 +1,4 @@
-/** A problem, as far as a document of an error needs it. */
+/** The part of a problem that an error document contains. */
 export interface ErrorProblem {
   readonly code: string;
   readonly level: string;
@@ -11,17 +11,17 @@ export function document(kind: string, fields: object): string {
   return `${JSON.stringify({ apiVersion: 'sluice.dev/v1alpha1', kind, ...fields }, undefined, 2)}\n`;
 }
 
-/** For a command that fails and has named no problem. */
+/** For a command that fails without a problem. */
 const unnamed: ErrorProblem = {
   code: 'INTERNAL',
   level: 'error',
-  message: 'The command did not end as it should',
-  hint: 'Standard error says why',
+  message: 'The command failed without a problem of its own',
+  hint: 'Read its messages on standard error',
 };
 
 /**
- * The document of a command that could not do its work.
- * @param problems everything that was said; the first error among them is `error`
+ * The document of a failed command.
+ * @param problems all problems of the command; the first one of level error is `error`
  */
 export function errorDocument(problems: readonly ErrorProblem[]): string {
   const { code, message, hint } = problems.find(({ level }) => level === 'error') ?? problems[0] ?? unnamed;

@@ -1,4 +1,4 @@
-/** What the exit code of a process says, the same in both programs. docs/exit-codes.md has the table. */
+/** The exit codes of both programs. docs/exit-codes.md has the table. */
 export const exitCodes = {
   done: 0,
   different: 1,
@@ -10,17 +10,17 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** One line for each code: pages, manuals and help are made from these. */
+/** One line per code, for pages, manuals and help. */
 export const exitMeanings: Readonly<Record<ExitCode, string>> = {
   0: 'done, or no difference',
-  1: 'a finding: a difference, a stale output, an alarm, or an answer of no; the command itself worked',
+  1: 'a finding: a difference, a stale output, an alarm, or a declined confirmation; the command itself worked',
   2: 'a problem in the input, the usage or the environment; the command did not do its work',
   3: 'refused by the node; nothing was changed',
   4: 'rolled back: the old rules are in the kernel, or an older generation was loaded at a boot',
-  5: 'held: automatic work has stopped, manual intervention is required',
+  5: 'halted: automatic work has stopped, manual intervention is required',
 };
 
-/** The codes that a command ends with beside 0 and 2, and what they mean there; by the name of the command. */
+/** Command → its exit codes besides 0 and 2, with their meaning there. */
 export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<string, string>>>> = {
   sluice: {
     render: '1 with --check: DIR is out of date',
@@ -31,25 +31,25 @@ export const exitDetails: Readonly<Record<'sluice' | 'sluiced', Readonly<Record<
     policy: '1 an error without a waiver',
     krm: '1 `check` is set and the bundle directory is out of date',
     promote: '1 the next wave must not open yet',
-    fleet: '1 a node is not where it should be',
-    'allocations prune': '1 there are some, and they stay',
+    fleet: '1 a node does not have the rules that it should have',
+    'allocations prune': '1 unused allocations were found and kept',
   },
   sluiced: {
     preflight: '3 this node cannot run the bundle',
-    apply: '1 with --dry-run: something would change; 3 refused; 4 rolled back; 5 held',
+    apply: '1 with --dry-run: something would change; 3 refused; 4 rolled back; 5 halted',
     import: '3 the archive is refused, or cannot be placed',
-    boot: '3 the state directory cannot be used; 4 an older generation was loaded; 5 held',
+    boot: '3 the state directory cannot be used; 4 an older generation was loaded; 5 halted',
     run: '3 the state directory cannot be used',
-    rehearse: '3 a tool did not take the rules',
-    status: '1 the kernel differs, the daemon is not healthy or an alarm is open; 5 held',
+    rehearse: '3 a tool refused the rules',
+    status: '1 the kernel differs, the daemon is not healthy or an alarm is open; 5 halted',
     show: '1 the kernel differs, or has no such Service; 3 not root',
     observe: '3 not root',
-    rollback: '1 the answer was no, or --dry-run found a change; 3 refused, such as during `sluiced apply`; 5 held',
+    rollback: '1 not confirmed, or --dry-run found a change; 3 refused, such as during `sluiced apply`; 5 halted',
     checkpoint: '3 the state directory cannot be used',
     confirm: '3 the state directory cannot be used',
-    recover: '3 this node cannot',
-    backend: '1 something speaks against the store in use; 3 the state directory cannot be used',
-    cleanup: '3 refused, such as beside a daemon',
+    recover: '3 the state of this node cannot be recovered',
+    backend: '1 the store in use has a problem; 3 the state directory cannot be used',
+    cleanup: '3 refused, such as while a daemon runs',
   },
 };
 

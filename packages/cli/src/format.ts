@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
-import { follow } from './complete.ts';
+import { parseWords } from './complete.ts';
 
-/** The forms that every command has; some have more. */
+/** The output formats of every command; some have more. */
 export const formats = ['text', 'json'] as const;
 export type Format = (typeof formats)[number];
 
-/** `-o`: how a command prints what it has found or done, and its errors. */
+/** `-o`: the format of a command's results and errors. */
 export const outputOption = (...more: readonly string[]): Option =>
   new Option('-o, --output <FORMAT>', 'how to print').choices([...formats, ...more]).default('text');
 
@@ -13,21 +13,21 @@ export const outputOption = (...more: readonly string[]): Option =>
 export const reportOption = (): Option =>
   new Option('--report <FORMAT>', 'how to print what was done').choices([...formats]).default('text');
 
-/** True for the option with which a command is asked for a format. */
-export const asksFormat = ({ long, argChoices = [] }: Option): boolean =>
+/** Whether an option selects the output format. */
+export const isFormatOption = ({ long, argChoices = [] }: Option): boolean =>
   (long === '--output' || long === '--report') && formats.every((format) => argChoices.includes(format));
 
 /**
- * The format that a command line asks for, also one that cannot be parsed: then the error is to be printed so.
+ * The format that a command line requests, even an invalid one, whose error is printed in this format.
  * @param words all words after the program's name
  */
-export function askedFormat(program: Command, words: readonly string[]): Format {
-  const { command } = follow(program, words);
-  const values = command.options.filter(asksFormat).flatMap((option) => valuesOf(option, words));
+export function requestedFormat(program: Command, words: readonly string[]): Format {
+  const { command } = parseWords(program, words);
+  const values = command.options.filter(isFormatOption).flatMap((option) => valuesOf(option, words));
   return values.at(-1) === 'json' ? 'json' : 'text';
 }
 
-/** Every value that is given for an option: `-o json`, `-ojson`, `--output json`, `--output=json`. */
+/** All values given for an option: `-o json`, `-ojson`, `--output json`, `--output=json`. */
 function valuesOf({ short, long }: Option, words: readonly string[]): readonly string[] {
   return words.flatMap((word, index) => {
     if (word === short || word === long) return words.slice(index + 1, index + 2);

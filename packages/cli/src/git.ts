@@ -1,23 +1,23 @@
-/** How git is started: always with the absolute path of the tool, and without a shell. */
+/** The arguments and environment of a call of git. Callers start it by its absolute path, without a shell. */
 export interface GitCall {
   readonly args: readonly string[];
-  /** All of its environment where `extendEnv` is false. */
+  /** Its whole environment if `extendEnv` is false. */
   readonly env: Readonly<Record<string, string>>;
   readonly extendEnv: boolean;
 }
 
-/** Wins over what the repository's config says. */
+/** Settings that take precedence over the repository's config. */
 const quiet = ['core.fsmonitor=false', 'safe.bareRepository=explicit'];
 
 /**
- * A call that reads objects of a repository whose config others may have written, so it must start nothing that this config names.
- * `rev-parse`, `ls-tree`, `cat-file` and `blame` of a revision run no hook, no filter, no fsmonitor and no pager. One way is left: an
- * object that a partial clone lacks is fetched, with the remote's `uploadpack` or `core.sshCommand`. git 2.44 knows GIT_NO_LAZY_FETCH;
- * before it, forbidding every protocol stops the fetch before anything is started.
+ * A call that reads objects of an untrusted repository, so it must not start programs that the repository's config names.
+ * `rev-parse`, `ls-tree`, `cat-file` and `blame` of a revision run no hook, no filter, no fsmonitor and no pager. But an object that a
+ * partial clone lacks is fetched, with the remote's `uploadpack` or `core.sshCommand`. git 2.44 has GIT_NO_LAZY_FETCH; in older
+ * versions, forbidding every protocol stops the fetch before a program is started.
  *
- * No config of the machine or a user is read, so no `safe.directory` there opens a repository of somebody else (git-config(1),
+ * No config of the machine or a user is read, so no `safe.directory` in these opens a repository of another user (git-config(1),
  * `safe.directory`).
- * @param safeDirectories repositories of others that the user's own config trusts
+ * @param safeDirectories repositories of other users that the user's own config trusts
  */
 export function readingGit(
   directory: string,
@@ -45,9 +45,9 @@ export function readingGit(
 }
 
 /**
- * A call in a clone of the user's own, which commits, fetches and pushes as the user would: with the user's config, hooks and keys. A
- * remote that names a program (`ext::`) is not asked, and nobody is.
- * @param environment that of the process: what it says of protocols is kept
+ * A call that writes to the user's own clone: it commits, fetches and pushes with the user's config, hooks and keys. Remotes that name
+ * a program (`ext::`) and prompts are disabled.
+ * @param environment of the process; its GIT_ALLOW_PROTOCOL is kept
  */
 export function writingGit(
   directory: string,

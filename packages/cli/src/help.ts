@@ -1,9 +1,9 @@
 import type { Command, CommanderError } from 'commander';
-import { follow } from './complete.ts';
+import { parseWords } from './complete.ts';
 
 /**
- * Ends the help of a command with examples, and its usage errors with where the help is.
- * @param before what stands before the examples
+ * Appends examples to the help of a command, and a pointer to the help to its usage errors.
+ * @param before text before the examples
  * @returns the command
  */
 export function examples(command: Command, lines: readonly string[], before?: string): Command {
@@ -13,7 +13,7 @@ export function examples(command: Command, lines: readonly string[], before?: st
     .addHelpText('after', `${head}\nExamples:\n${lines.map((line) => `  ${line}`).join('\n')}`);
 }
 
-const helpHint = (command: Command): string => `${fullName(command)} --help shows what there is`;
+const helpHint = (command: Command): string => `${fullName(command)} --help lists commands and options`;
 
 /** `sluice allocations fix` */
 function fullName(command: Command): string {
@@ -21,7 +21,7 @@ function fullName(command: Command): string {
 }
 
 /**
- * What commander says of a command line that it cannot parse, as a problem.
+ * Converts commander's error for an invalid command line to a problem.
  * @param words all words after the program's name
  */
 export function usageProblem(program: Command, words: readonly string[], { message }: CommanderError) {
@@ -29,6 +29,6 @@ export function usageProblem(program: Command, words: readonly string[], { messa
     code: 'USAGE_INVALID',
     level: 'error',
     message: message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' '),
-    hint: helpHint(follow(program, words).command),
+    hint: helpHint(parseWords(program, words).command),
   } as const;
 }

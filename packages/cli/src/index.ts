@@ -2,7 +2,7 @@ export { shellCommands } from './commands.ts';
 export { type Candidate, type Candidates, complete, type KnownNames } from './complete.ts';
 export { document, type ErrorProblem, errorDocument } from './document.ts';
 export { type ExitCode, exitCodes, exitDetails, exitLine, exitMeanings } from './exit-codes.ts';
-export { asksFormat, askedFormat, type Format, formats, outputOption, reportOption } from './format.ts';
+export { isFormatOption, requestedFormat, type Format, formats, outputOption, reportOption } from './format.ts';
 export { type GitCall, readingGit, writingGit } from './git.ts';
 export { examples, usageProblem } from './help.ts';
 export { type LogFormat, logFormats, type LogLevel, logLevels, type LogSettings, withLog } from './log-options.ts';

@@ -1,14 +1,14 @@
-/** What an entry of a log is worth. */
+/** The severity of a log entry. */
 export type Severity = 'critical' | 'error' | 'warning' | 'info' | 'debug';
 
-/** sd-daemon(3): systemd takes `<N>` at the start of a line for its priority, by the severities of syslog (RFC 5424, section 6.2.1). */
+/** sd-daemon(3): systemd reads `<N>` at the start of a line as its priority, by the severities of syslog (RFC 5424, section 6.2.1). */
 export const priorities: Readonly<Record<Severity, number>> = { critical: 2, error: 3, warning: 4, info: 6, debug: 7 };
 
 /**
- * Whether a stream is read by the journal.
- * @param journalStream JOURNAL_STREAM, which systemd.exec(5) sets to device and inode of the stream that it has connected. A program that
- * redirected the stream since still has the variable, so that alone says nothing.
- * @param stat fstat of the stream; it may throw, as it does for one that is closed
+ * Whether a stream is connected to the journal.
+ * @param journalStream JOURNAL_STREAM, which systemd.exec(5) sets to device and inode of the stream that it has connected. The variable
+ * alone is not enough: the stream may have been redirected since.
+ * @param stat fstat of the stream; it may throw, as for a closed stream
  */
 export function isJournal(
   journalStream: string | undefined,
@@ -23,7 +23,7 @@ export function isJournal(
   }
 }
 
-/** Lines for people as the journal takes them: a problem with its priority, its hint included, everything else as information. */
+/** Adds priorities for the journal to lines of text: problems with their hints get that of their level, other lines `info`. */
 export function withPriorities(text: string): string {
   let priority = priorities.info;
   const lines = text.split(/(?<=\n)/).map((line) => {
@@ -34,7 +34,7 @@ export function withPriorities(text: string): string {
   return lines.join('');
 }
 
-/** Of a line as problems are printed: `a.yaml:1:2: warning: …`. */
+/** The priority of a printed problem: `a.yaml:1:2: warning: …`. */
 function priorityOf(line: string): number {
   const [, level] = /^(?:.*?:\d+:\d+: )?(error|warning): /.exec(line) ?? [];
   return priorities[level === 'error' || level === 'warning' ? level : 'info'];

@@ -40,7 +40,7 @@ test.each([
 test.each([
   [false, /^\S+Z warning: said twice steps=2 hint="run \\"x\\"\\nagain" list=\[1\]\n$/],
   [true, /^<4>warning: said twice steps=2 hint="run \\"x\\"\\nagain" list=\[1\]\n$/],
-])('an entry of text is one line, whatever is in it (journal: %s)', (isForJournal, form) => {
+])('a text entry is one line for any content (journal: %s)', (isForJournal, form) => {
   const { log, lines } = open({ format: 'text' }, isForJournal);
   log.warn({ steps: 2, hint: 'run "x"\nagain', list: [1] }, 'said\n    twice');
   expect(lines).toEqual([expect.stringMatching(form)]);
@@ -57,7 +57,7 @@ test.each([
   expect(lines).toHaveLength(count);
 });
 
-test('the level goes up and down while the program runs, and the log says so at every level', () => {
+test('the level can be changed while the program runs, and each change is logged', () => {
   const { log, lines } = open({ level: 'warning' });
   const seen: LogLevel[] = [];
   for (const step of ['lessDetail', 'lessDetail', 'moreDetail', 'moreDetail', 'moreDetail', 'moreDetail'] as const) {
@@ -79,7 +79,7 @@ test.each([
   expect(isJournal(variable, () => ({ dev: 8, ino: 41 }))).toBe(expected);
 });
 
-test('the journal does not read a stream that is closed', () => {
+test('a closed stream is not connected to the journal', () => {
   const closed = (): never => {
     throw new Error('EBADF');
   };

@@ -4,7 +4,7 @@ import { type LogLevel, logLevels, type LogSettings } from './log-options.ts';
 
 export type { LogFormat, LogLevel, LogSettings } from './log-options.ts';
 
-/** Where a program that runs for long says what happens. Details are fields of the entry, for programs; the message is for people. */
+/** The log of a long-running program. Details are fields of the entry, for programs; the message is for people. */
 export interface Log {
   debug(details: object, message: string): void;
   info(details: object, message: string): void;
@@ -13,17 +13,17 @@ export interface Log {
   fatal(details: object, message: string): void;
 }
 
-/** Where the lines go. */
+/** The sink of log lines. */
 export interface LogOutput {
   write(line: string): unknown;
-  /** `isJournal`: the journal has its own clock, and takes the priority from the line. */
+  /** `isJournal`: the journal adds the time itself, and reads the priority from the line. */
   readonly isJournal: boolean;
 }
 
 /** A log whose level can be changed while the program runs. */
 export interface AdjustableLog extends Log {
   readonly level: LogLevel;
-  /** One level more, as far as there is one; the log says which it is now. */
+  /** Raises the level of detail by one, up to the maximum, and logs the new level. */
   moreDetail(): void;
   lessDetail(): void;
 }
@@ -33,7 +33,7 @@ const named = { debug: 'debug', info: 'info', warn: 'warning', error: 'error', f
 
 const pinoNames = { debug: 'debug', info: 'info', warning: 'warn', error: 'error' } as const;
 
-/** Makes the log of a program. One entry is one line, whatever its message and details hold. */
+/** Makes the log of a program. One entry is one line, for any message and details. */
 export function makeLog({ format, level }: LogSettings, output: LogOutput): AdjustableLog {
   const form = format === 'json' ? (line: string): string => line : textForm(output.isJournal);
   const write = (line: string): void => {
@@ -56,7 +56,7 @@ function adjustable(log: Logger, first: LogLevel): AdjustableLog {
   let level = first;
   const step = (by: 1 | -1): void => {
     level = logLevels[logLevels.indexOf(level) + by] ?? level;
-    // Said at every level: an operator who sent a signal must see what it did.
+    // Logged at every level: an operator who sent a signal must see its effect.
     log.level = 'info';
     log.info({ logLevel: level }, `log level is ${level}`);
     log.level = pinoNames[level];
@@ -75,7 +75,7 @@ function adjustable(log: Logger, first: LogLevel): AdjustableLog {
   };
 }
 
-/** `2026-11-21T09:30:00.000Z warning: said steps=2`; without the time for the journal, which has it. */
+/** `2026-11-21T09:30:00.000Z warning: MESSAGE steps=2`; without the time for the journal, which adds it. */
 function textForm(isForJournal: boolean): (line: string) => string {
   return (line) => {
     const { time, level, msg, ...details } = JSON.parse(line) as Readonly<Record<string, unknown>>;
@@ -85,6 +85,6 @@ function textForm(isForJournal: boolean): (line: string) => string {
   };
 }
 
-/** A text that is one word stands as it is; everything else in JSON, which has no line breaks. */
+/** A single word is printed as it is, everything else in JSON, which has no line breaks. */
 const printed = (value: unknown): string =>
   typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);

@@ -20,7 +20,7 @@ const run = (shell: string, args: readonly string[], dir: string): string =>
   execFileSync(shell, args, { encoding: 'utf8', env: { PATH: `${dir}:/usr/bin:/bin`, HOME: dir } });
 
 describe.each(['sluice', 'sluiced'])('of %s', (name) => {
-  test('bash asks with the words up to the cursor and takes the values', () => {
+  test('bash passes the words up to the cursor and uses the values', () => {
     const dir = fake(name, 'node-a\tfirst\nnode-b\tsecond\n');
     const script = `${completionScript(name, 'bash')}
 COMP_WORDS=(${name} show --node n rest) COMP_CWORD=3
@@ -32,7 +32,7 @@ complete -p ${name}`;
     expect(asked(dir)).toBe('complete,--,show,--node,n,');
   });
 
-  test('bash completes names of files where files may stand', () => {
+  test('bash completes file names', () => {
     const dir = fake(name, ':files\n');
     const script = `${completionScript(name, 'bash')}
 COMP_WORDS=(${name} show '') COMP_CWORD=2
@@ -42,7 +42,7 @@ echo "\${#COMPREPLY[@]}"`;
     expect(run('/bin/bash', ['-c', script], dir)).toBe('compopt -o default\n0\n');
   });
 
-  test.skipIf(!existsSync('/usr/bin/fish'))('fish takes values with their descriptions (needs fish)', () => {
+  test.skipIf(!existsSync('/usr/bin/fish'))('fish shows values with their descriptions (needs fish)', () => {
     const dir = fake(name, 'render\twrite\nshow\tprint\n');
     symlinkSync('/bin/cat', join(dir, 'cat'));
     const script = `${completionScript(name, 'fish')}\ncomplete -C '${name} '`;
@@ -50,7 +50,7 @@ echo "\${#COMPREPLY[@]}"`;
     expect(asked(dir)).toBe('complete,--,,');
   });
 
-  test.skipIf(!existsSync('/bin/zsh'))('zsh takes values with their descriptions (needs zsh)', () => {
+  test.skipIf(!existsSync('/bin/zsh'))('zsh shows values with their descriptions (needs zsh)', () => {
     const dir = fake(name, 'render\twrite\nshow\tprint\n');
     const script = `compdef() { :; }
 compadd() { print -r -- "$*"; print -rl -- $found $shown; }

@@ -1,12 +1,12 @@
-/** The shells that can be told how to complete. */
+/** The shells with a completion script. */
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
-/** After the candidates: the shell is to complete names of files. No candidate begins with a colon. */
+/** A last line that makes the shell complete file names. No candidate begins with a colon. */
 export const filesMark = ':files';
 
-// The scripts are thin: each asks `PROGRAM complete` with the words so far and gets lines `value<TAB>description`. So all
-// shells know the same things, and a script once installed knows the commands of later versions.
+// The scripts are thin: each calls `PROGRAM complete` with the words so far and gets lines `value<TAB>description`. So all
+// shells have the same completions, and an installed script works with later versions.
 
 const bash = (name: string): string => `# bash completion for ${name}
 _${name}() {
@@ -60,7 +60,7 @@ complete -c ${name} -f -a '(__${name}_complete)'
 
 const scripts: Readonly<Record<Shell, (name: string) => string>> = { bash, zsh, fish };
 
-/** The script that a shell reads to complete the words of a program. @param name of the program: letters alone */
+/** The completion script of a program for a shell. @param name of the program: letters only */
 export function completionScript(name: string, shell: Shell): string {
   return scripts[shell](name);
 }

@@ -3,20 +3,20 @@ import { document } from './document.ts';
 import { type Format, outputOption } from './format.ts';
 import { examples } from './help.ts';
 
-/** What a program says of itself: enough to tell two installations apart, and whether they read each other's files. */
+/** The version of a program: enough to distinguish two installations, and to tell whether they read each other's files. */
 export interface VersionReport {
   readonly version: string;
   /** The `format` of cluster.yaml that is read and written. */
   readonly bundleFormats: readonly number[];
-  /** What `requires` of release.yaml may name. */
+  /** The supported features of `requires` in release.yaml. */
   readonly releaseFeatures: readonly string[];
-  /** The Node inside it. */
+  /** The version of Node inside it. */
   readonly node: string;
   readonly platform: string;
   readonly arch: string;
 }
 
-/** What a program knows of itself, and of the process that it runs in. */
+/** The facts of a program and its process. */
 export interface VersionSource extends Pick<VersionReport, 'version' | 'bundleFormats' | 'releaseFeatures'> {
   readonly runtime: {
     readonly versions: { readonly node: string };
@@ -25,19 +25,19 @@ export interface VersionSource extends Pick<VersionReport, 'version' | 'bundleFo
   };
 }
 
-/** The report; it holds nothing of the time or the machine beyond what the executable was built for. */
+/** Makes the report. It contains no time, and of the machine only the platform that the executable was built for. */
 export function versionReport({ runtime, ...own }: VersionSource): VersionReport {
   return { ...own, node: runtime.versions.node, platform: runtime.platform, arch: runtime.arch };
 }
 
-/** The same for people: one line, the version first. */
+/** Prints the report in one line, the version first. */
 export function versionLine(name: string, { version, bundleFormats, node, platform, arch }: VersionReport): string {
   return `${name} ${version} (${platform} ${arch}, Node ${node}, bundle format ${bundleFormats.join(', ')})\n`;
 }
 
 /**
  * Adds `version` to a program.
- * @param source asked when the command runs: other commands need nothing of it
+ * @param source called when the command runs: other commands do not need it
  * @param print writes to standard output
  */
 export function versionCommand(
@@ -47,9 +47,9 @@ export function versionCommand(
 ): void {
   const name = program.name();
   examples(program.command('version'), [`${name} version`, `${name} version -o json`])
-    .summary(`say which ${name} this is`)
+    .summary(`print the version of ${name}`)
     .description(
-      `Says the version of ${name}, which bundle formats it reads, the Node inside it and what it was built for. --version is the number alone.`,
+      `Prints the version of ${name}, the bundle formats that it reads, its Node version and its platform. --version prints the number only.`,
     )
     .addOption(outputOption())
     .action(async ({ output }: { readonly output: Format }) => {
@@ -58,7 +58,7 @@ export function versionCommand(
     });
 }
 
-/** `--version` with words behind it, such as `-o json`, is the command `version`; alone it stays what prints the number. */
+/** Turns `--version` with further words, such as `-o json`, into the command `version`; alone it prints the number. */
 export function versionWords(words: readonly string[]): readonly string[] {
   const [first = '', ...rest] = words;
   return /^(-V|--version)$/.test(first) && rest.length > 0 ? ['version', ...rest] : words;

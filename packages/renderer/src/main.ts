@@ -1,4 +1,4 @@
-import { askedFormat, usageProblem, versionWords } from '@sluice/cli';
+import { requestedFormat, usageProblem, versionWords } from '@sluice/cli';
 import { CommanderError } from 'commander';
 import { buildProgram } from './cli/program.ts';
 import { exitCodes } from './exit.ts';
@@ -21,7 +21,7 @@ try {
   else process.exitCode = (await import('./commands/failure.ts')).tellFailure(error);
 }
 if (usage !== undefined) process.exitCode = usage.exitCode === 0 ? exitCodes.done : exitCodes.problem;
-if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && askedFormat(program, words) === 'json') {
+if ((process.exitCode ?? exitCodes.done) !== exitCodes.done && requestedFormat(program, words) === 'json') {
   const { printError } = await import('./commands/told.ts');
   printError(usage && [usageProblem(program, words, usage)]);
 }
