@@ -147,9 +147,9 @@ describe('a release is pulled with its signature beside a referrer', () => {
   });
 
   test.each([
-    ['no signature at all', 'garbage\n', 'SHA256SUMS.evil.sig is not well-formed: it is not one SSH signature'],
+    ['no signature at all', 'garbage\n', 'SHA256SUMS.evil.sig is not well-formed: it is not exactly one SSH signature'],
     ['a signature for Git commits', fakeSignature('x', 'git'), 'it is for namespace "git"'],
-    ['something behind a signature', `${signatureOf('x')}x\n`, 'it is not one SSH signature'],
+    ['something behind a signature', `${signatureOf('x')}x\n`, 'it is not exactly one SSH signature'],
   ])('with %s, which is passed over', async (_what, text, says) => {
     const registry = await start({});
     const reference = await push(registry);

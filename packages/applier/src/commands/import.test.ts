@@ -280,7 +280,7 @@ const refused: readonly [title: string, prepare: () => void, says: string][] = [
   ['a release that nobody signed', () => write(without('SHA256SUMS.sig')), 'RELEASE_UNSIGNED'],
   ['a release of somebody else', () => write(release(5, [1], 'mallory')), 'RELEASE_UNSIGNED'],
   ['a changed byte', () => write(release(5).set('cluster.yaml', 'x\n')), 'cluster.yaml has another digest'],
-  ['a file that is missing', () => write(without('profiles/default/profile.yaml')), 'is named and not there'],
+  ['a file that is missing', () => write(without('profiles/default/profile.yaml')), 'is listed, but missing'],
   ['a file too many', () => write(release(5).set('nodes/node-b/node.yaml', 'x\n')), 'does not name'],
   ['an archive for another node', () => write(foreign()), 'RELEASE_ELSEWHERE'],
   ['an archive without the file of the node', () => write(without(`nodes/${sampleNode}/node.yaml`)), 'is not for'],

@@ -51,7 +51,7 @@ test('says which release it is, and its alarms, and accepts nothing', async () =
   release();
   const said = await look();
   expect(said).toMatch(/^ok {4}release \(serial 7, signed by alice, read by sluiced \d+\.\d+\.\d+\): nothing to do$/m);
-  expect(said).toMatch(/^note {2}release \(Cannot call release 7 current/m);
+  expect(said).toMatch(/^note {2}release \(Release 7 expired at /m);
   expect(() => readFileSync(at('state/release.json'))).toThrow('ENOENT');
 });
 

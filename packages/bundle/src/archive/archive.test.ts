@@ -24,16 +24,16 @@ const files = new Map([
   [long, '# ↦\n'],
 ]);
 
-test('what is written is read, with long paths, empty files and a base', () => {
+test('an archive reads back with long paths, empty files and a base', () => {
   expect(readArchive('a', printArchive({ files, base: 'c'.repeat(64) }))).toEqual({ files, base: 'c'.repeat(64) });
   expect(readArchive('a', printArchive({ files }))).toEqual({ files });
 });
 
-test('the order of the files changes no byte', () => {
+test('the order of the files does not change the archive', () => {
   expect(printArchive({ files: new Map([...files].toReversed()) })).toEqual(printArchive({ files }));
 });
 
-test('tar --zstd unpacks it, long paths too, and says that nobody owns it at no time', () => {
+test('tar --zstd unpacks it, with long paths, owner 0 and time 0', () => {
   writeFileSync(join(scratch, 'a.tar.zst'), printArchive({ files }));
   const tar = (...args: readonly string[]): string =>
     execFileSync('tar', ['--zstd', '-C', scratch, '-f', join(scratch, 'a.tar.zst'), ...args], { encoding: 'utf8' });
@@ -73,7 +73,7 @@ const size = (text: string) => (header: Buffer) => void header.write(text, 124, 
 /** Bytes of one value, packed by hand into blocks that repeat: 500 GB of them would be a short archive, too. */
 const zeros = zstdCompressSync(Buffer.alloc(64 * 1024 * 1024));
 
-const hostile: readonly [title: string, packed: () => Uint8Array, says: RegExp][] = [
+const hostile: readonly [title: string, packed: () => Uint8Array, reason: RegExp][] = [
   ['a symbolic link', () => pack(entry('2', 'cluster.yaml')), /"cluster.yaml" is a symbolic link/],
   ['a hard link', () => pack(entry('1', 'cluster.yaml')), /a hard link/],
   ['a character device', () => pack(entry('3', 'cluster.yaml')), /a device/],
@@ -81,41 +81,45 @@ const hostile: readonly [title: string, packed: () => Uint8Array, says: RegExp][
   ['a pipe', () => pack(entry('6', 'cluster.yaml')), /a pipe/],
   ['a directory', () => pack(entry('5', 'nodes/')), /a directory/],
   ['a sparse file', () => pack(entry('S', 'cluster.yaml')), /a sparse file/],
-  ['a type that nobody knows', () => pack(entry('Z', 'cluster.yaml')), /no regular file/],
-  ['the old type of regular files', () => pack(entry('\0', 'cluster.yaml')), /no regular file/],
+  ['an unknown type', () => pack(entry('Z', 'cluster.yaml')), /not a regular file/],
+  ['the old type of regular files', () => pack(entry('\0', 'cluster.yaml')), /not a regular file/],
   ['a long name of GNU tar', () => pack(entry('L', '././@LongLink', 'cluster.yaml\0')), /in the form of GNU tar/],
-  ['a header for all that follows', () => pack(entry('g', 'x', '11 path=ab\n')), /for all that follows/],
-  ['an absolute path', () => pack(entry('0', '/etc/passwd', 'x')), /"\/etc\/passwd", which no release has/],
-  ['a path that leads out', () => pack(entry('0', 'nodes/../../x', 'x')), /which no release has/],
-  ['a path that goes a longer way', () => pack(entry('0', './cluster.yaml', 'x')), /which no release has/],
-  ['a path with a double slash', () => pack(entry('0', 'nodes//node.yaml', 'x')), /which no release has/],
-  ['.git, which names programs', () => pack(entry('0', '.git/config', 'x')), /which no release has/],
-  ['a mark that only a directory has', () => pack(entry('0', '.sluice-complete', 'x')), /which no release has/],
+  ['a global extended header', () => pack(entry('g', 'x', '11 path=ab\n')), /global extended header/],
+  ['an absolute path', () => pack(entry('0', '/etc/passwd', 'x')), /"\/etc\/passwd" is not a file of a release/],
+  ['a path out of the folder', () => pack(entry('0', 'nodes/../../x', 'x')), /is not a file of a release/],
+  ['a path with ./', () => pack(entry('0', './cluster.yaml', 'x')), /is not a file of a release/],
+  ['a path with a double slash', () => pack(entry('0', 'nodes//node.yaml', 'x')), /is not a file of a release/],
+  ['.git, which names programs', () => pack(entry('0', '.git/config', 'x')), /is not a file of a release/],
   [
-    'a path that leads out in an extended header',
+    'a marker that only a directory may have',
+    () => pack(entry('0', '.sluice-complete', 'x')),
+    /is not a file of a release/,
+  ],
+  [
+    'a path out of the folder in an extended header',
     () => pack(join2(extended('15 path=../../x\n'), cluster)),
-    /not as `sluice/,
+    /differs from the form that `sluice/,
   ],
   [
     'a short path in an extended header',
     () => pack(join2(extended('21 path=cluster.yaml\n'), cluster)),
-    /not as `sluice/,
+    /differs from the form that `sluice/,
   ],
   [
     'two records in an extended header',
     () => pack(join2(extended('6 a=b\n21 path=cluster.yaml\n'), cluster)),
-    /more than a path/,
+    /fields other than path/,
   ],
-  ['a size in an extended header', () => pack(join2(extended('10 size=9\n'), cluster)), /more than a path/],
-  ['an extended header for nobody', () => pack(extended('21 path=cluster.yaml\n')), /no regular file/],
+  ['a size in an extended header', () => pack(join2(extended('10 size=9\n'), cluster)), /fields other than path/],
+  ['an extended header without a file', () => pack(extended('21 path=cluster.yaml\n')), /not a regular file/],
   [
-    'one extended header behind another',
+    'a second extended header in a row',
     () => pack(join2(extended('15 path=../../x\n'), extended('15 path=../../x\n'))),
-    /behind another/,
+    /second extended header/,
   ],
   ['an extended header of a megabyte', () => pack(extended(`9 path=${'x'.repeat(1 << 20)}\n`)), /too long/],
-  ['one path twice', () => pack(join2(cluster, cluster)), /not in order, or is there twice/],
-  ['paths out of order', () => pack(join2(cluster, entry('0', 'SHA256SUMS', 'x'))), /not in order/],
+  ['a duplicate path', () => pack(join2(cluster, cluster)), /out of order or duplicated/],
+  ['paths out of order', () => pack(join2(cluster, entry('0', 'SHA256SUMS', 'x'))), /out of order/],
   [
     'a size in base 256',
     () => pack(entry('0', 'cluster.yaml', 'x', size('\x80\0\0\0\0\0\0\0\0\0\0\x01'))),
@@ -126,76 +130,91 @@ const hostile: readonly [title: string, packed: () => Uint8Array, says: RegExp][
   [
     'a file that is longer than the archive',
     () => pack(entry('0', 'cluster.yaml', 'x', size('00000010000\0'))),
-    /it is cut/,
+    /it is truncated/,
   ],
   [
     'a mode that lets others write',
     () => pack(entry('0', 'cluster.yaml', 'x', (h) => void h.write('0000666\0', 100))),
-    /not as `sluice pack`/,
+    /differs from the form that `sluice pack`/,
   ],
   [
     'a set-user-id mode',
     () => pack(entry('0', 'cluster.yaml', 'x', (h) => void h.write('0004755\0', 100))),
-    /not as `sluice pack`/,
+    /differs from the form that `sluice pack`/,
   ],
-  ['an owner', () => pack(entry('0', 'cluster.yaml', 'x', (h) => void h.write('root', 265))), /not as `sluice pack`/],
+  [
+    'an owner',
+    () => pack(entry('0', 'cluster.yaml', 'x', (h) => void h.write('root', 265))),
+    /differs from the form that `sluice pack`/,
+  ],
   [
     'a time',
     () => pack(entry('0', 'cluster.yaml', 'x', (h) => void h.write('14000000000\0', 136))),
-    /not as `sluice pack`/,
+    /differs from the form that `sluice pack`/,
   ],
-  ['something behind the name', () => pack(entry('0', 'cluster.yaml\0x', 'x')), /not as `sluice pack`/],
+  [
+    'something behind the name',
+    () => pack(entry('0', 'cluster.yaml\0x', 'x')),
+    /differs from the form that `sluice pack`/,
+  ],
   [
     'something in the padding',
     () => pack(entry('0', 'cluster.yaml', 'x', (h) => void h.write('y', 600))),
-    /not as `sluice pack`/,
+    /differs from the form that `sluice pack`/,
   ],
-  ['a checksum that is wrong', () => pack(Buffer.from(cluster).fill('1', 148, 149)), /not as `sluice pack`/],
   [
-    'something behind the end',
-    () => pack(Buffer.concat([printTar(good), Buffer.alloc(512)])),
-    /goes on behind its end/,
+    'a wrong checksum',
+    () => pack(Buffer.from(cluster).fill('1', 148, 149)),
+    /differs from the form that `sluice pack`/,
   ],
-  ['a tar that is cut in a file', () => pack(printTar(good).subarray(0, 2000)), /it is cut/],
-  ['a tar without an end', () => pack(printTar(good).subarray(0, -1024)), /it is cut/],
-  ['a tar with half an end', () => pack(printTar(good).subarray(0, -512)), /cut|regular/],
-  ['an archive that is cut', () => printArchive({ files }).subarray(0, -5), /it is cut/],
-  ['an archive with a flipped bit', () => flipped(printArchive({ files })), /no zstd archive/],
-  ['something behind the archive', () => Buffer.concat([printArchive({ files }), Buffer.from('x')]), /behind its end/],
-  ['nothing', () => Buffer.alloc(0), /it is cut/],
-  ['something else', () => Buffer.from('PK\x03\x04 a zip, perhaps'), /no zstd archive/],
-  ['64 MiB of zeros in a few kilobytes', () => zeros, /would become more than/],
+  ['data after the end', () => pack(Buffer.concat([printTar(good), Buffer.alloc(512)])), /trailing data/],
+  ['a tar that is truncated in a file', () => pack(printTar(good).subarray(0, 2000)), /it is truncated/],
+  ['a tar without an end', () => pack(printTar(good).subarray(0, -1024)), /it is truncated/],
+  ['a tar with half an end', () => pack(printTar(good).subarray(0, -512)), /truncated|regular/],
+  ['an archive that is truncated', () => printArchive({ files }).subarray(0, -5), /it is truncated/],
+  ['an archive with a flipped bit', () => flipped(printArchive({ files })), /not a zstd archive/],
+  ['data after the archive', () => Buffer.concat([printArchive({ files }), Buffer.from('x')]), /trailing data/],
+  ['an empty file', () => Buffer.alloc(0), /it is truncated/],
+  ['a file of another format', () => Buffer.from('PK\x03\x04 a zip, perhaps'), /not a zstd archive/],
+  ['64 MiB of zeros in a few kilobytes', () => zeros, /unpacks to more than/],
   [
-    'bytes that are no text',
+    'bytes that are not UTF-8',
     () => pack(printTar(new Map([['cluster.yaml', Buffer.from([0xc3, 0x28])]]))),
     /is not UTF-8/,
   ],
-  ['a base without a digest', () => pack(printTar(new Map([['.sluice-base', Buffer.from('x\n')]]))), /holds no digest/],
+  [
+    'a base without a digest',
+    () => pack(printTar(new Map([['.sluice-base', Buffer.from('x\n')]]))),
+    /contains no digest/,
+  ],
 ];
 
 const flipped = (bytes: Uint8Array): Uint8Array => Buffer.from(bytes).fill((bytes.at(-1) ?? 0) ^ 1, bytes.length - 1);
 
-describe('a hostile archive is refused with words:', () => {
-  test.each(hostile)('%s', (_title, packed, says) => {
-    expect(readArchive('a', packed())).toMatchObject({ code: 'ARCHIVE_INVALID', message: expect.stringMatching(says) });
+describe('a hostile archive is refused with the reason:', () => {
+  test.each(hostile)('%s', (_title, packed, reason) => {
+    expect(readArchive('a', packed())).toMatchObject({
+      code: 'ARCHIVE_INVALID',
+      message: expect.stringMatching(reason),
+    });
   });
 
-  test('more bytes than a bundle may have, in files that are each small enough', () => {
+  test('many small files that exceed the limit of a bundle together', () => {
     const step = 512 + bundleLimits.fileBytesMax;
     // Its pages are never touched but for the headers.
     const tar = Buffer.alloc(65 * step + 1024);
     const octal = `${bundleLimits.fileBytesMax.toString(8).padStart(11, '0')}\0`;
     for (let n = 0; n < 65; n++)
       tar.set(entry('0', `nodes/n${100 + n}/node.yaml`, '', size(octal)).subarray(0, 512), n * step);
-    expect(readTar(tar, () => true)).toContain('its files have more than');
+    expect(readTar(tar, () => true)).toContain('its files exceed');
   });
 
-  test('more packed bytes than an archive may have are not even looked at', () => {
+  test('an archive above the limit of packed bytes is refused unread', () => {
     const none = Buffer.alloc(archiveLimits.archiveBytesMax + 1);
     expect(readArchive('a', none)).toMatchObject({ message: expect.stringContaining('is larger than') });
   });
 
-  test('whatever is changed in a tar: it is refused, or reads as what its bytes would be written from', () => {
+  test('a tar with a changed byte is refused, or equals what is written for the files read from it', () => {
     const base = Buffer.from(printTar(good));
     const change = fc.record({ at: fc.nat(base.length - 1), byte: fc.integer({ min: 0, max: 255 }) });
     fc.assert(

@@ -5,22 +5,22 @@ import { isReleaseFile } from '../release/names.ts';
 import { readPath } from '../tree.ts';
 import { printTar, readTar } from './tar.ts';
 
-/** What a reader of archives accepts. README.md, "Archives". */
+/** The limits of an archive. README.md, "Archives". */
 export const archiveLimits = {
   /** Packed. */
   archiveBytesMax: 256 * 1024 * 1024,
   /** Unpacked: the files of the largest bundle, each with a header and padding. */
   tarBytesMax: bundleLimits.treeBytesMax + bundleLimits.filesMax * 1024,
-  /** How many bytes one packed byte may become; rule files of ten thousand Services come to 30. */
+  /** Unpacked bytes per packed byte; rule files of ten thousand Services reach 30. */
   ratioMax: 250,
-  /** What even the smallest archive may become. */
+  /** Unpacked bytes that any archive may have, however small it is. */
   ratioFreeBytes: 16 * 1024 * 1024,
 } as const;
 
-/** In an archive of changes: the digest of the `SHA256SUMS` that it is laid over. Never in a bundle directory. */
+/** In an archive of changes: the digest of the base's `SHA256SUMS`. Never in a bundle directory. */
 export const baseDigestFile = '.sluice-base';
 
-/** The files of a release, or of the part that a node needs, on their way. */
+/** The files of a release, or of the part that one node needs. */
 export interface Archive {
   /** Path → text. */
   readonly files: ReadonlyMap<string, string>;
@@ -28,10 +28,10 @@ export interface Archive {
   readonly base?: string;
 }
 
-/** Between size and time: a higher level takes four times as long for the last 8 percent. */
+/** A higher level takes four times as long for the last 8 percent. */
 const compressionLevel = 12;
 
-/** The bytes of an archive: the same for the same files, whatever packs them where and when. */
+/** The bytes of an archive: the same files give the same bytes on every machine. */
 export function printArchive({ files, base }: Archive): Uint8Array {
   const all = new Map([...files].map(([path, text]) => [path, Buffer.from(text)]));
   if (base !== undefined) all.set(baseDigestFile, Buffer.from(`sha256:${base}\n`));
@@ -42,7 +42,7 @@ export function printArchive({ files, base }: Archive): Uint8Array {
 }
 
 /**
- * Reads an archive, whoever made it. Digests and signatures of what is in it are another question.
+ * Reads an untrusted archive. Digests and signatures of its files are checked elsewhere.
  * @param name named in problems
  * @returns its files, or `ARCHIVE_INVALID`
  */
@@ -52,7 +52,7 @@ export function readArchive(name: string, packed: Uint8Array): Archive | Problem
   const entries = readTar(tar, isArchived);
   if (typeof entries === 'string') return invalid(name, entries);
   const files = new Map<string, string>();
-  // A decoder that drops nothing: what is written from the text has the digest of what was read.
+  // With the BOM kept, text written to disk has the same digest as the bytes that were read.
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   for (const [path, bytes] of entries) {
     try {
@@ -65,10 +65,10 @@ export function readArchive(name: string, packed: Uint8Array): Archive | Problem
   if (mark === undefined) return { files };
   files.delete(baseDigestFile);
   const [, base] = /^sha256:([0-9a-f]{64})\n$/.exec(mark) ?? [];
-  return base === undefined ? invalid(name, `${baseDigestFile} holds no digest`) : { files, base };
+  return base === undefined ? invalid(name, `${baseDigestFile} contains no digest`) : { files, base };
 }
 
-/** The tar inside, or what is wrong. The bound is set before the first byte is unpacked. */
+/** Returns the tar inside, or the error in words. The size is limited before the first byte is unpacked. */
 function unpack(packed: Uint8Array): Buffer | string {
   const { archiveBytesMax, tarBytesMax, ratioMax, ratioFreeBytes } = archiveLimits;
   if (packed.length > archiveBytesMax) return `it is larger than ${archiveBytesMax} bytes`;
@@ -78,11 +78,11 @@ function unpack(packed: Uint8Array): Buffer | string {
       readonly buffer: Buffer;
       readonly engine: { readonly bytesWritten: number };
     };
-    return engine.bytesWritten === packed.length ? buffer : 'it goes on behind its end';
+    return engine.bytesWritten === packed.length ? buffer : 'it has trailing data';
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ERR_BUFFER_TOO_LARGE') return `it would become more than ${maxOutputLength} bytes`;
-    return code === 'Z_BUF_ERROR' ? 'it is cut' : `it is no zstd archive (${message})`;
+    if (code === 'ERR_BUFFER_TOO_LARGE') return `it unpacks to more than ${maxOutputLength} bytes`;
+    return code === 'Z_BUF_ERROR' ? 'it is truncated' : `it is not a zstd archive (${message})`;
   }
 }
 

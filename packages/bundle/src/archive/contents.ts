@@ -23,18 +23,18 @@ export function filesOfNode(
   return new Map([...files].filter(([path]) => isNeeded(path)));
 }
 
-/** A node as it is in a release. */
+/** A node's entry in a release. */
 export interface NodeInRelease {
   readonly name: string;
   readonly profile: string;
 }
 
 /**
- * What a release has that its base has not.
+ * Computes the files in which a release differs from its base.
  * @param baseSums the `SHA256SUMS` of the base
- * @param node as it is in the base: it has what an archive of the base for it carries, and not the rest of what the sums name; left
- * out where all of the base is there
- * @returns the changes, or what is wrong with the sums of the base, in words
+ * @param node the node's entry in the base, which then has only the files in an archive of the base for that node; undefined when the
+ * whole base is present
+ * @returns the changes, or the error in the base's sums, in words
  */
 export function changesSince(
   files: ReadonlyMap<string, string>,
@@ -49,10 +49,10 @@ export function changesSince(
 }
 
 /**
- * Lays changes over their base, or over the very release that they lead to. A profile that the base holds and the changes leave half new
- * is left out: another node's.
- * @param base path → text of the release that is there; none when undefined
- * @returns the files of the whole release, or `ARCHIVE_BASE` when the base is another one
+ * Applies changes to their base, or to the release that they result in. A profile with files missing from both belongs to another node
+ * and is left out.
+ * @param base path → text of the installed release; undefined when there is none
+ * @returns the files of the whole release, or `ARCHIVE_BASE` when a different release is installed
  */
 export function layOver(
   { files, base: wanted }: Archive,
@@ -60,13 +60,13 @@ export function layOver(
 ): ReadonlyMap<string, string> | Problem {
   if (wanted === undefined) return files;
   const baseSums = base?.get(sumsFile);
-  if (base === undefined || baseSums === undefined) return noBase(wanted, 'no release is there');
-  const there = fileDigest(baseSums);
-  // Where the release is there already, more signatures and open waves of it come this way.
+  if (base === undefined || baseSums === undefined) return noBase(wanted, 'no release is installed');
+  const installed = fileDigest(baseSums);
+  // Further signatures and opened waves of the installed release are archives of changes, too.
   const isSame = baseSums === files.get(sumsFile);
-  if (there !== wanted && !isSame) return noBase(wanted, `the one that is there has sha256:${there}`);
+  if (installed !== wanted && !isSame) return noBase(wanted, `the installed release has sha256:${installed}`);
   const named = readSums(files.get(sumsFile) ?? '');
-  // Said by who checks the sums, in its own words.
+  // Reported by the check of the sums.
   if (typeof named === 'string') return files;
   const whole = new Map(files);
   for (const [path, digest] of named) {
@@ -86,7 +86,7 @@ function noBase(wanted: string, why: string): Problem {
   return {
     code: 'ARCHIVE_BASE',
     level: 'error',
-    message: `Cannot use the changes in the archive: they are made for the release whose SHA256SUMS has sha256:${wanted}, and ${why}`,
-    hint: 'Bring an archive that was packed without --base, or the releases in between first',
+    message: `Cannot apply the changes in the archive: they require the release whose SHA256SUMS has sha256:${wanted}, but ${why}`,
+    hint: 'Use an archive packed without --base, or import the releases in between first',
   };
 }

@@ -1,14 +1,14 @@
 import { compareText } from '../problem.ts';
 import { bundleLimits } from '../limits.ts';
 
-// One form of tar and no other: README.md, "Archives". What is read must be, byte for byte, what would be written for the same files;
-// so links, devices, owners, sparse files and the extensions of twenty tars have no way in.
+// One form of tar only: README.md, "Archives". An archive must equal, byte for byte, what `printTar` writes for the same files, which
+// excludes links, devices, owners, sparse files and the extensions of other implementations.
 
 const blockBytes = 512;
 const end = Buffer.alloc(2 * blockBytes);
 const regularFile = '0';
 const longPath = 'x';
-/** Of one record with a path; node names and profiles have at most 253 characters. */
+/** Of a path record; node names and profiles have at most 253 characters. */
 const longPathBytesMax = 1024;
 
 /**
@@ -24,7 +24,7 @@ export function printTar(files: ReadonlyMap<string, Uint8Array>): Uint8Array {
 /**
  * Reads what `printTar` wrote, within the limits of a bundle.
  * @param isWanted whether a file of this name may be there
- * @returns path → bytes, or what is wrong, in words
+ * @returns path → bytes, or the error in words
  */
 export function readTar(tar: Buffer, isWanted: (path: string) => boolean): ReadonlyMap<string, Buffer> | string {
   const files = new Map<string, Buffer>();
@@ -32,13 +32,13 @@ export function readTar(tar: Buffer, isWanted: (path: string) => boolean): Reado
   let total = 0;
   for (let at = 0; at < tar.length; ) {
     const entry = readEntry(tar, at);
-    if (entry === 'end') return tar.length - at === end.length ? files : 'it goes on behind its end';
+    if (entry === 'end') return tar.length - at === end.length ? files : 'it has trailing data';
     if (typeof entry === 'string') return entry;
     const { path, bytes } = entry;
-    if (!isWanted(path)) return `it has ${shown(path)}, which no release has`;
-    if (compareText(before, path) >= 0) return `${shown(path)} is not in order, or is there twice`;
+    if (!isWanted(path)) return `${shown(path)} is not a file of a release`;
+    if (compareText(before, path) >= 0) return `${shown(path)} is out of order or duplicated`;
     total += bytes.length;
-    if (total > bundleLimits.treeBytesMax) return `its files have more than ${bundleLimits.treeBytesMax} bytes`;
+    if (total > bundleLimits.treeBytesMax) return `its files exceed ${bundleLimits.treeBytesMax} bytes`;
     if (files.size >= bundleLimits.filesMax) return `it has more than ${bundleLimits.filesMax} files`;
     files.set(path, bytes);
     before = path;
@@ -47,7 +47,7 @@ export function readTar(tar: Buffer, isWanted: (path: string) => boolean): Reado
   return cut;
 }
 
-const cut = 'it is cut';
+const cut = 'it is truncated';
 
 interface Entry {
   readonly path: string;
@@ -55,7 +55,7 @@ interface Entry {
   readonly next: number;
 }
 
-/** The file at this place, the end, or what is wrong. */
+/** Returns the file at this offset, `end`, or the error in words. */
 function readEntry(tar: Buffer, at: number): Entry | string {
   if (tar.length - at < blockBytes) return cut;
   if (end.equals(tar.subarray(at, at + end.length))) return 'end';
@@ -74,7 +74,7 @@ function readEntry(tar: Buffer, at: number): Entry | string {
   const next = to + padding(size).length;
   if (next > tar.length) return cut;
   if (!isAsWritten(tar.subarray(at, from), headersOf(path, size)) || !padding(size).equals(tar.subarray(to, next)))
-    return `the header of ${shown(path)} is not as \`sluice pack\` writes it`;
+    return `the header of ${shown(path)} differs from the form that \`sluice pack\` writes`;
   return { path, bytes: tar.subarray(from, to), next };
 }
 
@@ -83,7 +83,7 @@ function isAsWritten(headers: Buffer, wanted: readonly Buffer[]): boolean {
   return wanted.every((part) => part.equals(headers.subarray(at, (at += part.length)))) && at === headers.length;
 }
 
-/** The extended header of a path that is too long; its form is checked when it is known whose it is. */
+/** Reads the extended header of a long path; its form is checked together with the header that follows. */
 function readLongPath(tar: Buffer, at: number): { path: string; next: number } | string | undefined {
   const header = tar.subarray(at, at + blockBytes);
   if (typeOf(header) !== longPath) return undefined;
@@ -91,14 +91,14 @@ function readLongPath(tar: Buffer, at: number): { path: string; next: number } |
   if (!(size <= longPathBytesMax)) return 'it has an extended header that is too long';
   const from = at + blockBytes;
   const [, path] = /^\d+ path=([^\n]+)\n$/.exec(tar.toString('latin1', from, from + size)) ?? [];
-  if (path === undefined) return 'it has an extended header that says more than a path';
+  if (path === undefined) return 'it has an extended header with fields other than path';
   return { path, next: from + size + padding(size).length };
 }
 
 function oddType(header: Buffer, path: string): string | undefined {
   const type = typeOf(header);
   if (type === regularFile) return undefined;
-  return `${shown(path)} is ${oddTypes[type] ?? 'no regular file'}`;
+  return `${shown(path)} is ${oddTypes[type] ?? 'not a regular file'}`;
 }
 
 const oddTypes: Readonly<Record<string, string>> = {
@@ -108,8 +108,8 @@ const oddTypes: Readonly<Record<string, string>> = {
   '4': 'a device',
   '5': 'a directory',
   '6': 'a pipe',
-  g: 'an extended header for all that follows',
-  x: 'one extended header behind another',
+  g: 'a global extended header',
+  x: 'a second extended header in a row',
   L: 'a long name in the form of GNU tar',
   K: 'a long link in the form of GNU tar',
   S: 'a sparse file',
@@ -129,7 +129,7 @@ function shortPath(header: Buffer): string {
   return `${prefix === '' ? '' : `${prefix}/`}${field(0, 100)}`;
 }
 
-/** One header, or two blocks more for a path that does not fit into one. */
+/** One header, or two blocks more for a path that is too long for it. */
 function headersOf(path: string, size: number): Buffer[] {
   const split = splitPath(path);
   if (split) return [headerOf(split, size, regularFile)];

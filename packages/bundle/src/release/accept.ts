@@ -6,80 +6,75 @@ import type { Release } from './release.ts';
 export interface Accepted {
   readonly cluster: string;
   readonly serial: number;
-  /** Of an update of endpoints; left out for the release itself. */
+  /** Of an endpoint update; undefined for the release itself. */
   readonly revision?: number;
   /** The digest of its `SHA256SUMS`. */
   readonly digest: string;
-  /** Who signed it. */
+  /** The principals that signed it. */
   readonly signers: readonly string[];
-  /** They may sign updates of endpoints only, so that nothing else of it may be taken. */
+  /** They may sign endpoint updates only, so only endpoints of it may be applied. */
   readonly onlyEndpoints?: true;
   readonly expires?: string;
 }
 
 /**
- * How far a node has come. Both only ever go up, and apart from each other: what keys for endpoints sign must not keep out what
- * signers of releases sign.
+ * The newest releases that a node has accepted. The two serials only increase, and independently: signatures of endpoint keys must not
+ * block releases that signers of releases have signed.
  */
 export interface Floor {
-  /** The newest release that enough of them have signed. */
+  /** The newest release with enough signatures. */
   readonly release: Accepted;
-  /** The newest update of it that keys for endpoints alone have signed, where that is newer. */
+  /** The newest endpoint update signed by endpoint keys only, if that is newer. */
   readonly update?: Accepted;
 }
 
-/** What a node knows before it looks at a release. */
-export interface Standpoint {
+/** The state of a node that decides whether it accepts a release. */
+export interface AcceptanceState {
   readonly node: string;
-  /** The cluster that its config names. */
+  /** The cluster in its config. */
   readonly cluster?: string | undefined;
-  /** The lowest serial that its config allows. */
+  /** The lowest serial that its config accepts. */
   readonly floor: number;
   readonly accepted?: Floor | undefined;
-  /** Whether its signatures are good for endpoints alone. */
+  /** Whether the release's signatures are valid for endpoint updates only. */
   readonly onlyEndpoints?: boolean;
 }
 
 /**
- * Whether a node takes a release whose signatures and digests are good.
+ * Decides whether a node accepts a release whose signatures and digests are valid.
  * @param digest of its `SHA256SUMS`
- * @returns why not, or nothing
+ * @returns why not; undefined when it does
  */
-export function refusedRelease(release: Release, digest: string, standpoint: Standpoint): Problem | undefined {
-  const { node, accepted, onlyEndpoints: isOnlyEndpoints } = standpoint;
-  const cluster = standpoint.cluster ?? accepted?.release.cluster;
+export function refusedRelease(release: Release, digest: string, state: AcceptanceState): Problem | undefined {
+  const { node, accepted, onlyEndpoints: isOnlyEndpoints } = state;
+  const cluster = state.cluster ?? accepted?.release.cluster;
   if (cluster !== undefined && release.cluster !== cluster)
     return elsewhere(`it is for cluster ${release.cluster}, this node belongs to ${cluster}`);
   if (!Object.hasOwn(release.nodes, node)) return elsewhere(`it has no node ${node}`);
   return (
     (isOnlyEndpoints ? beyondEndpoints(release, accepted?.release) : undefined) ??
-    wrongSerial(
-      release,
-      digest,
-      standpoint.floor,
-      (isOnlyEndpoints ? accepted?.update : undefined) ?? accepted?.release,
-    )
+    wrongSerial(release, digest, state.floor, (isOnlyEndpoints ? accepted?.update : undefined) ?? accepted?.release)
   );
 }
 
-/** A key for endpoints brings no release, not even one with the content of another: it could use up serials. */
+/** An endpoint key cannot introduce a serial, not even for an identical bundle: it could use up serials. */
 function beyondEndpoints({ serial, revision }: Release, accepted: Accepted | undefined): Problem | undefined {
-  if (revision === undefined) return onlyEndpoints(`release ${serial} is no update of endpoints`);
+  if (revision === undefined) return onlyEndpoints(`release ${serial} is not an endpoint update`);
   if (accepted && serial <= accepted.serial) return undefined;
   return onlyEndpoints(`it updates release ${serial}, which this node has not accepted`);
 }
 
-/** Why what keys for endpoints have signed is not taken. */
+/** The problem of a release signed by endpoint keys only that is not an endpoint update of an accepted release. */
 export function onlyEndpoints(why: string): Problem {
   return {
     code: 'RELEASE_ENDPOINTS_ONLY',
     level: 'error',
-    message: `Cannot take it by the signatures of keys for endpoints alone: ${why}`,
-    hint: 'A node that does not run the release yet, such as a new one, takes nothing of its updates: let signers of releases sign it, too (`sluice sign DIR --key FILE --as NAME`), or ship the release first and its update later',
+    message: `Cannot accept the update with signatures of endpoint keys only: ${why}`,
+    hint: 'Have signers of releases sign it as well (`sluice sign DIR --key FILE --as NAME`), or ship the release before its update: a node without the release, such as a new one, accepts no update of it',
   };
 }
 
-/** @param accepted what it must be newer than */
+/** @param accepted the release that it must be newer than */
 function wrongSerial(
   release: Release,
   digest: string,
@@ -95,8 +90,8 @@ function wrongSerial(
     return {
       code: 'RELEASE_EQUIVOCATION',
       level: 'error',
-      message: `Cannot take the release: serial ${name} was accepted with other content (SHA256SUMS ${accepted.digest.slice(0, 16)}, now ${digest.slice(0, 16)})`,
-      hint: 'Somebody signed two releases with one serial: find out who and why, then make a new one with a greater serial',
+      message: `Cannot accept the release: serial ${name} was accepted with other content (SHA256SUMS ${accepted.digest.slice(0, 16)}, now ${digest.slice(0, 16)})`,
+      hint: 'Two releases were signed with the same serial: find out by whom and why, then make a new one with a greater serial',
     };
   }
   if (serial < accepted.serial || (serial === accepted.serial && revision < before))
@@ -110,14 +105,14 @@ function wrongSerial(
   return undefined;
 }
 
-/** `42`; of an update of endpoints `42, revision 3`. */
+/** `42`; of an endpoint update `42, revision 3`. */
 const spell = ({ serial, revision }: { readonly serial: number; readonly revision?: number }): string =>
   revision === undefined ? String(serial) : `${serial}, revision ${revision}`;
 
 /**
- * What is said of a release that is past its time. A node keeps its rules all the same.
- * @param now in the form of `expires`, so that byte order is the order of time
- * @returns `RELEASE_EXPIRED`, or nothing while it is not
+ * The warning for an expired release. A node keeps its rules all the same.
+ * @param now in the form of `expires`, so that byte order is chronological order
+ * @returns `RELEASE_EXPIRED`; undefined before that time
  */
 export function expired(
   { expires, serial }: { readonly expires?: string; readonly serial: number },
@@ -127,7 +122,7 @@ export function expired(
   return {
     code: 'RELEASE_EXPIRED',
     level: 'warning',
-    message: `Cannot call release ${serial} current: it expired at ${expires}; its rules stay`,
+    message: `Release ${serial} expired at ${expires}; its rules stay active`,
     hint: 'Ship a newer release; if there is one, find out what holds it back. Check the clock of the node',
   };
 }
@@ -136,8 +131,8 @@ function refusedSerial(why: string): Problem {
   return {
     code: 'RELEASE_SERIAL',
     level: 'error',
-    message: `Cannot take the release: ${why}`,
-    hint: 'To go back, make a new release of the old commit with the next serial, or run `sluiced rollback` on the node',
+    message: `Cannot accept the release: ${why}`,
+    hint: 'To roll back, make a new release of the old commit with the next serial, or run `sluiced rollback` on the node',
   };
 }
 
@@ -145,7 +140,7 @@ function elsewhere(why: string): Problem {
   return {
     code: 'RELEASE_ELSEWHERE',
     level: 'error',
-    message: `Cannot take the release: ${why}`,
+    message: `Cannot accept the release: ${why}`,
     hint: 'Ship this node a release of its own cluster, made after the node was added; `cluster` and `node` are set in sluiced.yaml',
   };
 }

@@ -17,7 +17,7 @@ const armour = (bytes: Buffer): string =>
 const swap = (from: string, to: string): string =>
   armour(Buffer.from(blob.toString('latin1').replace(from, to), 'latin1'));
 
-test('the signature that OpenSSH wrote names its key', () => {
+test('the key of a signature by OpenSSH is read', () => {
   expect(readSignature(real)).toEqual({
     keyType: 'ssh-ed25519',
     key: 'AAAAC3NzaC1lZDI1NTE5AAAAINkd1GuqgUNYJxLoczmKOwHZw+/fiky2lNVgqD1YBoFp',
@@ -48,7 +48,7 @@ test.each([
   expect(readSignature(text)).toBeTypeOf('string');
 });
 
-test('a cut signature is refused wherever it is cut', () => {
+test('a truncated signature is refused wherever it ends', () => {
   for (let length = 0; length < blob.length; length++)
     expect(readSignature(armour(blob.subarray(0, length)))).toBeTypeOf('string');
 });

@@ -11,22 +11,22 @@ import { releaseFile, wavesFile } from './names.ts';
 import type { Release, ReleaseFeature, ReleaseProfile } from './release.ts';
 import { releaseSums } from './sums.ts';
 
-/** What a release says that its files do not. */
+/** The properties of a release that its files do not determine. */
 export interface ReleaseTerms {
   readonly serial: number;
-  /** Of an update of endpoints. */
+  /** Of an endpoint update. */
   readonly revision?: number;
   readonly source: string;
   readonly expires?: string;
-  /** Whether nodes try it at once, however many releases before it failed. */
+  /** Whether nodes try it at once, regardless of failed releases before. */
   readonly isUrgent?: boolean;
-  /** Whether it goes out in waves: it has `waves.yaml`. */
+  /** Whether it has `waves.yaml`. */
   readonly hasWaves?: boolean;
 }
 
 /**
- * What the release of a bundle says.
- * @returns the release, or every problem that a node would have with the bundle
+ * Computes the content of `release.yaml` for a bundle.
+ * @returns the release, or every problem that a node would report for the bundle
  */
 export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | readonly Problem[] {
   const cluster = readCluster(clusterFile, files.get(clusterFile) ?? '');
@@ -55,7 +55,7 @@ export function makeRelease(files: BundleFiles, terms: ReleaseTerms): Release | 
 
 function profilesOf(files: BundleFiles): {
   readonly found: Record<string, ReleaseProfile>;
-  /** One names the node's own address beside networks. */
+  /** Whether a profile has `ownAddress` in `nodePortAddresses`. */
   readonly hasPrimary: boolean;
   readonly problems: readonly Problem[];
 } {
@@ -85,7 +85,7 @@ export function versionsOf(files: BundleFiles): {
   const nodes: Record<string, { profile: string; version: string }> = {};
   for (const name of nodesOf(files)) {
     const node = summariseNode(files, name, cache);
-    // What is wrong with one node's profile is wrong with all of them.
+    // The nodes of a profile have the same problems, so one node's are enough.
     if (!('version' in node)) return { nodes, problems: [...node] };
     nodes[name] = { profile: node.profileName, version: node.version };
   }

@@ -1,27 +1,27 @@
-/** What a release adds to a bundle. README.md, "Releases". */
+/** The files that a release adds to a bundle. README.md, "Releases". */
 export const releaseFile = 'release.yaml';
 export const sumsFile = 'SHA256SUMS';
-/** Of signatures, in the sense of `PROTOCOL.sshsig`: a signature for Git commits is none for releases. */
+/** The namespace of `PROTOCOL.sshsig`: signatures for Git commits are not valid for releases. */
 export const releaseNamespace = 'sluice-release' as const satisfies SignatureNamespace;
 
-/** Of signatures over updates of endpoints: such a key can sign nothing else. README.md, "Updates of endpoints". */
+/** For endpoint updates; a key of this namespace can sign nothing else. README.md, "Updates of endpoints". */
 export const endpointsNamespace = 'sluice-endpoints' as const satisfies SignatureNamespace;
-/** Of the signature over `waves-open.yaml`: who may open waves need not be one who may sign releases. */
+/** For `waves-open.yaml`: keys that open waves need not be keys that sign releases. */
 export const waveNamespace = 'sluice-wave' as const satisfies SignatureNamespace;
-/** Of the signature of a node over what it says of itself. */
+/** For the receipts of nodes. */
 export const receiptNamespace = 'sluice-receipt' as const satisfies SignatureNamespace;
 /** The ordered waves of nodes; covered by `SHA256SUMS`. */
 export const wavesFile = 'waves.yaml';
-/** How many of the waves are open: one line of it changes while a release goes out, so no digest covers it. */
+/** The number of open waves. It changes during the rollout of a release, so no digest covers it. */
 export const openingFile = 'waves-open.yaml';
 export const openingSignatureFile = `${openingFile}.sig`;
 
-/** What can be signed here; the namespace keeps a signature for one from being one for another. */
+/** The namespaces of signatures: a signature is valid for one purpose only. */
 export type SignatureNamespace = 'sluice-release' | 'sluice-endpoints' | 'sluice-wave' | 'sluice-receipt';
 
 const signatureForm = /^SHA256SUMS\.(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\.)?sig$/;
 
-/** The file of a signature; each signer of several has a label, a DNS label. */
+/** The file of a signature. @param label a DNS label per signer, for several signatures */
 export function signatureFile(label?: string): string {
   return label === undefined ? `${sumsFile}.sig` : `${sumsFile}.${label}.sig`;
 }
@@ -30,17 +30,17 @@ export function isSignatureFile(path: string): boolean {
   return signatureForm.test(path);
 }
 
-/** True for how many waves are open, and for the signature over it: they change while the release stays what it is. */
+/** True for `waves-open.yaml` and its signature, which change during a rollout while the release does not. */
 export function isOpeningFile(path: string): boolean {
   return path === openingFile || path === openingSignatureFile;
 }
 
-/** True for what a release adds to the files of a bundle and `SHA256SUMS` covers. */
+/** True for files of a release that `SHA256SUMS` covers, besides those of the bundle. */
 export function isSealedFile(path: string): boolean {
   return path === releaseFile || path === wavesFile;
 }
 
-/** True for what only a release has. */
+/** True for files that only a release has. */
 export function isReleaseFile(path: string): boolean {
   return isSealedFile(path) || path === sumsFile || isSignatureFile(path) || isOpeningFile(path);
 }
@@ -48,14 +48,14 @@ export function isReleaseFile(path: string): boolean {
 /** README.md, "Releases". */
 export const releaseLimits = {
   serialMax: 999_999_999_999,
-  /** A node takes no serial that is further ahead: one slip, or one stolen key, must not use up all serials. */
+  /** A node accepts no serial further ahead: one mistake, or one stolen key, must not use up all serials. */
   serialStepMax: 1_000_000,
   signatureBytesMax: 16 * 1024,
-  /** No threshold is above it. */
+  /** The highest threshold. */
   signaturesMax: 16,
-  /** So many signatures by keys that `allowed_signers` names `ssh-keygen` is asked about, one process for each. */
+  /** Signatures by keys of `allowed_signers` that are verified, each by one process of `ssh-keygen`. */
   signatureChecksMax: 64,
-  /** Of signature files: where a release is fetched from, strangers may add theirs, which count for nothing and must not be in its way. */
+  /** Signature files that are read. A public registry may have files by unknown keys; these are ignored and must not block a release. */
   signatureFilesMax: 1024,
   /** Of `allowed_signers`. */
   signersBytesMax: 256 * 1024,

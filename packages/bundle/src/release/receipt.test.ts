@@ -26,7 +26,7 @@ const receipt: Receipt = {
 const text = printReceipt(receipt);
 
 describe('a receipt', () => {
-  test('is read as it was printed, whatever order its keys were given in', () => {
+  test('reads back, for any order of keys', () => {
     expect(readReceipt(text)).toEqual(receipt);
     const turned = Object.fromEntries(Object.entries(receipt).toReversed()) as unknown as Receipt;
     expect(printReceipt(turned)).toBe(text);
@@ -65,7 +65,7 @@ describe('a receipt', () => {
     expect(readReceipt(changed)).toBeTypeOf('string');
   });
 
-  test('no text makes the reader throw, and what it takes prints as it was', () => {
+  test('the reader never throws, and accepted texts print unchanged', () => {
     fc.assert(
       fc.property(fc.json(), (json) => {
         const read = readReceipt(json);
@@ -75,7 +75,7 @@ describe('a receipt', () => {
     );
   });
 
-  test('its file sorts by number and says whose it is', () => {
+  test('its file name has the node, and sorts by number', () => {
     expect(readReceiptName(receiptFile(receipt))).toEqual({ node: 'node-a', number: 17 });
     expect(readReceiptName('node-a.17.json')).toBeUndefined();
     expect(readReceiptName(`../x.${'0'.repeat(15)}1.json`)).toBeUndefined();
@@ -95,6 +95,6 @@ test.each([
   [`exit code 1: ${quoted('a "b" token=abc')}; gone`, 'exit code 1: ; gone'],
   [`exit code 1: ${quoted('a "b" token=abc').slice(0, -1)}`, 'exit code 1:'],
   ['line\n\u001b[31mbreaks', 'line [31mbreaks'],
-])('of %j only %j leaves the node', (words, expected) => {
+])('%j is redacted to %j', (words, expected) => {
   expect(withoutQuotes(words)).toBe(expected);
 });

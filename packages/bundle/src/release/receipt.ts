@@ -2,11 +2,11 @@ import { problemCodes } from '../problem.ts';
 import { isSerial } from './release.ts';
 import { isInstant } from './signers.ts';
 
-/** How a change ended on a node. README.md, "Receipts", has the table. */
+/** The outcome of a change on a node. README.md, "Receipts", has the table. */
 export const receiptOutcomes = ['confirmed', 'same', 'rolled-back', 'held', 'refused', 'chosen', 'removed'] as const;
 export type ReceiptOutcome = (typeof receiptOutcomes)[number];
 
-/** What one node says of one change: enough to decide whether others may follow, and nothing that must not leave the node. */
+/** A node's report of one change: enough to decide about the next wave, and no data that must not leave the node. */
 export interface Receipt {
   readonly node: string;
   /** Greater than that of every receipt of the node before. */
@@ -14,7 +14,7 @@ export interface Receipt {
   /** `YYYY-MM-DDTHH:MM:SSZ`, by the clock of the node. */
   readonly at: string;
   readonly outcome: ReceiptOutcome;
-  /** What was to be put in; null where no release was, or none that could be believed. */
+  /** The release that was to be applied; null without a release, or without a trusted one. */
   readonly release: {
     readonly cluster: string;
     readonly serial: number;
@@ -23,13 +23,13 @@ export interface Receipt {
     /** Of the node's rules in it. */
     readonly version: string;
   } | null;
-  /** What the kernel holds now; null before the first generation. */
+  /** The active generation; null before the first one. */
   readonly standing: { readonly generation: number; readonly version: string } | null;
   /** Codes of problems, sorted. */
   readonly codes: readonly string[];
-  /** Why, in words; null where all went well. */
+  /** The reason in words; null after success. */
   readonly because: string | null;
-  /** The last answer of each probe in the trial, sorted by name. */
+  /** The last answer of each probe during probation, sorted by name. */
   readonly probes: readonly { readonly name: string; readonly healthy: boolean }[];
   /** The version of `sluiced`. */
   readonly sluiced: string;
@@ -59,7 +59,7 @@ const releaseChecks: Checks = {
   digest: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
   version: isVersion,
 };
-// A generation of a node that rendered nothing itself has a version of another form: what stood before Sluice.
+// Generation 0, the rules before Sluice, has a version of another form.
 const standingChecks: Checks = { generation: isCount, version: (value) => plain(value, 64) };
 const probeChecks: Checks = {
   name: (value) => typeof value === 'string' && label.test(value),
@@ -88,34 +88,34 @@ function fits(value: unknown, wanted: Checks): boolean {
   return misfitOf(value, wanted) === undefined;
 }
 
-/** The first key that is missing, not known or not what it must be. */
+/** The error of the first key that is missing, unknown or invalid. */
 function misfitOf(value: unknown, wanted: Checks): string | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'it is no object';
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'it is not an object';
   const strange = Object.keys(value).find((key) => !Object.hasOwn(wanted, key));
-  if (strange !== undefined) return `it has a key that no receipt has`;
+  if (strange !== undefined) return `it has an unknown key`;
   const bad = Object.entries(wanted).find(([key, check]) => !check((value as Record<string, unknown>)[key]));
-  return bad === undefined ? undefined : `${bad[0]} is not what it must be`;
+  return bad === undefined ? undefined : `${bad[0]} is missing or has an invalid value`;
 }
 
-/** The text of a receipt: JSON, keys in the order of README.md, so that equal receipts are equal bytes. */
+/** Prints a receipt: JSON, keys in the order of README.md, so that equal receipts give equal bytes. */
 export function printReceipt(receipt: Receipt): string {
   const { node, number, at, outcome, release, standing, codes, because, probes, sluiced } = receipt;
-  const said = release && {
+  const releasePart = release && {
     cluster: release.cluster,
     serial: release.serial,
     digest: release.digest,
     version: release.version,
   };
-  const stands = standing && { generation: standing.generation, version: standing.version };
-  const answers = probes.map(({ name, healthy }) => ({ name, healthy }));
+  const standingPart = standing && { generation: standing.generation, version: standing.version };
+  const probesPart = probes.map(({ name, healthy }) => ({ name, healthy }));
   const head = { apiVersion: 'sluice.dev/v1alpha1', kind: 'Receipt', node, number, at, outcome };
-  const rest = { release: said, standing: stands, codes, because, probes: answers, sluiced };
+  const rest = { release: releasePart, standing: standingPart, codes, because, probes: probesPart, sluiced };
   return `${JSON.stringify({ ...head, ...rest }, undefined, 2)}\n`;
 }
 
 /**
- * Reads a receipt. Where it came from is not trusted: only its exact form is taken, so no two texts are the same receipt.
- * @returns the receipt, or what is wrong with it, in words that quote nothing of it
+ * Reads an untrusted receipt. Only the canonical form is accepted, so no two texts are the same receipt.
+ * @returns the receipt, or the error in words that quote nothing of it
  */
 export function readReceipt(text: string): Receipt | string {
   if (text.length > receiptLimits.bytesMax) return `it is larger than ${receiptLimits.bytesMax} bytes`;
@@ -123,34 +123,35 @@ export function readReceipt(text: string): Receipt | string {
   try {
     value = JSON.parse(text);
   } catch {
-    return 'it is no JSON';
+    return 'it is not JSON';
   }
   const misfit = misfitOf(value, checks);
   if (misfit !== undefined) return misfit;
   const { apiVersion: _apiVersion, kind: _kind, ...receipt } = value as Receipt & Record<'apiVersion' | 'kind', string>;
-  return printReceipt(receipt) === text ? receipt : 'it is not written as receipts are';
+  return printReceipt(receipt) === text ? receipt : 'it is not in canonical form';
 }
 
-/** The file of a receipt; its signature has `.sig` behind it. */
+/** The file name of a receipt; that of its signature ends with `.sig`. */
 export function receiptFile({ node, number }: Pick<Receipt, 'node' | 'number'>): string {
   return `${node}.${String(number).padStart(16, '0')}.json`;
 }
 
-/** The node and the number that the name of a file says; undefined for a file that is no receipt. */
+/** The node and the number in a file name; undefined for other files than receipts. */
 export function readReceiptName(name: string): Pick<Receipt, 'node' | 'number'> | undefined {
   const [, node, digits] = /^(.+)\.(\d{16})\.json$/.exec(name) ?? [];
   const number = Number(digits);
   return isNodeName(node) && Number.isSafeInteger(number) ? { node, number } : undefined;
 }
 
-/** What a tool printed, in quotes that `withoutQuotes` finds: no other of their kind stands between them. */
-export function quoted(said: string): string {
-  return `"${said.replaceAll('"', "'")}"`;
+/** The output of a tool in double quotes for `withoutQuotes`, with any inside replaced by single ones. */
+export function quoted(output: string): string {
+  return `"${output.replaceAll('"', "'")}"`;
 }
 
 /**
- * Words that may leave a node: what is in double quotes is what a probe was answered or a tool printed, and may hold anything, such as
- * quotes. So all from the first to the last goes, and all to the end where one lacks its partner, as in words that were cut.
+ * Removes data that must not leave a node: text in double quotes is the answer to a probe or the output of a tool, and may contain
+ * anything, even quotes. So all from the first to the last quote is removed, and all to the end where a quote is unpaired, as in
+ * truncated text.
  * @returns at most `receiptLimits.becauseCharactersMax` printable characters; null for none
  */
 export function withoutQuotes(words: string): string | null {

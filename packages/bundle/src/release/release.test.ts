@@ -20,11 +20,11 @@ const release: Release = {
 };
 
 describe('release.yaml', () => {
-  test('is read as it was printed, also where names and digests look like numbers', () => {
+  test('reads back, even where names and digests look like numbers', () => {
     expect(readRelease(printRelease(release))).toEqual(release);
   });
 
-  test('has the same bytes in whatever order nodes are given', () => {
+  test('has the same bytes for any order of nodes', () => {
     const turned = { ...release, nodes: Object.fromEntries(Object.entries(release.nodes).toReversed()) };
     expect(printRelease(turned)).toBe(printRelease(release));
   });
@@ -50,7 +50,7 @@ describe('release.yaml', () => {
   });
 });
 
-test('a release says that a profile names the own addresses of nodes beside networks', () => {
+test('a release requires primary-node-ports when a profile has `primary` beside networks', () => {
   const requiresOf = (list: string): unknown => {
     const path = 'profiles/default/profile.yaml';
     const files = new Map(ipvsBundle).set(
@@ -64,10 +64,10 @@ test('a release says that a profile names the own addresses of nodes beside netw
   expect(requiresOf('[10.0.0.0/8, primary]')).toEqual(['mode-ipvs', 'primary-node-ports']);
 });
 
-test('a release that requires more than this version knows says what, and what to do', () => {
+test('a release with unsupported features is refused with their names and a hint', () => {
   const text = printRelease(release).replace('requires: [mode-iptables]', 'requires: [mode-iptables, mode-nftables]');
   expect(readRelease(text)).toMatchObject({
-    message: expect.stringContaining('it requires mode-nftables, and this version knows mode-iptables'),
+    message: expect.stringContaining('it requires mode-nftables, but this version supports mode-iptables'),
     hint: expect.stringContaining('Install a newer version'),
   });
 });
@@ -99,13 +99,13 @@ describe('SHA256SUMS', () => {
     [
       'a part of a profile missing',
       without('profiles/default/services/shop/web.iptables'),
-      'web.iptables is named and not there',
+      'web.iptables is listed, but missing',
     ],
-    ['cluster.yaml missing', without('cluster.yaml'), 'cluster.yaml is named and not there'],
-    ['release.yaml missing', without('release.yaml'), 'release.yaml is named and not there'],
+    ['cluster.yaml missing', without('cluster.yaml'), 'cluster.yaml is listed, but missing'],
+    ['release.yaml missing', without('release.yaml'), 'release.yaml is listed, but missing'],
     ['a file more', new Map([...digests, ['quarantine.yaml', fileDigest('x')]]), 'does not name quarantine.yaml'],
     ['a file changed', new Map([...digests, ['cluster.yaml', fileDigest('x')]]), 'cluster.yaml has another digest'],
-  ])('is held against a directory with %s', (_title, there, expected) => {
+  ])('is compared with a directory with %s', (_title, there, expected) => {
     expect(sumsMisfit(sums, there) ?? 'it fits').toContain(expected);
   });
 

@@ -4,7 +4,7 @@ import type { Family } from '../rulefile.ts';
 import { releaseFile, releaseLimits } from './names.ts';
 import { isInstant } from './signers.ts';
 
-/** What a reader of a release must know. README.md has the table. */
+/** Features that a reader of a release must support. README.md has the table. */
 export const releaseFeatures = [
   'mode-iptables',
   'mode-ipvs',
@@ -27,7 +27,7 @@ export interface Release {
   readonly requires: readonly ReleaseFeature[];
   readonly cluster: string;
   readonly serial: number;
-  /** Of an update of endpoints: from 1, counted anew for each serial. The release itself has none. */
+  /** Of an endpoint update: from 1 for each serial. The release itself has none. */
   readonly revision?: number;
   /** The commit that it was made from. */
   readonly source: string;
@@ -37,7 +37,7 @@ export interface Release {
   readonly nodes: Readonly<Record<string, { readonly profile: string; readonly version: string }>>;
 }
 
-/** True for a serial that a release may have. */
+/** True for a valid serial. */
 export function isSerial(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= releaseLimits.serialMax;
 }
@@ -86,7 +86,7 @@ const checks: Check<Release> = {
 };
 
 /**
- * Reads `release.yaml`. To be called on bytes that are known to be what was signed.
+ * Reads `release.yaml`. Call it only after its digest and signatures are verified.
  * @returns the release, or `RELEASE_INVALID`
  */
 export function readRelease(text: string): Release | Problem {
@@ -94,11 +94,11 @@ export function readRelease(text: string): Release | Problem {
   if (!isProblem(read)) return read;
   const newer = featuresBeyond(text);
   if (newer.length > 0) return tooNew(newer);
-  const hint = 'Use a sluice that knows this release, or make the release again with `sluice release`';
+  const hint = 'Use a version of sluice that supports this release, or make the release again with `sluice release`';
   return { ...read, code: 'RELEASE_INVALID', hint };
 }
 
-/** What a release requires that this reader does not know; only the form that `printRelease` gives is looked at. */
+/** The required features that this version does not support, read from the form that `printRelease` writes. */
 function featuresBeyond(text: string): readonly string[] {
   const [, list = ''] = /^requires: \[([-a-z0-9, ]{1,500})\]$/m.exec(text) ?? [];
   const known: readonly string[] = releaseFeatures;
@@ -109,12 +109,12 @@ function tooNew(features: readonly string[]): Problem {
   return {
     code: 'RELEASE_INVALID',
     level: 'error',
-    message: `Cannot read the release: it requires ${features.join(', ')}, and this version knows ${releaseFeatures.join(', ')}`,
-    hint: 'Install a newer version (`sluiced version` says which this is), or release again with one as old as this',
+    message: `Cannot read the release: it requires ${features.join(', ')}, but this version supports ${releaseFeatures.join(', ')}`,
+    hint: 'Install a newer version (`sluiced version` says which this is), or make the release with a version as old as this one',
   };
 }
 
-/** The text of `release.yaml`: keys in the order of README.md, names sorted. */
+/** Prints `release.yaml`: keys in the order of README.md, names sorted. */
 export function printRelease(release: Release): string {
   const { requires, cluster, serial, revision, source, expires } = release;
   const profiles = sorted(release.profiles).map(
@@ -142,7 +142,7 @@ export function printRelease(release: Release): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** Always in quotes: names such as `1e3` and commits of digits alone are numbers to YAML. */
+/** Quotes prevent YAML from reading names such as `1e3` and commits of digits as numbers. */
 const quoted = (text: string): string => JSON.stringify(text);
 
 function sorted<T>(record: Readonly<Record<string, T>>): readonly (readonly [string, T])[] {

@@ -29,22 +29,22 @@ const plan = (...signatures: readonly (readonly [string, string])[]) => planSign
 const own = [signatureFile(), signatureBy('alice')] as const;
 const { signatureChecksMax, signatureFilesMax } = releaseLimits;
 
-describe('of the signatures of a release', () => {
-  test('those of strangers do not count, so many are not in the way of a good one', () => {
+describe('the signatures of a release:', () => {
+  test('many of unknown keys are ignored and do not block a valid one', () => {
     const found = plan(own, ...many(signatureFilesMax - 1, (index) => `stranger ${index}`));
     expect(found).toMatchObject({ checks: [{ file: 'SHA256SUMS.sig' }] });
     expect(found.passedOver).toHaveLength(signatureFilesMax - 1);
   });
 
   test.each([
-    ['garbage', [signatureFile('x'), 'garbage\n'], 'SHA256SUMS.x.sig: it is not one SSH signature and nothing else'],
-    ['an empty file', [signatureFile('x'), ''], 'SHA256SUMS.x.sig: it is not one SSH signature and nothing else'],
+    ['garbage', [signatureFile('x'), 'garbage\n'], 'SHA256SUMS.x.sig: it is not exactly one SSH signature'],
+    ['an empty file', [signatureFile('x'), ''], 'SHA256SUMS.x.sig: it is not exactly one SSH signature'],
     ['a megabyte', [signatureFile('x'), 'A'.repeat(1 << 20)], 'SHA256SUMS.x.sig: it is larger than 16384 bytes'],
   ] as const)('%s is passed over beside a good one', (_title, other, why) => {
     expect(plan(other, own)).toMatchObject({ checks: [{ file: 'SHA256SUMS.sig' }], passedOver: [why] });
   });
 
-  test('more files than are read push out neither the usual one nor those that have the names of signers', () => {
+  test('a flood of files does not displace SHA256SUMS.sig or those named after signers', () => {
     const named = [signatureFile('alice'), signatureBy('alice')] as const;
     const found = plan(...many(2 * signatureFilesMax, String), own, named);
     expect(found.checks.map(({ file }) => file)).toEqual(['SHA256SUMS.alice.sig', 'SHA256SUMS.sig']);
@@ -53,7 +53,7 @@ describe('of the signatures of a release', () => {
     );
   });
 
-  test('so many are asked about, and no signer uses up the questions of another', () => {
+  test('a limited number is verified, and no signer uses up the checks of another', () => {
     const bob: Signer = { ...alice, principal: 'bob', key: keyOf('bob').toString('base64') };
     const copies = many(2 * signatureChecksMax, () => 'alice');
     const found = planSignatures(new Map([...copies, [signatureFile('z'), signatureBy('bob')]]), [alice, bob]);
@@ -62,14 +62,14 @@ describe('of the signatures of a release', () => {
     expect(found.passedOver).toHaveLength(signatureChecksMax + 1);
   });
 
-  test('one for updates of endpoints is passed over', () => {
+  test('one for endpoint updates is ignored', () => {
     expect(plan([signatureFile(), signatureBy('alice', endpointsNamespace)])).toMatchObject({
       checks: [],
       passedOver: ['SHA256SUMS.sig: it is for namespace sluice-endpoints'],
     });
   });
 
-  test('that are too few, what became of those by signers is said first, and not all of a thousand', () => {
+  test('if too few, the error lists those by signers first, and not all of a thousand', () => {
     const found = plan(own, ...many(1000, (index) => `stranger ${index}`));
     const run = { exitCode: 255, stdout: '', stderr: 'no' };
     const signed = judgeSignatures(

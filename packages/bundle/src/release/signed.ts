@@ -10,7 +10,7 @@ import {
 import { quoted } from './receipt.ts';
 import type { Signer } from './signers.ts';
 
-/** One question for `ssh-keygen -Y verify`: is this a good signature of this signer? */
+/** One run of `ssh-keygen -Y verify` for a signature and its signer. */
 export interface SignatureCheck {
   /** The file of the signature. */
   readonly file: string;
@@ -19,41 +19,41 @@ export interface SignatureCheck {
   readonly namespace: SignatureNamespace;
 }
 
-/** What a run of `ssh-keygen` gave. */
+/** The result of a run of `ssh-keygen`. */
 export interface SignatureRun {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Who signed, and why other signatures do not count. */
+/** The signers of a release, and why other signatures do not count. */
 export interface Signed {
-  /** Sorted, each once. */
+  /** Sorted, without duplicates. */
   readonly principals: readonly string[];
-  /** In words: `SHA256SUMS.sig: …`; first those that `ssh-keygen` refused. */
+  /** `SHA256SUMS.sig: WHY`; first those that `ssh-keygen` refused. */
   readonly passedOver: readonly string[];
 }
 
-/** `SHA256SUMS` may be signed for both: one signature counts for one of them. */
+/** `SHA256SUMS` may be signed for both namespaces; one signature counts for one of them. */
 const besides: Readonly<Partial<Record<SignatureNamespace, SignatureNamespace>>> = {
   [releaseNamespace]: endpointsNamespace,
   [endpointsNamespace]: releaseNamespace,
 };
 
-/** Which questions are to be asked, and which signatures need none. */
+/** The signatures to verify, and those that need no verification. */
 export interface SignaturePlan {
   readonly checks: readonly SignatureCheck[];
-  /** In words: `SHA256SUMS.x.sig: it is empty`. */
+  /** `SHA256SUMS.x.sig: WHY`. */
   readonly passedOver: readonly string[];
 }
 
 /**
- * Which questions are to be asked about a release's signatures. Whose key a signature claims is read from it and looked up here, so
- * each is asked about one line of `allowed_signers`. (`find-principals` named signers whom the namespace excludes, in OpenSSH 9.2.)
+ * Plans the verification of a release's signatures. The key that a signature claims is read from it and looked up here, so each is
+ * verified against one line of `allowed_signers`. (`find-principals` named signers whom the namespace excludes, in OpenSSH 9.2.)
  *
- * What counts for nothing is passed over, as in registries: a file that is malformed, is by another key or is one too many must not refuse
- * a release that is signed well. The work is bounded: so many files are read, those with the names of signers first, and so many questions
- * asked, each signer's first before anybody's second.
+ * Invalid signatures are ignored, since a public registry may have any: a malformed file, one by another key or one too many must not
+ * block a release with valid signatures. The work is bounded: a limited number of files is read, those named after signers first, and
+ * a limited number is verified, the first of each signer before the second of any.
  * @param signatures signature file → text
  */
 export function planSignatures(
@@ -72,12 +72,12 @@ export function planSignatures(
   }
   if (files.length > signatureFilesMax)
     passedOver.push(`${files.length - signatureFilesMax} more signature files: only ${signatureFilesMax} are read`);
-  const checks = inTurn([...bySigner.values()]);
+  const checks = interleaved([...bySigner.values()]);
   const late = checks.slice(signatureChecksMax).map(({ file }) => `${file}: only ${signatureChecksMax} are checked`);
   return { checks: checks.slice(0, signatureChecksMax), passedOver: [...passedOver, ...late] };
 }
 
-/** Those with the name of a signer come first: as many files as anybody likes must not push them out. */
+/** Files named after signers come first, so that a flood of other files cannot displace them. */
 function inOrder(
   signatures: ReadonlyMap<string, string>,
   signers: readonly Signer[],
@@ -86,7 +86,7 @@ function inOrder(
   return [...signatures].toSorted(([a], [b]) => Number(named.has(b)) - Number(named.has(a)) || compareText(a, b));
 }
 
-/** @returns the signer whose key a signature claims; or why it counts for nothing */
+/** @returns the signer whose key a signature claims, or why it is ignored */
 function claimedBy(signature: string, signers: readonly Signer[], namespace: SignatureNamespace): Signer | string {
   const claim = readSignature(signature, namespace);
   if (typeof claim === 'string') {
@@ -102,19 +102,19 @@ function claimedBy(signature: string, signers: readonly Signer[], namespace: Sig
 }
 
 /** The first of each list, then the second of each, and so on. */
-function inTurn<T>(lists: readonly (readonly T[])[]): readonly T[] {
+function interleaved<T>(lists: readonly (readonly T[])[]): readonly T[] {
   const longest = Math.max(0, ...lists.map(({ length }) => length));
-  return Array.from({ length: longest }, (_, turn) => lists.flatMap((list) => list.slice(turn, turn + 1))).flat();
+  return Array.from({ length: longest }, (_, index) => lists.flatMap((list) => list.slice(index, index + 1))).flat();
 }
 
-/** The arguments of `ssh-keygen` for one question; the signed bytes are its standard input. */
+/** The arguments of `ssh-keygen` for one check; the signed bytes are its standard input. */
 export function verifyArguments(check: SignatureCheck, signersPath: string, signaturePath: string): readonly string[] {
   return ['-Y', 'verify', '-f', signersPath, '-I', check.signer.principal, '-n', check.namespace, '-s', signaturePath];
 }
 
 /**
- * Who signed, by what `ssh-keygen` said. Anything but the one line that it prints for a good signature is a refusal: it also
- * ends with 0 when it warned of something.
+ * Evaluates the runs of `ssh-keygen`. Any output other than the one line for a good signature is a refusal: it also exits with 0 after
+ * a warning.
  */
 export function judgeSignatures(
   runs: readonly (readonly [SignatureCheck, SignatureRun])[],
@@ -123,9 +123,9 @@ export function judgeSignatures(
   const principals = new Set<string>();
   const refused: string[] = [];
   for (const [{ file, signer, namespace }, run] of runs) {
-    const said = `Good "${namespace}" signature for ${signer.principal} with `;
+    const success = `Good "${namespace}" signature for ${signer.principal} with `;
     const isGood =
-      run.exitCode === 0 && run.stderr === '' && run.stdout.startsWith(said) && /^[^\n]*\n$/.test(run.stdout);
+      run.exitCode === 0 && run.stderr === '' && run.stdout.startsWith(success) && /^[^\n]*\n$/.test(run.stdout);
     if (isGood) principals.add(signer.principal);
     else refused.push(`${file}: ssh-keygen refuses it for ${signer.principal}: ${reasonOf(run)}`);
   }
@@ -133,16 +133,16 @@ export function judgeSignatures(
 }
 
 function reasonOf({ exitCode, stdout, stderr }: SignatureRun): string {
-  const said = `${stderr}\n${stdout}`
+  const lines = `${stderr}\n${stdout}`
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
-  return said.length > 0 ? quoted(said.slice(0, 2).join('; ')) : `exit code ${exitCode ?? 'none'}`;
+  return lines.length > 0 ? quoted(lines.slice(0, 2).join('; ')) : `exit code ${exitCode ?? 'none'}`;
 }
 
 /**
- * Whether enough signers have signed.
- * @returns `RELEASE_UNSIGNED` when not
+ * Checks the number of signers.
+ * @returns `RELEASE_UNSIGNED` below the threshold
  */
 export function unsigned({ principals, passedOver }: Signed, threshold: number): Problem | undefined {
   if (principals.length >= threshold) return undefined;
@@ -154,11 +154,11 @@ export function unsigned({ principals, passedOver }: Signed, threshold: number):
     code: 'RELEASE_UNSIGNED',
     level: 'error',
     message: `Cannot trust the release: it has ${good}, ${threshold} needed${why}`,
-    hint: 'Let signers run `sluice sign DIR --key FILE --as NAME`; `sluice verify DIR` says what a node will say',
+    hint: 'Have signers run `sluice sign DIR --key FILE --as NAME`; check the result with `sluice verify DIR`',
   };
 }
 
-/** A threshold that the signers of a file could never reach. */
+/** Checks that the signers of a file can reach the threshold. @returns `SIGNERS_INVALID` if not */
 export function unreachable(file: string, signers: readonly Signer[], threshold: number): Problem | undefined {
   const able = new Set(
     signers.filter(({ namespaces }) => namespaces.includes(releaseNamespace)).map((one) => one.principal),

@@ -40,31 +40,31 @@ describe('allowed_signers', () => {
     ['a negated principal', line.replace('alice@example.com', '!alice'), 'not one principal'],
     ['a quoted principal', line.replace('alice@example.com', '"alice"'), 'not one principal'],
     ['a certificate authority', line.replace(options, `cert-authority,${options}`), 'not allowed as an option'],
-    ['local time', line.replace(options, `${options},valid-before="20300101"`), 'no time in UTC'],
-    ['a day that no month has', line.replace(options, `${options},valid-before="20300231Z"`), 'no time in UTC'],
+    ['local time', line.replace(options, `${options},valid-before="20300101"`), 'not a time in UTC'],
+    ['a day that no month has', line.replace(options, `${options},valid-before="20300231Z"`), 'not a time in UTC'],
     ['an option twice', line.replace(options, `${options},${options}`), 'twice'],
     ['an unknown option', line.replace(options, `${options},verify-required="x"`), 'not allowed as an option'],
     ['options in capitals', line.replace('namespaces', 'Namespaces'), 'not allowed as an option'],
     ['a comma at the end', line.replace(options, `${options},`), 'comma'],
     ['no key', `alice ${options}`, 'no key'],
-    ['a cut key', line.slice(0, -4), 'cut'],
-    ['a key of another type', line.replace('ssh-ed25519 ', 'ssh-rsa '), 'none of type'],
-    ['a DSA key', line.replace('ssh-ed25519 ', 'ssh-dss '), 'no type of key'],
+    ['a cut key', line.slice(0, -4), 'truncated'],
+    ['a key of another type', line.replace('ssh-ed25519 ', 'ssh-rsa '), 'not of type'],
+    ['a DSA key', line.replace('ssh-ed25519 ', 'ssh-dss '), 'not a key type'],
     ['an RSA key of 1024 bits', `alice ${options} ssh-rsa ${rsa(128)}`, 'fewer than 2048'],
     ['base64 that is not canonical', line.replace(key, `${key}=`), 'canonical'],
-    ['a key twice', `${line}\n${line.replace('alice', 'bob')}`, 'again'],
+    ['a key twice', `${line}\n${line.replace('alice', 'bob')}`, 'repeats the key of line 1'],
     ['a tab', line.replace(' ssh', '\tssh'), 'printable ASCII'],
     ['a carriage return', `${line}\r\n`, 'printable ASCII'],
     ['a letter that looks like another', line.replace('alice', '\u0430lice'), 'printable ASCII'],
     ['a space in front', ` ${line}`, 'not one principal'],
-    ['two spaces', line.replace(' ssh', '  ssh'), 'no type of key'],
+    ['two spaces', line.replace(' ssh', '  ssh'), 'not a key type'],
     ['one bad line behind a good one', `${line}\nnonsense`, 'not allowed as an option'],
   ])('is refused with %s', (_title, text, expected) => {
     const read = readSigners('f', text);
     expect('problems' in read && read.problems.map(({ message }) => message).join()).toContain(expected);
   });
 
-  test('is refused when it is larger than anybody needs', () => {
+  test('is refused when it is too large', () => {
     expect(readSigners('f', `${line}\n`.repeat(5_000))).toHaveProperty('problems');
     const comments = '# x\n'.repeat(100_000);
     expect(readSigners('f', comments)).toHaveProperty('problems');

@@ -9,7 +9,7 @@ export interface Signer {
   readonly keyType: string;
   /** In base64. */
   readonly key: string;
-  /** The line without its comment: what `ssh-keygen` gets, alone. */
+  /** The line without its comment; `ssh-keygen` gets this line only. */
   readonly line: string;
 }
 
@@ -25,8 +25,8 @@ const keyTypes: ReadonlySet<string> = new Set([
 const rsaBitsMin = 2048;
 
 /**
- * Reads `allowed_signers` more strictly than OpenSSH does: README.md, "Releases". One line that is not as it should be refuses the
- * file, because OpenSSH would pass over it and nobody would know who may sign.
+ * Reads `allowed_signers` more strictly than OpenSSH does: README.md, "Releases". One invalid line refuses the file, because OpenSSH
+ * would silently ignore it.
  * @param file named in problems
  * @param bytesMax of the file
  * @returns the signers, or every problem in it (`SIGNERS_INVALID`)
@@ -46,7 +46,7 @@ export function readSigners(
     const at = { file, line: index + 1, column: 1 };
     const signer = readSigner(line);
     if (typeof signer === 'string') problems.push(invalid(at, signer));
-    else if (known.has(signer.key)) problems.push(invalid(at, `it has the key of line ${known.get(signer.key)} again`));
+    else if (known.has(signer.key)) problems.push(invalid(at, `it repeats the key of line ${known.get(signer.key)}`));
     else {
       known.set(signer.key, index + 1);
       signers.push(signer);
@@ -56,7 +56,7 @@ export function readSigners(
 }
 
 function readSigner(line: string): Signer | string {
-  if (!/^[\x20-\x7e]*$/.test(line)) return 'it holds something else than printable ASCII';
+  if (!/^[\x20-\x7e]*$/.test(line)) return 'it contains a character that is not printable ASCII';
   const [principal, options, keyType, key] = line.split(' ', 4) as [string, ...(string | undefined)[]];
   if (!/^[A-Za-z0-9][-A-Za-z0-9._@+]*$/.test(principal))
     return `${JSON.stringify(principal)} is not one principal: lists, wildcards and negations are not allowed`;
@@ -73,7 +73,7 @@ function readSigner(line: string): Signer | string {
   };
 }
 
-/** The namespaces, or what is wrong. */
+/** Returns the namespaces, or the error in words. */
 function readOptions(text: string): readonly string[] | string {
   if (!/^[a-z]+(-[a-z]+)*=/.test(text))
     return keyTypes.has(text) ? noNamespaces : `${JSON.stringify(text)} is not allowed as an option`;
@@ -85,7 +85,7 @@ function readOptions(text: string): readonly string[] | string {
     if (options.has(name)) return `it has ${name} twice`;
     if (!['namespaces', 'valid-after', 'valid-before'].includes(name)) return `${name} is not allowed as an option`;
     if (name !== 'namespaces' && !isTime(value))
-      return `${name} is no time in UTC, such as 20300131Z or 20300131120000Z`;
+      return `${name} is not a time in UTC, such as 20300131Z or 20300131120000Z`;
     options.set(name, value);
   }
   if (text.endsWith(',')) return 'its options end in a comma';
@@ -94,19 +94,19 @@ function readOptions(text: string): readonly string[] | string {
   const odd = namespaces.find((name) => !/^[a-z0-9][-a-z0-9.@]*$/.test(name));
   return odd === undefined
     ? namespaces
-    : `${JSON.stringify(odd)} is no namespace: wildcards and negations are not allowed`;
+    : `${JSON.stringify(odd)} is not a namespace: wildcards and negations are not allowed`;
 }
 
-const noNamespaces = 'it has no namespaces="…": such a key would be good for anything';
+const noNamespaces = 'it has no namespaces="…": without them the key could sign for any purpose';
 
-/** `ssh-keygen(1)` takes a time without `Z` for local time, and days that no month has for others. */
+/** `ssh-keygen(1)` reads a time without `Z` as local time, and accepts days like 31 February. */
 function isTime(text: string): boolean {
   const [, year, month, day, hour = '00', minute = '00', second = '00'] =
     /^(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?Z$/.exec(text) ?? [];
   return year !== undefined && isInstant(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
 }
 
-/** True for `2027-01-31T00:00:00Z` where the calendar has such a second. */
+/** True for a valid time of the form `2027-01-31T00:00:00Z`. */
 export function isInstant(text: string): boolean {
   const [, year, month, day, hour, minute, second] = (
     /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)Z$/.exec(text) ?? []
@@ -120,14 +120,14 @@ export function isInstant(text: string): boolean {
 }
 
 function keyMisfit(keyType: string, key: string): string | undefined {
-  if (!keyTypes.has(keyType)) return `${JSON.stringify(keyType)} is no type of key that may sign releases`;
+  if (!keyTypes.has(keyType)) return `${JSON.stringify(keyType)} is not a key type that may sign releases`;
   const blob = Buffer.from(key, 'base64');
-  if (key === '' || blob.toString('base64') !== key) return 'its key is no base64 in canonical form';
+  if (key === '' || blob.toString('base64') !== key) return 'its key is not canonical base64';
   const reader = new WireReader(blob);
-  if (reader.text()?.toString('latin1') !== keyType) return `its key is none of type ${keyType}`;
+  if (reader.text()?.toString('latin1') !== keyType) return `its key is not of type ${keyType}`;
   const parts: Buffer[] = [];
   for (let part = reader.text(); part !== undefined; part = reader.text()) parts.push(part);
-  if (parts.length === 0 || !reader.atEnd) return 'its key is cut, or has something behind it';
+  if (parts.length === 0 || !reader.atEnd) return 'its key is truncated or has trailing data';
   if (keyType === 'ssh-rsa' && bitsOf(parts[1]) < rsaBitsMin) return `its RSA key has fewer than ${rsaBitsMin} bits`;
   return undefined;
 }

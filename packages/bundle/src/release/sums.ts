@@ -5,7 +5,7 @@ import { isSealedFile } from './names.ts';
 
 /**
  * The text of a release's `SHA256SUMS`.
- * @param digests path → file digest; of what no tree has, only `release.yaml` and `waves.yaml` count
+ * @param digests path → file digest; only paths of a bundle, `release.yaml` and `waves.yaml` count
  */
 export function releaseSums(digests: ReadonlyMap<string, string>): string {
   const own = [...digests].flatMap(([path, digest]) => (isSealedFile(path) ? [`${digest}  ${path}`] : []));
@@ -19,18 +19,19 @@ const digestLength = 64;
 const pathOf = (line: string): string => line.slice(digestLength + 2);
 
 /**
- * Reads `SHA256SUMS` strictly: sorted, each path once, only paths that a bundle may have, the last line ended.
- * @returns path → file digest, or what is wrong with it, in words
+ * Reads `SHA256SUMS` strictly: sorted, without duplicates, only paths of a bundle, the last line with a line feed.
+ * @returns path → file digest, or the error in words
  */
 export function readSums(text: string): ReadonlyMap<string, string> | string {
-  if (!text.endsWith('\n')) return 'its last line has no end';
+  if (!text.endsWith('\n')) return 'its last line has no line feed';
   const digests = new Map<string, string>();
   let before = '';
   for (const [index, line] of text.slice(0, -1).split('\n').entries()) {
     const path = pathOf(line);
     if (!/^[0-9a-f]{64} {2}/.test(line)) return `line ${index + 1} is not of the form "<digest>  <path>"`;
-    if (!isSealedFile(path) && readPath(path) === undefined) return `line ${index + 1} names a path that no bundle has`;
-    if (compareText(before, path) >= 0) return `line ${index + 1} is not in order, or names a path again`;
+    if (!isSealedFile(path) && readPath(path) === undefined)
+      return `line ${index + 1} names a path that is not allowed in a bundle`;
+    if (compareText(before, path) >= 0) return `line ${index + 1} is out of order, or repeats a path`;
     before = path;
     digests.set(path, line.slice(0, digestLength));
   }
@@ -38,9 +39,9 @@ export function readSums(text: string): ReadonlyMap<string, string> | string {
 }
 
 /**
- * Holds the files of a directory against its `SHA256SUMS`. Nodes and whole profiles may be missing, nothing else.
- * @param digests path → file digest of every file that is there
- * @returns what does not fit, in words, or undefined
+ * Compares the files of a directory with its `SHA256SUMS`. Only nodes and whole profiles may be missing.
+ * @param digests path → file digest of every present file
+ * @returns the first difference in words, or undefined
  */
 export function sumsMisfit(text: string, digests: ReadonlyMap<string, string>): string | undefined {
   const named = readSums(text);
@@ -53,7 +54,7 @@ export function sumsMisfit(text: string, digests: ReadonlyMap<string, string>): 
   if (!named.has(clusterFile)) return `it does not name ${clusterFile}`;
   const present = new Set([...there.keys()].flatMap(profileOf));
   const lost = [...named.keys()].find((path) => !there.has(path) && !maybeAbsent(path, present));
-  return lost === undefined ? undefined : `${lost} is named and not there`;
+  return lost === undefined ? undefined : `${lost} is listed, but missing`;
 }
 
 function profileOf(path: string): readonly string[] {
@@ -61,7 +62,7 @@ function profileOf(path: string): readonly string[] {
   return what && 'profile' in what ? [what.profile] : [];
 }
 
-/** What other nodes run. That the node's own file and profile are there is seen when they are read. */
+/** Files of other nodes. A missing file or profile of the node itself is detected on reading it. */
 function maybeAbsent(path: string, present: ReadonlySet<string>): boolean {
   const what = readPath(path);
   return what?.kind === 'node' || (what !== undefined && 'profile' in what && !present.has(what.profile));

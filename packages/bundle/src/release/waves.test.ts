@@ -9,14 +9,14 @@ const wish = (waves: string) => {
 };
 
 describe('waves', () => {
-  test('the rest are the nodes that no other wave names, whatever order they are written in', () => {
+  test('the rest are the nodes that no other wave lists, for any order', () => {
     expect(wish('[{name: canary, nodes: [node-b]}, {name: all, nodes: rest}]')).toEqual([
       { name: 'canary', nodes: ['node-b'] },
       { name: 'all', nodes: ['1e3', 'node-a', 'node-c'] },
     ]);
   });
 
-  test('are read as they were printed, also where a node looks like a number', () => {
+  test('read back, even where a node looks like a number', () => {
     const waves = [
       { name: '7', nodes: ['1e3'] },
       { name: 'all', nodes: ['node-a', 'node-b'] },
@@ -33,7 +33,7 @@ describe('waves', () => {
       '[{name: a, nodes: [node-a]}, {name: b, nodes: [node-a]}]',
       'node node-a is in wave a and b',
     ],
-    ['two rests', '[{name: a, nodes: rest}, {name: b, nodes: rest}]', 'two waves hold the rest'],
+    ['two rests', '[{name: a, nodes: rest}, {name: b, nodes: rest}]', 'two waves have `nodes: rest`'],
     ['two waves of one name', '[{name: a, nodes: [node-a]}, {name: a, nodes: rest}]', 'two waves are called a'],
     [
       'nothing left for the rest',
@@ -46,7 +46,7 @@ describe('waves', () => {
     expect(wish(text)).toMatchObject({ code: 'WAVES_INVALID', message: expect.stringContaining(expected) });
   });
 
-  test('a release names its nodes: it has no rest', () => {
+  test('the waves of a release must list their nodes', () => {
     expect(readWaves(`${head}waves: [{name: a, nodes: rest}]\n`)).toMatchObject({ code: 'WAVES_INVALID' });
   });
 });

@@ -2,24 +2,24 @@ import { type Check, isProblem, readDocument } from '../documents.ts';
 import { compareText, type Problem } from '../problem.ts';
 import { openingFile, releaseLimits, wavesFile } from './names.ts';
 
-/** Nodes that take a release at the same time. */
+/** Nodes that apply a release at the same time. */
 export interface Wave {
   readonly name: string;
   /** Sorted. */
   readonly nodes: readonly string[];
 }
 
-/** What a person writes: one wave may hold all nodes that no other names. */
+/** A wave in a user's file: one of them may be `rest`, for all nodes that no other wave lists. */
 export interface WaveWish {
   readonly name: string;
   readonly nodes: readonly string[] | 'rest';
 }
 
-/** How far a release has gone out. */
+/** The progress of a release through its waves. */
 export interface Opening {
-  /** The digest of the release's `SHA256SUMS`: an opening of another release opens nothing. */
+  /** The digest of the release's `SHA256SUMS`; without effect on other releases. */
   readonly release: string;
-  /** How many waves are open, from the first. */
+  /** The number of open waves, from the first. */
   readonly open: number;
 }
 
@@ -47,9 +47,9 @@ const openingChecks: Check<Opening> = {
 };
 
 /**
- * Reads waves as a person writes them.
+ * Reads a user's file of waves.
  * @param file named in problems
- * @returns the wishes, or `WAVES_INVALID`
+ * @returns the waves with `rest`, or `WAVES_INVALID`
  */
 export function readWishes(file: string, text: string): readonly WaveWish[] | Problem {
   const read = readDocument<{ waves: readonly WaveWish[] }>(file, text, 'Waves', wavesChecks);
@@ -57,20 +57,20 @@ export function readWishes(file: string, text: string): readonly WaveWish[] | Pr
 }
 
 /**
- * Reads `waves.yaml` of a release: every wave names its nodes.
+ * Reads `waves.yaml` of a release: every wave lists its nodes.
  * @returns the waves in order, or `WAVES_INVALID`
  */
 export function readWaves(text: string): readonly Wave[] | Problem {
   const wishes = readWishes(wavesFile, text);
   if (isProblem(wishes)) return wishes;
   const waves = wishes.filter((one): one is Wave => one.nodes !== 'rest');
-  if (waves.length < wishes.length) return invalid(wavesFile, 'a wave of a release names its nodes one by one');
+  if (waves.length < wishes.length) return invalid(wavesFile, 'in a release each wave must list its nodes');
   const wrong = doubled(waves);
   return wrong === undefined ? waves : invalid(wavesFile, wrong);
 }
 
 /**
- * The waves of a release: what a person wished, with every node named.
+ * Makes the waves of a release from a user's file by replacing `rest` with its nodes.
  * @param file named in problems
  * @param nodes all nodes of the release
  * @returns the waves in order, each node in exactly one; or `WAVES_INVALID`
@@ -86,12 +86,12 @@ export function makeWaves(
     name: wish.name,
     nodes: (wish.nodes === 'rest' ? rest : wish.nodes).toSorted(compareText),
   }));
-  if (wishes.filter((wish) => wish.nodes === 'rest').length > 1) return invalid(file, 'two waves hold the rest');
+  if (wishes.filter((wish) => wish.nodes === 'rest').length > 1) return invalid(file, 'two waves have `nodes: rest`');
   const wrong = doubled(waves) ?? unlikeWaves(waves, nodes);
   return wrong === undefined ? waves : invalid(file, wrong);
 }
 
-/** Whether the waves are for exactly these nodes, in words when not. */
+/** Compares the nodes of the waves with these; returns the first difference in words. */
 export function unlikeWaves(waves: readonly Wave[], nodes: readonly string[]): string | undefined {
   const known = new Set(nodes);
   const named = new Set(waves.flatMap((wave) => wave.nodes));
@@ -115,7 +115,7 @@ function doubled(waves: readonly Wave[]): string | undefined {
   return undefined;
 }
 
-/** The text of `waves.yaml`: waves in their order, nodes sorted. */
+/** Prints `waves.yaml`: waves in their order, nodes sorted. */
 export function printWaves(waves: readonly Wave[]): string {
   const lines = waves.map(({ name, nodes }) => {
     const quoted = nodes.toSorted(compareText).map((node) => JSON.stringify(node));
@@ -125,21 +125,21 @@ export function printWaves(waves: readonly Wave[]): string {
 }
 
 /**
- * Reads `waves-open.yaml`. Where signatures are required, to be called on bytes whose signature is good.
- * @returns how far the release is open, or `WAVES_INVALID`
+ * Reads `waves-open.yaml`. Where signatures are required, call it only after its signature is verified.
+ * @returns the number of open waves and their release, or `WAVES_INVALID`
  */
 export function readOpening(text: string): Opening | Problem {
   const read = readDocument<Opening>(openingFile, text, 'WavesOpen', openingChecks);
-  const hint = 'It is what `sluice promote` writes; only the number behind `open:` may be changed';
+  const hint = '`sluice promote` writes it; change only the number after `open:`';
   return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint } : read;
 }
 
-/** The text of `waves-open.yaml`. Opening a wave changes its last line and no other. */
+/** Prints `waves-open.yaml`. Opening a wave changes only its last line. */
 export function printOpening({ release, open }: Opening): string {
   return `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${release}"\nopen: ${open}\n`;
 }
 
-const waveHint = 'A wave is `- { name: canary, nodes: [node-a] }`; the last one may say `nodes: rest`';
+const waveHint = 'A wave is `- { name: canary, nodes: [node-a] }`; the last one may have `nodes: rest`';
 
 function invalid(file: string, why: string): Problem {
   return {

@@ -1,4 +1,4 @@
-/** Reads the data types of RFC 4251, section 5. Beyond the end every read is undefined. */
+/** Reads the data types of RFC 4251, section 5. Reads past the end return undefined. */
 export class WireReader {
   readonly #bytes: Buffer;
   #at = 0;

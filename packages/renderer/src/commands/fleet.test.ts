@@ -232,7 +232,7 @@ describe('sluice fleet', async () => {
     say('node-1', 'refused', {
       release: { cluster: 'ipvs', serial: 1, digest: 'e'.repeat(64), version: '8'.repeat(16) },
       codes: ['RELEASE_ENDPOINTS_ONLY'],
-      because: 'Cannot take it by the signatures of keys for endpoints alone: it does more',
+      because: 'Cannot accept the update with signatures of endpoint keys only: it does more',
     });
     const why = 'other content of serial 1, as of an update of endpoints: Cannot take it by the signatures';
     expect(await states()).toContain(`node-1 refused: ${why}`);
