@@ -72,7 +72,7 @@ test.each([
   expect(parseAddress(text)).toBeUndefined();
 });
 
-test('an address says its family, other text has none', () => {
+test('an address has a family, other text has none', () => {
   expect(['10.0.0.1', 'fd00::1', 'shop'].map(familyOfAddress)).toEqual(['ipv4', 'ipv6', undefined]);
 });
 
@@ -86,7 +86,7 @@ test('reading the canonical spelling gives the same address again', () => {
   );
 });
 
-test('every spelling of eight groups has the canonical spelling that the URL standard gives it', () => {
+test('every spelling of eight groups has the canonical spelling of the URL standard', () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(0, 0, 0, 1, 0xffff, 0x0db8), { minLength: 8, maxLength: 8 }), (words) => {
       const address = parseAddress(words.map((word) => word.toString(16).padStart(4, '0')).join(':'));

@@ -6,12 +6,12 @@ export interface Address {
   readonly family: Family;
   /** 16 bits each, the most significant first: 2 words for IPv4, 8 for IPv6. */
   readonly words: readonly number[];
-  /** The one spelling used everywhere: dotted decimal, or RFC 5952. */
+  /** The canonical spelling: dotted decimal, or RFC 5952. */
   readonly text: string;
 }
 
 /**
- * Reads an address in any spelling that has one meaning for every reader.
+ * Reads an address in any unambiguous spelling.
  * @param text `10.0.0.1` or `fd00::1`. Refused: leading zeros (octal to some), short forms (`10.1`), zones (`fe80::1%eth0`),
  * brackets, prefixes, and IPv4-mapped IPv6 (`::ffff:10.0.0.1`), which Go and the kernel take for different families
  * @returns the address, or undefined
@@ -26,12 +26,12 @@ export function parseAddress(text: string): Address | undefined {
   return { family: 'ipv6', words, text: printIPv6(words) };
 }
 
-/** The canonical spelling of an address, or undefined when `text` is none. */
+/** The canonical spelling of an address, or undefined when `text` is not an address. */
 export function canonicalAddress(text: string): string | undefined {
   return parseAddress(text)?.text;
 }
 
-/** The family of an address, or undefined when `text` is none. */
+/** The family of an address, or undefined when `text` is not an address. */
 export function familyOfAddress(text: string): Family | undefined {
   return parseAddress(text)?.family;
 }
@@ -48,7 +48,7 @@ function readIPv4(text: string): readonly number[] | undefined {
 
 const zeros = [0, 0, 0, 0, 0, 0, 0, 0];
 
-/** RFC 4291, section 2.2: eight groups, one `::` for one or more groups of zeros, perhaps an IPv4 address at the end. */
+/** RFC 4291, section 2.2: eight groups, one `::` for one or more groups of zeros, optionally an IPv4 address at the end. */
 function readIPv6(text: string): readonly number[] | undefined {
   const gap = text.indexOf('::');
   if (gap < 0) {

@@ -58,6 +58,6 @@ test.each([
   expect(forbiddenEndpoint(address)).toBe(reason);
 });
 
-test('a network says whether bits behind its prefix were set', () => {
+test('a network records whether bits after its prefix were set', () => {
   expect(['10.0.0.0/8', '10.0.0.1/8'].map((text) => parseCidr(text)?.hostBits)).toEqual([false, true]);
 });

@@ -4,19 +4,19 @@ import { type Address, parseAddress, printWords } from './address.ts';
 /** A network as a value. `parseCidr` makes it. */
 export interface Cidr {
   readonly family: Family;
-  /** The words of the network address: bits behind the prefix are zero. */
+  /** The words of the network address: bits after the prefix are zero. */
   readonly words: readonly number[];
   readonly prefix: number;
   /** Canonical, such as `10.244.0.0/16`. */
   readonly text: string;
-  /** The spelling had bits behind the prefix (`10.244.1.0/16`), which `words` and `text` leave out. */
+  /** The spelling had bits after the prefix (`10.244.1.0/16`), which `words` and `text` leave out. */
   readonly hostBits: boolean;
 }
 
 const prefixMax = { ipv4: 32, ipv6: 128 } as const satisfies Record<Family, number>;
 
 /**
- * Reads `address/prefix`. Bits behind the prefix are allowed, as Kubernetes and iptables allow them, and cleared.
+ * Reads `address/prefix`. Bits after the prefix are allowed, as Kubernetes and iptables allow them, and cleared.
  * @returns the network, or undefined when the address or the prefix is malformed
  */
 export function parseCidr(text: string): Cidr | undefined {
@@ -29,16 +29,16 @@ export function parseCidr(text: string): Cidr | undefined {
   return { family: address.family, words, prefix, text: `${printWords(words)}/${prefix}`, hostBits };
 }
 
-/** The canonical spelling of a network (`10.244.1.7/16` is `10.244.0.0/16`), or undefined when `text` is none. */
+/** The canonical spelling of a network (`10.244.1.7/16` is `10.244.0.0/16`), or undefined when `text` is not a network. */
 export function canonicalCidr(text: string): string | undefined {
   return parseCidr(text)?.text;
 }
 
-/** Whether `address` lies in `cidr`. Never across families. */
+/** Whether `address` is in `cidr`; false across families. */
 export function isInCidr(address: Address, cidr: Cidr): boolean {
   if (address.family !== cidr.family) return false;
   const { words, prefix } = cidr;
-  // The tracer asks this more than anything else.
+  // A loop, for speed: the hottest function of the tracer.
   for (let index = 0; index < words.length; index++) {
     if (((address.words[index] ?? 0) & maskOfWord(prefix, index)) !== words[index]) return false;
   }
@@ -52,7 +52,7 @@ export function cidrContains(cidrText: string, addressText: string): boolean {
   return cidr !== undefined && address !== undefined && isInCidr(address, cidr);
 }
 
-/** Ranges that no endpoint may lie in, each with the words for it. */
+/** Ranges that endpoints must not be in, each with the reason. */
 const forbiddenRanges = (
   [
     ['0.0.0.0/32', 'it is the unspecified address'],
@@ -68,9 +68,9 @@ const forbiddenRanges = (
 ).map(([text, reason]) => ({ cidr: parseCidr(text) as Cidr, reason }));
 
 /**
- * Why an endpoint must not have this address: a Service that leads to a node's loopback or link-local addresses reaches what
- * was never meant to be reached (CVE-2021-25737; Kubernetes' `ValidateEndpointIP`).
- * @param text an address; use `parseAddress` first to learn whether it is one
+ * Why an endpoint must not have this address: a Service with a node's loopback or link-local addresses as endpoints would expose local
+ * servers (CVE-2021-25737; Kubernetes' `ValidateEndpointIP`).
+ * @param text an address that `parseAddress` accepts
  * @returns a clause such as `it is a loopback address`, or undefined when the address may be used
  */
 export function forbiddenEndpoint(text: string): string | undefined {
@@ -78,7 +78,7 @@ export function forbiddenEndpoint(text: string): string | undefined {
   return address && forbiddenAddress(address);
 }
 
-/** `forbiddenEndpoint` for an address that is parsed already. */
+/** `forbiddenEndpoint` for a parsed address. */
 export function forbiddenAddress(address: Address): string | undefined {
   return forbiddenRanges.find((range) => isInCidr(address, range.cidr))?.reason;
 }

@@ -4,30 +4,30 @@ import type { Word } from './words.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Whose text is read: a bundle's files, or a linked program, which may also have what only linkers write. */
+/** The source of the text: a bundle's files, or a linked program, which may also have forms that only linkers write. */
 export type Dialect = 'bundle' | 'program';
 
-/** A rule line that is being read. */
+/** The state of reading a rule line. */
 export interface Cursor {
   readonly words: readonly Word[];
   /** The index of the next word. */
   at: number;
-  /** The family of the first thing that has one; everything after it must agree. */
+  /** The family of the first address or option that has one; later ones must agree. */
   family: Family | undefined;
   readonly dialect: Dialect;
   readonly rule: Mutable<Rule> & { readonly matches: Rule['matches'][number][] };
 }
 
-/** What is wrong with a line, as a clause; undefined when nothing is. */
+/** The error of a line, as a clause; undefined without an error. */
 export type Complaint = string | undefined;
 
-/** The next word, which must not be quoted; `''`, which is no word of the grammar, at the end of the line. */
+/** Takes the next word. Returns `''` for a quoted word and at the end of the line. */
 export function take(cursor: Cursor): string {
   const word = cursor.words[cursor.at++];
   return word && !word.quoted ? word.text : '';
 }
 
-/** The next word without taking it. */
+/** `take` without advancing. */
 export function peek(cursor: Cursor): string {
   const word = cursor.words[cursor.at];
   return word && !word.quoted ? word.text : '';
@@ -43,10 +43,10 @@ export function accept(cursor: Cursor, ...expected: readonly string[]): boolean 
   return found;
 }
 
-/** Notes that the line belongs to a family, and complains when it belongs to the other one. */
+/** Records the family of the line; returns an error when it has the other one. */
 export function claim(cursor: Cursor, family: Family, text: string): Complaint {
   cursor.family ??= family;
-  return cursor.family === family ? undefined : `${text} does not go with ${cursor.family}`;
+  return cursor.family === family ? undefined : `${text} does not belong to family ${cursor.family}`;
 }
 
 /** Sets a field of the rule that may be set once. */

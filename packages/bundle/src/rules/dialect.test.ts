@@ -29,6 +29,6 @@ test.each([
     'bytecode of the other family',
     '-A SLUICE-X -m bpf --bytecode "18,32 0 0 8,7 0 0 0,32 0 0 24,29 0 13 0,32 0 0 12,7 0 0 0,32 0 0 28,29 0 9 0,32 0 0 16,7 0 0 0,32 0 0 32,29 0 5 0,32 0 0 20,7 0 0 0,32 0 0 36,29 0 1 0,6 0 0 65535,6 0 0 0" -j DROP',
   ],
-])('%s is refused in programs, too', (_title, text) => {
+])('%s is refused in programs and bundles', (_title, text) => {
   expect(isRuleError(readRule(text, 'ipv4', 'program'))).toBe(true);
 });

@@ -1,4 +1,4 @@
-/** A range of kernel releases: first and last, each as its first two numbers. Both are part of it. */
+/** An inclusive range of kernel releases. */
 export interface KernelRange {
   readonly first: KernelRelease;
   readonly last: KernelRelease;
@@ -8,8 +8,8 @@ export type KernelRelease = readonly [major: number, minor: number];
 const lineForm = /^@kernel=(0|[1-9]\d?)\.(0|[1-9]\d{0,2})\.\.(0|[1-9]\d?)\.(0|[1-9]\d{0,2}) (\S.*)$/;
 
 /**
- * A line of `sysctl.conf` that stands only on some kernels: `@kernel=4.1..5.8 net.ipv4.vs.conn_reuse_mode = 0`.
- * @returns the range and what stands behind it; undefined when the line does not begin so, or the range is empty
+ * Reads a line of `sysctl.conf` for some kernels only: `@kernel=4.1..5.8 net.ipv4.vs.conn_reuse_mode = 0`.
+ * @returns the range and the text after it; undefined for other lines, or for an empty range
  */
 export function readKernelLine(line: string): { readonly range: KernelRange; readonly text: string } | undefined {
   const match = lineForm.exec(line);
@@ -19,16 +19,16 @@ export function readKernelLine(line: string): { readonly range: KernelRange; rea
   return compare(range.first, range.last) > 0 ? undefined : { range, text: match[5] as string };
 }
 
-/** The first two numbers of what `uname -r` says, such as `6.1.0-44-cloud-amd64`; undefined when it starts otherwise. */
+/** The first two numbers of the output of `uname -r`, such as `6.1.0-44-cloud-amd64`; undefined for other texts. */
 export function parseKernelRelease(text: string): KernelRelease | undefined {
   const match = /^(\d{1,4})\.(\d{1,4})(?!\d)/.exec(text);
   return match ? [Number(match[1]), Number(match[2])] : undefined;
 }
 
 /**
- * The line without its guard, if it stands on this kernel.
+ * The line without its guard, if it applies to this kernel.
  * @param line of a resolved `sysctl.conf`
- * @returns undefined when the line has no place on this kernel
+ * @returns undefined when the line does not apply to this kernel
  */
 export function onKernel(line: string, release: KernelRelease): string | undefined {
   if (!line.startsWith('@')) return line;

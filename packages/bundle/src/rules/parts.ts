@@ -3,7 +3,7 @@ import { parseAddress } from './address.ts';
 import { parseCidr } from './cidr.ts';
 import { certain, type ConntrackState, conntrackStates } from './rule.ts';
 
-/** The longest chain name that the kernel takes (`XT_EXTENSION_MAXNAMELEN` less its end). */
+/** The kernel's maximum for chain names (`XT_EXTENSION_MAXNAMELEN` without the terminator). */
 export const chainBytesMax = 28;
 
 const chainForm = /^[A-Z0-9][A-Za-z0-9-]{0,27}$/;
@@ -13,30 +13,29 @@ const commentBytesMax = 255;
 
 const taggedForm = /^SLU(?:ICE)?-[A-Z0-9-]{1,21}\.[0-9a-z]{2}$/;
 
-/** Whether a text is the name of a chain that layout `tree` makes, with a tag. */
+/** Whether layout `tree` makes tagged chains of this name. */
 export function isTaggedChain(text: string): boolean {
   return text.length <= chainBytesMax && taggedForm.test(text);
 }
 
-/** Whether a text may name a chain. */
 export function isChainName(text: string): boolean {
   return chainForm.test(text);
 }
 
 /**
- * Whether a rule may jump to a chain of this name. Names without a dash are those of iptables' own targets (`LOG`, `SNAT`,
- * `TEE`), which must never be taken for chains.
+ * Whether a rule may jump to a chain of this name. Names without a dash are refused: these may be targets of iptables (`LOG`, `SNAT`,
+ * `TEE`).
  */
 export function isJumpTarget(text: string): boolean {
   return chainForm.test(text) && text.includes('-');
 }
 
-/** Whether a text may name an interface, or all that start with it (`cali+`). `+` alone is refused: it says nothing. */
+/** Whether a text is the name of an interface, or a prefix of names (`cali+`). `+` alone is refused: it matches all. */
 export function isInterface(text: string): boolean {
   return interfaceForm.test(text) || interfacePrefixForm.test(text);
 }
 
-/** Whether a text may be a comment. Old versions of iptables-restore take one that starts with a dash for an option. */
+/** Whether a text may be a comment. Old versions of iptables-restore read one that starts with a dash as an option. */
 export function isComment(text: string): boolean {
   return text.length <= commentBytesMax && !text.startsWith('-');
 }
@@ -75,7 +74,7 @@ export function readPorts(text: string): readonly [number, number] | undefined {
   return low === undefined || high === undefined || low >= high || rest.length > 0 ? undefined : [low, high];
 }
 
-/** Whether a text is the name of a set that layout `tree` switches by. */
+/** Whether a text is the name of a switch set of layout `tree`. */
 export function isSwitch(text: string): boolean {
   return /^SLUICE-[A-Z0-9]{1,8}$/.test(text);
 }
@@ -85,7 +84,7 @@ export function readBits(text: string): number | undefined {
   return /^0x[0-9a-fA-F]{1,8}$/.test(text) ? Number(text) : undefined;
 }
 
-/** `0x4000/0x4000`; without a mask all bits count. */
+/** `0x4000/0x4000`; the default mask has all bits. */
 export function readMark(text: string): { readonly value: number; readonly mask: number } | undefined {
   const [first = '', second = '0xffffffff', ...rest] = text.split('/');
   const value = readBits(first);
@@ -100,7 +99,7 @@ export function readStates(text: string): readonly ConntrackState[] | undefined 
   return states.length === named.length ? states : undefined;
 }
 
-/** A probability as the kernel keeps it: `lround(2^31 × p)`, so 0.3333333333 and 0.33333333349 are one. */
+/** A probability in the kernel's form, `lround(2^31 × p)`: 0.3333333333 and 0.33333333349 are equal. */
 export function readChance(text: string): number | undefined {
   return /^(?:0\.[0-9]{1,12}|1\.0{1,12})$/.test(text) ? Math.round(Number(text) * certain) : undefined;
 }

@@ -54,7 +54,7 @@ const rules: fc.Arbitrary<Rule> = fc
 test.each<[string, Family | undefined]>([
   ['without a family', undefined],
   ['for IPv4', 'ipv4'],
-])('reading what was printed %s gives the rule again', (_title, family) => {
+])('a rule printed %s reads back', (_title, family) => {
   fc.assert(
     fc.property(rules, (rule) => {
       expect(readRule(printRule(rule, family), family)).toEqual(rule);

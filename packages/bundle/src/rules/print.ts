@@ -18,10 +18,9 @@ import {
 import { quote } from './words.ts';
 
 /**
- * The one text of a rule. `readRule(printRule(r))` is `r`.
- * @param family given: exactly what iptables-save (1.8) prints, but for the old IPv6 addresses that hold an IPv4 address
- * (`::1.2.3.4`); left out: the same without the defaults that differ between the families, `--reject-with` and the mask of
- * `recent`
+ * Prints a rule. `readRule(printRule(r))` is `r`.
+ * @param family given: exactly as iptables-save (1.8), except IPv6 addresses with an embedded IPv4 address (`::1.2.3.4`); undefined: the
+ * same without the defaults that differ between the families, `--reject-with` and the mask of `recent`
  */
 export function printRule(rule: Rule, family?: Family): string {
   const parts = [`-A ${rule.chain}`];
@@ -36,16 +35,16 @@ export function printRule(rule: Rule, family?: Family): string {
 }
 
 /**
- * The text by which rules are compared: two lines with one meaning have one canonical text, however they were written.
- * iptables prints a rule in another order than it was fed with, and may leave out a bare `-m tcp`.
- * @returns for a line outside the grammar (a rule of somebody else) its own words, each parted by one space
+ * The text for comparing rules: lines with the same meaning have the same canonical text.
+ * iptables may print a rule in another order than it was given, and may leave out a bare `-m tcp`.
+ * @returns for a line outside the grammar (a foreign rule) its words, separated by single spaces
  */
 export function canonicalRule(text: string): string {
   const rule = readRule(text);
   return isRuleError(rule) ? squeeze(text) : canonicalText(rule);
 }
 
-/** `canonicalRule` of a rule that is already read. */
+/** `canonicalRule` of a parsed rule. */
 export function canonicalText(rule: Rule): string {
   const matches = rule.matches.filter(
     (match) => !isTransport(match.kind) || 'destinationPort' in match || 'destinationPorts' in match,
@@ -128,7 +127,7 @@ function printReject(reason: RejectReason | undefined, family: Family | undefine
   return ` -j REJECT${text ? ` --reject-with ${text}` : ''}`;
 }
 
-/** The match leaves a mask of all bits out; the target prints it. */
+/** iptables-save leaves out a mask of all bits in the match, but not in the target. */
 function printMark(value: number, mask: number): string {
   return mask === 0xffffffff ? hex(value) : `${hex(value)}/${hex(mask)}`;
 }

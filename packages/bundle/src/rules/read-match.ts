@@ -14,10 +14,10 @@ import {
 import { familyOfBytecode } from './reflexive.ts';
 import type { Match, TransportProtocol } from './rule.ts';
 
-/** A match, or what is wrong with it. */
+/** A match, or the error as a clause. */
 type ReadMatch = Match | string;
 
-/** Reads what follows `-m`: the name of a match and its options, which stand right behind it. */
+/** Reads the rest of `-m`: the name of a match and its options, which follow directly. */
 export function readMatch(cursor: Cursor): Complaint {
   const name = take(cursor);
   const match = isTransport(name) ? { kind: name } : readers.get(name)?.(cursor);
@@ -29,8 +29,7 @@ export function readMatch(cursor: Cursor): Complaint {
 }
 
 /**
- * Reads what follows `--dport`. It belongs to `-m tcp`, from which kube-proxy parts it by `-p` and `-d`, and iptables-save
- * does not.
+ * Reads the rest of `--dport`. It belongs to `-m tcp`; kube-proxy writes `-p` and `-d` between the two, iptables-save does not.
  */
 export function readDestinationPort(cursor: Cursor): Complaint {
   const { matches } = cursor.rule;
@@ -39,7 +38,7 @@ export function readDestinationPort(cursor: Cursor): Complaint {
   const text = take(cursor);
   const port = readNumber(text, 1, 65_535);
   const ports = port === undefined && cursor.dialect === 'program' ? readPorts(text) : undefined;
-  if (!match || !isTransport(match.kind)) return '--dport stands without -m tcp, udp or sctp before it';
+  if (!match || !isTransport(match.kind)) return '--dport requires -m tcp, udp or sctp before it';
   if (port === undefined && !ports) return '--dport takes one port';
   if ('destinationPort' in match || 'destinationPorts' in match) return '--dport is given twice';
   matches[index] = { kind: match.kind, ...(ports ? { destinationPorts: ports } : { destinationPort: port as number }) };
@@ -93,22 +92,22 @@ function readStatistic(cursor: Cursor): ReadMatch {
   return chance === undefined ? '--probability takes a decimal fraction' : { kind: 'statistic', chance };
 }
 
-/** Sets of mode ipvs only, each of one family, with a side for each part of its entries. */
+/** Only sets of mode ipvs, each of one family, with a side for each part of its entries. */
 function readSetMatch(cursor: Cursor): ReadMatch {
   if (!accept(cursor, '--match-set')) return '-m set is not followed by --match-set';
   const name = take(cursor);
-  // The switches of layout `tree` are asked by programs, never by files.
+  // Only programs match the switches of layout `tree`, never files.
   if (cursor.dialect === 'program' && isSwitch(name))
     return accept(cursor, 'src') ? { kind: 'set', name, sides: ['src'] } : `--match-set ${name} takes src`;
   const set = findSet(name);
-  if (!set) return `${JSON.stringify(name)} is no set of mode ipvs`;
+  if (!set) return `${JSON.stringify(name)} is not a set of mode ipvs`;
   const sides = take(cursor).split(',');
   if (!sides.every((side) => side === 'src' || side === 'dst') || sides.length !== dimensionsOf(set.type))
     return `--match-set ${name} takes ${dimensionsOf(set.type)} times src or dst`;
   return claim(cursor, set.family, name) ?? { kind: 'set', name, sides };
 }
 
-/** One program for each family, which says that a packet goes to where it comes from. */
+/** The one program of each family: destination equals source. */
 function readBytecode(cursor: Cursor): ReadMatch {
   const isKnown = cursor.dialect === 'program' && accept(cursor, '--bytecode');
   const family = isKnown ? familyOfBytecode(cursor.words[cursor.at++]?.text ?? '') : undefined;
@@ -141,7 +140,7 @@ function readIpvsMatch(cursor: Cursor): ReadMatch {
   return claim(cursor, network.family, address) ?? { kind: 'ipvs', address, protocol, port };
 }
 
-/** The masks that iptables-save adds: the client's whole address. */
+/** The masks that iptables-save adds. */
 const wholeAddress = { ipv4: '255.255.255.255', ipv6: 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' } as const;
 
 function readRecent(cursor: Cursor): ReadMatch {
@@ -159,9 +158,9 @@ function readRecent(cursor: Cursor): ReadMatch {
     } else if (!accept(cursor, '--rsource')) break;
   }
   const { action, name = '', seconds, reap = false } = seen;
-  if (!action || !isJumpTarget(name)) return '-m recent has no action, or a name that is no name of a chain';
+  if (!action || !isJumpTarget(name)) return '-m recent has no action, or a name that is not a valid chain name';
   if (action === 'set' ? seconds !== undefined || reap : seconds === 0 || (reap && !seconds)) {
-    return '-m recent has options that do not go together';
+    return '-m recent has conflicting options';
   }
   return { kind: 'recent', action, name, ...(seconds === undefined ? {} : { seconds }), reap };
 }
@@ -172,7 +171,6 @@ function claimMask(cursor: Cursor, mask: string): Complaint {
   return '-m recent has a mask that is not the whole address';
 }
 
-/** The mask that iptables-save prints for a list of whole addresses. */
 export function recentMask(family: keyof typeof wholeAddress): string {
   return wholeAddress[family];
 }

@@ -2,10 +2,10 @@ import { accept, claim, type Complaint, type Cursor, take } from './cursor.ts';
 import { isJumpTarget, isTaggedChain, readBits, readEndpoint, readMark } from './parts.ts';
 import { type RejectReason, rejectReasons, type Target } from './rule.ts';
 
-/** A target, or what is wrong with it. */
+/** A target, or the error as a clause. */
 type ReadTarget = Target | string;
 
-/** Reads what follows `-j` or `-g`: the target and its options. A target ends a line. */
+/** Reads the rest of `-j` or `-g`: the target and its options. A target ends a line. */
 export function readTarget(cursor: Cursor, kind: 'jump' | 'goto'): Complaint {
   const name = take(cursor);
   const reader = kind === 'jump' ? readers.get(name) : undefined;
@@ -14,7 +14,7 @@ export function readTarget(cursor: Cursor, kind: 'jump' | 'goto'): Complaint {
   if (target === undefined) return `target ${name} is not in the grammar`;
   if (typeof target === 'string') return target;
   const rest = cursor.words[cursor.at];
-  if (rest) return `${rest.text} stands behind the target`;
+  if (rest) return `unexpected ${rest.text} after the target`;
   cursor.rule.target = target;
   return undefined;
 }
@@ -29,7 +29,7 @@ const readers: ReadonlyMap<string, (cursor: Cursor) => ReadTarget> = new Map([
   ['DNAT', readDnat],
 ]);
 
-/** What iptables-save adds to a plain `-j REJECT`. */
+/** The default of `-j REJECT`, which iptables-save prints. */
 const portUnreachable = { 'icmp-port-unreachable': 'ipv4', 'icmp6-port-unreachable': 'ipv6' } as const;
 
 function readReject(cursor: Cursor): ReadTarget {
@@ -47,7 +47,7 @@ function isRejectReason(text: string): text is RejectReason {
   return Object.hasOwn(rejectReasons, text);
 }
 
-/** `--or-mark` and `--xor-mark` are other spellings of `--set-xmark value/mask`, which is what the kernel keeps. */
+/** `--or-mark` and `--xor-mark` are other spellings of `--set-xmark value/mask`, the kernel's form. */
 function readMarkTarget(cursor: Cursor): ReadTarget {
   const option = take(cursor);
   const text = take(cursor);

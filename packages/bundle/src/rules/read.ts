@@ -7,13 +7,12 @@ import type { Rule, RuleError } from './rule.ts';
 import { splitWords } from './words.ts';
 
 /**
- * Reads one rule line. The grammar is closed: it has the forms that kube-proxy writes and those in which iptables-save
- * (1.8) prints them back, and nothing else. So no option reaches iptables-restore whose effect nobody has thought of, such
- * as `-M`, which names a program to run as root.
+ * Reads one rule line. The grammar is closed: it has only the forms that kube-proxy writes, and those in which iptables-save (1.8)
+ * prints them. So no dangerous option reaches iptables-restore, such as `-M`, which names a program to run as root.
  * @param text `-A CHAIN …`, without guards and variables
- * @param family whose rule it must be; left out: whichever family its addresses have, but never both
- * @param dialect `program`: also names with a tag, ranges of ports, `-m set` and `-m bpf`, which layout `tree` writes and no bundle may hold
- * @returns the rule, or why the line is none
+ * @param family the required family; by default that of its addresses
+ * @param dialect `program`: also tagged names, port ranges, `-m set` and `-m bpf`, which layout `tree` writes and a bundle must not contain
+ * @returns the rule, or why the line is not a rule
  */
 export function readRule(text: string, family?: Family, dialect: Dialect = 'bundle'): Rule | RuleError {
   const words = splitWords(text);
@@ -43,7 +42,7 @@ function readOption(cursor: Cursor): Complaint {
     case '-o':
       return readInterface(cursor, 'out', negated);
   }
-  if (negated) return `! stands before ${option}`;
+  if (negated) return `! is not allowed before ${option}`;
   switch (option) {
     case '-p':
       return readProtocol(cursor);
@@ -72,7 +71,7 @@ function readAddress(cursor: Cursor, side: 'source' | 'destination', negated: bo
 
 function readInterface(cursor: Cursor, side: 'in' | 'out', negated: boolean): Complaint {
   const text = take(cursor);
-  return isInterface(text) ? setOnce(cursor, side, { negated, value: text }) : `${text} is no name of interfaces`;
+  return isInterface(text) ? setOnce(cursor, side, { negated, value: text }) : `${text} is not a valid interface name`;
 }
 
 function readProtocol(cursor: Cursor): Complaint {
@@ -83,13 +82,13 @@ function readProtocol(cursor: Cursor): Complaint {
   return undefined;
 }
 
-/** What only the whole line shows. */
+/** Checks that need the whole line. */
 function checkWhole(rule: Rule): Complaint {
   const { protocol, target } = rule;
   const transport = rule.matches.find((match) => isTransport(match.kind));
-  if (transport && transport.kind !== protocol) return `-m ${transport.kind} stands without -p ${transport.kind}`;
-  if (target?.kind === 'dnat' && !protocol) return 'DNAT with a port stands without -p';
+  if (transport && transport.kind !== protocol) return `-m ${transport.kind} requires -p ${transport.kind}`;
+  if (target?.kind === 'dnat' && !protocol) return 'DNAT with a port requires -p';
   if (target?.kind === 'reject' && target.with === 'tcp-reset' && protocol !== 'tcp')
-    return 'tcp-reset stands without -p tcp';
+    return 'tcp-reset requires -p tcp';
   return undefined;
 }

@@ -18,7 +18,7 @@ test.each([
   ['a name every object has', 'constructor = 1', 'not in the allow-list'],
   ['one interface', 'net.ipv4.conf.eth0.route_localnet = 1', 'not in the allow-list'],
   ['a value over the range', 'net.ipv4.conf.all.route_localnet = 2', 'from 0 to 1'],
-  ['forwarding turned off', 'net.ipv4.ip_forward = 0', 'takes only 1'],
+  ['forwarding turned off', 'net.ipv4.ip_forward = 0', 'must be 1'],
   ['a value under the range', 'net.netfilter.nf_conntrack_max = 0', 'from 1024 to'],
   ['a value beyond 31 bits', 'net.netfilter.nf_conntrack_max = 2147483648', 'to 2147483647'],
   ['a negative value', 'net.netfilter.nf_conntrack_udp_timeout = -1', 'a whole number'],
@@ -50,11 +50,11 @@ test('a file with problems lists all of them with their places', () => {
   ]);
 });
 
-test('each key lives at the path that its name says', () => {
+test('each key has the path of its name', () => {
   expect(sysctlKeys.map(procPath)).toEqual(sysctlKeys.map((key) => `/proc/sys/${key.replaceAll('.', '/')}`));
 });
 
-test('a value that a config names is checked like one in a file', () => {
+test('a value in a config is checked like one in a file', () => {
   expect(checkSysctl('net.ipv4.ip_forward', '1')).toEqual({ key: 'net.ipv4.ip_forward', value: 1 });
-  expect(checkSysctl('net.ipv4.ip_forward', 'yes')).toContain('takes only 1');
+  expect(checkSysctl('net.ipv4.ip_forward', 'yes')).toContain('must be 1');
 });

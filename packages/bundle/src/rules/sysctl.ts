@@ -7,7 +7,7 @@ export interface Sysctl {
 }
 
 interface Range {
-  /** Where the value is read and written. A constant: a path made from text could leave /proc/sys. */
+  /** The file of the value. A constant: a path made from text could leave /proc/sys. */
   readonly path: string;
   readonly min: number;
   readonly max: number;
@@ -15,33 +15,32 @@ interface Range {
 
 const conntrack = '/proc/sys/net/netfilter';
 const intMax = 0x7fffffff;
-/** Time-outs are seconds; thirty days is beyond what any connection table profits from. */
+/** Thirty days: longer time-outs do not help any connection table. */
 const secondsMax = 30 * 24 * 60 * 60;
 const seconds = { min: 1, max: secondsMax };
 const flag = { min: 0, max: 1 };
-/** Forwarding may only be turned on: without it no packet reaches a pod. */
+/** Forwarding may only be enabled: without it no packet reaches a pod. */
 const on = { min: 1, max: 1 };
 
 const ipv4 = '/proc/sys/net/ipv4';
 const ipv6 = '/proc/sys/net/ipv6';
 const core = '/proc/sys/net/core';
 const ipvs = `${ipv4}/vs`;
-/** The neighbour tables: what a node with many pods runs out of first. */
+/** The neighbour tables, the first to overflow on a node with many pods. */
 const neighbours = { min: 128, max: 1 << 22 };
 const queue = { min: 128, max: 1 << 20 };
 
 /**
- * Every sysctl that a profile may set, with the values it may have, as the kernel's `ip-sysctl.rst`, `nf_conntrack-sysctl.rst`
- * and `ipvs-sysctl.rst` describe them. kube-proxy sets the conntrack keys without those for states it has no option for,
- * `route_localnet` for node ports on 127.0.0.1, and in mode ipvs four keys of `vs` and two for ARP; forwarding is what any
- * node needs that leads packets to pods. Queues and neighbour tables are what large clusters raise. Everything else in
- * /proc/sys is none of a bundle's business.
+ * The allow-list: every sysctl that a profile may set, with its valid values, as documented by the kernel in `ip-sysctl.rst`,
+ * `nf_conntrack-sysctl.rst` and `ipvs-sysctl.rst`. kube-proxy sets most of the conntrack keys, `route_localnet` for node ports on
+ * 127.0.0.1, and in mode ipvs four keys of `vs` and two for ARP; every node with pods needs forwarding, and large clusters raise
+ * queues and neighbour tables.
  */
 const allowed = {
   'net.core.netdev_max_backlog': { path: `${core}/netdev_max_backlog`, ...queue },
   'net.core.somaxconn': { path: `${core}/somaxconn`, ...queue },
   'net.ipv4.conf.all.arp_announce': { path: `${ipv4}/conf/all/arp_announce`, min: 0, max: 2 },
-  // 4 to 8 would leave requests for Service addresses without an answer where one is wanted.
+  // 4 to 8 would leave ARP requests for Service addresses unanswered.
   'net.ipv4.conf.all.arp_ignore': { path: `${ipv4}/conf/all/arp_ignore`, min: 0, max: 3 },
   'net.ipv4.conf.all.route_localnet': { path: '/proc/sys/net/ipv4/conf/all/route_localnet', ...flag },
   'net.ipv4.ip_forward': { path: '/proc/sys/net/ipv4/ip_forward', ...on },
@@ -84,27 +83,26 @@ export type SysctlKey = keyof typeof allowed;
 /** All keys of the allow-list, in byte order. */
 export const sysctlKeys = Object.keys(allowed) as readonly SysctlKey[];
 
-/** Whether a text is a key of the allow-list, in exactly this spelling. */
 export function isSysctlKey(text: string): text is SysctlKey {
   return Object.hasOwn(allowed, text);
 }
 
-/** The file in which the kernel keeps a key. */
+/** The kernel's file of a key. */
 export function procPath(key: SysctlKey): string {
   return allowed[key].path;
 }
 
 /**
  * Checks one setting against the allow-list.
- * @returns the setting, or a sentence that says what is wrong with it
+ * @returns the setting, or the error in a sentence
  */
 export function checkSysctl(key: string, value: string): Sysctl | string {
   if (!isSysctlKey(key)) return `Cannot set sysctl ${JSON.stringify(key)}: it is not in the allow-list`;
   const { min, max } = allowed[key];
   const number = /^(?:0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : Number.NaN;
   if (number >= min && number <= max) return { key, value: number };
-  const range = min < max ? `a whole number from ${min} to ${max}` : `only ${min}`;
-  return `Cannot set sysctl ${key} to ${JSON.stringify(value)}: it takes ${range}`;
+  const range = min < max ? `a whole number from ${min} to ${max}` : String(min);
+  return `Cannot set sysctl ${key} to ${JSON.stringify(value)}: the value must be ${range}`;
 }
 
 /**
@@ -124,7 +122,7 @@ export function readSysctls(file: string, text: string): readonly Sysctl[] | { r
   return problems.length > 0 ? { problems } : settings;
 }
 
-/** One line `key = value`, or a sentence that says what is wrong with it. */
+/** Reads a line `key = value`. @returns the setting, or the error in a sentence */
 export function readSysctlLine(line: string): Sysctl | string {
   const match = /^(\S+) = (\S+)$/.exec(line);
   if (!match) return `Cannot read sysctl line ${JSON.stringify(line)}: it is not of the form "key = value"`;
@@ -138,6 +136,6 @@ export function printSysctl(setting: Sysctl): string {
 
 function sysctlProblem(message: string, at: NonNullable<Problem['at']>): Problem {
   const hint =
-    'Remove the line from the profile; bundles set keys of forwarding, connection tracking, IPVS, neighbour tables and queues, within ranges';
+    'Remove the line from the profile; bundles may set only keys of forwarding, connection tracking, IPVS, neighbour tables and queues, within ranges';
   return { code: 'SYSCTL_NOT_ALLOWED', level: 'error', at, message, hint };
 }

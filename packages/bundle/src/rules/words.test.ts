@@ -16,7 +16,7 @@ test.each<[string, string, string | undefined]>([
   expect(targetOf(rule)).toBe(target);
 });
 
-test('a text that was quoted is read back as it was', () => {
+test('a quoted text reads back', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[ -~]{1,80}$/), (text) => {
       const words = splitWords(`-A ${quote(text)} end`);
@@ -25,7 +25,7 @@ test('a text that was quoted is read back as it was', () => {
   );
 });
 
-test('a line never gives more words than iptables-restore would make of it', () => {
+test('a line never splits into more words than in iptables-restore', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[-!"'\\ab ]{1,20}$/), (line) => {
       const words = splitWords(line);

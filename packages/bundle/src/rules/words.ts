@@ -12,9 +12,9 @@ const plainLine = /^[\x20-\x7e]*$/;
 const plainWord = /^[^"'\\]+$/;
 
 /**
- * Splits a line as iptables-restore does, but accepts only what every version of it splits alike: one space between words, a
- * quoted word from its first to its last character, no quotes or backslashes elsewhere. (A quote inside a word makes
- * iptables-restore read on into the next line; a NUL byte makes it forget the rest of the line.)
+ * Splits a line as iptables-restore does, but accepts only forms that all of its versions split in the same way: single spaces between
+ * words, words that are quoted as a whole, no quotes or backslashes elsewhere. (After a quote inside a word iptables-restore continues
+ * with the next line; after a NUL byte it ignores the rest of the line.)
  */
 export function splitWords(line: string): readonly Word[] | RuleError {
   if (line.length > ruleBytesMax) return { error: `the line has more than ${ruleBytesMax} bytes` };
@@ -25,9 +25,10 @@ export function splitWords(line: string): readonly Word[] | RuleError {
     const end = quoted ? endOfQuote(line, at) : endOfWord(line, at);
     const text = line.slice(at, end);
     if (text === '') return { error: 'words are not separated by single spaces' };
-    if (end < line.length && line.charCodeAt(end) !== 0x20) return { error: `quotes end inside of ${line.slice(at)}` };
+    if (end < line.length && line.charCodeAt(end) !== 0x20)
+      return { error: `a quoted word ends inside of ${line.slice(at)}` };
     if (quoted ? end <= at + 2 : !plainWord.test(text))
-      return { error: `the quotes of ${line.slice(at)} are not read` };
+      return { error: `the quotes of ${line.slice(at)} are not valid` };
     words.push({ text: quoted ? unquote(text) : text, quoted });
     at = end + 1;
   }
@@ -52,7 +53,7 @@ function endOfWord(line: string, start: number): number {
   return space < 0 ? line.length : space;
 }
 
-/** The position behind the closing quote, or the opening one when there is no other. */
+/** The position after the closing quote, or after the opening one without a closing one. */
 function endOfQuote(line: string, start: number): number {
   for (let at = start + 1; at < line.length; at++) {
     const code = line.charCodeAt(at);
@@ -63,8 +64,8 @@ function endOfQuote(line: string, start: number): number {
 }
 
 /**
- * The name behind `-j` or `-g`, also of a rule outside the grammar as iptables-save prints it; undefined when it has no target.
- * Comments are passed over: they may hold anything.
+ * The target of `-j` or `-g`, also of a foreign rule that iptables-save prints; undefined when it has none.
+ * Quoted text is ignored: comments may contain anything.
  */
 export function targetOf(rule: string): string | undefined {
   const bare = rule.includes('"') ? rule.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""') : rule;
