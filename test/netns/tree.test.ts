@@ -1,7 +1,7 @@
 // @module-tag test
 import {
   changeTree,
-  collectPayloads,
+  removalPayloads,
   linkTree,
   printProgram,
   readBack,
@@ -78,13 +78,13 @@ describe.each([
   test('one program is staged in small batches beside another, and the first one is collected', () => {
     const [from, to] = [link(family === 'ipv4' ? clusterPolicy : cartIPv6(), family), link(crowd(family), family)];
     const script = tableNames.map((table) => {
-      const { stage, collect } = changeTree(from[table], to[table]);
+      const { stage, remove } = changeTree(from[table], to[table]);
       const entries = [...settledEntries(to[table])];
       const flip = `*${table}\n${entries.map(([name]) => `:${name} - [0:0]\n`).join('')}${entries.flatMap(([, lines]) => lines).join('\n')}\nCOMMIT\n`;
       return [
         ...stagePayloads(table, stage, { chainsMax: 40 }),
         flip,
-        ...collectPayloads(table, collect, { chainsMax: 3 }),
+        ...removalPayloads(table, remove, { chainsMax: 3 }),
       ]
         .map(restore)
         .join('');

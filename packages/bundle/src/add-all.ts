@@ -1,6 +1,6 @@
 /**
- * Adds items to the end of a list. `addAll(list, items)` puts each item on the stack: 120,000 of them end the program with "Maximum call
- * stack size exceeded", and how many there are is up to whoever wrote the input.
+ * Appends items to a list. `list.push(...items)` puts each item on the stack and fails with "Maximum call stack size exceeded" at about
+ * 120,000 items; the input decides how many there are.
  */
 export function addAll<T>(list: T[], items: Iterable<T>): void {
   for (const item of items) list.push(item);

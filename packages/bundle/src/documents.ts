@@ -6,7 +6,7 @@ import { type Scheduler, schedulers } from './virtual/values.ts';
 import { areValues } from './variables.ts';
 
 type Value = string | number | readonly string[];
-/** Values of variables: common ones, and those of a family under its name. */
+/** Values of variables: common ones, and those of a family below its name. */
 export type Values = Readonly<Record<string, Value | Readonly<Record<string, Value>>>>;
 
 /** Versions of the bundle format that this code reads and writes. */
@@ -20,20 +20,20 @@ export interface ClusterFile {
   readonly serviceCIDRs: readonly string[];
 }
 
-/** How a node leads packets to endpoints. */
+/** How a node forwards packets to endpoints. */
 export type Mode = 'iptables' | 'ipvs';
 
-/** What a profile says about mode ipvs. */
+/** The options of a profile in mode ipvs. */
 export interface IpvsOptions {
-  /** Of virtual servers whose Service does not choose another one. For people: each line of the bundle names its own. */
+  /** The default of virtual servers. Informational: each line of the bundle names its own. */
   readonly scheduler: Scheduler;
-  /** Virtual servers with addresses in one of these are somebody else's. */
+  /** Virtual servers with addresses in one of these are foreign. */
   readonly excludeCIDRs: readonly string[];
-  /** For people: its sysctls stand in `sysctl.conf`. */
+  /** Informational: its sysctls are in `sysctl.conf`. */
   readonly strictARP: boolean;
 }
 
-/** Among `nodePortAddresses`: the node's own address. */
+/** The item of `nodePortAddresses` for the node's own address. */
 export const ownAddress = 'primary';
 
 /** `profile.yaml`. */
@@ -43,7 +43,7 @@ export interface ProfileFile {
   readonly ipvs?: IpvsOptions;
   readonly families: readonly Family[];
   readonly needs: readonly Need[];
-  /** CIDRs, and perhaps `ownAddress`. */
+  /** CIDRs, optionally with `ownAddress`. */
   readonly nodePortAddresses: readonly string[];
   readonly values: Values;
 }
@@ -55,7 +55,7 @@ export interface NodeFile {
   readonly values: Values;
 }
 
-/** What a node must be able to do, with the option to change where it cannot. */
+/** Capabilities that a profile requires of a node, with the option to change where one is missing. */
 export const needs = {
   'random-fully': {
     what: 'iptables 1.6.2 or newer, for MASQUERADE --random-fully',
@@ -64,7 +64,7 @@ export const needs = {
 } as const;
 export type Need = keyof typeof needs;
 
-/** What each key of a document must be. */
+/** A check of each key's value. */
 export type Check<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
 
 const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -101,7 +101,7 @@ const clusterChecks: Check<ClusterFile> = {
   complete: oneOf(true, false),
   serviceCIDRs: networks,
 };
-/** `primary` stands beside networks only: alone, rules have `${node.address}`. */
+/** `primary` is valid only beside networks: alone, rules have `${node.address}`. */
 const isNodePortList = (value: unknown): boolean => {
   if (networks(value)) return true;
   const others = Array.isArray(value) ? value.filter((item) => item !== ownAddress) : [];
@@ -110,7 +110,7 @@ const isNodePortList = (value: unknown): boolean => {
 const profileChecks: Check<ProfileFile> = {
   mode: oneOf('iptables', 'ipvs'),
   ipvs: optional(isIpvs),
-  // Without a family a node would have no rules, and would lose those that it has.
+  // Without a family a node would lose all of its rules.
   families: oneOrMoreOf('ipv4', 'ipv6'),
   needs: allOf(...Object.keys(needs)),
   nodePortAddresses: isNodePortList,
@@ -127,17 +127,20 @@ export const readCluster = (path: string, body: string): ClusterFile | Problem =
 export function readProfile(path: string, body: string): ProfileFile | Problem {
   const profile = readDocument(path, body, 'Profile', profileChecks);
   if (isProblem(profile) || (profile.mode === 'ipvs') === (profile.ipvs !== undefined)) return profile;
-  return invalid({ file: path, line: 1, column: 1 }, 'mode ipvs and the key ipvs go together');
+  return invalid(
+    { file: path, line: 1, column: 1 },
+    'the key ipvs is required in mode ipvs, and not allowed in any other',
+  );
 }
 export const readNode = (path: string, body: string): NodeFile | Problem =>
   readDocument(path, body, 'Node', nodeChecks);
 
-/** Tells what `readCluster`, `readProfile` and `readNode` gave. */
+/** Distinguishes the results of `readCluster`, `readProfile` and `readNode`. */
 export function isProblem(value: object): value is Problem {
   return 'code' in value && 'level' in value;
 }
 
-/** Reads a YAML file of the format; unknown keys, wrong types and other versions are a problem with its place. */
+/** Reads a YAML file of the format. Unknown keys, wrong types and other versions are a problem with line and column. */
 export function readDocument<T>(path: string, body: string, kind: string, checks: Check<T>): T | Problem {
   const lineCounter = new LineCounter();
   const document = parseDocument(body, { lineCounter, prettyErrors: false });
@@ -148,7 +151,7 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   const syntax = document.errors[0];
   if (syntax) return invalid(place(syntax.pos[0]), syntax.message);
   const value = plainValue(document);
-  if (!isObject(value)) return invalid(place(0), 'it holds no mapping, or one with aliases');
+  if (!isObject(value)) return invalid(place(0), 'it is not a mapping, or it contains aliases');
   const all: Readonly<Record<string, (value: unknown) => boolean>> = {
     apiVersion: oneOf('sluice.dev/v1alpha1'),
     kind: oneOf(kind),
@@ -169,7 +172,7 @@ export function readDocument<T>(path: string, body: string, kind: string, checks
   return rest as T;
 }
 
-/** The document without aliases: our own files have none, and expanding a stranger's could take all memory. */
+/** Rejects aliases: Sluice writes none, and expanding untrusted ones could take all memory. */
 function plainValue(document: Document.Parsed): unknown {
   try {
     return document.toJS({ maxAliasCount: 0 });
@@ -188,6 +191,6 @@ function invalid(at: Place, why: string): Problem {
     level: 'error',
     at,
     message: `Cannot read ${at.file}: ${why}`,
-    hint: 'Bundles are written by `sluice render`; render again, or use a Sluice that knows this format',
+    hint: 'Bundles are written by `sluice render`; render again, or use a version that supports this format',
   };
 }

@@ -11,7 +11,7 @@ const facts: HostFacts = {
 };
 const text = printHostFacts(facts);
 
-test('what is printed reads as it was', () => {
+test('printed facts read back as they were', () => {
   expect(readHostFacts('host.yaml', text)).toEqual(facts);
   expect(text).toBe(`apiVersion: sluice.dev/v1alpha1
 kind: HostFacts
@@ -31,21 +31,21 @@ providesKubeChains: true
 
 test.each([
   ['another format', text.replace('format: 1', 'format: 2'), 'format is 2'],
-  ['a key of a newer one', `${text}rules: []\n`, 'HostFacts has no key "rules"'],
+  ['a key of a newer format', `${text}rules: []\n`, 'HostFacts has no key "rules"'],
   ['another kind', text.replace('HostFacts', 'Node'), 'kind is "Node"'],
   ['no kernel', text.replace(/kernelRelease.*\n/, ''), 'kernelRelease is missing'],
   ['a kernel without a number', text.replace('6.1.0-44-amd64', 'new'), 'kernelRelease is "new"'],
-  ['a node that is no name', text.replace('"node-a"', '"../a"'), 'node is "../a"'],
+  ['an invalid node name', text.replace('"node-a"', '"../a"'), 'node is "../a"'],
   ['an address of the other family', text.replace('192.0.2.11', 'fd00::1'), 'addresses is'],
   ['another spelling of an address', text.replace('ipv6: []', 'ipv6: ["FD00::0001"]'), 'addresses is'],
   ['an address given twice', text.replace('127.0.0.1', '192.0.2.11'), 'addresses is'],
   ['a text in place of an address', text.replace('192.0.2.11', '1.2.3.4 -j ACCEPT'), 'addresses is'],
-  ['a family that there is not', text.replace('  ipv6', '  ipx'), 'addresses is'],
+  ['an unknown family', text.replace('  ipv6', '  ipx'), 'addresses is'],
   ['a number in place of a flag', text.replace('knowsBpf: true', 'knowsBpf: 1'), 'knowsBpf is 1'],
   ['aliases', 'a: &a [1]\nb: *a\n', 'aliases'],
-  ['nothing', '', 'no mapping'],
+  ['nothing', '', 'not a mapping'],
   ['too much', '#'.repeat(hostFactsLimits.bytesMax + 1), 'larger than'],
-])('refuses %s, and says so', (_title, written, why) => {
+])('refuses %s, with the reason', (_title, written, why) => {
   expect(readHostFacts('host.yaml', written)).toMatchObject({
     code: 'HOST_FACTS_INVALID',
     message: expect.stringMatching(new RegExp(`^Cannot read host.yaml: .*${why.replaceAll(/[.[\]*]/g, '.')}`)),

@@ -6,15 +6,15 @@ import { parseAddress } from './rules/address.ts';
 import { parseKernelRelease } from './rules/kernel.ts';
 
 /**
- * What only a machine knows and its program depends on, as one file: `sluiced observe` writes it, `sluice show --host` reads it.
+ * The facts of a machine that its program depends on, as one file: `sluiced observe` writes it, `sluice show --host` reads it.
  * README.md, "Host facts".
  */
 export interface HostFacts extends Machine {
   /** The node's name in the bundle. */
   readonly node: string;
-  /** For layout `tree`: whether rules may ask for a packet's own bytes (`-m bpf`). */
+  /** For layout `tree`: whether the kernel has `-m bpf`. */
   readonly knowsBpf: boolean;
-  /** For layout `tree`: whether Sluice has KUBE-MARK-MASQ and KUBE-POSTROUTING there, because no other program has. */
+  /** For layout `tree`: whether Sluice provides KUBE-MARK-MASQ and KUBE-POSTROUTING, because no other program does. */
   readonly providesKubeChains: boolean;
 }
 
@@ -24,7 +24,7 @@ const format = 1;
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 const areAddresses = (value: unknown, family: Family): boolean =>
   Array.isArray(value) && new Set(value).size === value.length && value.every((one) => isAddress(one, family));
-/** In the spelling of rules, which carry it as it is. */
+/** In the spelling of rules, into which it is copied. */
 const isAddress = (value: unknown, family: Family): boolean => {
   const address = typeof value === 'string' ? parseAddress(value) : undefined;
   return address?.family === family && address.text === value;
@@ -45,7 +45,7 @@ const checks: Check<HostFacts & { readonly format: number }> = {
   providesKubeChains: isFlag,
 };
 
-/** The text of a file: keys in the order of README.md, so that equal facts are equal bytes. */
+/** Prints the file. Keys are in the order of README.md, so that equal facts give equal bytes. */
 export function printHostFacts(facts: HostFacts): string {
   const { node, kernelRelease, addresses, tcpBeLiberal, knowsBpf, providesKubeChains } = facts;
   const list = (family: Family): string =>
@@ -67,7 +67,7 @@ providesKubeChains: ${providesKubeChains}
 }
 
 /**
- * Reads such a file; unknown keys and other formats are refused, as in every file of the contract.
+ * Reads the file that `printHostFacts` writes; unknown keys and other formats are refused.
  * @param file named in the problem
  * @returns the facts, or `HOST_FACTS_INVALID`
  */

@@ -1,6 +1,6 @@
 export * from './link/program.ts';
 export * from './link/layered.ts';
-export { letGoChains, PackedChains } from './link/packed.ts';
+export { repackChains, PackedChains } from './link/packed.ts';
 export { addAll } from './add-all.ts';
 export * from './problem.ts';
 export * from './rulefile.ts';
@@ -12,7 +12,7 @@ export { ResolveCache, ruleFiles } from './resolve-cache.ts';
 export {
   type BundleFiles,
   changedFiles,
-  letGo,
+  evictSections,
   type SourcedFiles,
   SourceFiles,
   sourceOf,

@@ -1,4 +1,4 @@
-/** What a reader of bundles accepts. README.md, "Limits". */
+/** The limits of a bundle. README.md, "Limits". */
 export const bundleLimits = {
   fileBytesMax: 8 * 1024 * 1024,
   /** With its guard. */
@@ -6,9 +6,9 @@ export const bundleLimits = {
   /** Without its guard; iptables itself takes 10,240 bytes. */
   ruleBytesMax: 1_000,
   filesMax: 200_000,
-  /** Of one file: who mends the first hundred sees what is left. */
+  /** Per file: the rest is reported once the first hundred are fixed. */
   problemsPerFileMax: 100,
-  /** Rules that a machine gets for its own addresses. */
+  /** Rules for a machine's own addresses. */
   hostRulesMax: 100_000,
   treeBytesMax: 512 * 1024 * 1024,
 } as const;

@@ -5,18 +5,18 @@ import { cidrContains } from './rules/cidr.ts';
 import { onKernel, parseKernelRelease } from './rules/kernel.ts';
 import { readSysctlLine, type Sysctl, type SysctlKey } from './rules/sysctl.ts';
 
-/** What of a machine goes into its rules and sysctls. */
+/** The facts of a machine that its rules and sysctls depend on. */
 export interface Machine {
   /** Such as `6.1.0-44-amd64`. */
   readonly kernelRelease: string;
   /** Per family: the addresses of its interfaces without `kube-ipvs0`, sorted. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
-  /** Whether `nf_conntrack_tcp_be_liberal` is not 0; false where the kernel does not have it yet. */
+  /** Whether `nf_conntrack_tcp_be_liberal` is not 0; false until the kernel has loaded conntrack. */
   readonly tcpBeLiberal: boolean;
 }
 
-/** What of a resolved node decides which of these count. */
-interface Wants {
+/** The parts of a resolved node that `hostValues` depends on. */
+interface NodeSettings {
   readonly profile: Pick<ProfileFile, 'nodePortAddresses'>;
   /** Lines of `sysctl.conf`. */
   readonly sysctls: readonly string[];
@@ -27,9 +27,9 @@ export const liberalKey = 'net.netfilter.nf_conntrack_tcp_be_liberal' satisfies 
 
 /**
  * The values of `${host.*}` in rule files, and whether the INVALID drop is written. README.md, "Variables" and "The INVALID drop".
- * A sysctl that the bundle sets itself counts before the value of now.
+ * A sysctl that the bundle sets takes precedence over its present value.
  */
-export function hostValues({ profile, sysctls }: Wants, machine: Machine, family: Family): HostValues {
+export function hostValues({ profile, sysctls }: NodeSettings, machine: Machine, family: Family): HostValues {
   const isOpen = (address: string): boolean => profile.nodePortAddresses.some((cidr) => cidrContains(cidr, address));
   const own = settingsOn(sysctls, machine).find(({ key }) => key === liberalKey);
   return {

@@ -46,7 +46,7 @@ function resolved(name: string, of: ReadonlyMap<string, string> = files, cache?:
   return result;
 }
 
-test('a node runs base, then the Services by name, then base again', () => {
+test('a node has base/first, then the Services by name, then base/last', () => {
   expect(resolved('node-a')).toMatchObject({
     profileName: 'default',
     rules: {
@@ -110,7 +110,7 @@ test.each([
   expect(resolved('node-b', changed).version === resolved('node-b').version).toBe(same);
 });
 
-test('a cache gives every node its own rules, and follows a change', () => {
+test('a cache returns the rules of each node, and notices a change', () => {
   const cache = new ResolveCache();
   for (const name of ['node-a', 'node-b', 'node-a', 'node-c'])
     expect(resolved(name, files, cache)).toEqual(resolved(name));
@@ -120,7 +120,7 @@ test('a cache gives every node its own rules, and follows a change', () => {
   expect(resolved('node-a', other, cache)).toEqual(resolved('node-a', other));
 });
 
-test('a cache forgets what a bundle no longer has', () => {
+test('a cache forgets files that a bundle no longer has', () => {
   const cache = new ResolveCache();
   const sizes = [1, 2, 3, 4].map((n) => {
     const later = new Map(files).set(...service(`preview-${n}`, '-A KUBE-SERVICES -d 10.96.0.9 -j RETURN'));
@@ -142,7 +142,7 @@ const edits = fc.oneof(
   fc.constant<[string, string]>(['profiles/default/services/shop/web.ipset', 'create X hash:net\n']),
 );
 
-test('after any history a cache says of a bundle what nobody remembers says, and in the same objects where nothing changed', () => {
+test('after random histories a cached result equals a fresh one, and unchanged parts keep their identity', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(edits, fc.constantFrom('node-a', 'node-a', 'node-b')), { maxLength: 14 }),

@@ -3,15 +3,15 @@ import type { ClusterFile, NodeFile, ProfileFile } from './documents.ts';
 import { fileDigest } from './seal.ts';
 import type { ResolvedRules } from './link/program.ts';
 import { compareText, type Place, type Problem } from './problem.ts';
-import { type Head, ResolveCache, type Sections } from './resolve-cache.ts';
-import { fillVariables, type Scope, valueOf } from './resolve.ts';
+import { type Head, ResolveCache } from './resolve-cache.ts';
+import { type FileSections, fillVariables, type Scope, valueOf } from './resolve.ts';
 import { type Family, familyOf, type TableName, type Tool, type VirtualTool } from './rulefile.ts';
 import { type BundleFiles, sourceOf, type TextSource } from './source.ts';
 import { readPath, sysctlFile } from './tree.ts';
 import { readKernelLine } from './rules/kernel.ts';
 import { unknownVariable } from './variables.ts';
 import { virtualScope } from './virtual/cache.ts';
-import type { ResolvedFile, ResolvedVirtual } from './virtual/resolve.ts';
+import type { ResolvedVirtual, ResolvedVirtualFile } from './virtual/resolve.ts';
 
 /** What one node runs, with `${host.*}` as written. */
 export interface ResolvedNode {
@@ -26,15 +26,15 @@ export interface ResolvedNode {
   readonly rules: { readonly [F in Family]?: ResolvedRules };
   /** In mode ipvs: the lines of its other files. `readIpvs` reads them. */
   readonly ipvs?: ResolvedVirtual;
-  /** Lines `key = value`, perhaps with a guard `@kernel=`, not yet checked against the allow-list. */
+  /** Lines `key = value`, optionally with a guard `@kernel=`, not yet checked against the allow-list. */
   readonly sysctls: readonly string[];
   /** A floor for the hash table's size. */
   readonly conntrackHashSize?: number;
 }
 
 /**
- * Everything that one node of a bundle runs.
- * @returns the rules, or every problem met (`BUNDLE_INVALID`, `BUNDLE_UNKNOWN_NODE`)
+ * Resolves one node of a bundle.
+ * @returns the rules, or all problems (`BUNDLE_INVALID`, `BUNDLE_UNKNOWN_NODE`)
  */
 export function resolveNode(
   files: BundleFiles,
@@ -50,8 +50,8 @@ export function resolveNode(
 }
 
 /**
- * A node without its rules. Where a thousand nodes are listed, putting their rules together would take most of the time.
- * @returns what `resolveNode` would say, or its problems
+ * Resolves a node without its rules. In a list of a thousand nodes merging rules would take most of the time.
+ * @returns the node, or the problems of `resolveNode`
  */
 export function summariseNode(
   files: BundleFiles,
@@ -66,13 +66,13 @@ export function summariseNode(
 
 /** A node with its rules file by file. */
 export interface ResolvedFiles extends Omit<ResolvedNode, 'rules'> {
-  /** The sections of each file, in the order of loading; the same objects as before for a file that did not change. */
-  readonly sections: ReadonlyMap<Family, readonly Sections[]>;
+  /** The sections of each file, in the order of loading; an unchanged file keeps the identity of its sections. */
+  readonly sections: ReadonlyMap<Family, readonly FileSections[]>;
 }
 
 /**
- * A node with its rules file by file, as `linkTree` takes them.
- * @returns what `resolveNode` would say, or its problems
+ * Resolves a node with its rules file by file, for `linkTree`.
+ * @returns the node, or the problems of `resolveNode`
  */
 export function resolveSections(
   files: BundleFiles,
@@ -83,7 +83,7 @@ export function resolveSections(
   if (!('cluster' in head)) return head;
   const { profileName, profile } = head;
   const problems: Problem[] = [];
-  const sections = new Map<Family, readonly Sections[]>();
+  const sections = new Map<Family, readonly FileSections[]>();
   const lines: (readonly string[])[] = [];
   for (const [tool, family] of Object.entries(familyOf) as [Tool, Family][]) {
     if (!profile.families.includes(family)) continue;
@@ -111,7 +111,7 @@ export function resolveSections(
   };
 }
 
-/** The `.ipset` and `.ipvs` files of a node; undefined in mode iptables, which must have none. */
+/** Resolves the `.ipset` and `.ipvs` files of a node; undefined in mode iptables, which must have none. */
 function resolveVirtualFiles(
   files: BundleFiles,
   head: Head,
@@ -122,7 +122,7 @@ function resolveVirtualFiles(
 ): ResolvedVirtual | undefined {
   const { profile, profileName, nodeFile: own } = head;
   const scope = virtualScope({ node, zone: own.zone, nodeValues: own.values, profileValues: profile.values }, profile);
-  const resolve = (tool: VirtualTool): readonly ResolvedFile[] =>
+  const resolve = (tool: VirtualTool): readonly ResolvedVirtualFile[] =>
     cache.paths(files, profileName, tool).flatMap((path) => {
       const done = cache.virtual.resolve(path, sourceOf(files, path) as TextSource, scope);
       if (!('file' in done)) {
@@ -156,8 +156,8 @@ function scopeOf(head: Head, node: string, family: Family): Scope {
   };
 }
 
-/** Puts the sections of files behind each other, table by table: what `linkFlat` takes. */
-export function collectRules(files: readonly Sections[]): ResolvedRules {
+/** Merges the sections of files table by table, for `linkFlat`. */
+export function collectRules(files: readonly FileSections[]): ResolvedRules {
   const rules: Record<TableName, { chains: string[]; rules: string[] }> = {
     filter: { chains: [], rules: [] },
     nat: { chains: [], rules: [] },
@@ -183,9 +183,9 @@ function sysctlLines(
     if (line === '' || line.startsWith('#')) continue;
     const stray = unknownVariable(line);
     const at = { file: path, line: index + 1, column: 1 };
-    if (stray !== undefined) problems.push(strayVariable(at, `${stray} is no variable`));
+    if (stray !== undefined) problems.push(strayVariable(at, `${stray} is not a variable`));
     else if (line.startsWith('@') && readKernelLine(line) === undefined)
-      problems.push(strayVariable(at, `${line.split(' ', 1)[0]} is no guard of sysctls`));
+      problems.push(strayVariable(at, `${line.split(' ', 1)[0]} is not a valid guard in sysctl.conf`));
     else addAll(lines, fillVariables(line, scope));
   }
   return lines;
@@ -203,7 +203,6 @@ function unknownNode(files: BundleFiles, node: string): Problem {
     code: 'BUNDLE_UNKNOWN_NODE',
     level: 'error',
     message: `Cannot resolve node ${node}: the bundle has no nodes/${node}/node.yaml`,
-    hint:
-      names.length === 0 ? 'The bundle has no node at all: add Nodes to the input or to sluice.yaml' : `It has ${some}`,
+    hint: names.length === 0 ? 'The bundle has no nodes: add Nodes to the input or to sluice.yaml' : `It has ${some}`,
   };
 }

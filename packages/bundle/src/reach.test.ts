@@ -39,9 +39,9 @@ test.each([
   ['append to the firewall', 'filter', [], '-A KUBE-FIREWALL -j ACCEPT', 'append to filter chain KUBE-FIREWALL'],
   ['append to a built-in chain', 'filter', [], '-A INPUT -j ACCEPT', 'append to filter chain INPUT'],
   ['append to a chain of another Service', 'nat', [], `-A ${foreign} -j RETURN`, `append to nat chain ${foreign}`],
-  ['lead into another Service', 'nat', [], `-A KUBE-SERVICES -j ${foreign}`, `lead to nat chain ${foreign}`],
-  ['go to another Service', 'nat', [], `-A KUBE-SERVICES -g ${foreign}`, `lead to nat chain ${foreign}`],
-  ['lead into the masquerading', 'nat', [], '-A KUBE-SERVICES -j KUBE-POSTROUTING', 'lead to nat chain KUBE-POST'],
+  ['jump to another Service', 'nat', [], `-A KUBE-SERVICES -j ${foreign}`, `jump to nat chain ${foreign}`],
+  ['goto another Service', 'nat', [], `-A KUBE-SERVICES -g ${foreign}`, `jump to nat chain ${foreign}`],
+  ['jump to masquerading', 'nat', [], '-A KUBE-SERVICES -j KUBE-POSTROUTING', 'jump to nat chain KUBE-POST'],
   ['hide a jump behind a comment', 'nat', [], `-A KUBE-SERVICES -j ${foreign} -m comment --comment "x -j y"`, 'y"'],
   ['name a chain by a variable', 'nat', [], '-A ${profile.bridgeInterface} -j ACCEPT', 'append to nat chain KUBE-FORW'],
   [
@@ -49,14 +49,14 @@ test.each([
     'nat',
     [],
     '-A KUBE-SERVICES -j ${profile.bridgeInterface}',
-    'lead to nat chain KUBE-F',
+    'jump to nat chain KUBE-F',
   ],
   [
     'leave a name to the machine',
     'nat',
     [],
     '-A KUBE-SERVICES -j ${host.nodePortAddresses}',
-    'lead to nat chain ${host',
+    'jump to nat chain ${host',
   ],
 ] as const)('the file of a Service must not %s', (_title, table, chains, rule, reason) => {
   const found = refusals(service, table, chains, rule);
@@ -67,7 +67,7 @@ test.each([
 
 test.each([
   ['a base chain', 'nat', 'KUBE-SERVICES'],
-  ["somebody else's chain", 'nat', 'KUBE-KUBELET-CANARY'],
+  ['a chain of the kubelet', 'nat', 'KUBE-KUBELET-CANARY'],
   ['a chain in filter', 'filter', own],
 ])('the file of a Service must not declare %s', (_title, table, chain) => {
   const rule = `-A KUBE-SERVICES -j ${chain}`;
@@ -75,8 +75,8 @@ test.each([
 });
 
 test.each([
-  ['declare a chain of a Service', [own], '-A KUBE-SERVICES -j RETURN', 'no base chain'],
-  ['lead into a chain of a Service', [], `-A KUBE-SERVICES -j ${own}`, `lead to nat chain ${own}`],
+  ['declare a chain of a Service', [own], '-A KUBE-SERVICES -j RETURN', 'not a base chain'],
+  ['jump to a chain of a Service', [], `-A KUBE-SERVICES -j ${own}`, `jump to nat chain ${own}`],
   ['append to a built-in chain', [], '-A PREROUTING -j ACCEPT', 'append to nat chain PREROUTING'],
 ])('a base file must not %s', (_title, chains, rule, reason) => {
   expect(refusals('base/first.iptables', 'nat', chains, rule)[0]).toContain(reason);

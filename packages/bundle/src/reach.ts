@@ -5,10 +5,10 @@ import type { RuleFile, TableName } from './rulefile.ts';
 import { chainOf, leadsTo, type ResolvedSection } from './resolve.ts';
 
 /**
- * What of a resolved file reaches further than it may: into chains of another file, or into base chains that a Service has
- * nothing to do with. It looks at the text with the variables filled in, so that no value can lead further than the file.
- * @param kind whose file it is: a Service's, or one of a profile's base files
- * @param resolved the file as it stands on the node
+ * Finds chains and rules of a resolved file outside of its scope: in chains of another file, or in base chains that Services do not use.
+ * The text is checked with variables filled in, so that no value can extend the scope.
+ * @param kind a file of a Service, or a base file of a profile
+ * @param resolved the file as resolved for the node
  * @returns `RULE_REFUSED` for each chain and rule
  */
 export function reachProblems(
@@ -33,18 +33,19 @@ export function reachProblems(
 type Kind = 'base' | 'service';
 
 function refuseChain(mode: Mode, kind: Kind, table: TableName, chain: string): string | undefined {
-  if (kind === 'base') return chainsOfMode[mode].base[table].has(chain) ? undefined : `it is no base chain of ${table}`;
-  return mode === 'iptables' && table === 'nat' && isServiceChain(chain) ? undefined : 'it is no chain of a Service';
+  if (kind === 'base')
+    return chainsOfMode[mode].base[table].has(chain) ? undefined : `it is not a base chain of ${table}`;
+  return mode === 'iptables' && table === 'nat' && isServiceChain(chain) ? undefined : 'it is not a chain of a Service';
 }
 
-interface Whose {
+interface FileScope {
   readonly mode: Mode;
   readonly kind: Kind;
   readonly table: TableName;
   readonly own: ReadonlySet<string>;
 }
 
-function refuseRule({ mode, kind, table, own }: Whose, rule: string): string | undefined {
+function refuseRule({ mode, kind, table, own }: FileScope, rule: string): string | undefined {
   const chain = chainOf(rule);
   const { base, dispatch, called: callable } = chainsOfMode[mode];
   const [open, called] = kind === 'base' ? [base, base] : [dispatch, callable];
@@ -52,17 +53,17 @@ function refuseRule({ mode, kind, table, own }: Whose, rule: string): string | u
   const target = leadsTo(rule);
   if (target === undefined || own.has(target) || called[table].has(target) || plainTarget.test(target))
     return undefined;
-  return `a ${kind} file must not lead to ${table} chain ${target}`;
+  return `a ${kind} file must not jump to ${table} chain ${target}`;
 }
 
-/** Whatever is not plainly a target like ACCEPT counts as a chain, so that nothing gets by through a strange spelling. */
+/** Any other target counts as a chain, so that no unusual spelling evades the check. */
 const plainTarget = /^[A-Z]+$/;
 
 function refusal(path: string, what: string, why: string): Problem {
   return {
     code: 'RULE_REFUSED',
     level: 'error',
-    message: `Cannot take ${what} of ${path}: ${why}`,
+    message: `Cannot use ${what} of ${path}: ${why}`,
     hint: 'Rule files are written by `sluice render`; render again with the same version rather than edit them',
   };
 }

@@ -5,7 +5,7 @@ const guardForm = /^@(zone|node|local|nolocal|ip-in|ip-not-in)(!?=)(\S+)$/;
 const subdomain = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
 const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-/** What the values of a list may be: names as Kubernetes allows them, networks. */
+/** The valid values of lists: names as Kubernetes allows them, networks. */
 const valueForms = {
   zone: (text: string) => labelValue.test(text),
   node: (text: string) => subdomain.test(text),
@@ -13,9 +13,9 @@ const valueForms = {
 } as const;
 
 /**
- * Reads a guard without the space behind it. A value that can never hold is refused rather than read: the rule would stand
- * nowhere, or everywhere, and nobody would see why.
- * @returns the guard, or what is wrong with it
+ * Reads a guard without its trailing space. An impossible value is refused: otherwise the rule would silently apply on no node, or
+ * on all of them.
+ * @returns the guard, or the error in words
  */
 export function readGuard(text: string): Guard | string {
   const match = guardForm.exec(text);
@@ -23,16 +23,16 @@ export function readGuard(text: string): Guard | string {
   const [, word, operator, value] = match as unknown as [string, string, string, string];
   const negated = operator === '!=';
   if (word === 'zone' || word === 'node') return readList(word, negated, value);
-  if (negated) return `guard @${word} has no form with !=`;
+  if (negated) return `guard @${word} cannot be negated with !=`;
   if (word === 'ip-in' || word === 'ip-not-in') return readList('ip-in', word === 'ip-not-in', value);
-  // That the chain is declared, and so has the form of a name, shows only at the end of the file.
+  // Whether the chain is declared is checked at the end of the file.
   return { kind: 'local', negated: word === 'nolocal', chain: value };
 }
 
 function readList(kind: keyof typeof valueForms, negated: boolean, text: string): Guard | string {
   const values = text.split(',');
   const strange = values.find((value) => !valueForms[kind](value));
-  if (strange !== undefined) return `guard @${kind} has a value ${JSON.stringify(strange)}, which it cannot have`;
+  if (strange !== undefined) return `guard @${kind} has the invalid value ${JSON.stringify(strange)}`;
   const sorted = values.every((value, index) => index === 0 || (values[index - 1] as string) < value);
   return sorted ? { kind, negated, values } : `the values of guard @${kind} are not sorted`;
 }

@@ -13,13 +13,13 @@ interface OpenSection {
   readonly rules: GuardedRule[];
 }
 
-/** A rule file that is being read. */
-interface Reading {
+/** The state of reading a rule file. */
+interface RuleFileReading {
   readonly header: string[];
   readonly sections: OpenSection[];
   open: OpenSection | undefined;
-  /** The chains that guards ask about, with the index of the first line that does. */
-  readonly asked: Map<string, number>;
+  /** The chains that guards name, with the index of the first such line. */
+  readonly guardChains: Map<string, number>;
 }
 
 /**
@@ -29,28 +29,27 @@ interface Reading {
  */
 export function readRuleFile(path: string, text: string): RuleFile | readonly Problem[] {
   const problems = new FileProblems();
-  const reading: Reading = { header: [], sections: [], open: undefined, asked: new Map() };
+  const reading: RuleFileReading = { header: [], sections: [], open: undefined, guardChains: new Map() };
   const lines = text.split('\n');
   const complain = (index: number, message: string): void => problems.add(problem(path, index, message));
   const last = lines.pop();
-  if (last !== '') complain(lines.push(last ?? '') - 1, 'the last line has no end');
+  if (last !== '') complain(lines.push(last ?? '') - 1, 'the last line has no line feed');
   for (const [index, line] of lines.entries()) {
     const wrong = readLine(reading, line, index);
     if (wrong !== undefined) complain(index, wrong);
   }
   if (reading.open) complain(lines.length - 1, `section *${reading.open.table} has no COMMIT`);
   const declared = reading.sections.find((section) => section.table === 'nat')?.chains;
-  for (const [chain, index] of reading.asked) {
-    if (!declared?.has(chain))
-      complain(index, `a guard asks about chain ${chain}, which the nat section does not declare`);
+  for (const [chain, index] of reading.guardChains) {
+    if (!declared?.has(chain)) complain(index, `a guard names chain ${chain}, which the nat section does not declare`);
   }
   if (!problems.isEmpty) return problems.all;
   const sections = reading.sections.map(({ table, chains, rules }) => ({ table, chains: [...chains], rules }));
   return { header: reading.header, sections };
 }
 
-/** Takes one line in. @returns what is wrong with it */
-function readLine(reading: Reading, line: string, index: number): string | undefined {
+/** Reads one line into `reading`. @returns the error in words */
+function readLine(reading: RuleFileReading, line: string, index: number): string | undefined {
   if (line.length > bundleLimits.lineBytesMax) return `a line has more than ${bundleLimits.lineBytesMax} bytes`;
   if (!plainLine.test(line)) return 'a line has a character that is not printable ASCII';
   const { open, sections } = reading;
@@ -59,7 +58,7 @@ function readLine(reading: Reading, line: string, index: number): string | undef
     return undefined;
   }
   if (line === '*filter' || line === '*nat') return openSection(reading, line === '*nat' ? 'nat' : 'filter');
-  if (!open) return 'a line stands outside a section';
+  if (!open) return 'a line is outside of a section';
   if (line === 'COMMIT') {
     reading.open = undefined;
     return undefined;
@@ -67,7 +66,7 @@ function readLine(reading: Reading, line: string, index: number): string | undef
   return line.startsWith(':') ? readDeclaration(open, line) : readGuardedRule(reading, open, line, index);
 }
 
-function openSection(reading: Reading, table: TableName): string | undefined {
+function openSection(reading: RuleFileReading, table: TableName): string | undefined {
   const { open, sections } = reading;
   const misplaced = open || sections.some((section) => section.table === table || section.table === 'nat');
   sections.push((reading.open = { table, chains: new Set(), rules: [] }));
@@ -83,20 +82,20 @@ function readDeclaration(open: OpenSection, line: string): string | undefined {
   return undefined;
 }
 
-function readGuardedRule(reading: Reading, open: OpenSection, line: string, index: number): string | undefined {
+function readGuardedRule(reading: RuleFileReading, open: OpenSection, line: string, index: number): string | undefined {
   const end = line.startsWith('@') ? line.indexOf(' ') : -1;
   const text = line.slice(end + 1);
   if (!text.startsWith('-A ')) return 'a line is neither a rule, a guarded rule nor COMMIT';
   if (text.length > bundleLimits.ruleBytesMax) return `a rule has more than ${bundleLimits.ruleBytesMax} bytes`;
   const stray = unknownVariable(text);
-  if (stray !== undefined) return `${stray} is no variable`;
+  if (stray !== undefined) return `${stray} is not a variable`;
   if (end < 0) {
     open.rules.push({ text });
     return undefined;
   }
   const guard = readGuard(line.slice(0, end));
   if (typeof guard === 'string') return guard;
-  if (guard.kind === 'local' && !reading.asked.has(guard.chain)) reading.asked.set(guard.chain, index);
+  if (guard.kind === 'local' && !reading.guardChains.has(guard.chain)) reading.guardChains.set(guard.chain, index);
   open.rules.push({ guard, text });
   return undefined;
 }

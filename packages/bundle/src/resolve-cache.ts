@@ -13,6 +13,7 @@ import { compareText, type Problem } from './problem.ts';
 import { reachProblems } from './reach.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import {
+  type FileSections,
   isSameEverywhere,
   profileOn,
   type ResolvedSection,
@@ -21,13 +22,10 @@ import {
   type Scope,
 } from './resolve.ts';
 import type { RuleFile, Tool, VirtualTool } from './rulefile.ts';
-import { type BundleFiles, changedFiles, lend, type Lender, sourceOf, type TextSource } from './source.ts';
+import { type BundleFiles, changedFiles, evictable, type SectionReader, sourceOf, type TextSource } from './source.ts';
 import { TextsDigest } from './texts-digest.ts';
 import { baseFile, clusterFile, nodeFile, profileFile, readPath } from './tree.ts';
 import { VirtualCache } from './virtual/cache.ts';
-
-/** What one file resolved to. */
-export type Sections = readonly ResolvedSection[];
 
 /** The three YAML files that concern a node. */
 export interface Head {
@@ -37,23 +35,23 @@ export interface Head {
   readonly nodeFile: NodeFile;
 }
 
-/** Whom rule files are resolved for. */
+/** The node and mode that rule files are resolved for. */
 export interface RuleScope {
   readonly scope: Scope;
   readonly mode: Mode;
 }
 
-/** The rule files of one tool as one node has them, in the order of loading. */
+/** The resolved rule files of one tool, in the order of loading. */
 export interface ResolvedTool {
-  readonly sections: readonly Sections[];
-  /** One for each file, as a node's version counts them. */
+  readonly sections: readonly FileSections[];
+  /** One per file, for the digest of a node's version. */
   readonly lines: readonly string[];
   readonly problems: readonly Problem[];
 }
 
-/** The files of one tool with what the next ones are told from. */
+/** The resolved files of one tool, with the index for resolving changed ones. */
 interface ToolParts extends ResolvedTool {
-  /** Where each path stands. */
+  /** The index of each path in `sections`. */
   readonly places: ReadonlyMap<string, number>;
 }
 
@@ -62,39 +60,39 @@ interface LastTool extends ToolParts {
   readonly files: BundleFiles;
 }
 
-interface Cached {
+interface CachedRuleFile {
   readonly key: string;
-  /** Left out once nobody is expected to need it again. */
+  /** Undefined once it is unlikely to be needed again. */
   file: RuleFile | undefined;
   readonly sameEverywhere: boolean;
-  resolved: ResolvedFile | undefined;
+  resolved: ResolvedRuleFile | undefined;
 }
 
-interface ResolvedFile {
+interface ResolvedRuleFile {
   readonly scope: string;
-  readonly sections: Sections;
-  /** `<digest>  <file>`, as a node's version counts it; empty when the file resolves to nothing. */
+  readonly sections: FileSections;
+  /** `<digest>  <file>`, for the digest of a node's version; empty when the file resolves to nothing. */
   readonly digestLine: string;
 }
 
 /**
- * Remembers what files resolved to, by path and text. One reader that resolves many nodes, or one node again and again,
- * keeps one: then a file that did not change costs a look-up, and nothing where it is asked for the node that was asked for last.
+ * Caches resolved files by path and text. A program that resolves many nodes, or one node repeatedly, keeps one cache: then an unchanged
+ * file costs a look-up, or nothing for the node that was resolved last.
  */
 export class ResolveCache {
-  readonly #files = new Map<string, Cached>();
+  readonly #files = new Map<string, CachedRuleFile>();
   readonly #last = new Map<Tool, LastTool>();
   readonly #orders = new Map<
     Tool | VirtualTool,
     { readonly files: BundleFiles; readonly profile: string; readonly paths: readonly string[] }
   >();
   #head: { readonly texts: readonly string[]; readonly head: Head } | undefined;
-  /** Of what nodes resolve to. */
+  /** For versions of nodes. */
   readonly digest = new TextsDigest();
-  /** What `.ipset` and `.ipvs` files resolved to. */
+  /** The cache of `.ipset` and `.ipvs` files. */
   readonly virtual = new VirtualCache();
 
-  /** The YAML files of a node, or their problems; undefined when the bundle has no such node. */
+  /** Reads the YAML files of a node; returns their problems, or undefined when the bundle has no such node. */
   head(files: BundleFiles, node: string): Head | readonly Problem[] | undefined {
     const own = files.get(nodeFile(node));
     if (own === undefined) return undefined;
@@ -107,30 +105,30 @@ export class ResolveCache {
     return head;
   }
 
-  /** As `ruleFiles` tells; what it told last where no file of this tool came or went. */
+  /** `ruleFiles`, cached until a file of this tool is added or removed. */
   paths(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
     const last = this.#orders.get(tool);
-    const isMoved = (path: string): boolean =>
+    const isAddedOrRemoved = (path: string): boolean =>
       isRuleFile(path, profile, tool) && last?.files.has(path) !== files.has(path);
-    const isSame = last?.profile === profile && !changedFiles(last.files, files).some(isMoved);
+    const isSame = last?.profile === profile && !changedFiles(last.files, files).some(isAddedOrRemoved);
     const paths = isSame ? last.paths : ruleFiles(files, profile, tool);
     if (last && !isSame && last.files !== files) this.#keep(files);
     this.#orders.set(tool, { files, profile, paths });
     return paths;
   }
 
-  /** What a bundle no longer has is let go: over months a daemon sees Services of ever new names. */
+  /** Forgets files that the bundle no longer has: over months a daemon sees Services of ever new names. */
   #keep(files: BundleFiles): void {
     for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
     this.virtual.keep(files);
   }
 
-  /** How many files are remembered. */
+  /** The number of cached files. */
   get size(): number {
     return this.#files.size + this.virtual.size;
   }
 
-  /** The rule files of one tool. */
+  /** Resolves the rule files of one tool. */
   rules(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): ResolvedTool {
     const key = `${profile} ${scopeKey(of, false)}`;
     const last = this.#last.get(tool);
@@ -145,7 +143,7 @@ export class ResolveCache {
   #whole(files: BundleFiles, profile: string, tool: Tool, of: RuleScope): ToolParts {
     const paths = this.paths(files, profile, tool);
     const problems: Problem[] = [];
-    const found: ResolvedFile[] = [];
+    const found: ResolvedRuleFile[] = [];
     for (const path of paths) {
       const resolved = this.#resolve(path, sourceOf(files, path) as TextSource, of);
       if ('sections' in resolved) found.push(resolved);
@@ -156,7 +154,7 @@ export class ResolveCache {
     return { sections: found.map(({ sections }) => sections), lines, places, problems };
   }
 
-  /** Made from the last one; undefined where files came or went, or a file that changed has problems. */
+  /** Resolves changed files only; undefined when files were added or removed, or a changed file has problems. */
   #again(
     last: LastTool,
     files: BundleFiles,
@@ -176,7 +174,7 @@ export class ResolveCache {
     return { sections, lines, places: last.places, problems: [] };
   }
 
-  #resolve(path: string, source: TextSource, of: RuleScope): ResolvedFile | readonly Problem[] {
+  #resolve(path: string, source: TextSource, of: RuleScope): ResolvedRuleFile | readonly Problem[] {
     const cached = this.#read(path, source);
     if (!('sameEverywhere' in cached)) return cached;
     const key = scopeKey(of, cached.sameEverywhere);
@@ -187,31 +185,36 @@ export class ResolveCache {
     const sections = reader.resolve(file);
     const problems = reachProblems(path, kind, file, sections, of.mode);
     if (problems.length > 0) return problems;
-    const isLent = !source.isAtHand;
-    // Who resolves many nodes needs a file again for each, unless it says the same for all.
-    if (isLent || cached.sameEverywhere) cached.file = undefined;
+    const isEvictable = !source.isInMemory;
+    // A program that resolves many nodes needs a file again for each, unless it is the same for all.
+    if (isEvictable || cached.sameEverywhere) cached.file = undefined;
     cached.resolved = {
       scope: key,
-      sections: isLent ? lend(sections, reader) : sections,
+      sections: isEvictable ? evictable(sections, reader) : sections,
       digestLine: digestLine(path, sections),
     };
     return cached.resolved;
   }
 
-  /** The file read and checked, or its problems. */
-  #read(path: string, source: TextSource): Cached | readonly Problem[] {
+  /** Reads and checks a file; returns its problems. */
+  #read(path: string, source: TextSource): CachedRuleFile | readonly Problem[] {
     const known = this.#files.get(path);
     if (known?.key === source.key) return known;
     const file = readRuleFile(path, source.text);
     if (!('sections' in file)) return file;
-    const cached: Cached = { key: source.key, file, sameEverywhere: isSameEverywhere(file), resolved: undefined };
+    const cached: CachedRuleFile = {
+      key: source.key,
+      file,
+      sameEverywhere: isSameEverywhere(file),
+      resolved: undefined,
+    };
     this.#files.set(path, cached);
     return cached;
   }
 }
 
-/** Resolves one file for one node, and again from its text. An object for each file: closures would be several. */
-class FileReader implements Lender {
+/** Resolves one file for one node, later again from its text. One object per file takes less memory than closures. */
+class FileReader implements SectionReader {
   readonly #path: string;
   readonly #source: TextSource;
   readonly #scope: Scope;
@@ -222,11 +225,11 @@ class FileReader implements Lender {
     this.#scope = scope;
   }
 
-  resolve(file: RuleFile): Sections {
+  resolve(file: RuleFile): FileSections {
     return resolveFile(file, this.#scope, readPath(this.#path)?.kind === 'base');
   }
 
-  read(): Sections {
+  read(): FileSections {
     return this.resolve(readAgain(this.#path, this.#source));
   }
 }
@@ -242,16 +245,16 @@ function readHead(files: BundleFiles, node: string, nodeText: string): Head | re
   return { cluster, nodeFile: own, profileName: own.profile, profile: profileOn(profile, own) };
 }
 
-/** A file that was read without problems before. */
+/** Reads a file that had no problems before. */
 function readAgain(path: string, { text }: TextSource): RuleFile {
   const file = readRuleFile(path, text);
   if ('sections' in file) return file;
-  throw new Error(`${path} is no longer what it was`);
+  throw new Error(`${path} changed while it was in use`);
 }
 
 const keys = new WeakMap<Scope, { readonly node: string; readonly profile: string }>();
 
-/** What of the scope the result depends on, as a text to compare. */
+/** The part of the scope that the result depends on, as a text. */
 function scopeKey({ scope, mode }: RuleScope, sameEverywhere: boolean): string {
   let known = keys.get(scope);
   if (!known) {
@@ -273,7 +276,7 @@ const isRuleFile = (path: string, profile: string, tool: Tool | VirtualTool): bo
 
 const orders = new WeakMap<BundleFiles, Map<string, readonly string[]>>();
 
-/** The paths of a profile's rule files of one tool, in the order of loading. Sorted once for each `files`, which must not change. */
+/** The paths of a profile's rule files of one tool, in the order of loading. Cached by the identity of `files`, which must not change. */
 export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
   const known = orders.get(files) ?? new Map<string, readonly string[]>();
   orders.set(files, known);
@@ -286,7 +289,7 @@ export function ruleFiles(files: BundleFiles, profile: string, tool: Tool | Virt
 function sortRuleFiles(files: BundleFiles, profile: string, tool: Tool | VirtualTool): readonly string[] {
   const prefix = `profiles/${profile}/services/`;
   const ending = `.${tool}`;
-  // Without the ending, so that `a/b` stands before `a/b-c`: `.` sorts after `-`.
+  // Without the ending, so that `a/b` sorts before `a/b-c`: `.` sorts after `-`.
   const names: string[] = [];
   for (const path of files.keys()) {
     if (path.startsWith(prefix) && path.endsWith(ending)) names.push(path.slice(0, -ending.length));

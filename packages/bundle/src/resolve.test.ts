@@ -37,7 +37,7 @@ test.each([
   ['@ip-in=10.0.0.0/8,192.0.2.11/32', true, false],
   ['@ip-not-in=192.0.2.0/24', false, true],
   ['@ip-in=10.0.0.0/8', false, false],
-])('%s stands on node-a: %s, on a node without zone and address: %s', (guard, here, there) => {
+])('guard %s applies to node-a: %s, to a node without zone and address: %s', (guard, here, there) => {
   const file = nat([], `${guard} -A KUBE-SERVICES -j RETURN`);
   expect([rulesOf(file, scope).length === 1, rulesOf(file, elsewhere).length === 1]).toEqual([here, there]);
 });
@@ -51,7 +51,7 @@ const local = nat(
   '-A KUBE-SEP-A -j DNAT --to-destination 10.244.1.5:80',
 );
 
-test('a node with a local endpoint has the chain and what leads to it', () => {
+test('a node with a local endpoint has the chain and the jumps to it', () => {
   expect(resolveFile(local, scope)).toEqual([
     {
       table: 'nat',
@@ -66,13 +66,13 @@ test('a node with a local endpoint has the chain and what leads to it', () => {
   ]);
 });
 
-test('a node without one has neither, nor the endpoint chain that only it led to', () => {
+test('a node without one has neither, nor the endpoint chain that only it jumped to', () => {
   expect(resolveFile(local, elsewhere)).toEqual([
     { table: 'nat', chains: [], rules: ['-A KUBE-SERVICES -d 10.96.0.1 -j RETURN'] },
   ]);
 });
 
-test('a chain of chains as long as a file allows is followed to its end', () => {
+test('chains nested as deep as a file allows are followed to the end', () => {
   const names = Array.from({ length: 100_000 }, (_, index) => `KUBE-X-${index}`);
   const jumps = names.map((name, index) => `-A ${index === 0 ? 'KUBE-SERVICES' : names[index - 1]} -j ${name}`);
   const file: RuleFile = {
@@ -82,12 +82,12 @@ test('a chain of chains as long as a file allows is followed to its end', () => 
   expect(resolveFile(file, scope)[0]?.chains).toHaveLength(names.length);
 });
 
-test('a chain that is only gone to is referred to as well', () => {
+test('a chain that is reached by goto only is kept', () => {
   const rules = ['-A KUBE-SERVICES -g KUBE-SEP-A', '-A KUBE-SEP-A -j RETURN'];
   expect(resolveFile(nat(['KUBE-SEP-A'], ...rules), scope)[0]).toMatchObject({ chains: ['KUBE-SEP-A'], rules });
 });
 
-test('base chains stay though nothing refers to them', () => {
+test('base chains without references are kept', () => {
   expect(resolveFile(nat(['KUBE-SERVICES'], '-A KUBE-SERVICES -j RETURN'), scope, true)[0]?.chains).toEqual([
     'KUBE-SERVICES',
   ]);
@@ -127,7 +127,7 @@ test.each<[string, readonly Family[], Values, string[], string[]]>([
   expect(profileOn(profile, { profile: 'p', values }).nodePortAddresses).toEqual(expected);
 });
 
-test('the machine fills in what it knows', () => {
+test('variables of the machine are filled in', () => {
   expect(fillHost('-d ${host.nodePortAddresses}', { nodePortAddresses: ['192.0.2.1', '192.0.2.2'] })).toEqual([
     '-d 192.0.2.1',
     '-d 192.0.2.2',
@@ -143,7 +143,7 @@ test.each([
   expect(fillHost(rule, { tcpBeLiberal })).toEqual(expected);
 });
 
-test('what becomes of a rule depends on the machine where it names a value, or is the INVALID drop', () => {
+test('a rule depends on the machine if it has a ${host.*} variable, or is the INVALID drop', () => {
   expect([invalidDrop, '-d ${host.nodePortAddresses}', '-d ${node.address}'].map(dependsOnHost)).toEqual([
     true,
     true,

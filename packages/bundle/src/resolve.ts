@@ -3,7 +3,7 @@ import { cidrContains } from './rules/cidr.ts';
 import { type Family, type Guard, type GuardedRule, type RuleFile, type TableName } from './rulefile.ts';
 import { type NodeFile, ownAddress, type ProfileFile, type Values } from './documents.ts';
 
-/** What a rule file is resolved for. */
+/** The node that a rule file is resolved for. */
 export interface Scope {
   readonly family: Family;
   readonly node: string;
@@ -12,24 +12,27 @@ export interface Scope {
   readonly profileValues: Values;
 }
 
-/** One table of a file as it stands on one node; `${host.*}` is still as written. */
+/** One table of a file resolved for one node, still with `${host.*}`. */
 export interface ResolvedSection {
   readonly table: TableName;
   readonly chains: readonly string[];
   readonly rules: readonly string[];
 }
 
+/** The resolved sections of one file. */
+export type FileSections = readonly ResolvedSection[];
+
 /**
- * A rule file as one node has it. README.md, "Resolving".
- * @param keepChains true for base files, whose chains stay though nothing refers to them
+ * Resolves a rule file for one node. README.md, "Resolving".
+ * @param keepChains true for base files, whose chains stay even without references
  */
 export function resolveFile(file: RuleFile, scope: Scope, keepChains = false): readonly ResolvedSection[] {
-  const standing = file.sections.map((section) => ({
+  const applicable = file.sections.map((section) => ({
     ...section,
     rules: section.rules.filter(({ guard }) => !guard || guard.kind === 'local' || guardHolds(guard, scope)),
   }));
-  const filled = chainsWithRules(standing.find((section) => section.table === 'nat')?.rules ?? []);
-  return standing.flatMap((section) => {
+  const filled = chainsWithRules(applicable.find((section) => section.table === 'nat')?.rules ?? []);
+  return applicable.flatMap((section) => {
     const rules = section.rules
       .filter(({ guard }) => guard?.kind !== 'local' || filled.has(guard.chain) !== guard.negated)
       .flatMap(({ text }) => fillVariables(text, scope));
@@ -38,14 +41,14 @@ export function resolveFile(file: RuleFile, scope: Scope, keepChains = false): r
   });
 }
 
-/** True when the file says the same on every node of a profile, so that one result serves all of them. */
+/** True when the file resolves to the same on every node of a profile, so that one result serves all of them. */
 export function isSameEverywhere(file: RuleFile): boolean {
   return file.sections.every((section) =>
     section.rules.every(({ guard, text }) => !guard && !text.includes('${node.')),
   );
 }
 
-/** The digest of what a file resolves to, as a node's version counts it; undefined when nothing is left. */
+/** The digest of a resolved file, for the digest of a node's version; undefined for an empty result. */
 export function resolvedDigest(sections: readonly ResolvedSection[]): string | undefined {
   if (sections.length === 0) return undefined;
   return hash('sha256', sections.map(printSection).join(''), 'hex');
@@ -56,7 +59,7 @@ export function printSection(section: ResolvedSection): string {
   return `*${section.table}\n${chains}${section.rules.map((rule) => `${rule}\n`).join('')}COMMIT\n`;
 }
 
-/** Whether a line with this guard stands on the node. */
+/** Whether a line with this guard applies to the node. */
 export function guardHolds(guard: Exclude<Guard, { kind: 'local' }>, scope: Scope): boolean {
   switch (guard.kind) {
     case 'zone':
@@ -82,8 +85,8 @@ export function chainOf(rule: string): string {
 }
 
 /**
- * The target that a rule jumps or goes to; undefined when it has none. A target ends its line (`readRule` sees to that), so
- * the last one is it, whatever a comment before it holds.
+ * The target of a rule's `-j` or `-g`; undefined when it has none. A target ends its line (`readRule` enforces it), so the last match
+ * is the target even if a comment contains one.
  */
 export function leadsTo(rule: string): string | undefined {
   const start = Math.max(rule.lastIndexOf(' -j '), rule.lastIndexOf(' -g '));
@@ -92,12 +95,12 @@ export function leadsTo(rule: string): string | undefined {
   return end < 0 ? rule.slice(start + 4) : rule.slice(start + 4, end);
 }
 
-/** Leaves out the file's own chains that no remaining rule refers to, until every one left is referred to. */
+/** Leaves out the file's own chains that are not reachable from its other rules. */
 function withoutUnreferenced(table: TableName, chains: readonly string[], rules: readonly string[]): ResolvedSection {
   const own = new Set(chains);
   const rulesOf = Map.groupBy(rules, chainOf);
   const wanted = new Set<string>();
-  // The list grows while it is walked: a chain of chains as long as a file allows must not exhaust the stack.
+  // A growing list instead of recursion: chains nested as deep as a file allows must not exhaust the stack.
   const waiting = [...rulesOf].filter(([chain]) => !own.has(chain)).map(([, list]) => list);
   for (const list of waiting) {
     for (const rule of list) {
@@ -112,7 +115,7 @@ function withoutUnreferenced(table: TableName, chains: readonly string[], rules:
   return { table, chains: chains.filter(stays), rules: rules.filter((rule) => stays(chainOf(rule))) };
 }
 
-/** The profile as one node has it: with its own addresses where `nodePortAddresses` names them. */
+/** The profile for one node: `nodePortAddresses` with the node's own addresses for `primary`. */
 export function profileOn(profile: ProfileFile, { values }: NodeFile): ProfileFile {
   if (!profile.nodePortAddresses.includes(ownAddress)) return profile;
   const own = profile.families.flatMap((family) => {
@@ -127,7 +130,7 @@ export function profileOn(profile: ProfileFile, { values }: NodeFile): ProfileFi
 
 const variable = /\$\{(node|profile)\.([A-Za-z]+)\}/g;
 
-/** The line with its `${node.*}` and `${profile.*}` filled in: once, several times for a list, or not at all when a value is empty. */
+/** Fills in `${node.*}` and `${profile.*}`: one line, several for a list, none when a value is empty. */
 export function fillVariables(text: string, scope: Omit<Scope, 'family'> & { family?: Family }): readonly string[] {
   if (!text.includes('${')) return [text];
   return fillFrom(text, variable, (owner, name) =>
@@ -137,26 +140,26 @@ export function fillVariables(text: string, scope: Omit<Scope, 'family'> & { fam
 
 const hostVariable = /\$\{(host)\.([A-Za-z]+)\}/g;
 
-/** What the machine itself knows, in one family. */
+/** The machine's values in one family. */
 export interface HostValues {
   /** `${host.nodePortAddresses}` */
   readonly nodePortAddresses?: readonly string[];
-  /** Whether connection tracking is liberal about TCP windows: `nf_conntrack_tcp_be_liberal` is not 0. */
+  /** Whether `nf_conntrack_tcp_be_liberal` is not 0. */
   readonly tcpBeLiberal?: boolean;
 }
 
 /**
- * The rule that a machine leaves out which is liberal about TCP windows: its INVALID packets should pass. kube-proxy decides it when it
- * starts (`NewProxier` in `pkg/proxy/iptables/proxier.go`).
+ * The rule that a machine with `nf_conntrack_tcp_be_liberal` leaves out, so that INVALID packets pass. kube-proxy decides it at its start
+ * (`NewProxier` in `pkg/proxy/iptables/proxier.go`).
  */
 export const invalidDrop = '-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP';
 
-/** Whether what becomes of a line depends on the machine. */
+/** Whether the result of `fillHost` depends on the machine. */
 export function dependsOnHost(text: string): boolean {
   return text.includes('${host.') || text === invalidDrop;
 }
 
-/** The line as the machine has it: once, once for each of its addresses, or not at all. */
+/** Fills in `${host.*}`: one line, one per address of the machine, or none. */
 export function fillHost(text: string, host: HostValues): readonly string[] {
   if (!dependsOnHost(text)) return [text];
   if (text === invalidDrop) return host.tcpBeLiberal ? [] : [text];
@@ -176,13 +179,13 @@ function fillFrom(
     const value = look(owner, name);
     const list =
       value === undefined || value === '' ? [] : Array.isArray(value) ? (value as string[]) : [String(value)];
-    // A function, because a text would have its `$&` filled in too.
+    // A function, because `$&` in a text would be expanded.
     lines = lines.flatMap((line) => list.map((item) => line.replaceAll(whole, () => item)));
   }
   return lines;
 }
 
-/** A value of `node.yaml` or `profile.yaml`: the family's own before the common one. */
+/** A value of `node.yaml` or `profile.yaml`; that of the family takes precedence over the common one. */
 export function valueOf(
   values: Values,
   family: Family | undefined,

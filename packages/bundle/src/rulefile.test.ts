@@ -27,11 +27,11 @@ const file: RuleFile = {
   ],
 };
 
-test('a file that was printed reads back as it was', () => {
+test('a printed file reads back', () => {
   expect(readRuleFile('a.iptables', printRuleFile(file))).toEqual(file);
 });
 
-test('a rule may have 1,000 bytes; comments between and behind sections belong to no header', () => {
+test('a rule may have 1,000 bytes; comments between and after sections are not in the header', () => {
   const text = `-A KUBE-A ${'x'.repeat(990)}`;
   expect(readRuleFile('a.iptables', `# top\n*nat\n# within\n${text}\nCOMMIT\n# behind\n`)).toEqual({
     header: ['top'],
@@ -63,7 +63,7 @@ test.each([
   ['a guard without value', '*nat\n@zone= -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a guard with an empty value', '*nat\n@zone=,a -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a zone that is no label', '*nat\n@zone=a" -A KUBE-A -j DROP\nCOMMIT\n', 2],
-  ['a node that is no name', '*nat\n@node=Node_A -A KUBE-A -j DROP\nCOMMIT\n', 2],
+  ['an invalid node name', '*nat\n@node=Node_A -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a network that is none', '*nat\n@ip-in=10.0.0.0/33 -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['values out of order', '*nat\n@zone=b,a -A KUBE-A -j DROP\nCOMMIT\n', 2],
   ['a value twice', '*nat\n@zone=a,a -A KUBE-A -j DROP\nCOMMIT\n', 2],

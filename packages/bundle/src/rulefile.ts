@@ -5,17 +5,17 @@ export type TableName = 'filter' | 'nat';
 export const familyOf = { iptables: 'ipv4', ip6tables: 'ipv6' } as const satisfies Record<string, Family>;
 export type Tool = keyof typeof familyOf;
 
-/** The tools whose files a bundle has in mode ipvs besides, each for both families, in the order of loading. */
+/** The further tools of mode ipvs, each for both families, in the order of loading. */
 export const virtualTools = ['ipset', 'ipvs'] as const;
 export type VirtualTool = (typeof virtualTools)[number];
 
-/** On which nodes a rule stands. README.md, "Guards". */
+/** The condition for a rule to apply to a node. README.md, "Guards". */
 export type Guard =
   | { readonly kind: 'zone' | 'node'; readonly negated: boolean; readonly values: readonly string[] }
   | { readonly kind: 'local'; readonly negated: boolean; readonly chain: string }
   | { readonly kind: 'ip-in'; readonly negated: boolean; readonly values: readonly string[] };
 
-/** `-A CHAIN …`, perhaps with variables, perhaps only on some nodes. */
+/** `-A CHAIN …`, optionally with variables, optionally for some nodes only. */
 export interface GuardedRule {
   readonly guard?: Guard;
   readonly text: string;
@@ -30,7 +30,7 @@ export interface Section {
 
 /** A rule file as a value. README.md, "Rule files". */
 export interface RuleFile {
-  /** For people, without the leading `# `. */
+  /** The comment lines at the top, without the leading `# `. */
   readonly header: readonly string[];
   /** `filter` before `nat`; a table without chains and rules is absent. */
   readonly sections: readonly Section[];

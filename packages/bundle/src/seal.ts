@@ -8,8 +8,8 @@ export function fileDigest(content: string | Uint8Array): string {
 }
 
 /**
- * The text that `SHA256SUMS` would have for a tree.
- * @param digests path → file digest; paths outside the tree are passed over
+ * The text of `SHA256SUMS` for a tree.
+ * @param digests path → file digest; paths outside the tree are ignored
  */
 export function sumsText(digests: ReadonlyMap<string, string>): string {
   return [...digests]

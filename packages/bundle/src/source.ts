@@ -2,29 +2,29 @@ import { differing, Layered } from './link/layered.ts';
 import type { ResolvedSection } from './resolve.ts';
 import type { TableName } from './rulefile.ts';
 
-/** A file's text, which may be made anew each time it is asked for. */
+/** A file's text, which may be unpacked at each access. */
 export interface TextSource {
-  /** Equal for equal texts, such as a digest; what is compared in place of the text. */
+  /** Equal for equal texts, such as a digest; compared instead of the text. */
   readonly key: string;
   readonly text: string;
-  /** Whether the text stays in memory anyway, so that nothing is won by letting go of what was read of it. */
-  readonly isAtHand: boolean;
+  /** Whether the text stays in memory anyway, so that evicting the sections read from it saves little. */
+  readonly isInMemory: boolean;
 }
 
-/** Files whose texts are not all at hand: path → text, and how to tell whether a text is one that was seen before. */
+/** Files whose texts are not all in memory: path → text, with keys to recognise unchanged texts. */
 export interface SourcedFiles extends ReadonlyMap<string, string> {
-  /** By path. A file that did not change is the same object. */
+  /** By path. An unchanged file keeps the identity of its source. */
   readonly sources: ReadonlyMap<string, TextSource>;
 }
 
-/** The files of a bundle: path → text. Only those that a node needs have to be there. */
+/** The files of a bundle, or those that one node needs: path → text. */
 export type BundleFiles = ReadonlyMap<string, string> & Partial<Pick<SourcedFiles, 'sources'>>;
 
 /** Files by their sources. */
 export class SourceFiles implements SourcedFiles {
   readonly sources: ReadonlyMap<string, TextSource>;
 
-  /** @param sources in the order of their paths; must not change any more */
+  /** @param sources in the order of their paths; must not change afterwards */
   constructor(sources: ReadonlyMap<string, TextSource>) {
     this.sources = sources;
   }
@@ -62,60 +62,60 @@ export class SourceFiles implements SourcedFiles {
   }
 }
 
-/** The text of a path; undefined where there is no such file. */
+/** The source of a path; undefined for a missing file. */
 export function sourceOf(files: BundleFiles, path: string): TextSource | undefined {
   if (files.sources) return files.sources.get(path);
   const text = files.get(path);
-  return text === undefined ? undefined : { key: text, text, isAtHand: true };
+  return text === undefined ? undefined : { key: text, text, isInMemory: true };
 }
 
-/** The paths of files that came, went or have other contents. */
+/** The paths of files that were added, removed or changed. */
 export function changedFiles(before: BundleFiles, now: BundleFiles): readonly string[] {
   if (!before.sources || !now.sources) return differing(before, now);
   const [old, fresh] = [before.sources, now.sources];
   return differing(old, fresh).filter((path) => old.get(path)?.key !== fresh.get(path)?.key);
 }
 
-/** What reads the sections of a file again; it gives the same every time. */
-export interface Lender {
+/** Reads the sections of a file again, with the same result. */
+export interface SectionReader {
   read(): readonly ResolvedSection[];
 }
 
 /**
- * A bundle with some of its files as another one has them, or without those that the other one lacks.
- * @param paths of files
+ * A bundle with some of its files replaced by those of another one; files that the other one lacks are removed.
+ * @param paths of the files to replace
  */
 export function withFilesOf(files: BundleFiles, other: BundleFiles, paths: readonly string[]): BundleFiles {
-  const taken = <V>(map: ReadonlyMap<string, V>, from: ReadonlyMap<string, V>): ReadonlyMap<string, V> =>
+  const replaced = <V>(map: ReadonlyMap<string, V>, from: ReadonlyMap<string, V>): ReadonlyMap<string, V> =>
     Layered.of(map).with(paths.map((path) => [path, from.get(path)] as const));
-  if (!files.sources || !other.sources) return taken(files, other);
-  return new SourceFiles(taken(files.sources, other.sources));
+  if (!files.sources || !other.sources) return replaced(files, other);
+  return new SourceFiles(replaced(files.sources, other.sources));
 }
 
 /**
- * A section of which only its name is kept once it was used. Linkers know files by the identity of their sections, and hardly ever need
- * the rules a second time.
+ * A section whose chains and rules can be evicted from memory after use; later accesses read them again. Linkers identify files by
+ * the identity of their sections, and rarely need the rules twice.
  */
-class LentSection implements ResolvedSection {
-  /** Those of which more than the name is kept. */
-  static readonly held = new Set<LentSection>();
+class EvictableSection implements ResolvedSection {
+  /** The sections whose content is in memory. */
+  static readonly loaded = new Set<EvictableSection>();
   readonly table: TableName;
-  #held: ResolvedSection | undefined;
-  readonly #lender: Lender;
+  #content: ResolvedSection | undefined;
+  readonly #reader: SectionReader;
   readonly #at: number;
 
-  constructor(section: ResolvedSection, lender: Lender, at: number) {
+  constructor(section: ResolvedSection, reader: SectionReader, at: number) {
     this.table = section.table;
-    this.#held = section;
-    LentSection.held.add(this);
-    this.#lender = lender;
+    this.#content = section;
+    EvictableSection.loaded.add(this);
+    this.#reader = reader;
     this.#at = at;
   }
 
   get #section(): ResolvedSection {
-    if (this.#held !== undefined) return this.#held;
-    LentSection.held.add(this);
-    return (this.#held = this.#lender.read()[this.#at] as ResolvedSection);
+    if (this.#content !== undefined) return this.#content;
+    EvictableSection.loaded.add(this);
+    return (this.#content = this.#reader.read()[this.#at] as ResolvedSection);
   }
 
   get chains(): readonly string[] {
@@ -126,22 +126,23 @@ class LentSection implements ResolvedSection {
     return this.#section.rules;
   }
 
-  letGo(): void {
-    this.#held = undefined;
-    LentSection.held.delete(this);
+  evict(): void {
+    this.#content = undefined;
+    EvictableSection.loaded.delete(this);
   }
 }
 
-/** Sections that can be read again. */
-export function lend(sections: readonly ResolvedSection[], lender: Lender): readonly ResolvedSection[] {
-  return sections.map((section, at) => new LentSection(section, lender, at));
+/** The sections, as ones that `evictSections` can evict. */
+export function evictable(sections: readonly ResolvedSection[], reader: SectionReader): readonly ResolvedSection[] {
+  return sections.map((section, at) => new EvictableSection(section, reader, at));
 }
 
 /**
- * Says that these sections were used: whatever can be read again leaves the memory. Where few are held, of whatever files, all of them
- * go: nobody is to look through 10,000 files for the one that was read, and who still needs one of the others reads it again.
+ * Evicts these sections from memory; later accesses read them again. When fewer sections are loaded than files are given, all loaded
+ * ones are evicted, which is faster than a search through 10,000 files.
  */
-export function letGo(files: readonly (readonly ResolvedSection[])[]): void {
-  const sections = LentSection.held.size < files.length ? LentSection.held : files.flat();
-  for (const section of sections) if (section instanceof LentSection) section.letGo();
+export function evictSections(files: readonly (readonly ResolvedSection[])[]): void {
+  const { loaded } = EvictableSection;
+  const sections = loaded.size < files.length ? loaded : files.flat();
+  for (const section of sections) if (section instanceof EvictableSection) section.evict();
 }

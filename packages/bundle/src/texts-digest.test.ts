@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { fileDigest } from './seal.ts';
 import { TextsDigest } from './texts-digest.ts';
 
-test('it is the digest of all texts, whatever was asked before', () => {
+test('it is the digest of all texts, for any earlier calls', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 5 });
   const lists = fc.array(fc.array(text, { maxLength: 100 }), { minLength: 1, maxLength: 8 });
   const edits = fc.array(fc.record({ at: fc.nat(200), text: fc.option(text), more: fc.array(text, { maxLength: 2 }) }));

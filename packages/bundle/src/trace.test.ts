@@ -121,7 +121,7 @@ test.each<Row>([
   expect(summarise(trace(link(cartIPv6(), 'ipv6'), packet, world))).toBe(summary);
 });
 
-test('three endpoints share the connections evenly, and nothing is lost', () => {
+test('three endpoints have equal shares that add up to 1', () => {
   const outcomes = trace(link(cart()), { ...pod, ...cluster }, world);
   expect(outcomes.reduce((sum, outcome) => sum + outcome.probability, 0)).toBeCloseTo(1, 12);
   for (const outcome of outcomes) expect(outcome.probability).toBeCloseTo(1 / 3, 8);
@@ -138,7 +138,7 @@ test('the path names the rules that decided, table by table', () => {
   ]);
 });
 
-test('what comes back from -g does not go on in the chain that it left', () => {
+test('a packet that returns from -g does not continue in the chain of the goto', () => {
   const nat = {
     chains: ['KUBE-SERVICES', 'KUBE-NODEPORTS'],
     rules: ['-A KUBE-SERVICES -g KUBE-NODEPORTS', '-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:1'],
@@ -159,18 +159,18 @@ test.each<[string, FamilyProgram, string]>([
   [
     'chains that lead in a circle',
     chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j KUBE-SERVICES']]]),
-    'in a circle',
+    'form a loop',
   ],
-  ['a drop in nat', chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j DROP']]]), 'no place in nat'],
+  ['a drop in nat', chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j DROP']]]), 'not valid in nat'],
   [
     'a masquerade before routing',
     chains('nat', [['KUBE-SERVICES', ['-A KUBE-SERVICES -j MASQUERADE']]]),
-    'no place in nat PREROUTING',
+    'not valid in nat PREROUTING',
   ],
   [
     'a translation in filter',
     chains('filter', [['KUBE-SERVICES', ['-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:1']]]),
-    'no place in filter',
+    'not valid in filter',
   ],
   [
     'the outgoing interface',
@@ -185,7 +185,7 @@ test.each<[string, FamilyProgram, string]>([
 
 test('a packet must have addresses of its family', () => {
   const run = (): unknown => trace(link(cart()), { ...pod, destination: 'fd00::1' }, world);
-  expect(run).toThrow('"fd00::1" is no ipv4 address');
+  expect(run).toThrow('"fd00::1" is not an ipv4 address');
 });
 
 test.each<[string, string, string, string]>([

@@ -9,12 +9,13 @@ import { schedule } from './trace/ipvs.ts';
 import { walkHook } from './trace/walk.ts';
 
 /**
- * What becomes of the first packet of a connection, as the kernel decides it: nat PREROUTING or OUTPUT, then filter INPUT,
- * FORWARD or OUTPUT by where the destination lies after translation, then nat POSTROUTING. A packet from the node to itself
- * comes back through `lo` and passes filter INPUT, but not nat again: the connection has its translation by then.
+ * Traces the first packet of a connection through the kernel's hooks: nat PREROUTING or OUTPUT, then filter INPUT, FORWARD or OUTPUT
+ * by the destination after translation, then nat POSTROUTING. A packet from the node to itself comes back through `lo` and traverses
+ * filter INPUT, but not nat again: the connection is translated by then.
  *
- * Known are our rules only. Foreign rules, routes and reverse path filters may decide otherwise.
- * @returns every outcome that can be, each once, most probable first. Throws `TraceError` for what it does not understand
+ * Only our rules are known. Foreign rules, routes and reverse path filters may change the outcome.
+ * @returns every possible outcome once, most probable first
+ * @throws TraceError for rules that it does not understand
  */
 export function trace(program: FamilyProgram, packet: Packet, world: World): readonly Outcome[] {
   const isLocal = localTest(world);
@@ -23,47 +24,51 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const { family, protocol, remembers } = packet;
   const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] => {
     const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
-    const going = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
-    return [...flows.filter(ended), ...walkHook(program[table], going, hook)];
+    const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
+    return [...flows.filter(ended), ...walkHook(program[table], open, hook)];
   };
-  const ends = [firstFlow(packet)];
-  const handOn = (flow: Flow): readonly Flow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
-  const at: At = { pass, isLocal, handOn };
-  const done = packet.in === undefined ? fromNode(ends, at) : fromOutside(ends, packet.in, at);
+  const start = [firstFlow(packet)];
+  const balance = (flow: Flow): readonly Flow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
+  const node: TracingNode = { pass, isLocal, balance };
+  const done = packet.in === undefined ? fromNode(start, node) : fromOutside(start, packet.in, node);
   return merge(done);
 }
 
 type Pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string) => readonly Flow[];
 
-/** A node on which flows are led: hook by hook, and through its virtual servers. */
-interface At {
+/** The node that flows pass through: its hooks, and its virtual servers. */
+interface TracingNode {
   readonly pass: Pass;
   readonly isLocal: (address: Address) => boolean;
-  readonly handOn: (flow: Flow) => readonly Flow[];
+  readonly balance: (flow: Flow) => readonly Flow[];
 }
 
 const ended = ({ verdict }: Flow): boolean => verdict === 'drop' || verdict === 'reject';
 
 /**
- * What virtual servers hand on leaves by OUTPUT and POSTROUTING, never by FORWARD; what they hand to the node itself is there
- * (`ip_vs_nat_xmit` in `net/netfilter/ipvs/ip_vs_xmit.c`). In nat OUTPUT nothing happens to it, as its destination is chosen.
+ * Packets from virtual servers traverse OUTPUT and POSTROUTING, never FORWARD; those to the node itself have arrived
+ * (`ip_vs_nat_xmit` in `net/netfilter/ipvs/ip_vs_xmit.c`). nat OUTPUT has no effect on them, as their destination is chosen.
  */
-function fromOutside(flows: readonly Flow[], incoming: string, { pass, isLocal, handOn }: At): readonly Flow[] {
+function fromOutside(
+  flows: readonly Flow[],
+  incoming: string,
+  { pass, isLocal, balance }: TracingNode,
+): readonly Flow[] {
   const arrived = pass(flows, 'nat', 'PREROUTING', incoming);
   const isHere = ({ destination }: Flow): boolean => isLocal(destination);
-  const handed = pass(arrived.filter(isHere), 'filter', 'INPUT', incoming).flatMap(handOn);
-  const sentOn = ({ by, destination }: Flow): boolean => by !== undefined && !isLocal(destination);
+  const received = pass(arrived.filter(isHere), 'filter', 'INPUT', incoming).flatMap(balance);
+  const isForwarded = ({ by, destination }: Flow): boolean => by !== undefined && !isLocal(destination);
   const beyond = arrived.filter((flow) => !isHere(flow));
   return [
-    ...handed.filter((flow) => !sentOn(flow)),
-    ...pass(pass(handed.filter(sentOn), 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', ''),
+    ...received.filter((flow) => !isForwarded(flow)),
+    ...pass(pass(received.filter(isForwarded), 'filter', 'OUTPUT', ''), 'nat', 'POSTROUTING', ''),
     ...pass(pass(beyond, 'filter', 'FORWARD', incoming), 'nat', 'POSTROUTING', ''),
   ];
 }
 
-/** Virtual servers come between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */
-function fromNode(flows: readonly Flow[], { pass, isLocal, handOn }: At): readonly Flow[] {
-  const sent = pass(pass(flows, 'nat', 'OUTPUT', '').flatMap(handOn), 'filter', 'OUTPUT', '');
+/** Virtual servers are between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */
+function fromNode(flows: readonly Flow[], { pass, isLocal, balance }: TracingNode): readonly Flow[] {
+  const sent = pass(pass(flows, 'nat', 'OUTPUT', '').flatMap(balance), 'filter', 'OUTPUT', '');
   return pass(sent, 'nat', 'POSTROUTING', '').flatMap((flow) =>
     isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow],
   );
@@ -88,7 +93,7 @@ function firstFlow(packet: Packet): Flow {
 function addressOf(text: string, family: Family): Address {
   const address = parseAddress(text);
   if (address?.family === family) return address;
-  throw new TraceError(`Cannot trace a packet: ${JSON.stringify(text)} is no ${family} address`);
+  throw new TraceError(`Cannot trace a packet: ${JSON.stringify(text)} is not an ${family} address`);
 }
 
 function localTest(world: World): (address: Address) => boolean {
@@ -97,7 +102,7 @@ function localTest(world: World): (address: Address) => boolean {
   return (address) => own.has(address.text) || isLoopback(address);
 }
 
-/** `127.0.0.0/8` and `::1`. Asked for every flow, so it is not read anew from a text. */
+/** `127.0.0.0/8` and `::1`. Tested for every flow, so without parsing a text. */
 const isLoopback = ({ family, words, text }: Address): boolean =>
   family === 'ipv4' ? (words[0] ?? 0) >> 8 === 127 : text === '::1';
 
@@ -129,7 +134,7 @@ function labelOf(outcome: Outcome): string {
 
 /**
  * Outcomes in one line, without probabilities: `dnat 10.244.1.5:8080 | 10.244.2.6:8080`, `masquerade dnat …`, `reject`, `drop`,
- * `pass`; several kinds are parted by commas. Sorted, so that equal sets of outcomes give equal texts.
+ * `pass`, separated by commas. Sorted, so that equal sets of outcomes give equal texts.
  */
 export function summarise(outcomes: readonly Outcome[]): string {
   const kinds = [...Map.groupBy(outcomes, labelOf)].toSorted(([a], [b]) => compareText(a, b));

@@ -40,7 +40,7 @@ test.each([
   'nodes/node-a/node.yaml\n',
   'nodes//node.yaml',
   '/cluster.yaml',
-])('%j is no file of a bundle', (path) => {
+])('%j is not a file of a bundle', (path) => {
   expect(readPath(path)).toBeUndefined();
 });
 
@@ -50,13 +50,13 @@ test.each([
   ['SHA256SUMS.sig', true],
   ['cluster.yaml', false],
   ['.gitignore', false],
-])('%s lies outside the tree: %s', (path, outside) => {
+])('%s is outside the tree: %s', (path, outside) => {
   expect(isOutsideTree(path)).toBe(outside);
 });
 
 const empty = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
-test('the sums are those of sha256sum, in byte order, whatever the order of the input', () => {
+test('the sums are those of sha256sum, in byte order, for any order of the input', () => {
   const digests = new Map([
     ['nodes/b/node.yaml', fileDigest('')],
     ['SHA256SUMS', 'x'],

@@ -1,7 +1,7 @@
 import { isReleaseFile } from './release/names.ts';
 import type { Tool, VirtualTool } from './rulefile.ts';
 
-/** What a path inside a bundle is for. */
+/** The meaning of a path inside a bundle. */
 export type BundlePath =
   | { readonly kind: 'cluster' | 'git' | 'quarantine' }
   | { readonly kind: 'profile' | 'sysctl'; readonly profile: string }
@@ -31,7 +31,7 @@ export const serviceFile = (profile: string, namespace: string, name: string, to
   `profiles/${profile}/services/${namespace}/${name}.${tool}`;
 export const nodeFile = (node: string): string => `nodes/${node}/node.yaml`;
 
-/** Files that are part of the format though no program reads them: without them Git hides or rewrites others. */
+/** Files of the format that configure Git not to ignore or rewrite other files. */
 export const gitFiles: Readonly<Record<string, string>> = {
   '.gitattributes': '* -text\n',
   '.gitignore': '!*\n/.sluice-*\n',
@@ -47,7 +47,7 @@ const forms = {
   node: new RegExp(`^nodes/(${subdomain})/node\\.yaml$`),
 };
 
-/** What a path is for; undefined when the format has no such file. */
+/** Reads a path; undefined when the format has no such file. */
 export function readPath(path: string): BundlePath | undefined {
   if (path === clusterFile) return { kind: 'cluster' };
   if (path === quarantineFile) return { kind: 'quarantine' };
@@ -68,7 +68,7 @@ export function readPath(path: string): BundlePath | undefined {
   return undefined;
 }
 
-/** True for what may lie in a bundle directory without being part of the tree that is digested. */
+/** True for paths that are allowed in a bundle directory but not part of the tree digest. */
 export function isOutsideTree(path: string): boolean {
   return path === '.git' || path.startsWith('.git/') || path.startsWith('.sluice-') || isReleaseFile(path);
 }

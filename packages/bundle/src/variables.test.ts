@@ -39,7 +39,7 @@ test.each([
   expect(areValues(owner, values)).toBe(false);
 });
 
-test('the documents are read with their own values', () => {
+test('the documents accept only their own values', () => {
   const head = 'apiVersion: sluice.dev/v1alpha1\n';
   const profile = 'kind: Profile\nmode: iptables\nneeds: []\nnodePortAddresses: []\n';
   expect(readNode('n', `${head}kind: Node\nprofile: p\nvalues: { bridgeInterface: cni0 }\n`)).toHaveProperty('code');
@@ -66,6 +66,6 @@ test.each([
   ['-s ${node.constructor}', '${node.constructor'],
   ['-s ${node.cores', '${node.cores'],
   ['-s ${${node.cores}}', '${${node.cores'],
-])('the first stray variable of %s is %s', (text, stray) => {
+])('the first unknown variable of %s is %s', (text, stray) => {
   expect(unknownVariable(text)).toBe(stray);
 });

@@ -3,7 +3,7 @@ import { parseCidr } from './rules/cidr.ts';
 import { isInterface } from './rules/parts.ts';
 import type { Family } from './rulefile.ts';
 
-/** What a value of `node.yaml` or `profile.yaml` may be. */
+/** A check of a value in `node.yaml` or `profile.yaml`. */
 type Form = (value: unknown, family: Family) => boolean;
 
 const whole =
@@ -18,7 +18,7 @@ const interfacePrefix: Form = (value) => typeof value === 'string' && isInterfac
 /** `net.netfilter.nf_conntrack_max` is an int of the kernel. */
 const conntrackMax = 0x7fffffff;
 
-/** Values that `values` itself has, and values that it has per family. README.md, "Variables": the list is closed. */
+/** Common values, and values per family. README.md, "Variables": the list is closed. */
 const forms = {
   node: {
     common: { cores: whole(1 << 16), conntrackMax: whole(conntrackMax), conntrackHashSize: whole(conntrackMax / 4) },
@@ -30,12 +30,12 @@ const forms = {
   },
 } as const satisfies Record<string, Record<'common' | 'perFamily', Readonly<Record<string, Form>>>>;
 
-/** What only the machine knows. */
+/** Variables that are filled in on the machine. */
 const hostNames: ReadonlySet<string> = new Set(['nodePortAddresses']);
 
 type Owner = keyof typeof forms;
 
-/** Whether `values` of `node.yaml` or `profile.yaml` hold only variables that there are, each of its form. */
+/** Whether `values` of `node.yaml` or `profile.yaml` has only known variables with valid values. */
 export function areValues(owner: Owner, values: unknown): boolean {
   if (!isRecord(values)) return false;
   const { common, perFamily } = forms[owner];
@@ -60,8 +60,8 @@ const opening = /\$\{/g;
 const variable = /\$\{(node|profile|host)\.([A-Za-z]+)\}/y;
 
 /**
- * The first thing in a line that looks like a variable and is none. A line with one would silently be left out on every
- * node, because a value that is missing leaves its line out.
+ * The first unknown variable of a line. Such a line would silently be left out on every node, because a missing value leaves its line
+ * out.
  */
 export function unknownVariable(text: string): string | undefined {
   if (!text.includes('${')) return undefined;

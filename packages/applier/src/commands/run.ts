@@ -1,4 +1,4 @@
-import { letGoChains } from '@sluice/bundle';
+import { repackChains } from '@sluice/bundle';
 import type { AdjustableLog, LogSettings } from '@sluice/cli/log';
 import { Daemon, type Log } from '../daemon.ts';
 import { Drift } from '../drift.ts';
@@ -182,7 +182,7 @@ export async function run(options: CommonOptions, surroundings: Surroundings): P
       }
     },
     idle: () => {
-      letGoChains();
+      repackChains();
       tidier.idle();
       session.idle();
     },

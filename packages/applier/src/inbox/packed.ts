@@ -35,20 +35,20 @@ const compression = { level: 1, memLevel: 4, windowBits: 13, dictionary: usual }
  */
 export class PackedText implements TextSource {
   readonly key: string;
-  readonly isAtHand: boolean;
+  readonly isInMemory: boolean;
   /** The text, or its packed bytes, one character for each. */
   readonly #kept: string;
 
   /** @param digest of the bytes */
   constructor(bytes: Buffer, digest: string) {
     this.key = digest;
-    this.isAtHand = bytes.length > limits.packedBytesMax;
-    this.#kept = this.isAtHand ? bytes.toString('utf8') : deflateRawSync(bytes, compression).toString('latin1');
+    this.isInMemory = bytes.length > limits.packedBytesMax;
+    this.#kept = this.isInMemory ? bytes.toString('utf8') : deflateRawSync(bytes, compression).toString('latin1');
   }
 
   /** Made anew each time, but for a large one. */
   get text(): string {
-    return this.isAtHand
+    return this.isInMemory
       ? this.#kept
       : inflateRawSync(Buffer.from(this.#kept, 'latin1'), { dictionary: usual }).toString('utf8');
   }

@@ -1,13 +1,13 @@
 import {
   addAll,
-  asksHost,
+  sectionsDependOnHost,
   collectRules,
   type Family,
   type FamilyProgram,
   fillRules,
   type HostValues,
   hostValues,
-  letGo,
+  evictSections,
   linkFlat,
   type Problem,
   type ResolvedFiles,
@@ -92,18 +92,18 @@ function linkAsTree(
   const options = { family, host, provideKubeChains, knowsBpf, ...(taken ? { taken } : {}) };
   const linker = memory.trees[family];
   try {
-    const again = linker.again(files, options);
+    const again = linker.relink(files, options);
     if (again) return { program: again, problems: [] };
     const tooMany = fillRules(hostRules(files), host);
     return 'code' in tooMany ? { problems: [tooMany] } : linker.link(files, options);
   } finally {
-    letGo(files);
+    evictSections(files);
   }
 }
 
 /** The rules that are repeated for each address of the node. */
 function hostRules(files: Parameters<typeof collectRules>[0]): ResolvedRules {
-  const { filter, nat } = collectRules(files.filter(asksHost));
+  const { filter, nat } = collectRules(files.filter(sectionsDependOnHost));
   const only = ({ rules }: { readonly rules: readonly string[] }): ResolvedRules[TableName] => ({
     chains: [],
     rules: rules.filter((rule) => rule.includes('${host.')),

@@ -6,7 +6,7 @@ type Names = Readonly<Record<TableName, ReadonlySet<string>>>;
 
 /**
  * The chains that base files may declare: those that kube-proxy shares between all Services (`iptablesJumpChains` and
- * `syncProxyRules` in `pkg/proxy/iptables/proxier.go`). Others that start with KUBE- belong to network policy controllers
+ * `syncProxyRules` in `pkg/proxy/iptables/proxier.go`). Other chains that start with KUBE- belong to network policy controllers
  * (KUBE-ROUTER-…, KUBE-POD-FW-…) or to the kubelet.
  */
 export const baseChains: Names = {
@@ -21,7 +21,7 @@ export const baseChains: Names = {
   nat: new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ']),
 };
 
-/** The base chains that the file of a Service may append to: from these its traffic comes, the others see everybody's. */
+/** The base chains that the file of a Service may append to: those that dispatch to Services. */
 export const dispatchChains: Names = {
   filter: new Set(['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL']),
   nat: new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS']),
@@ -46,7 +46,7 @@ const ipvsChains: Names = {
 /** By mode: what base files may declare, what the file of a Service may append to, and what it may jump to. */
 export const chainsOfMode = {
   iptables: { base: baseChains, dispatch: dispatchChains, called: calledChains },
-  // All but one rule of this mode are the same for any Services.
+  // In this mode all rules but one are independent of Services.
   ipvs: {
     base: ipvsChains,
     dispatch: { filter: new Set(['KUBE-IPVS-OUT-FILTER']), nat: new Set() },
@@ -56,7 +56,7 @@ export const chainsOfMode = {
 
 const serviceChainForm = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/;
 
-/** Chains of kube-proxy that no bundle has: its probe for flushed tables, and a chain that it made up to version 1.23. */
+/** Chains of kube-proxy that no bundle has: its canary for flushed tables, and a chain that versions up to 1.23 made. */
 const otherForms = /^KUBE-(?:PROXY-CANARY|XLB-[A-Z2-7]{16})$/;
 
 /**
@@ -69,7 +69,7 @@ export function isKubeProxyChain(name: string): boolean {
   return isBase && !sharedChains.has(name);
 }
 
-/** Whether a name is one that kube-proxy gives to the chains of one Service port or endpoint. */
+/** Whether kube-proxy gives this name to the chain of one Service port or endpoint. */
 export function isServiceChain(name: string): boolean {
   return serviceChainForm.test(name);
 }

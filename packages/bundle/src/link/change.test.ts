@@ -97,7 +97,7 @@ test('there is no change from a program to itself', () => {
   );
 });
 
-test('widening and narrowing ends where the change itself ends', () => {
+test('widening and narrowing end with the same program as the change itself', () => {
   fc.assert(
     fc.property(programs, programs, (from, to) => {
       const wide = widen(from, to);
@@ -109,7 +109,7 @@ test('widening and narrowing ends where the change itself ends', () => {
   );
 });
 
-test('a widened chain holds the new rules, then the old ones that are not among them', () => {
+test('a widened chain has the new rules, then the old ones that are not among them', () => {
   const from: TableProgram = {
     chains: new Map([
       ['KUBE-A', ['-A KUBE-A -j REJECT', '-A KUBE-A -j ACCEPT']],
@@ -186,7 +186,7 @@ test.each<[string, TableProgram, TableProgram, string]>([
   expect(printChange('nat', changeTable(from, to))).toBe(payload);
 });
 
-test('a program printed whole is what the change from nothing does, table by table', () => {
+test('a printed program equals the change from an empty one, table by table', () => {
   const { program } = linkFlat(cart(), 'ipv4');
   const payloads = (['filter', 'nat'] as const).map((table) =>
     printChange(table, changeTable(emptyTable, program[table])),
@@ -194,7 +194,7 @@ test('a program printed whole is what the change from nothing does, table by tab
   expect(printProgram(program)).toBe(payloads.join(''));
 });
 
-test('positions count for each built-in chain apart', () => {
+test('positions are counted per built-in chain', () => {
   expect(insertions(['-A INPUT -j KUBE-A', '-A OUTPUT -j KUBE-A', '-A INPUT -j KUBE-B'])).toEqual([
     '-I INPUT 1 -j KUBE-A',
     '-I OUTPUT 1 -j KUBE-A',

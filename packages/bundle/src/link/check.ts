@@ -6,9 +6,8 @@ import { chainsOfMode, isServiceChain } from './chains.ts';
 import { tableNames } from './program.ts';
 
 /**
- * Why a chain of this name must not be linked; undefined when it may.
- *
- * Other controllers have chains whose names start with KUBE- too. A program that held one of them would overwrite it.
+ * Why a chain of this name must not be linked; undefined when it may. Other controllers have chains whose names start with KUBE-, too; a
+ * program with such a chain would overwrite it.
  */
 export function refuseChain(table: TableName, chain: string, mode: Mode = 'iptables'): string | undefined {
   const known =
@@ -16,7 +15,7 @@ export function refuseChain(table: TableName, chain: string, mode: Mode = 'iptab
   return known ? undefined : `kube-proxy has no chain of this name in ${table}`;
 }
 
-/** Where the kernel takes a target; DROP in nat is refused by it, since not every packet of a connection passes there. */
+/** The tables in which the kernel accepts a target. It refuses DROP in nat, since only the first packet of a connection passes nat. */
 export const tablesOf = {
   jump: tableNames,
   goto: tableNames,
@@ -35,7 +34,6 @@ export function hasOptionalComment(rule: Rule): boolean {
   return rule.target?.kind === 'jump' && rule.target.chain.startsWith('KUBE-SEP-');
 }
 
-/** The rule as it stands without its comment. */
 export function withoutComment(rule: Rule): Rule {
   return { ...rule, matches: rule.matches.filter((match) => match.kind !== 'comment') };
 }

@@ -1,7 +1,7 @@
 /**
- * An order of chains in which each stands behind all that its rules lead to. Chains that lead in a circle, or into one, have
- * no such order and are left out; the kernel refuses a table that has any.
- * @param targets for each chain, the chains that its rules lead to; each of these must be a key
+ * Topological order: each chain comes after the chains that its rules jump to. Chains in a loop, or that lead into one, are left out;
+ * the kernel refuses a table with a loop.
+ * @param targets for each chain, the chains that its rules jump to; each of these must be a key
  */
 export function calleesFirst(targets: ReadonlyMap<string, readonly string[]>): readonly string[] {
   const waiting = new Map<string, number>();
@@ -16,7 +16,7 @@ export function calleesFirst(targets: ReadonlyMap<string, readonly string[]>): r
       else sources.set(target, [chain]);
     }
   }
-  // From the chains that lead nowhere backwards, in a list that grows: no recursion, so no depth to fear.
+  // From the chains without jumps backwards, over a growing list: no recursion, so no limit of depth.
   for (const chain of done) {
     for (const source of sources.get(chain) ?? []) {
       const left = (waiting.get(source) ?? 0) - 1;
@@ -28,9 +28,9 @@ export function calleesFirst(targets: ReadonlyMap<string, readonly string[]>): r
 }
 
 /**
- * Chains that lead in a circle, or into one; the kernel refuses a table that has any.
- * @param targets for each chain, the chains that its rules lead to
- * @returns their names in the order of `targets`; empty when every way through the chains ends
+ * Chains in a loop, or that lead into one; the kernel refuses a table with a loop.
+ * @param targets for each chain, the chains that its rules jump to
+ * @returns their names in the order of `targets`; empty without a loop
  */
 export function chainsInCircle(targets: ReadonlyMap<string, readonly string[]>): readonly string[] {
   const ordered = new Set(calleesFirst(targets));

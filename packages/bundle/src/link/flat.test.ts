@@ -16,7 +16,7 @@ function natOf(chains: readonly string[], ...rules: readonly string[]): Resolved
   return { filter: nothing, nat: { chains, rules } };
 }
 
-test('every rule stands in its chain, in the order of the files', () => {
+test('every rule is in its chain, in the order of the files', () => {
   const { program, problems } = linkFlat(cart(), 'ipv4');
   expect(problems).toEqual([]);
   expect([...program.nat.chains.keys()].slice(0, 4)).toEqual([
@@ -31,7 +31,7 @@ test('every rule stands in its chain, in the order of the files', () => {
   expect(program.nat.chains.get('KUBE-SERVICES')?.at(-1)).toContain('this must be the last rule');
 });
 
-test('the jumps stand in the order that inserting one by one leaves behind', () => {
+test('the jumps are in the order that results from inserting them one by one', () => {
   const { program } = linkFlat(cart(), 'ipv4');
   const short = (jumps: readonly string[]): string[] => jumps.map((jump) => jump.replace(/^-A (\S+) .*-j /, '$1 '));
   expect(short(program.filter.jumps)).toEqual([
@@ -90,25 +90,25 @@ test.each<[string, ResolvedRules, string]>([
   ['a chain that is declared twice', natOf([x, x]), 'declared twice'],
   ['a jump to a chain that is not declared', natOf([x], `-A ${x} -j ${y}`), `chain ${y}, which is not declared`],
   ['a goto to a chain that is not declared', natOf([x], `-A ${x} -g ${y}`), `chain ${y}, which is not declared`],
-  ['a drop in nat', natOf([x], `-A ${x} -j DROP`), 'into the filter table'],
-  ['a reject in nat', natOf([x], `-A ${x} -j REJECT`), 'into the filter table'],
-  ['a masquerade in filter', filterOf(['KUBE-SERVICES'], '-A KUBE-SERVICES -j MASQUERADE'), 'into the nat table'],
+  ['a drop in nat', natOf([x], `-A ${x} -j DROP`), 'only in the filter table'],
+  ['a reject in nat', natOf([x], `-A ${x} -j REJECT`), 'only in the filter table'],
+  ['a masquerade in filter', filterOf(['KUBE-SERVICES'], '-A KUBE-SERVICES -j MASQUERADE'), 'only in the nat table'],
   [
     'a translation in filter',
     filterOf(['KUBE-SERVICES'], '-A KUBE-SERVICES -p tcp -j DNAT --to-destination 10.0.0.1:80'),
-    'into the nat table',
+    'only in the nat table',
   ],
   [
     'a variable that nobody filled in',
     natOf([x], `-A ${x} -d \${host.nodePortAddresses} -j ACCEPT`),
     'neither an address',
   ],
-  ['a rule of the other family', natOf([x], `-A ${x} -d fd00::1 -j ACCEPT`), 'does not go with ipv4'],
-  ['a chain that leads to itself', natOf([x], `-A ${x} -j ${x}`), `in a circle (${x})`],
+  ['a rule of the other family', natOf([x], `-A ${x} -d fd00::1 -j ACCEPT`), 'does not belong to family ipv4'],
+  ['a chain that leads to itself', natOf([x], `-A ${x} -j ${x}`), `form a loop (${x})`],
   [
     'chains that lead in a circle',
     natOf([x, y, z], `-A ${x} -j ${y}`, `-A ${x} -j ${z}`, `-A ${y} -g ${x}`),
-    `in a circle (${x}, ${y})`,
+    `form a loop (${x}, ${y})`,
   ],
 ])('refuses %s', (_title, rules, reason) => {
   const { problems } = linkFlat(rules, 'ipv4');

@@ -10,7 +10,7 @@ import { chainsInCircle } from './circle.ts';
 import { jumpsOf } from './jumps.ts';
 import { type FamilyProgram, type ResolvedRules, type TableProgram } from './program.ts';
 
-/** A program, and what was left out of it. Only a program without problems may reach a kernel. */
+/** A program, and the problems of rules that were left out. Only a program without problems may be loaded. */
 export interface Linked {
   readonly program: FamilyProgram;
   /** `RULE_REFUSED`, in the order of the rules. */
@@ -18,23 +18,23 @@ export interface Linked {
 }
 
 /**
- * Above how many endpoints kube-proxy leaves comments out of the rules that it has one of per endpoint. It also counts
- * endpoints that this node does not use (not ready, kept away by hints), which the rules do not show. Comments are all that differs.
+ * Above this number of endpoints kube-proxy leaves comments out of rules per endpoint. It also counts endpoints that this node does not
+ * use (not ready, excluded by hints), which the rules do not show. Only comments differ.
  */
 const largeCluster = 1_000;
 
 /**
- * Links a node's rules as kube-proxy would have written them: each rule in its chain, chains under the names they have in the
- * files, and the jumps from the built-in chains to those base chains that the rules declare.
+ * Links a node's rules as kube-proxy would write them: each rule in its chain, chains under their names in the files, and jumps from the
+ * built-in chains to the base chains that the rules declare.
  *
- * Rules are spelled as iptables-save prints them, not as the files have them: so a kernel's rules are compared with the
- * program text by text, and only where these differ by meaning.
+ * Rules are spelled as iptables-save prints them, so that most of a kernel's rules equal the program's as text; only the rest is
+ * compared by meaning.
  *
  * Every line is read by the closed grammar first; every chain that is named must be declared, and must be one of
  * kube-proxy's. With more than 1,000 endpoints the comments of endpoint rules are left out, as kube-proxy does
  * (`largeClusterEndpointsThreshold`).
  *
- * @param read `readLine`, or one that remembers what it said to the same text and family
+ * @param read `readLine`, or a cache in front of it
  * @param mode of the profile: it decides which base chains and jumps there are
  */
 export function linkFlat(
@@ -60,7 +60,6 @@ export interface LinkRule extends Pick<Rule, 'chain' | 'target'> {
 
 export type ReadLine = (text: string, family: Family) => LinkRule | RuleError;
 
-/** Reads one line by the closed grammar. */
 export function readLine(text: string, family: Family): LinkRule | RuleError {
   const rule = readRule(text, family);
   if (isRuleError(rule)) return rule;
@@ -70,7 +69,7 @@ export function readLine(text: string, family: Family): LinkRule | RuleError {
   return { chain, ...(target ? { target } : {}), text: printed, bare };
 }
 
-interface Linking {
+interface FlatLinking {
   readonly read: ReadLine;
   readonly mode: Mode;
   readonly family: Family;
@@ -82,11 +81,11 @@ interface Linking {
 /** A chain that is being filled. */
 interface Filling {
   readonly rules: string[];
-  /** The chains that its rules lead to. */
+  /** The chains that its rules jump to. */
   readonly targets: string[];
 }
 
-function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: Linking): TableProgram {
+function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking: FlatLinking): TableProgram {
   const { family, bare, problems, read, mode } = linking;
   const filling = new Map<string, Filling>();
   for (const chain of resolved.chains) {
@@ -106,11 +105,11 @@ function linkTable(table: TableName, resolved: ResolvedRules[TableName], linking
     targets.set(chain, filled.targets);
   }
   const circle = chainsInCircle(targets).slice(0, 3).join(', ');
-  if (circle !== '') problems.add(refusal(`Cannot link ${family} ${table}: chains lead in a circle (${circle})`));
+  if (circle !== '') problems.add(refusal(`Cannot link ${family} ${table}: chains form a loop (${circle})`));
   return { chains, jumps: jumpsOf[mode][table].filter((jump) => chains.has(targetOf(jump) ?? '')) };
 }
 
-/** Puts a rule into its chain, or tells why it has no place there. */
+/** Appends a rule to its chain; returns why it cannot. */
 function append(
   { chain, target }: LinkRule,
   text: string,
@@ -122,10 +121,10 @@ function append(
   if (target) {
     const leads = 'chain' in target;
     if (leads && !filling.has(target.chain)) {
-      return `it leads to chain ${target.chain}, which is not declared in this table`;
+      return `it jumps to chain ${target.chain}, which is not declared in this table`;
     }
     const tables: readonly TableName[] = tablesOf[target.kind];
-    if (!tables.includes(table)) return `its target belongs into the ${tables.join(' or ')} table`;
+    if (!tables.includes(table)) return `its target is valid only in the ${tables.join(' or ')} table`;
     if (leads) own.targets.push(target.chain);
   }
   own.rules.push(text);

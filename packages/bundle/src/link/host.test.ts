@@ -9,7 +9,7 @@ const addresses = (count: number): readonly string[] =>
   Array.from({ length: count }, (_, n) => `10.0.${n >> 8}.${n & 255}`);
 const toNodePorts = '-A KUBE-SERVICES -d ${host.nodePortAddresses} -j KUBE-NODEPORTS';
 
-test('a rule is repeated for each address of the machine, in its place, and the others stay as they are', () => {
+test('a rule is repeated in place for each address of the machine, and the others are unchanged', () => {
   const filled = fillRules(rules('-A KUBE-SERVICES -j A', toNodePorts, '-A KUBE-SERVICES -j B'), {
     nodePortAddresses: ['192.0.2.1', '192.0.2.2'],
   });
@@ -23,18 +23,18 @@ test('a rule is repeated for each address of the machine, in its place, and the 
   );
 });
 
-test('a machine without addresses in these networks has no such rule', () => {
+test('a machine without addresses in these networks does not have the rule', () => {
   expect(fillRules(rules(toNodePorts), { nodePortAddresses: [] })).toEqual(rules());
 });
 
-test('a variable that stands twice in a rule does not square the rules', () => {
+test('a variable used twice in a rule does not square the number of rules', () => {
   const twice = fillRules(rules('-A X ${host.nodePortAddresses} ${host.nodePortAddresses}'), {
     nodePortAddresses: ['1', '2', '3'],
   });
   expect(twice).toEqual(rules('-A X 1 1', '-A X 2 2', '-A X 3 3'));
 });
 
-test('many rules for many addresses are refused before they fill the memory', () => {
+test('many rules for many addresses are refused before they exhaust the memory', () => {
   const many = rules(...Array.from({ length: 200 }, () => toNodePorts));
   expect(fillRules(many, { nodePortAddresses: addresses(400) })).toMatchObject({ nat: expect.anything() });
   expect(fillRules(many, { nodePortAddresses: addresses(501) })).toMatchObject({

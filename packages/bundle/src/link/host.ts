@@ -5,9 +5,9 @@ import { dependsOnHost, fillHost, type HostValues } from '../resolve.ts';
 import type { ResolvedRules } from './program.ts';
 
 /**
- * The rules as the machine has them: those with `${host.*}` once for each of its addresses, the INVALID drop where it belongs.
- * @param host what the machine, or what stands for it, knows
- * @returns the rules, or `PROGRAM_LIMIT` where they would become more than `bundleLimits.hostRulesMax`
+ * Expands rules with `${host.*}` once per address of the machine, and keeps or removes the INVALID drop.
+ * @param host the machine's facts, or placeholders for them
+ * @returns the rules, or `PROGRAM_LIMIT` above `bundleLimits.hostRulesMax` rules
  */
 export function fillRules(rules: ResolvedRules, host: HostValues): ResolvedRules | Problem {
   let left: number = bundleLimits.hostRulesMax;
@@ -31,7 +31,7 @@ function tooMany(count: number): Problem {
   return {
     code: 'PROGRAM_LIMIT',
     level: 'error',
-    message: `Cannot fill in the machine's ${count} addresses: more than ${bundleLimits.hostRulesMax} rules would come of it`,
+    message: `Cannot expand rules for the machine's ${count} addresses: the result exceeds ${bundleLimits.hostRulesMax} rules`,
     hint: 'Give the profile narrower networks in nodePortAddresses',
   };
 }

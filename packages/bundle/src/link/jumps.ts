@@ -12,9 +12,9 @@ const forwarding = '-m comment --comment "kubernetes forwarding rules" -j KUBE-F
 const postrouting = '-m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING';
 
 /**
- * The rules by which kube-proxy's chains are reached, in the order in which the kernel ends up holding them: kube-proxy
- * inserts each at the first position, so the last one that it inserts is the first (`iptablesJumpChains` in
- * `pkg/proxy/iptables/proxier.go`). They read as iptables-save prints them. The jumps to KUBE-FIREWALL have no comment, like the kubelet's own.
+ * The jumps to kube-proxy's chains in the kernel's final order: kube-proxy inserts each at the first position, so the last one inserted
+ * is the first (`iptablesJumpChains` in `pkg/proxy/iptables/proxier.go`). They are spelled as iptables-save prints them. The jumps to
+ * KUBE-FIREWALL have no comment, like the kubelet's own.
  */
 export const flatJumps = {
   filter: [
@@ -49,13 +49,13 @@ const ipvsJumps = {
   nat: flatJumps.nat,
 } as const satisfies Record<TableName, readonly string[]>;
 
-/** By mode, the rules that lead from built-in chains into ours, in the order in which they stand in the kernel. */
+/** By mode, the jumps from built-in chains into ours, in the kernel's order. */
 export const jumpsOf = { iptables: flatJumps, ipvs: ipvsJumps } as const satisfies Record<
   Mode,
   Record<TableName, readonly string[]>
 >;
 
-/** The chains of kube-proxy's own into which built-in chains lead, in either mode. */
+/** kube-proxy's own chains that built-in chains jump to, in either mode. */
 export const jumpedChains: ReadonlySet<string> = new Set(
   Object.values(jumpsOf)
     .flatMap(({ filter, nat }) => [...filter, ...nat])

@@ -12,7 +12,7 @@ const changes = fc.array(
   },
 );
 
-test('after any changes it is the map that was changed in place, and so is every map before', () => {
+test('after random changes it and all earlier maps equal plain maps with the same changes', () => {
   fc.assert(
     fc.property(fc.array(changes, { maxLength: 8 }), (steps) => {
       const plain = new Map<string, number>(Array.from({ length: 1200 }, (_, key) => [String(key), 9]));
@@ -46,7 +46,7 @@ test('after any changes it is the map that was changed in place, and so is every
   );
 });
 
-test('a map that has the changes already is the same value', () => {
+test('changes without effect return the same map', () => {
   const map = Layered.of(new Map([['a', 1]])).with([['b', 2]]);
   expect(
     map.with([
@@ -56,7 +56,7 @@ test('a map that has the changes already is the same value', () => {
   ).toBe(map);
 });
 
-test('a long row of small changes never costs a look at all entries but once in a while', () => {
+test('a long series of small changes rarely visits all entries', () => {
   const map = new Map(Array.from({ length: 20_000 }, (_, key) => [String(key), 0] as const));
   let asked = 0;
   const counting = new Proxy(map, {

@@ -1,30 +1,30 @@
-/** A further layer this large is put together with what lies below it. */
+/** A layer of this size is merged into the map below it … */
 const layerMin = 512;
-/** … or one with so large a share of what lies below. */
+/** … or one that has this share of the map's size. */
 const layerShare = 1 / 16;
 
-/** A map that knows a way of its own to the next one. */
-interface Growing<V> extends ReadonlyMap<string, V> {
+/** A map with its own method of making a changed copy. */
+interface Extensible<V> extends ReadonlyMap<string, V> {
   with?(changes: ReadonlyMap<string, V | undefined>): ReadonlyMap<string, V>;
 }
 
-/** What lies below, and what it was put together from. */
+/** The map below, and the map that it was merged from. */
 interface Below<V> {
-  readonly map: Growing<V>;
-  /** The one before, by nothing but its identity, and the keys that may differ from it. */
+  readonly map: Extensible<V>;
+  /** The identity of the map before, and the keys that may differ from it. */
   readonly made?: { readonly from: object; readonly keys: readonly string[] };
   readonly self: object;
 }
 
 /**
- * A map that never changes and shares what it has in common with the map that it was made from: one large map below, and above it what
- * differs. Changing ten of 60,000 entries costs ten, and so does finding the ten again: `differing`.
+ * An immutable map that shares entries with the map that it was made from: one large map below, and the differences above it. Changing
+ * ten of 60,000 entries costs ten, and so does finding the ten again: `differing`.
  *
- * What did not change is the same value. So the next map is made from the last one, by `with`, and never put together anew.
+ * Unchanged entries keep the identity of their values, as long as each map is made from the last one by `with`.
  */
 export class Layered<V> implements ReadonlyMap<string, V> {
   readonly #below: Below<V>;
-  /** What differs; undefined: not there. */
+  /** Entries that differ; undefined: deleted. */
   readonly #above: ReadonlyMap<string, V | undefined>;
   readonly size: number;
 
@@ -34,15 +34,15 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     this.size = size;
   }
 
-  /** @param map must not change any more */
+  /** @param map must not change afterwards */
   static of<V>(map: ReadonlyMap<string, V>): Layered<V> {
     return isLayered(map) ? map : new Layered<V>({ map, self: {} }, new Map(), map.size);
   }
 
   /**
    * The map with some entries changed.
-   * @param changes undefined: the entry goes
-   * @returns this map when it has all of them
+   * @param changes undefined: the entry is deleted
+   * @returns this map when nothing changes
    */
   with(changes: Iterable<readonly [string, V | undefined]>): Layered<V> {
     const below = this.#below.map;
@@ -51,7 +51,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     let isSame = true;
     for (const [key, value] of changes) {
       if (value === undefined) {
-        // Asked without reading what goes.
+        // `has` before `get`: reading a deleted entry would unpack it.
         if (!(above.has(key) ? above.get(key) !== undefined : below.has(key))) continue;
         isSame = false;
         size -= 1;
@@ -80,12 +80,12 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     );
   }
 
-  /** The large map below, where nothing lies above it. */
+  /** The large map below, when there are no differences above it. */
   get flat(): ReadonlyMap<string, V> | undefined {
     return this.#above.size === 0 ? this.#below.map : undefined;
   }
 
-  /** The large map below, unless what lies above says something of this key. */
+  /** The large map below, unless this key differs from it. */
   below(key: string): ReadonlyMap<string, V> | undefined {
     return this.#above.has(key) ? undefined : this.#below.map;
   }
@@ -136,7 +136,7 @@ export class Layered<V> implements ReadonlyMap<string, V> {
     });
   }
 
-  /** The keys in which two maps may differ; undefined where they have nothing in common that is known. */
+  /** The keys in which two maps may differ; undefined when they have no known map in common. */
   static layers<V>(a: ReadonlyMap<string, V>, b: ReadonlyMap<string, V>): ReadonlySet<string> | undefined {
     if (!isLayered(a) || !isLayered(b)) return undefined;
     const [one, other] = [a.#below, b.#below];
@@ -155,8 +155,7 @@ function isLayered<V>(map: ReadonlyMap<string, V>): map is Layered<V> {
 }
 
 /**
- * The keys that have other values in two maps, or that only one of them has: those of `b` first. Values are told apart as objects, not
- * by what is in them.
+ * The keys whose values differ between two maps, or that only one of them has: those of `b` first. Values are compared by identity.
  */
 export function differing<V>(a: ReadonlyMap<string, V>, b: ReadonlyMap<string, V>): readonly string[] {
   if (a === b) return [];

@@ -33,14 +33,17 @@ const linked = (layout: Layout, rules: ResolvedRules): FamilyProgram =>
     ? linkFlat(rules, 'ipv4').program
     : settledProgram(linkTree(sectionsOf(rules), { family: 'ipv4' }).program);
 
-test.each(layouts)('layout %s: every rule that leads to a chain of a Service begins with its key', (layout) => {
-  const { nat } = linked(layout, cart());
-  const leading = [...nat.chains].flatMap(([name, rules]) =>
-    isOwnChain(name) ? [] : rules.filter((rule) => isOwnChain(rule.slice(rule.lastIndexOf(' ') + 1))),
-  );
-  expect(leading).toHaveLength(4);
-  expect(leading.map(serviceKeyOf)).toEqual(leading.map(() => 'shop/cart:http'));
-});
+test.each(layouts)(
+  'layout %s: the comment of every rule that jumps to a chain of a Service begins with its key',
+  (layout) => {
+    const { nat } = linked(layout, cart());
+    const leading = [...nat.chains].flatMap(([name, rules]) =>
+      isOwnChain(name) ? [] : rules.filter((rule) => isOwnChain(rule.slice(rule.lastIndexOf(' ') + 1))),
+    );
+    expect(leading).toHaveLength(4);
+    expect(leading.map(serviceKeyOf)).toEqual(leading.map(() => 'shop/cart:http'));
+  },
+);
 
 test.each(layouts)('layout %s: a part has all chains of its Service and none of another', (layout) => {
   const { nat } = linked(layout, cart());
@@ -50,7 +53,7 @@ test.each(layouts)('layout %s: a part has all chains of its Service and none of 
   expect(partOfService(nat, 'shop/none')).toEqual({ leading: [], chains: new Map() });
 });
 
-test.each(layouts)('layout %s: rules that turn packets away are part of it, though they lead nowhere', (layout) => {
+test.each(layouts)('layout %s: a part has the rules that reject or drop packets', (layout) => {
   const { filter, nat } = linked(layout, withoutEndpoints);
   expect(partOfService(filter, 'shop/cart').leading).toHaveLength(4);
   expect(printPart('nat', partOfService(nat, 'shop/cart'))).toBe('');
@@ -68,7 +71,7 @@ test.each([
   expect(serviceKeyOf(rule)).toBe(key);
 });
 
-test('Services with similar names are told apart', () => {
+test('Services with similar names are distinguished', () => {
   const { nat } = linked('flat', crowded(clusterIPs()));
   for (const service of ['shop/cart', 'shop/cart-2', 'my-shop/cart'])
     expect(partOfService(nat, service).leading.map(serviceKeyOf)).toEqual([`${service}:http`]);

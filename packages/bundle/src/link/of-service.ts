@@ -3,11 +3,11 @@ import { targetOf } from '../rules/words.ts';
 import { isServiceChain } from './chains.ts';
 import type { TableProgram } from './program.ts';
 
-/** What of a table is one Service's. */
+/** The part of a table that belongs to one Service. */
 export interface ServicePart {
-  /** Rules in chains of all Services that lead to the Service's own, or turn packets to its frontends away. */
+  /** Rules in common chains that jump to the Service's own, or reject or drop packets to its frontends. */
   readonly leading: readonly string[];
-  /** The Service's own chains with their rules, each behind a chain that leads to it. */
+  /** The Service's own chains with their rules, each after a chain that jumps to it. */
   readonly chains: TableProgram['chains'];
 }
 
@@ -15,7 +15,7 @@ const keyForm = / --comment "?([a-z0-9-]+\/[a-z0-9-]+(?::[a-z0-9-]+)?)(?=[ "]|$)
 
 /**
  * The key of the Service port with which the comment of a rule begins: `shop/web:http` of `"shop/web:http cluster IP"`. In either layout
- * every rule that leads to a Service's chains, or turns its packets away, has such a comment (`pkg/proxy/iptables/proxier.go`,
+ * every rule that jumps to a Service's chains, or rejects or drops its packets, has such a comment (`pkg/proxy/iptables/proxier.go`,
  * `svcPortNameString`).
  */
 export function serviceKeyOf(rule: string): string | undefined {
@@ -32,7 +32,7 @@ export function serviceOfKey(key: string): string {
 export const isOwnChain = (name: string): boolean => name.startsWith('SLU-') || isServiceChain(name);
 
 /**
- * What of a table is one Service's, in either layout: rules say whose they are by their comments, and lead to the rest.
+ * Finds the part of a table that belongs to one Service, in either layout: rules by their comments, chains by the jumps to them.
  * @param table as it was linked, or as a kernel holds it
  * @param service `shop/web`
  */
@@ -57,7 +57,7 @@ function namesService(rule: string, service: string): boolean {
   return key !== undefined && serviceOfKey(key) === service;
 }
 
-/** A part as text, with the chain of each rule: what leads to the Service first. Empty for an empty part. */
+/** Prints a part in the form of iptables-save, jumps to the Service first. Empty for an empty part. */
 export function printPart(table: TableName, { leading, chains }: ServicePart): string {
   if (leading.length === 0) return '';
   const lines = [...[...chains.keys()].map((name) => `:${name} - [0:0]`), ...leading, ...[...chains.values()].flat()];

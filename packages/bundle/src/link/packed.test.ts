@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { afterEach, expect, test } from 'vitest';
 import { Layered } from './layered.ts';
-import { letGoChains, PackedChains } from './packed.ts';
+import { repackChains, PackedChains } from './packed.ts';
 
-afterEach(letGoChains);
+afterEach(repackChains);
 
 const named = (name: string, count: number): readonly string[] =>
   Array.from({ length: count }, (_, at) => `-A ${name} -s 10.0.0.${at}/32 -j RETURN`);
@@ -16,10 +16,10 @@ test.each([
   ['as many as are packed together', 64],
   ['one more', 65],
   ['many', 1000],
-])('%s: read as it was packed, in its order', (_title, count) => {
+])('%s: chains read back in their order', (_title, count) => {
   const chains = chainsOf(count);
   const packed = PackedChains.of(chains);
-  letGoChains();
+  repackChains();
   expect([...packed]).toEqual([...chains]);
   expect([...packed.keys()]).toEqual([...chains.keys()]);
   expect([...packed.values()]).toEqual([...chains.values()]);
@@ -27,18 +27,18 @@ test.each([
   expect([packed.get('absent'), packed.has('absent'), packed.place('absent')]).toEqual([undefined, false, undefined]);
 });
 
-test('characters outside ASCII come back', () => {
+test('characters outside ASCII read back', () => {
   const rules = ['-A A -m comment --comment "über 東京" -j RETURN'];
   const packed = PackedChains.of(new Map([['A', rules]]));
-  letGoChains();
+  repackChains();
   expect(packed.get('A')).toEqual(rules);
 });
 
-test('a chain has the same value until chains are let go, and the very one that was packed', () => {
+test('a chain keeps its identity until chains are repacked, and reads back equal', () => {
   const chains = chainsOf(100);
   const packed = PackedChains.of(chains);
   expect(packed.get('C99')).toBe(chains.get('C99'));
-  letGoChains();
+  repackChains();
   const read = packed.get('C99');
   expect(read).not.toBe(chains.get('C99'));
   expect(packed.get('C99')).toBe(read);
@@ -46,7 +46,7 @@ test('a chain has the same value until chains are let go, and the very one that 
 
 const change = fc.tuple(fc.nat(150), fc.option(fc.nat(6), { nil: undefined }));
 
-test('after any changes it holds what a map would, and so does every one before', () => {
+test('after random changes it and all earlier ones equal plain maps with the same changes', () => {
   fc.assert(
     fc.property(fc.array(fc.array(change, { maxLength: 40 }), { maxLength: 12 }), (rounds) => {
       let map = chainsOf(100);
@@ -63,14 +63,14 @@ test('after any changes it holds what a map would, and so does every one before'
         }
         packed = packed.with(changes);
         history.push([map, packed]);
-        letGoChains();
+        repackChains();
       }
       for (const [plain, one] of history) expect([...one]).toEqual([...plain]);
     }),
   );
 });
 
-test('what was replaced a hundred times does not pile up', () => {
+test('chains that are replaced a hundred times do not accumulate', () => {
   let packed = PackedChains.of(chainsOf(5_000));
   for (let round = 0; round < 100; round++) {
     const changes = Array.from({ length: 400 }, (_, at) => [`C${(round * 397 + at) % 5_000}`, named('X', 3)] as const);
@@ -81,7 +81,7 @@ test('what was replaced a hundred times does not pile up', () => {
   expect(blocks.size).toBeLessThan((5_000 / 64) * 2);
 });
 
-test('a layered map above packed chains puts what piled up into packed ones', () => {
+test('a layered map above packed chains packs its differences when they accumulate', () => {
   const chains = chainsOf(2_000);
   const changes = Array.from({ length: 600 }, (_, at) => [`N${at}`, named('N', 2)] as const);
   const next = Layered.of(PackedChains.of(chains)).with(changes);

@@ -1,40 +1,40 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 
-/** So many chains are packed as one: more take less memory together, and longer to read one of them. */
+/** Chains per block: larger blocks take less memory, and reading one chain of them takes longer. */
 const chainsPerBlock = 64;
 
-/** Rules are alike, so the lowest level finds nearly all there is to find. */
+/** Rules are so similar that the lowest level saves nearly as much as the highest. */
 const compression = { level: 1 } as const;
 
-/** When so many times as many chains are packed as are left of them, and some more, all are packed anew. */
+/** All chains are packed anew when blocks have room for this many times the chains in use, plus `slackChains`. */
 const wasteMax = 1.5;
 const slackChains = 1024;
 
-type Rules = readonly string[];
+type ChainRules = readonly string[];
 
 /**
- * The rules of some chains. They are packed when nobody works with them any more: what was read or is new stays as it is until
- * `letGoChains` is called, so a chain has the same value twice.
+ * The rules of some chains. A block is unpacked at the first read and stays so until `repackChains` is called; until then a chain keeps
+ * the identity of its value.
  */
 export class PackedBlock {
-  /** One character for each byte; left out until it is needed. */
+  /** One character per byte; undefined until first packed. */
   #packed: string | undefined;
-  #read: readonly Rules[] | undefined;
+  #read: readonly ChainRules[] | undefined;
 
   /** @param chains rules without line feeds, none of them empty */
-  constructor(chains: readonly Rules[]) {
+  constructor(chains: readonly ChainRules[]) {
     this.#read = chains;
     opened.add(this);
   }
 
-  get chains(): readonly Rules[] {
+  get chains(): readonly ChainRules[] {
     if (this.#read) return this.#read;
     const text = inflateRawSync(Buffer.from(this.#packed ?? '', 'latin1')).toString('utf8');
     opened.add(this);
     return (this.#read = text.split('\0').map((rules) => (rules === '' ? none : rules.split('\n'))));
   }
 
-  letGo(): void {
+  repack(): void {
     if (!this.#read) return;
     this.#packed ??= packed(this.#read.map((rules) => rules.join('\n')).join('\0'));
     this.#read = undefined;
@@ -43,36 +43,35 @@ export class PackedBlock {
 
 const packed = (text: string): string => deflateRawSync(Buffer.from(text), compression).toString('latin1');
 
-const none: Rules = [];
+const none: ChainRules = [];
 
 const opened = new Set<PackedBlock>();
 
 /**
- * Says that chains were used: rules that were read of packed ones leave the memory. From then on the same chain has other values that are
- * equal, so not to be called while somebody works with programs.
+ * Frees the memory of unpacked rules. Afterwards a chain read again is an equal value of another identity, so this must not be called
+ * while programs are compared.
  */
-export function letGoChains(): void {
-  for (const block of opened) block.letGo();
+export function repackChains(): void {
+  for (const block of opened) block.repack();
   opened.clear();
 }
 
-/** Where a chain is packed. */
+/** The block of a chain, and its index there. */
 export interface PackedPlace {
   readonly block: PackedBlock;
   readonly at: number;
 }
 
-/** The rules of the chain at a place. */
-export const rulesAt = ({ block, at }: PackedPlace): Rules => block.chains[at] ?? none;
+export const rulesAt = ({ block, at }: PackedPlace): ChainRules => block.chains[at] ?? none;
 
 /**
- * The chains of a table, a fifth as large as their rules are. A chain is read with its neighbours when somebody asks for it.
+ * The chains of a table in a fifth of the memory. Reading a chain unpacks its block.
  *
- * At 10,000 Services with 50,000 endpoints the rules of 11,000 chains take 9 MB as strings and 1 MB so; where each endpoint has a chain,
- * 23 MB and 4 MB. All of these are read in 0.1 s.
+ * At 10,000 Services with 50,000 endpoints the rules of 11,000 chains take 9 MB as strings and 1 MB packed; where each endpoint has a
+ * chain, 23 MB and 4 MB. All of these are unpacked in 0.1 s.
  */
-export class PackedChains implements ReadonlyMap<string, Rules> {
-  /** By name, the number of its block and its place there as one number: a quarter of an object for each. */
+export class PackedChains implements ReadonlyMap<string, ChainRules> {
+  /** By name, block number and index as one number, which takes a quarter of an object's memory. */
   readonly #places: ReadonlyMap<string, number>;
   readonly #blocks: readonly PackedBlock[];
 
@@ -82,22 +81,22 @@ export class PackedChains implements ReadonlyMap<string, Rules> {
   }
 
   /** @param chains rules as `-A CHAIN …`, without line feeds */
-  static of(chains: ReadonlyMap<string, Rules>): PackedChains {
+  static of(chains: ReadonlyMap<string, ChainRules>): PackedChains {
     const places = new Map<string, number>();
     return new PackedChains(places, pack(chains, places, 0));
   }
 
-  /** The same with some chains changed. @param changes undefined: the chain goes */
-  with(changes: ReadonlyMap<string, Rules | undefined>): PackedChains {
+  /** A copy with some chains changed. @param changes undefined: the chain is deleted */
+  with(changes: ReadonlyMap<string, ChainRules | undefined>): PackedChains {
     const places = new Map(this.#places);
-    const fresh = new Map<string, Rules>();
+    const fresh = new Map<string, ChainRules>();
     for (const [name, rules] of changes) {
       if (rules) fresh.set(name, rules);
       else places.delete(name);
     }
     const blocks = [...this.#blocks, ...pack(fresh, places, this.#blocks.length)];
     const next = new PackedChains(places, blocks);
-    // Of a block with one chain that is left the others stay, too.
+    // A block stays whole as long as one of its chains is in use.
     return blocks.length * chainsPerBlock > places.size * wasteMax + slackChains ? PackedChains.of(next) : next;
   }
 
@@ -105,7 +104,6 @@ export class PackedChains implements ReadonlyMap<string, Rules> {
     return this.#places.size;
   }
 
-  /** Where a chain is packed. */
   place(name: string): PackedPlace | undefined {
     const place = this.#places.get(name);
     if (place === undefined) return undefined;
@@ -113,12 +111,12 @@ export class PackedChains implements ReadonlyMap<string, Rules> {
     return { block, at: place % chainsPerBlock };
   }
 
-  get(name: string): Rules | undefined {
+  get(name: string): ChainRules | undefined {
     const place = this.#places.get(name);
     return place === undefined ? undefined : this.#at(place);
   }
 
-  #at(place: number): Rules {
+  #at(place: number): ChainRules {
     return this.#blocks[Math.trunc(place / chainsPerBlock)]?.chains[place % chainsPerBlock] ?? none;
   }
 
@@ -130,27 +128,31 @@ export class PackedChains implements ReadonlyMap<string, Rules> {
     return this.#places.keys();
   }
 
-  *entries(): MapIterator<[string, Rules]> {
+  *entries(): MapIterator<[string, ChainRules]> {
     for (const [name, place] of this.#places) yield [name, this.#at(place)];
   }
 
-  *values(): MapIterator<Rules> {
+  *values(): MapIterator<ChainRules> {
     for (const place of this.#places.values()) yield this.#at(place);
   }
 
-  [Symbol.iterator](): MapIterator<[string, Rules]> {
+  [Symbol.iterator](): MapIterator<[string, ChainRules]> {
     return this.entries();
   }
 
-  forEach(callback: (rules: Rules, name: string, chains: ReadonlyMap<string, Rules>) => void): void {
+  forEach(callback: (rules: ChainRules, name: string, chains: ReadonlyMap<string, ChainRules>) => void): void {
     this.#places.forEach((place, name) => callback(this.#at(place), name, this));
   }
 }
 
 /** Packs chains and notes their places. @param first the number of the first block */
-function pack(chains: ReadonlyMap<string, Rules>, places: Map<string, number>, first: number): readonly PackedBlock[] {
+function pack(
+  chains: ReadonlyMap<string, ChainRules>,
+  places: Map<string, number>,
+  first: number,
+): readonly PackedBlock[] {
   const blocks: PackedBlock[] = [];
-  let some: Rules[] = [];
+  let some: ChainRules[] = [];
   const close = (): void => {
     if (some.length > 0) blocks.push(new PackedBlock(some));
     some = [];

@@ -1,6 +1,6 @@
 import type { TableName } from '../rulefile.ts';
 
-/** One family of a node's rules before linking: all chains, then all rules, table by table. */
+/** A node's rules of one family before linking: all chains, then all rules, table by table. */
 export type ResolvedRules = Readonly<
   Record<TableName, { readonly chains: readonly string[]; readonly rules: readonly string[] }>
 >;
@@ -9,7 +9,7 @@ export type ResolvedRules = Readonly<
 export interface TableProgram {
   readonly chains: ReadonlyMap<string, readonly string[]>;
   /**
-   * Rules in built-in chains that lead into ours, as `-A INPUT … -j KUBE-…`, in the order in which they stand in the kernel.
+   * Jumps from built-in chains into ours, as `-A INPUT … -j KUBE-…`, in the kernel's order.
    */
   readonly jumps: readonly string[];
 }

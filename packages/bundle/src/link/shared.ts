@@ -1,6 +1,6 @@
 /**
- * Chains that the kubelet and kube-proxy both know (kubernetes/kubernetes `pkg/kubelet/kubelet_network_linux.go`). Whoever
- * comes second finds them there, so neither they nor the jumps to them are ever taken away.
+ * Chains that both the kubelet and kube-proxy create (kubernetes/kubernetes `pkg/kubelet/kubelet_network_linux.go`). The kubelet may
+ * rely on them, so neither they nor the jumps to them are ever deleted.
  */
 export const sharedChains: ReadonlySet<string> = new Set([
   'KUBE-FIREWALL',

@@ -7,7 +7,7 @@ import { type FamilyProgram, type TableProgram, tableNames } from './program.ts'
  * The native text of a program, for `iptables-restore --noflush` (or `ip6tables-restore`): filter, then nat, each with its
  * chains, its rules, and the jumps as insertions that end up in the right order before foreign rules.
  *
- * It is meant for a host that does not run the program yet. Loading it twice gives the same chains, but the jumps twice.
+ * For a host that does not have the program yet: loading it twice duplicates the jumps.
  */
 export function printProgram(program: FamilyProgram): string {
   return tableNames.map((table) => printTable(table, program[table])).join('');

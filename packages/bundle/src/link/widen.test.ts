@@ -72,7 +72,7 @@ const changes = layoutNames.flatMap((layout) =>
   states.flatMap(([a, from]) => states.map(([b, to]) => [layout, a, b, from, to] as const)),
 );
 
-test.each(changes)('layout %s, from %s to %s: who is served before and after is served all the time', (...change) => {
+test.each(changes)('layout %s, from %s to %s: packets served before and after are served all the time', (...change) => {
   const [layout, , , old, fresh] = change;
   const from = layouts[layout](old);
   const to = layouts[layout](fresh, from);

@@ -5,8 +5,8 @@ import type { TransportProtocol } from '../rules/rule.ts';
 import type { RuleHit } from './packet.ts';
 
 /**
- * A packet on one of its ways. Every field is always there: flows are copied at each rule, and copies of one form are made
- * several times faster.
+ * A packet on one of its possible paths. No field is optional: flows are copied at each rule, and copies of one shape are several
+ * times faster.
  */
 export interface Flow {
   readonly source: Address;
@@ -16,17 +16,17 @@ export interface Flow {
   readonly mark: number;
   readonly translated: boolean;
   readonly masquerade: boolean;
-  /** The virtual server that handed it on. */
+  /** The virtual server that translated it. */
   readonly by: Pick<VirtualServer, 'address' | 'protocol' | 'port'> | undefined;
-  /** How the walk through the current built-in chain ended; undefined: it goes on. */
+  /** The verdict in the current built-in chain; undefined: none yet. */
   readonly verdict: 'accept' | 'reject' | 'drop' | undefined;
-  /** Some filter rule accepted it. */
+  /** Whether a filter rule accepted it. */
   readonly accepted: boolean;
   readonly probability: number;
   readonly trail: Trail | undefined;
 }
 
-/** The rules that matched, the last one first: flows that part share the way up to there. */
+/** The rules that matched, the last one first: flows share the trail up to the point where they split. */
 export interface Trail {
   readonly hit: RuleHit;
   readonly before: Trail | undefined;
@@ -41,18 +41,18 @@ export function pathOf(trail: Trail | undefined): readonly RuleHit[] {
 
 export type HookName = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING';
 
-/** Where in the kernel a flow is, and what is the same for all flows of a packet. */
+/** A hook of the kernel, and the properties that all flows of a packet share. */
 export interface Hook {
   readonly table: TableName;
   readonly name: HookName;
   readonly family: Family;
   readonly protocol: TransportProtocol;
-  /** `''` where the kernel has no incoming interface: OUTPUT and POSTROUTING. */
+  /** `''` for hooks without an incoming interface: OUTPUT and POSTROUTING. */
   readonly in: string;
   readonly remembers: string | undefined;
   /** Names of the switches that are on. */
   readonly switches: ReadonlySet<string>;
   readonly isLocal: (address: Address) => boolean;
-  /** In mode ipvs: what rules ask. */
+  /** In mode ipvs: the sets that rules match. */
   readonly sets?: IpvsState['sets'] | undefined;
 }

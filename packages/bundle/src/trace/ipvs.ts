@@ -4,16 +4,16 @@ import { type RealServer, type Scheduler, type VirtualServer, virtualKey } from 
 import type { Flow } from './flow.ts';
 import type { Packet, RuleHit, World } from './packet.ts';
 
-/** Schedulers that give each real server its share by weight; the others take every one with a weight alike. */
+/** Schedulers that give each real server its share by weight; the others give equal shares to all with a weight above 0. */
 const byWeight: ReadonlySet<Scheduler> = new Set(['wrr', 'wlc', 'lblc', 'lblcr', 'sed', 'nq', 'sh', 'mh']);
 
 /**
- * What the kernel's virtual servers make of a flow: one flow for each real server that may get it, with its share; the flow as
- * it is where no virtual server has its destination.
+ * Applies the kernel's virtual servers to a flow: returns one flow per real server, with its share; the flow itself when no virtual server
+ * has its destination.
  *
- * Shares are those over many clients: least-connection schedulers are taken at rest, and schedulers that hash choose by the
- * client's address, so that one client always gets one of them. Without a real server that takes connections the kernel
- * answers port unreachable (`ip_vs_leave` in `net/netfilter/ipvs/ip_vs_core.c`).
+ * Shares are those over many clients: least-connection schedulers without connections, and hashing schedulers, which choose by the
+ * client's address, over all addresses. Without a real server of weight above 0 the kernel answers port unreachable (`ip_vs_leave` in
+ * `net/netfilter/ipvs/ip_vs_core.c`).
  */
 export function schedule(flow: Flow, packet: Packet, world: World): readonly Flow[] {
   const { protocol, remembers } = packet;

@@ -8,22 +8,22 @@ import type { Flow, Hook } from './flow.ts';
 import { type RuleHit, TraceError } from './packet.ts';
 import { isInSet } from './set.ts';
 
-/** A rule made ready for many packets. */
+/** A rule parsed for many packets. */
 export interface ReadyRule {
   readonly text: string;
   readonly rule: Rule;
   readonly source: Cidr | undefined;
   readonly destination: Cidr | undefined;
-  /** Where DNAT leads to. */
+  /** The new destination of DNAT. */
   readonly translation: Address | undefined;
-  /** What a path has of it, in either table. */
+  /** Its entry in a path, for either table. */
   readonly hits: Readonly<Record<TableName, RuleHit>>;
 }
 
-/** Programs are values, so the lines of a chain that was read once never change. */
+/** By identity: programs are values, so the lines of a chain never change. */
 const known = new WeakMap<readonly string[], readonly ReadyRule[]>();
 
-/** The rules of a chain. Throws `TraceError` for a line outside the grammar. */
+/** Parses the rules of a chain. @throws TraceError for a line outside the grammar */
 export function readyRules(lines: readonly string[], hook: Hook): readonly ReadyRule[] {
   const done = known.get(lines);
   if (done) return done;
@@ -79,7 +79,7 @@ function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: Flow, hook:
     case 'reflexive':
       return flow.source.text === flow.destination.text;
     case 'physdev':
-      // The tracer knows no bridges: nothing comes in by a port of one.
+      // The tracer has no bridges, so no packet arrives through a bridge port.
       return true;
     case 'set':
       return isSwitch(match.name) ? hook.switches.has(match.name) : isInSet(match, flow, hook);
@@ -102,7 +102,9 @@ function isInterface(test: Test, name: string): boolean {
   return test.value.endsWith('+') ? name.startsWith(test.value.slice(0, -1)) : test.value === name;
 }
 
-/** Which interface a packet leaves by is up to the routing table, which the tracer does not know. */
+/** The outgoing interface depends on the routing table, which the tracer does not know. */
 function refuseOut(ready: ReadyRule, hook: Hook): never {
-  throw new TraceError(`Cannot trace rule "${ready.text}" in ${hook.name}: it asks for the outgoing interface`);
+  throw new TraceError(
+    `Cannot trace rule "${ready.text}" in ${hook.name}: it matches the outgoing interface, which the tracer does not know`,
+  );
 }

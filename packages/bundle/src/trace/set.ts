@@ -5,13 +5,14 @@ import type { Flow, Hook } from './flow.ts';
 import { TraceError } from './packet.ts';
 
 /**
- * Whether a set has an entry made of the packet's parts, as `-m set` asks it. Throws `TraceError` for a set that the node does
- * not have, and for a source port, which a packet of the tracer does not have.
+ * Whether a set has an entry for the packet, as `-m set` matches it.
+ * @throws TraceError for a set that the node does not have, and for a source port, which packets of the tracer do not have
  */
 export function isInSet(match: Extract<Match, { kind: 'set' }>, flow: Flow, hook: Hook): boolean {
   const set = hook.sets?.get(match.name);
   const known = findSet(match.name);
-  if (!set || !known) throw new TraceError(`Cannot trace a rule that asks set ${match.name}: the node has no such set`);
+  if (!set || !known)
+    throw new TraceError(`Cannot trace a rule that matches set ${match.name}: the node does not have this set`);
   const [first, second, third] = match.sides;
   if (known.type === 'bitmap:port') return set.entries.has(String(portOf(first, flow, match.name)));
   const address = sideOf(first, flow);
@@ -32,6 +33,6 @@ type Side = 'src' | 'dst' | undefined;
 const sideOf = (side: Side, flow: Flow): string => (side === 'src' ? flow.source.text : flow.destination.text);
 
 function portOf(side: Side, flow: Flow, name: string): number {
-  if (side === 'src') throw new TraceError(`Cannot trace a rule that asks set ${name} for a source port`);
+  if (side === 'src') throw new TraceError(`Cannot trace a rule that matches set ${name} with a source port`);
   return flow.port;
 }

@@ -5,20 +5,20 @@ import type { Flow, Hook, HookName } from './flow.ts';
 import { chanceOf, type ReadyRule, readyRules } from './match.ts';
 import { TraceError } from './packet.ts';
 
-/** Deeper than any program that the kernel takes: it refuses chains that lead in a circle. */
+/** Deeper than any program that the kernel accepts: it refuses chains that form a loop. */
 const depthMax = 64;
 
-/** Flows that come out of a chain. */
+/** The flows that leave a chain. */
 interface Walked {
-  /** They fell through or returned: the calling chain goes on with its next rule. */
+  /** They fell through or returned: the calling chain continues with its next rule. */
   readonly falling: readonly Flow[];
-  /** A rule ended their walk through the built-in chain. */
+  /** They have a verdict for the built-in chain. */
   readonly ended: readonly Flow[];
 }
 
 /**
- * Leads flows through one built-in chain, as far as our rules stand in it.
- * @returns every flow that comes out; one that a rule matches with some probability comes out as two
+ * Sends flows through our jumps of one built-in chain.
+ * @returns every flow that comes out; a rule that matches with some probability splits a flow into two
  */
 export function walkHook(table: TableProgram, flows: readonly Flow[], hook: Hook): readonly Flow[] {
   const { falling, ended } = walk({ table, hook, depth: 0 }, jumpsOf(table.jumps, hook.name), flows);
@@ -27,7 +27,7 @@ export function walkHook(table: TableProgram, flows: readonly Flow[], hook: Hook
 
 const sorted = new WeakMap<readonly string[], Map<HookName, readonly string[]>>();
 
-/** The jumps of one built-in chain: the same list each time, so that its rules are read once. */
+/** The jumps of one built-in chain, cached so that its rules are parsed once. */
 function jumpsOf(jumps: readonly string[], name: HookName): readonly string[] {
   const known = sorted.get(jumps) ?? new Map<HookName, readonly string[]>();
   sorted.set(jumps, known);
@@ -36,61 +36,60 @@ function jumpsOf(jumps: readonly string[], name: HookName): readonly string[] {
   return own;
 }
 
-interface Walk {
+interface ChainWalk {
   readonly table: TableProgram;
   readonly hook: Hook;
   readonly depth: number;
 }
 
-function walk(at: Walk, lines: readonly string[], flows: readonly Flow[]): Walked {
-  if (at.depth > depthMax)
-    throw new TraceError(`Cannot trace ${at.hook.table} ${at.hook.name}: chains lead in a circle`);
+function walk(at: ChainWalk, lines: readonly string[], flows: readonly Flow[]): Walked {
+  if (at.depth > depthMax) throw new TraceError(`Cannot trace ${at.hook.table} ${at.hook.name}: chains form a loop`);
   const returned: Flow[] = [];
   const ended: Flow[] = [];
   let falling = flows;
   for (const ready of readyRules(lines, at.hook)) {
     if (falling.length === 0) break;
     const next: Flow[] = [];
-    const met: Flow[] = [];
+    const matched: Flow[] = [];
     for (const flow of falling) {
       const chance = chanceOf(ready, flow, at.hook);
       if (chance < 1) next.push(chance === 0 ? flow : { ...flow, probability: flow.probability * (1 - chance) });
-      if (chance > 0) met.push(hit(flow, chance, ready, at.hook));
+      if (chance > 0) matched.push(hit(flow, chance, ready, at.hook));
     }
-    if (met.length > 0) obey(at, ready, met, { next, returned, ended });
+    if (matched.length > 0) applyTarget(at, ready, matched, { next, returned, ended });
     falling = next;
   }
   return { falling: [...falling, ...returned], ended };
 }
 
-/** Where a flow can go from a rule that matched it. */
-interface Ways {
+/** The lists that a target appends flows to. */
+interface FlowSinks {
   readonly next: Flow[];
   readonly returned: Flow[];
   readonly ended: Flow[];
 }
 
-function obey(at: Walk, ready: ReadyRule, flows: readonly Flow[], ways: Ways): void {
+function applyTarget(at: ChainWalk, ready: ReadyRule, flows: readonly Flow[], sinks: FlowSinks): void {
   const { target } = ready.rule;
   switch (target?.kind) {
     case undefined:
-      addAll(ways.next, flows);
+      addAll(sinks.next, flows);
       break;
     case 'jump':
     case 'goto': {
-      // All of them at once: a chain is walked through once for the many ways that led to it.
+      // All flows at once: a chain is walked once for the many paths to it.
       const inner = walk({ ...at, depth: at.depth + 1 }, linesOf(at, target.chain, ready), flows);
-      // What comes back from -g goes on where this chain was called from.
-      addAll(target.kind === 'jump' ? ways.next : ways.returned, inner.falling);
-      addAll(ways.ended, inner.ended);
+      // Flows that return from -g continue in the caller of this chain.
+      addAll(target.kind === 'jump' ? sinks.next : sinks.returned, inner.falling);
+      addAll(sinks.ended, inner.ended);
       break;
     }
     case 'return':
-      addAll(ways.returned, flows);
+      addAll(sinks.returned, flows);
       break;
     case 'mark':
       for (const flow of flows) {
-        ways.next.push({ ...flow, mark: ((flow.mark & ~target.mask) ^ target.value) >>> 0 });
+        sinks.next.push({ ...flow, mark: ((flow.mark & ~target.mask) ^ target.value) >>> 0 });
       }
       break;
     case 'accept':
@@ -98,18 +97,18 @@ function obey(at: Walk, ready: ReadyRule, flows: readonly Flow[], ways: Ways): v
     case 'reject':
     case 'masquerade':
     case 'dnat':
-      for (const flow of flows) ways.ended.push(end(at, ready, target, flow));
+      for (const flow of flows) sinks.ended.push(end(at, ready, target, flow));
   }
 }
 
-type Ending = Exclude<NonNullable<Rule['target']>, { kind: 'jump' | 'goto' | 'return' | 'mark' }>;
+type TerminalTarget = Exclude<NonNullable<Rule['target']>, { kind: 'jump' | 'goto' | 'return' | 'mark' }>;
 
-/** A flow after a target that ends the walk. Throws for a target that the kernel would not take in this place. */
-function end(at: Walk, ready: ReadyRule, target: Ending, flow: Flow): Flow {
+/** A flow after a terminal target. @throws TraceError for a target that the kernel would refuse in this chain */
+function end(at: ChainWalk, ready: ReadyRule, target: TerminalTarget, flow: Flow): Flow {
   const { table, name } = at.hook;
-  // Made only when it is thrown: an error costs a walk through the stack.
+  // Created only when thrown: an Error captures the stack.
   const misplaced = (): TraceError =>
-    new TraceError(`Cannot trace rule "${ready.text}": its target has no place in ${table} ${name}`);
+    new TraceError(`Cannot trace rule "${ready.text}": its target is not valid in ${table} ${name}`);
   if (target.kind === 'accept') return { ...flow, verdict: 'accept', accepted: flow.accepted || table === 'filter' };
   if (target.kind === 'drop' || target.kind === 'reject') {
     if (table !== 'filter') throw misplaced();
@@ -124,7 +123,7 @@ function end(at: Walk, ready: ReadyRule, target: Ending, flow: Flow): Flow {
   return { ...flow, verdict: 'accept', destination: translation, port: target.port, translated: true };
 }
 
-function linesOf(at: Walk, chain: string, ready: ReadyRule): readonly string[] {
+function linesOf(at: ChainWalk, chain: string, ready: ReadyRule): readonly string[] {
   const lines = at.table.chains.get(chain);
   if (!lines) throw new TraceError(`Cannot trace rule "${ready.text}": there is no chain ${chain} in ${at.hook.table}`);
   return lines;

@@ -4,22 +4,22 @@ import type { Scope } from '../resolve.ts';
 import type { TextSource } from '../source.ts';
 import { readPath } from '../tree.ts';
 import { readVirtualFile, refusedLine, type VirtualFile } from './file.ts';
-import { isVirtualSameEverywhere, type ResolvedFile, resolveVirtual, virtualDigest } from './resolve.ts';
+import { isVirtualSameEverywhere, type ResolvedVirtualFile, resolveVirtual, virtualDigest } from './resolve.ts';
 
 interface Resolved {
-  readonly file: ResolvedFile;
-  /** `<digest>  <file>`, as a node's version counts it; empty when the file resolves to nothing. */
+  readonly file: ResolvedVirtualFile;
+  /** `<digest>  <file>`, for the digest of a node's version; empty when the file resolves to nothing. */
   readonly digestLine: string;
 }
 
-interface Cached {
+interface CachedVirtualFile {
   readonly key: string;
   readonly file: VirtualFile;
   readonly sameEverywhere: boolean;
   resolved?: { readonly scope: string; readonly result: Resolved };
 }
 
-/** Whom files are resolved for, with the texts that tell one such from another. */
+/** The node that files are resolved for, with keys for the cache. */
 export interface VirtualScope {
   readonly profile: ProfileFile;
   readonly scope: Omit<Scope, 'family'>;
@@ -27,30 +27,30 @@ export interface VirtualScope {
   readonly nodeKey: string;
 }
 
-/** Made once for a node, used for all its files. */
+/** Made once per node, for all its files. */
 export function virtualScope(scope: Omit<Scope, 'family'>, profile: ProfileFile): VirtualScope {
   const sharedKey = JSON.stringify([scope.profileValues, profile.families]);
   const nodeKey = JSON.stringify([scope.node, scope.zone ?? null, scope.nodeValues, sharedKey]);
   return { profile, scope, sharedKey, nodeKey };
 }
 
-/** Remembers what `.ipset` and `.ipvs` files resolved to the last time, by path and text. */
+/** Caches resolved `.ipset` and `.ipvs` files by path and text. */
 export class VirtualCache {
-  readonly #files = new Map<string, Cached>();
+  readonly #files = new Map<string, CachedVirtualFile>();
 
-  /** How many files are remembered. */
+  /** The number of cached files. */
   get size(): number {
     return this.#files.size;
   }
 
-  /** Lets go of what a bundle no longer has. */
+  /** Forgets files that the bundle no longer has. */
   keep(files: ReadonlyMap<string, string>): void {
     for (const path of this.#files.keys()) if (!files.has(path)) this.#files.delete(path);
   }
 
   /**
    * @param path of an `.ipset` or `.ipvs` file
-   * @param of whose profile is in mode ipvs; in mode iptables such a file is a problem
+   * @param of a node of a profile in mode ipvs; in mode iptables such a file is a problem
    */
   resolve(path: string, source: TextSource, of: VirtualScope): Resolved | readonly Problem[] {
     const { profile, scope, sharedKey, nodeKey } = of;
@@ -68,7 +68,7 @@ export class VirtualCache {
     return result;
   }
 
-  #read(path: string, source: TextSource): Cached | readonly Problem[] {
+  #read(path: string, source: TextSource): CachedVirtualFile | readonly Problem[] {
     const known = this.#files.get(path);
     if (known?.key === source.key) return known;
     const what = readPath(path);
@@ -76,7 +76,7 @@ export class VirtualCache {
       return [refusedLine(path, 1, 'the format has no such file')];
     const file = readVirtualFile(path, what.tool, what.kind, source.text);
     if (!('lines' in file)) return file;
-    const cached: Cached = { key: source.key, file, sameEverywhere: isVirtualSameEverywhere(file) };
+    const cached: CachedVirtualFile = { key: source.key, file, sameEverywhere: isVirtualSameEverywhere(file) };
     this.#files.set(path, cached);
     return cached;
   }

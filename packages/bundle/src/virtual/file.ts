@@ -5,7 +5,7 @@ import { type Family, type Guard, type VirtualTool } from '../rulefile.ts';
 import { unknownVariable } from '../variables.ts';
 import { serverNameOf } from './read-ipvs.ts';
 
-/** A line of an `.ipset` or `.ipvs` file, perhaps with variables, perhaps only on some nodes. */
+/** A line of an `.ipset` or `.ipvs` file, optionally with variables, optionally for some nodes only. */
 export interface VirtualLine {
   readonly guard?: Guard;
   readonly text: string;
@@ -20,7 +20,7 @@ export interface VirtualFile {
   readonly lines: readonly VirtualLine[];
 }
 
-/** With what the lines of a file start, by tool and by whose file it is. */
+/** The first words of the lines of a file, by tool and kind of file. */
 const verbs = {
   ipset: { base: ['create '], service: ['add '] },
   ipvs: { base: ['--set '], service: ['-A ', '-a '] },
@@ -30,9 +30,9 @@ const printable = /^[\x20-\x7e]*$/;
 
 /**
  * Reads the text of an `.ipset` or `.ipvs` file.
- * @param kind whose file it is: a Service's, or a profile's `base/first`
- * @returns the file, or every problem in it (`BUNDLE_INVALID`, `RULE_REFUSED`). What lines say is checked when their
- *   variables are filled in, by `readSetLine` and `readServerLine`
+ * @param kind a file of a Service, or `base/first` of a profile
+ * @returns the file, or every problem in it (`BUNDLE_INVALID`, `RULE_REFUSED`). `readSetLine` and `readServerLine` check the lines
+ *   once their variables are filled in
  */
 export function readVirtualFile(
   path: string,
@@ -40,7 +40,7 @@ export function readVirtualFile(
   kind: 'base' | 'service',
   text: string,
 ): VirtualFile | readonly Problem[] {
-  const reading: Reading = { tool, kind, lines: [], declared: new Set() };
+  const reading: VirtualFileReading = { tool, kind, lines: [], declared: new Set() };
   const problems = new FileProblems();
   const lines = text.split('\n');
   const last = lines.pop();
@@ -49,11 +49,11 @@ export function readVirtualFile(
     const wrong = readLine(reading, line, index + 1);
     if (wrong !== undefined) problems.add(refusedLine(path, index + 1, wrong));
   }
-  if (last !== '') problems.add(refusedLine(path, lines.length, 'the last line has no end'));
+  if (last !== '') problems.add(refusedLine(path, lines.length, 'the last line has no line feed'));
   return !problems.isEmpty ? problems.all : { path, tool, lines: reading.lines };
 }
 
-interface Reading {
+interface VirtualFileReading {
   readonly tool: VirtualTool;
   readonly kind: 'base' | 'service';
   readonly lines: VirtualLine[];
@@ -61,40 +61,40 @@ interface Reading {
   readonly declared: Set<string>;
 }
 
-/** Takes one line in. @returns what is wrong with it */
-function readLine(reading: Reading, line: string, number: number): string | undefined {
+/** Reads one line into `reading`. @returns the error in words */
+function readLine(reading: VirtualFileReading, line: string, number: number): string | undefined {
   if (line.length > bundleLimits.lineBytesMax) return `the line has more than ${bundleLimits.lineBytesMax} bytes`;
   if (!printable.test(line)) return 'the line has a character that is not printable ASCII';
-  if (line.startsWith('#')) return reading.lines.length > 0 ? 'a comment stands behind the header' : undefined;
+  if (line.startsWith('#')) return reading.lines.length > 0 ? 'a comment is after the header' : undefined;
   const end = line.startsWith('@') ? line.indexOf(' ') : -1;
   const text = line.slice(end + 1);
   if (text.length > bundleLimits.ruleBytesMax) return `the line has more than ${bundleLimits.ruleBytesMax} bytes`;
   const stray = unknownVariable(text);
-  if (stray !== undefined) return `${stray} is no variable`;
+  if (stray !== undefined) return `${stray} is not a variable`;
   const allowed: readonly string[] = verbs[reading.tool][reading.kind];
   if (!allowed.some((verb) => text.startsWith(verb)))
     return `lines of a ${reading.kind} file start with ${allowed.map((verb) => verb.trim()).join(' or ')}`;
   const guard = end < 0 ? undefined : readGuard(line.slice(0, end));
-  const wrong = typeof guard === 'string' ? guard : checkPlace(reading, text, guard);
+  const wrong = typeof guard === 'string' ? guard : checkPosition(reading, text, guard);
   if (wrong !== undefined) return wrong;
   reading.lines.push({ ...(guard ? { guard: guard as Guard } : {}), text, line: number });
   return undefined;
 }
 
-/** What only the lines before tell: whose guard it is, and that a virtual server comes before its real servers. */
-function checkPlace(reading: Reading, text: string, guard: Guard | undefined): string | undefined {
+/** Checks a line against the lines before it: the virtual servers of guards and of real servers must be declared. */
+function checkPosition(reading: VirtualFileReading, text: string, guard: Guard | undefined): string | undefined {
   const isReal = text.startsWith('-a ');
   if (reading.kind === 'base' && guard) return 'lines of a base file have no guard';
   if (guard?.kind === 'local') {
     if (!isReal) return 'only real servers have a guard @local or @nolocal';
-    const asked = serverNameOf(guard.chain);
-    if (asked === undefined || !reading.declared.has(asked))
-      return `a guard asks about virtual server ${guard.chain}, which no line before declares`;
+    const server = serverNameOf(guard.chain);
+    if (server === undefined || !reading.declared.has(server))
+      return `a guard names virtual server ${guard.chain}, which no earlier line declares`;
   }
   if (reading.tool !== 'ipvs') return undefined;
-  if (reading.kind === 'base') return reading.lines.length > 0 ? 'the time-outs stand in one line' : undefined;
+  if (reading.kind === 'base') return reading.lines.length > 0 ? 'time-outs are set in more than one line' : undefined;
   const name = serverName(text);
-  if (isReal) return reading.declared.has(name) ? undefined : `no line before declares virtual server ${name}`;
+  if (isReal) return reading.declared.has(name) ? undefined : `no earlier line declares virtual server ${name}`;
   if (reading.declared.has(name)) return `virtual server ${name} is declared twice`;
   reading.declared.add(name);
   return undefined;
@@ -105,7 +105,7 @@ export function serverName(text: string): string {
   return text.split(' ', 3).slice(1).join(' ');
 }
 
-/** The family of a line, by its addresses: those of IPv6 stand in brackets, or in sets of their own. */
+/** The family of a line, by its addresses: those of IPv6 are in brackets, or in sets of their own. */
 export function lineFamily(tool: VirtualTool, text: string): Family {
   return tool === 'ipvs' ? (text.includes('[') ? 'ipv6' : 'ipv4') : / KUBE-6-/.test(text) ? 'ipv6' : 'ipv4';
 }
@@ -116,7 +116,7 @@ export function refusedLine(path: string, line: number, why: string): Problem {
     code: 'RULE_REFUSED',
     level: 'error',
     at: { file: path, line, column: 1 },
-    message: `Cannot take line: ${why}`,
+    message: `Cannot read line: ${why}`,
     hint: 'Files of a bundle are written by `sluice render`; render again with the same version rather than edit them',
   };
 }

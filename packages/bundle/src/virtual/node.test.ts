@@ -8,7 +8,7 @@ const real = (on: string, key: string): readonly string[] => [
   ...(ipvsNode(on).ipvs.virtualServers.get(key)?.real.keys() ?? []),
 ];
 
-test('a node gets the servers, entries, addresses and time-outs of its lines', () => {
+test('a node has the servers, entries, addresses and time-outs of its lines', () => {
   const { ipvs } = ipvsNode('node-a');
   expect([...ipvs.virtualServers.keys()]).toEqual([
     '10.96.0.99:80/TCP',
@@ -28,7 +28,7 @@ test('local endpoints serve alone where there are any, and all serve where there
   expect(real('node-b', '203.0.113.9:80/TCP')).toEqual(['10.244.1.5:8080', '10.244.2.6:8080']);
 });
 
-test('guards about node ports ask before the addresses are known', () => {
+test('guards of node ports are evaluated before the addresses are known', () => {
   const name = '${host.nodePortAddresses}:30080';
   const files = edited('services/shop/web.ipvs', (text) =>
     text
@@ -42,7 +42,7 @@ test('guards about node ports ask before the addresses are known', () => {
   expect(of('node-b', '192.0.2.12:30080/TCP')).toEqual(['10.244.3.7:8080']);
 });
 
-test('a real server leaves with its virtual server', () => {
+test('a real server is left out with its virtual server', () => {
   const files = edited('services/shop/web.ipvs', (text) => text.replace('-A -t 10.96.0.10', '@node=node-b $&'));
   expect(ipvsNode('node-a', files).ipvs.virtualServers.has('10.96.0.10:80/TCP')).toBe(false);
   expect(ipvsNode('node-b', files).ipvs.virtualServers.get('10.96.0.10:80/TCP')?.real.size).toBe(2);
@@ -97,14 +97,14 @@ test.each([
     'a real server without its virtual server',
     `${service}.ipvs`,
     '-a -t 10.96.0.77:80 -r 10.0.0.1:80 -m -w 1',
-    'no line before declares',
+    'no earlier line declares',
   ],
   ['a virtual server twice', `${service}.ipvs`, '-A -t 10.96.0.10:80 -s lc', 'declared twice'],
   [
     'a guard about a stranger',
     `${service}.ipvs`,
     '@local=10.96.0.77:80/TCP -a -t 10.96.0.10:80 -r 10.0.0.1:80 -m -w 1',
-    'no line before declares',
+    'no earlier line declares',
   ],
   [
     'a guard @local of a virtual server',
@@ -113,8 +113,8 @@ test.each([
     'only real servers',
   ],
   ['a guard @kernel', `${service}.ipvs`, '@kernel=4.1..5.8 -A -t 10.96.0.78:80 -s rr', 'neither a rule'],
-  ['no variable', `${service}.ipset`, 'add KUBE-IPVS-IPS ${node.name}', 'no variable'],
-  ['a comment behind lines', `${service}.ipset`, '# more', 'behind the header'],
+  ['an unknown variable', `${service}.ipset`, 'add KUBE-IPVS-IPS ${node.name}', 'not a variable'],
+  ['a comment behind lines', `${service}.ipset`, '# more', 'after the header'],
   ['a family that the profile lacks', `${service}.ipset`, 'add KUBE-6-IPVS-IPS fd00::1', 'no ipv6'],
   ['a byte that is no ASCII', `${service}.ipset`, 'add KUBE-IPVS-IPS 10.0.0.1é', 'printable ASCII'],
 ])('%s is refused with its place', (_title, path, line, reason) => {
@@ -133,8 +133,8 @@ test.each([
 test.each([
   ['one of two Services', 'services/shop/idle.ipvs', '-A -t 10.96.0.10:80 -s rr', 'declared twice'],
   ['a real server that is there', `${service}.ipvs`, '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1', 'twice'],
-  ['an entry outside the grammar', `${service}.ipset`, 'add KUBE-IPVS-IPS 10.0.0.0/8', 'no entry'],
-])('what only the whole shows is refused: %s', (_title, path, line, reason) => {
+  ['an entry outside the grammar', `${service}.ipset`, 'add KUBE-IPVS-IPS 10.0.0.0/8', 'not a valid entry'],
+])('a state with %s is refused', (_title, path, line, reason) => {
   expect(() =>
     ipvsNode(
       'node-a',
@@ -143,12 +143,12 @@ test.each([
   ).toThrow(reason);
 });
 
-test('a set that rules may ask is missing', () => {
+test('a missing set that rules may match is refused', () => {
   const files = edited('base/first.ipset', (text) => text.replace(/^create KUBE-LOOP-BACK .*\n/m, ''));
   expect(() => ipvsNode('node-b', files)).toThrow('KUBE-LOOP-BACK');
 });
 
-test('files of mode ipvs have no place in a profile of mode iptables', () => {
+test('files of mode ipvs are refused in a profile of mode iptables', () => {
   const files = edited('profile.yaml', (text) => text.replace(/mode: ipvs\nipvs:.*\n/, 'mode: iptables\n'));
   expect(JSON.stringify(resolveNode(files, 'node-a'))).toContain('not in mode ipvs');
 });

@@ -12,25 +12,26 @@ export type SetLine =
   | { readonly kind: 'create'; readonly set: Omit<IpSet, 'entries'> }
   | { readonly kind: 'add'; readonly name: string; readonly family: Family; readonly entry: string };
 
-/** ipset's own bound for a set is 2^32; what a node can hold in memory is less. */
+/** ipset's own limit for a set is 2^32; a node's memory allows fewer. */
 const maxElementsMax = 1 << 24;
 
 /**
  * Reads one line for `ipset restore`. The grammar is closed: only the sets of mode ipvs, with entries of their type and family.
  * @param text without guard and variables
- * @returns the line, with addresses in the one spelling that ipset prints too, or why it is none
+ * @returns the line, with addresses in the spelling of ipset, or why it is not valid
  */
 export function readSetLine(text: string): SetLine | RuleError {
   const [verb, name = '', third = ''] = text.split(' ');
   const set = findSet(name);
-  if (!set) return { error: `${JSON.stringify(name)} is no set of mode ipvs` };
+  if (!set) return { error: `${JSON.stringify(name)} is not a set of mode ipvs` };
   if (verb === 'create') return readCreate(text, { name, family: set.family, type: set.type });
   if (verb !== 'add') return { error: 'the line starts with neither create nor add' };
   const entry = readEntry(third, set.type, set.family);
-  if (entry === undefined) return { error: `${JSON.stringify(third)} is no entry of a ${set.family} ${set.type} set` };
+  if (entry === undefined)
+    return { error: `${JSON.stringify(third)} is not a valid entry of an ${set.family} ${set.type} set` };
   return text === `add ${name} ${third}`
     ? { kind: 'add', name, family: set.family, entry }
-    : { error: 'something stands behind the entry' };
+    : { error: 'trailing data after the entry' };
 }
 
 function readCreate(text: string, known: Omit<IpSet, 'entries'>): SetLine | RuleError {
@@ -40,10 +41,10 @@ function readCreate(text: string, known: Omit<IpSet, 'entries'>): SetLine | Rule
   const isPower = maxElements === undefined || Number.isInteger(Math.log2(maxElements));
   return text === printCreate(set) && isPower
     ? { kind: 'create', set }
-    : { error: `set ${known.name} is created otherwise than \`${printCreate(known)}\`` };
+    : { error: `set ${known.name} is not created by \`${printCreate(known)}\`` };
 }
 
-/** An entry in the spelling of `ipset save`, or undefined when it is none of this type and family. */
+/** An entry in the spelling of `ipset save`; undefined when it is not valid for this type and family. */
 function readEntry(text: string, type: SetType, family: Family): string | undefined {
   const [first = '', port, third, ...rest] = text.split(',');
   if (rest.length > 0) return undefined;
@@ -65,7 +66,7 @@ function addressOf(text: string, family: Family): string | undefined {
   return address?.family === family ? address.text : undefined;
 }
 
-/** ipset takes no prefix of 0, and prints one of a whole address without it. */
+/** ipset accepts no prefix of 0, and prints a full-length one as an address. */
 function networkOf(text: string, family: Family): string | undefined {
   const cidr = parseCidr(text);
   if (!cidr) return addressOf(text, family);

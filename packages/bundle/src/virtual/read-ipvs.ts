@@ -18,7 +18,7 @@ export type ServerLine =
 
 type Name = Pick<VirtualServer, 'family' | 'protocol' | 'address' | 'port'>;
 
-/** Kubernetes allows an affinity of a day; ipvsadm allows a month for all its times. */
+/** Kubernetes allows a session affinity of up to a day; ipvsadm allows up to a month for all time-outs. */
 const persistenceMax = 86_400;
 const timeoutMax = 31 * 86_400;
 const weightMax = 65_535;
@@ -30,10 +30,10 @@ const protocols: ReadonlyMap<string, TransportProtocol> = new Map([
 ]);
 
 /**
- * Reads one line for `ipvsadm -R`. The grammar is closed and has one order of words. Forwarding is masquerading, and no
- * server is asked for by name.
+ * Reads one line for `ipvsadm -R`. The grammar is closed and has one order of words. The forwarding method is masquerading; host
+ * names are not accepted.
  * @param text without guard and variables
- * @returns the line, or why it is none
+ * @returns the line, or why it is not valid
  */
 export function readServerLine(text: string): ServerLine | RuleError {
   const words = text.split(' ');
@@ -45,7 +45,7 @@ export function readServerLine(text: string): ServerLine | RuleError {
   return { error: 'the line starts with none of -A, -a and --set' };
 }
 
-/** The name of a virtual server in a guard, `10.96.0.10:80/TCP`, as its lines begin: `-t 10.96.0.10:80`. */
+/** Converts the name of a virtual server in a guard, `10.96.0.10:80/TCP`, to the form of lines: `-t 10.96.0.10:80`. */
 export function serverNameOf(key: string): string | undefined {
   const slash = key.lastIndexOf('/');
   const option = [...protocols].find(([, name]) => name.toUpperCase() === key.slice(slash + 1))?.[0];
@@ -57,7 +57,7 @@ function readName(option: string, text: string): Name | string {
   const endpoint = readEndpoint(text);
   if (!protocol) return `${JSON.stringify(option)} is none of -t, -u and --sctp-service`;
   if (!endpoint || printEndpoint(endpoint.address, endpoint.port) !== text)
-    return `${JSON.stringify(text)} is no address with a port in its shortest spelling`;
+    return `${JSON.stringify(text)} is not an address with a port in canonical form`;
   return { family: endpoint.family, protocol, address: endpoint.address, port: endpoint.port };
 }
 
@@ -72,9 +72,9 @@ function readVirtual(name: Name, words: readonly string[]): ServerLine | RuleErr
   if (!isScheduler(scheduler)) return { error: `-s takes one of ${schedulers.join(', ')}` };
   if (seconds !== undefined && persistence === undefined) return { error: `-p takes 1 to ${persistenceMax} seconds` };
   if (mask !== (persistence !== undefined && name.family === 'ipv6' ? '128' : undefined))
-    return { error: '-M 128 goes with -p in IPv6, and with nothing else' };
+    return { error: '-M 128 is required with -p in IPv6, and invalid otherwise' };
   if (!areFlags(flags, scheduler)) return { error: `-b takes the sorted flags of scheduler ${scheduler}` };
-  if (rest.length > 0) return { error: `${rest[0]} is not in the grammar in this place` };
+  if (rest.length > 0) return { error: `${rest[0]} is not valid at this position` };
   return { kind: 'virtual', server: { ...name, scheduler, ...(persistence ? { persistence } : {}), flags } };
 }
 
@@ -98,7 +98,7 @@ function readReal(of: Name, words: readonly string[]): ServerLine | RuleError {
   const endpoint = readEndpoint(text);
   const weight = readNumber(weightText, 0, weightMax);
   if (!endpoint || endpoint.family !== of.family || printEndpoint(endpoint.address, endpoint.port) !== text)
-    return { error: `${JSON.stringify(text)} is no ${of.family} address with a port in its shortest spelling` };
+    return { error: `${JSON.stringify(text)} is not an ${of.family} address with a port in canonical form` };
   if (weight === undefined) return { error: `-w takes 0 to ${weightMax}` };
   return { kind: 'real', of, server: { address: endpoint.address, port: endpoint.port, weight } };
 }

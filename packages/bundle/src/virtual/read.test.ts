@@ -4,7 +4,7 @@ import { readServerLine } from './read-ipvs.ts';
 import { findSet, setKeys, setName } from './sets.ts';
 import { printAttributes, printCreate, printReal, printVirtual } from './values.ts';
 
-test('names for IPv6 are cut where ipset takes no more, and stay apart', () => {
+test('names for IPv6 are truncated to the limit of ipset, and stay unique', () => {
   expect(setName('KUBE-LOAD-BALANCER-SOURCE-CIDR', 'ipv6')).toBe('KUBE-6-LOAD-BALANCER-SOURCE-CID');
   const names = setKeys.flatMap((key) => [setName(key, 'ipv4'), setName(key, 'ipv6')]);
   expect(new Set(names).size).toBe(34);
@@ -34,33 +34,33 @@ test.each([
 });
 
 test.each([
-  ['a set of somebody else', 'add blocklist 10.0.0.1', 'no set of mode ipvs'],
+  ['a set of somebody else', 'add blocklist 10.0.0.1', 'not a set of mode ipvs'],
   ['another verb', 'flush KUBE-CLUSTER-IP', 'neither create nor add'],
   ['destroying', 'destroy KUBE-CLUSTER-IP', 'neither create nor add'],
-  ['an option of ipset', 'add KUBE-IPVS-IPS 10.0.0.1 -exist', 'behind the entry'],
-  ['no entry', 'add KUBE-IPVS-IPS', 'no entry'],
-  ['a range of addresses', 'add KUBE-IPVS-IPS 10.0.0.1-10.0.0.9', 'no entry'],
-  ['an address of the other family', 'add KUBE-IPVS-IPS fd00::1', 'no entry'],
-  ['an entry of another type', 'add KUBE-CLUSTER-IP 10.0.0.1', 'no entry'],
-  ['a part too many', 'add KUBE-CLUSTER-IP 10.0.0.1,tcp:80,10.0.0.2', 'no entry'],
-  ['four parts', 'add KUBE-LOOP-BACK 10.0.0.1,tcp:80,10.0.0.1,1', 'no entry'],
-  ['another protocol', 'add KUBE-CLUSTER-IP 10.0.0.1,icmp:8', 'no entry'],
-  ['port 0', 'add KUBE-CLUSTER-IP 10.0.0.1,tcp:0', 'no entry'],
-  ['a range of ports', 'add KUBE-NODE-PORT-TCP 30000-30100', 'no entry'],
-  ['a network of everything', 'add KUBE-LOAD-BALANCER-SOURCE-CIDR 10.0.0.1,tcp:80,0.0.0.0/0', 'no entry'],
-  ['a network with host bits', 'add KUBE-LOAD-BALANCER-SOURCE-CIDR 10.0.0.1,tcp:80,10.0.0.1/8', 'no entry'],
+  ['an option of ipset', 'add KUBE-IPVS-IPS 10.0.0.1 -exist', 'trailing data after the entry'],
+  ['no entry', 'add KUBE-IPVS-IPS', 'not a valid entry'],
+  ['a range of addresses', 'add KUBE-IPVS-IPS 10.0.0.1-10.0.0.9', 'not a valid entry'],
+  ['an address of the other family', 'add KUBE-IPVS-IPS fd00::1', 'not a valid entry'],
+  ['an entry of another type', 'add KUBE-CLUSTER-IP 10.0.0.1', 'not a valid entry'],
+  ['a part too many', 'add KUBE-CLUSTER-IP 10.0.0.1,tcp:80,10.0.0.2', 'not a valid entry'],
+  ['four parts', 'add KUBE-LOOP-BACK 10.0.0.1,tcp:80,10.0.0.1,1', 'not a valid entry'],
+  ['another protocol', 'add KUBE-CLUSTER-IP 10.0.0.1,icmp:8', 'not a valid entry'],
+  ['port 0', 'add KUBE-CLUSTER-IP 10.0.0.1,tcp:0', 'not a valid entry'],
+  ['a range of ports', 'add KUBE-NODE-PORT-TCP 30000-30100', 'not a valid entry'],
+  ['a network of everything', 'add KUBE-LOAD-BALANCER-SOURCE-CIDR 10.0.0.1,tcp:80,0.0.0.0/0', 'not a valid entry'],
+  ['a network with host bits', 'add KUBE-LOAD-BALANCER-SOURCE-CIDR 10.0.0.1,tcp:80,10.0.0.1/8', 'not a valid entry'],
   [
     'another type than the set has',
     'create KUBE-IPVS-IPS hash:net family inet hashsize 1024 maxelem 65536',
-    'otherwise',
+    'is not created by',
   ],
   [
     'a size that is no power of two',
     'create KUBE-IPVS-IPS hash:ip family inet hashsize 1024 maxelem 70000',
-    'otherwise',
+    'is not created by',
   ],
-  ['a smaller set', 'create KUBE-IPVS-IPS hash:ip family inet hashsize 1024 maxelem 1024', 'otherwise'],
-  ['a time-out', 'create KUBE-IPVS-IPS hash:ip family inet hashsize 1024 maxelem 65536 timeout 5', 'otherwise'],
+  ['a smaller set', 'create KUBE-IPVS-IPS hash:ip family inet hashsize 1024 maxelem 1024', 'is not created by'],
+  ['a time-out', 'create KUBE-IPVS-IPS hash:ip family inet hashsize 1024 maxelem 65536 timeout 5', 'is not created by'],
 ])('%s is refused', (_title, line, reason) => {
   const read = readSetLine(line);
   expect('error' in read ? read.error : read).toContain(reason);
@@ -99,24 +99,24 @@ test.each([
   ['a firewall mark', '-A -f 1 -s rr', 'none of -t'],
   ['another scheduler', '-A -t 10.96.0.10:80 -s ovf', '-s takes'],
   ['no scheduler', '-A -t 10.96.0.10:80', '-s takes'],
-  ['one-packet scheduling', '-A -u 10.96.0.10:53 -s rr -o', 'not in the grammar'],
+  ['one-packet scheduling', '-A -u 10.96.0.10:53 -s rr -o', 'not valid at this position'],
   ['an affinity of two days', '-A -t 10.96.0.10:80 -s rr -p 172800', '-p takes'],
   ['a mask in IPv4', '-A -t 10.96.0.10:80 -s rr -p 600 -M 255.255.255.0', '-M 128'],
   ['no mask in IPv6', '-A -t [fd00::1]:80 -s rr -p 600', '-M 128'],
   ['flags of another scheduler', '-A -t 10.96.0.10:80 -s rr -b mh-port', '-b takes'],
   ['flags out of order', '-A -t 10.96.0.10:80 -s mh -b mh-port,mh-fallback', '-b takes'],
   ['words out of order', '-A -t 10.96.0.10:80 -p 600 -s rr', '-s takes'],
-  ['another spelling of an address', '-A -t [fd00:0::1]:80 -s rr', 'shortest'],
-  ['no port', '-A -t 10.96.0.10 -s rr', 'no address with a port'],
-  ['a name', '-A -t localhost:80 -s rr', 'no address with a port'],
+  ['another spelling of an address', '-A -t [fd00:0::1]:80 -s rr', 'canonical form'],
+  ['no port', '-A -t 10.96.0.10 -s rr', 'not an address with a port'],
+  ['a name', '-A -t localhost:80 -s rr', 'not an address with a port'],
   ['direct routing', '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -g -w 1', 'of the form'],
   ['no weight', '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m', 'of the form'],
   ['a weight too great', '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 65536', '-w takes'],
-  ['a real server of the other family', '-a -t 10.96.0.10:80 -r [fd00::1]:80 -m -w 1', 'no ipv4 address'],
+  ['a real server of the other family', '-a -t 10.96.0.10:80 -r [fd00::1]:80 -m -w 1', 'not an ipv4 address'],
   ['something behind the weight', '-a -t 10.96.0.10:80 -r 10.244.1.5:80 -m -w 1 -x 5', 'of the form'],
   ['two time-outs', '--set 900 120', '--set takes'],
   ['a time-out of a year', '--set 31536000 0 0', '--set takes'],
-  ['two spaces', '-A -t  10.96.0.10:80 -s rr', 'no address with a port'],
+  ['two spaces', '-A -t  10.96.0.10:80 -s rr', 'not an address with a port'],
 ])('%s is refused', (_title, line, reason) => {
   const read = readServerLine(line);
   expect('error' in read ? read.error : read).toContain(reason);

@@ -1,12 +1,12 @@
 import type { Family } from '../rulefile.ts';
 
-/** What the entries of a set are made of. */
+/** The parts of a set's entries. */
 export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
 
 /** A set of mode ipvs. */
 export interface KnownSet {
   readonly type: SetType;
-  /** What rules that ask this set say about it. */
+  /** The comment of rules that match this set. */
   readonly comment: string;
 }
 
@@ -14,7 +14,7 @@ const service = 'Kubernetes service';
 const nodePort = 'Kubernetes nodeport';
 
 /**
- * Every set that there is, under its name for IPv4, with the comment of its rules (kubernetes/kubernetes
+ * Every set of mode ipvs under its name for IPv4, with the comment of its rules (kubernetes/kubernetes
  * `pkg/proxy/ipvs/proxier.go`, `ipsetInfo`, and `pkg/proxy/ipvs/ipset.go`).
  */
 const known = {
@@ -70,15 +70,14 @@ export type SetKey = keyof typeof known;
 /** Every set, in byte order of the names for IPv4. */
 export const setKeys = Object.keys(known) as readonly SetKey[];
 
-/** What a set is for. */
 export function knownSet(key: SetKey): KnownSet {
   return known[key];
 }
 
-/** The longest name that ipset takes (`IPSET_MAXNAMELEN` less its end). */
+/** The maximum of ipset for names (`IPSET_MAXNAMELEN` without the terminator). */
 const nameBytesMax = 31;
 
-/** The name of a set in a family: `KUBE-CLUSTER-IP`, `KUBE-6-CLUSTER-IP`; cut where ipset takes no more, as kube-proxy does. */
+/** The name of a set in a family: `KUBE-CLUSTER-IP`, `KUBE-6-CLUSTER-IP`; truncated to the maximum of ipset, as by kube-proxy. */
 export function setName(key: SetKey, family: Family): string {
   return family === 'ipv4' ? key : key.replace('KUBE-', 'KUBE-6-').slice(0, nameBytesMax);
 }
@@ -89,7 +88,7 @@ const byName = new Map(
   ),
 );
 
-/** A set and its family by its name; undefined for any other name, whoever's set that may be. */
+/** Finds a set and its family by name; undefined for foreign sets. */
 export function findSet(
   name: string,
 ): { readonly key: SetKey; readonly family: Family; readonly type: SetType } | undefined {
@@ -99,10 +98,10 @@ export function findSet(
 /** The set whose members are the addresses of `kube-ipvs0`. */
 export const addressSet = 'KUBE-IPVS-IPS' satisfies SetKey;
 
-/** The interface that carries the Services' addresses, so that the kernel takes their packets for its own. */
+/** The interface with the Services' addresses, which makes them local to the kernel. */
 export const ipvsInterface = 'kube-ipvs0';
 
-/** Of how many parts an entry of the set consists; a rule that asks for it names a direction for each. */
+/** The number of parts of a set's entry; a rule that matches the set has a direction for each. */
 export function dimensionsOf(type: SetType): number {
   return type === 'bitmap:port' ? 1 : type.split(',').length;
 }

@@ -9,7 +9,7 @@ import { printEndpoint, type RuleError } from '../rules/rule.ts';
 import { lineFamily, refusedLine } from './file.ts';
 import { readSetLine, type SetLine } from './read-ipset.ts';
 import { readServerLine, type ServerLine } from './read-ipvs.ts';
-import type { ResolvedFile, ResolvedVirtual } from './resolve.ts';
+import type { ResolvedVirtualFile, ResolvedVirtual } from './resolve.ts';
 import { addressSet, setKeys, setName } from './sets.ts';
 import {
   type IpSet,
@@ -20,13 +20,13 @@ import {
   virtualKey,
 } from './values.ts';
 
-/** What only the machine knows, per family. `ipvsHost` makes it. */
+/** The machine's values per family. `ipvsHost` makes it. */
 export type IpvsHost = Readonly<
   Record<Family, { readonly nodePortAddresses: readonly string[]; readonly own: readonly string[] }>
 >;
 
-/** Addresses that are nobody's frontend: those of loopback, and link-local ones of IPv6. */
-const closed = ['127.0.0.0/8', '::1/128', 'fe80::/10'];
+/** Addresses that are never frontends: loopback, and link-local ones of IPv6. */
+const excluded = ['127.0.0.0/8', '::1/128', 'fe80::/10'];
 
 /**
  * The values of `${host.*}` in mode ipvs.
@@ -37,7 +37,7 @@ export function ipvsHost(
   addresses: Readonly<Record<Family, readonly string[]>>,
 ): IpvsHost {
   const of = (family: Family): IpvsHost[Family] => {
-    const own = addresses[family].filter((address) => !closed.some((cidr) => cidrContains(cidr, address)));
+    const own = addresses[family].filter((address) => !excluded.some((cidr) => cidrContains(cidr, address)));
     const chosen = profile.nodePortAddresses.filter(
       (cidr) => parseAddress(cidr.split('/')[0] ?? '')?.family === family,
     );
@@ -47,25 +47,25 @@ export function ipvsHost(
   return { ipv4: of('ipv4'), ipv6: of('ipv6') };
 }
 
-/** A value that is being put together. */
-interface Building {
+/** The state under construction. */
+interface IpvsBuilder {
   readonly sets: Map<string, Omit<IpSet, 'entries'> & { readonly entries: Set<string> }>;
   readonly servers: Map<string, Omit<VirtualServer, 'real'> & { readonly real: Map<string, RealServer> }>;
   timeouts?: IpvsTimeouts;
 }
 
 /**
- * The virtual servers, sets and addresses of a node as values.
+ * Reads the virtual servers, sets and addresses of a node.
  * @param resolved `ResolvedNode.ipvs`
  * @param families of the profile
- * @returns everything checked line by line, or every problem (`RULE_REFUSED`, with its place)
+ * @returns the state, or every problem (`RULE_REFUSED`, with its line)
  */
 export function readIpvs(
   resolved: ResolvedVirtual,
   families: readonly Family[],
   host: IpvsHost,
 ): IpvsState | { readonly problems: readonly Problem[] } {
-  const building: Building = { sets: new Map(), servers: new Map() };
+  const building: IpvsBuilder = { sets: new Map(), servers: new Map() };
   const problems: Problem[] = [];
   for (const file of resolved.ipset)
     for (const { line, value } of readLines(file, 'ipset', host, problems))
@@ -75,7 +75,7 @@ export function readIpvs(
       complain(problems, file, line, addServerLine(building, value as ServerLine));
   for (const name of missingSets(building, families)) {
     const path = resolved.ipset[0]?.path ?? 'base/first.ipset';
-    problems.push(refusedLine(path, 1, `set ${name} is not created, and rules may ask it`));
+    problems.push(refusedLine(path, 1, `set ${name} is not created, but rules may match it`));
   }
   if (problems.length > 0) return { problems };
   const addresses = { ipv4: bindable(building, 'ipv4', host), ipv6: bindable(building, 'ipv6', host) };
@@ -83,32 +83,32 @@ export function readIpvs(
   return { virtualServers: servers, sets, addresses, ...(timeouts ? { timeouts } : {}) };
 }
 
-function complain(problems: Problem[], file: ResolvedFile, line: number, wrong: string | undefined): void {
+function complain(problems: Problem[], file: ResolvedVirtualFile, line: number, wrong: string | undefined): void {
   if (wrong !== undefined) problems.push(refusedLine(file.path, line, wrong));
 }
 
-interface ReadLine {
+interface ParsedLine {
   readonly line: number;
   readonly value: SetLine | ServerLine;
 }
 
-/** What the lines of a file that did not change said the last time, with the machine's values then. */
+/** The parsed lines of unchanged files, with the machine's values that they depend on. */
 const known = new WeakMap<
-  readonly ResolvedFile['lines'][number][],
-  { readonly host: string; readonly read: readonly ReadLine[] }
+  readonly ResolvedVirtualFile['lines'][number][],
+  { readonly host: string; readonly read: readonly ParsedLine[] }
 >();
 
 function readLines(
-  file: ResolvedFile,
+  file: ResolvedVirtualFile,
   tool: 'ipset' | 'ipvs',
   host: IpvsHost,
   problems: Problem[],
-): readonly ReadLine[] {
+): readonly ParsedLine[] {
   const key = JSON.stringify([host.ipv4.nodePortAddresses, host.ipv6.nodePortAddresses]);
   const before = known.get(file.lines);
   if (before?.host === key) return before.read;
   const found = new FileProblems();
-  const read: ReadLine[] = [];
+  const read: ParsedLine[] = [];
   for (const { text, line } of file.lines) {
     for (const filled of fillHost(text, { nodePortAddresses: host[lineFamily(tool, text)].nodePortAddresses })) {
       const value: SetLine | ServerLine | RuleError = tool === 'ipset' ? readSetLine(filled) : readServerLine(filled);
@@ -121,7 +121,7 @@ function readLines(
   return read;
 }
 
-function addSetLine({ sets }: Building, value: SetLine): string | undefined {
+function addSetLine({ sets }: IpvsBuilder, value: SetLine): string | undefined {
   if (value.kind === 'create') {
     if (sets.has(value.set.name)) return `set ${value.set.name} is created twice`;
     sets.set(value.set.name, { ...value.set, entries: new Set() });
@@ -131,10 +131,10 @@ function addSetLine({ sets }: Building, value: SetLine): string | undefined {
   if (!set) return `set ${value.name} is not created before`;
   set.entries.add(value.entry);
   const room = set.maxElements ?? Number.POSITIVE_INFINITY;
-  return set.entries.size === room + 1 ? `set ${value.name} takes ${room} entries, and this is one more` : undefined;
+  return set.entries.size === room + 1 ? `set ${value.name} exceeds its limit of ${room} entries` : undefined;
 }
 
-function addServerLine(building: Building, value: ServerLine): string | undefined {
+function addServerLine(building: IpvsBuilder, value: ServerLine): string | undefined {
   if (value.kind === 'timeouts') {
     building.timeouts = value.timeouts;
     return undefined;
@@ -154,12 +154,12 @@ function addServerLine(building: Building, value: ServerLine): string | undefine
   return undefined;
 }
 
-function missingSets({ sets }: Building, families: readonly Family[]): readonly string[] {
+function missingSets({ sets }: IpvsBuilder, families: readonly Family[]): readonly string[] {
   return families.flatMap((family) => setKeys.map((key) => setName(key, family))).filter((name) => !sets.has(name));
 }
 
-/** The addresses to bind; what the machine has on another interface leaves the set, as nobody may take it from there. */
-function bindable({ sets }: Building, family: Family, host: IpvsHost): readonly string[] {
+/** The addresses to bind. Addresses on another interface of the machine are removed from the set, so that they stay there. */
+function bindable({ sets }: IpvsBuilder, family: Family, host: IpvsHost): readonly string[] {
   const entries = sets.get(setName(addressSet, family))?.entries;
   for (const address of host[family].own) entries?.delete(address);
   return [...(entries ?? [])].toSorted(compareText);

@@ -52,11 +52,11 @@ test.each<readonly [string, Packet, string]>([
   expect(summarise(outcome(here, packet))).toBe(summary);
 });
 
-test('policy Local leads to all endpoints where there is no local one', () => {
+test('policy Local falls back to all endpoints without a local one', () => {
   expect(summarise(outcome(there, { ...client, ...balancer }, '192.0.2.12'))).toBe(`dnat ${both}`);
 });
 
-test('round robin shares alike, weighted round robin by weight, and weight 0 gets nothing', () => {
+test('round robin gives equal shares, weighted round robin shares by weight, and weight 0 none', () => {
   const shares = (packet: Packet): readonly (readonly [string | undefined, number])[] =>
     outcome(here, packet).map(({ to, probability }) => [to, probability] as const);
   expect(shares({ ...pod, ...cluster })).toEqual([
@@ -69,7 +69,7 @@ test('round robin shares alike, weighted round robin by weight, and weight 0 get
   ]);
 });
 
-test('the way names the virtual server and the real one', () => {
+test('the path names the virtual server and the real one', () => {
   const path = outcome(here, { ...pod, ...cluster })[0]?.path;
   expect(path?.find(({ table }) => table === 'ipvs')).toEqual({
     table: 'ipvs',
@@ -78,6 +78,6 @@ test('the way names the virtual server and the real one', () => {
   });
 });
 
-test('rules that ask sets are not traced without the sets', () => {
+test('rules that match sets are not traced without the sets', () => {
   expect(() => trace(here.program, { ...pod, ...cluster }, { localAddresses: [] })).toThrow(TraceError);
 });

@@ -6,7 +6,7 @@ import type { SetType } from './sets.ts';
 export const schedulers = ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'sh', 'dh', 'sed', 'nq', 'mh'] as const;
 export type Scheduler = (typeof schedulers)[number];
 
-/** Options of schedulers, each with the one that knows it (`ipvsadm --sched-flags`). */
+/** Options of schedulers, each with its scheduler (`ipvsadm --sched-flags`). */
 export const schedulerFlags = {
   'mh-fallback': 'mh',
   'mh-port': 'mh',
@@ -15,16 +15,16 @@ export const schedulerFlags = {
 } as const satisfies Record<string, Scheduler>;
 export type SchedulerFlag = keyof typeof schedulerFlags;
 
-/** An address, a port and a protocol at which the kernel hands connections on. */
+/** An address, port and protocol from which the kernel forwards connections to real servers. */
 export interface VirtualServer {
   readonly family: Family;
   readonly protocol: TransportProtocol;
   readonly address: string;
   readonly port: number;
   readonly scheduler: Scheduler;
-  /** How long a client keeps its real server, in seconds; absent: each connection is scheduled anew. */
+  /** The seconds for which a client keeps its real server; absent: each connection is scheduled separately. */
   readonly persistence?: number;
-  /** Sorted, each once. */
+  /** Sorted, without duplicates. */
   readonly flags: readonly SchedulerFlag[];
   /** By `printEndpoint(address, port)`, in the order of the files. */
   readonly real: ReadonlyMap<string, RealServer>;
@@ -34,11 +34,11 @@ export interface VirtualServer {
 export interface RealServer {
   readonly address: string;
   readonly port: number;
-  /** 0: it gets no new connections. */
+  /** With 0 it gets no new connections. */
   readonly weight: number;
 }
 
-/** Seconds after which the kernel forgets idle connections of all virtual servers; 0: whatever it has now. */
+/** The time-outs for idle connections of all virtual servers in seconds; 0: the kernel's present value. */
 export interface IpvsTimeouts {
   readonly tcp: number;
   readonly tcpFin: number;
@@ -50,19 +50,19 @@ export interface IpSet {
   readonly name: string;
   readonly family: Family;
   readonly type: SetType;
-  /** Of hash sets: how many entries it takes. */
+  /** Of hash sets: the maximum number of entries. */
   readonly maxElements?: number;
-  /** As ipset prints them, each once. */
+  /** As ipset prints them. */
   readonly entries: ReadonlySet<string>;
 }
 
-/** Everything of mode ipvs that a node runs besides rules and sysctls. */
+/** A node's state of mode ipvs besides rules and sysctls. */
 export interface IpvsState {
   /** By `virtualKey`. */
   readonly virtualServers: ReadonlyMap<string, VirtualServer>;
   /** By name. */
   readonly sets: ReadonlyMap<string, IpSet>;
-  /** What `kube-ipvs0` carries, per family, sorted in byte order. */
+  /** The addresses of `kube-ipvs0`, per family, sorted in byte order. */
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
   readonly timeouts?: IpvsTimeouts;
 }
@@ -82,7 +82,7 @@ export function printVirtual(server: Pick<VirtualServer, 'address' | 'port' | 'p
   return `${protocolOptions[server.protocol]} ${printEndpoint(server.address, server.port)}`;
 }
 
-/** What comes behind a virtual server's name, for `-A` and `-E`: ` -s rr -p 600 -M 128`. */
+/** The options after a virtual server's name, for `-A` and `-E`: ` -s rr -p 600 -M 128`. */
 export function printAttributes(server: Pick<VirtualServer, 'family' | 'scheduler' | 'persistence' | 'flags'>): string {
   const mask = server.family === 'ipv6' ? ' -M 128' : '';
   const persistence = server.persistence === undefined ? '' : ` -p ${server.persistence}${mask}`;
@@ -90,7 +90,7 @@ export function printAttributes(server: Pick<VirtualServer, 'family' | 'schedule
   return ` -s ${server.scheduler}${persistence}${flags}`;
 }
 
-/** What comes behind a virtual server's name, for `-a` and `-e`: ` -r 10.244.1.5:8080 -m -w 1`. */
+/** The options after a virtual server's name, for `-a` and `-e`: ` -r 10.244.1.5:8080 -m -w 1`. */
 export function printReal(server: RealServer): string {
   return ` -r ${printEndpoint(server.address, server.port)} -m -w ${server.weight}`;
 }

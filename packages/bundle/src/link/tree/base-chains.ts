@@ -2,31 +2,31 @@ import type { Family, TableName } from '../../rulefile.ts';
 import { flatJumps } from '../jumps.ts';
 import { markLate } from './in-place.ts';
 
-/** The base chains that lead to Services: one entry chain each, behind the switch. nat KUBE-NODEPORTS is reached from the other only. */
+/** The base chains that dispatch to Services: one entry chain each, behind the switch. nat KUBE-NODEPORTS is reached from the other only. */
 export const entryChains = {
   filter: ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL'],
   nat: ['KUBE-SERVICES'],
 } as const satisfies Record<TableName, readonly string[]>;
 
-/** The base chains whose rules every packet meets, whatever the switch says. */
+/** The base chains whose rules every packet traverses, in every switch state. */
 export const baseChainNames = {
   filter: ['KUBE-FORWARD', 'KUBE-FIREWALL'],
   nat: ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'],
 } as const satisfies Record<TableName, readonly string[]>;
 
-/** The name of an entry chain or a fixture in layout `tree`: `KUBE-SERVICES` → `SLUICE-SERVICES`. */
+/** The name of an entry chain or base chain in layout `tree`: `KUBE-SERVICES` → `SLUICE-SERVICES`. */
 export function baseChainName(base: string): string {
   return base.replace(/^KUBE-/, 'SLUICE-');
 }
 
-/** Chains of kube-proxy that CNI plugins jump to, and that nobody else provides on a node without it. */
+/** Chains of kube-proxy that CNI plugins jump to; on a node without kube-proxy Sluice provides them. */
 export const providedChains = ['KUBE-MARK-MASQ', 'KUBE-POSTROUTING'] as const;
 
 /**
- * The rules of the fixtures. A firewall without rules is left out.
+ * The rules of the base chains. A firewall without rules is left out.
  * @param rules of base chains, each without `-A <name> `
- * @param late the family, when endpoints stand in place: `markLate`
- * @param provide also under kube-proxy's names what CNI plugins jump to: marking, and masquerading what is marked
+ * @param late the family, with endpoints in place: `markLate`
+ * @param provide also provide kube-proxy's chains that CNI plugins jump to: for marking, and for masquerading marked packets
  */
 export function baseChainsOf(
   table: TableName,
@@ -52,7 +52,7 @@ export function baseChainsOf(
   return baseChains;
 }
 
-/** The jumps from built-in chains to entry chains and to those fixtures that there are. */
+/** The jumps from built-in chains to entry chains and to the base chains in use. */
 export function treeJumps(table: TableName, baseChains: ReadonlyMap<string, unknown>): readonly string[] {
   const entries = new Set(entryChains[table].map(baseChainName));
   const ours = flatJumps[table].map((jump) => jump.replace(/(?<= -j )KUBE-/, 'SLUICE-'));

@@ -1,17 +1,17 @@
-/** What a tree sorts: a key, and how many rules stand behind it. Keys are unique and have one length. */
-export interface Keyed {
+/** An item of a tree: a key, and its number of rules. Keys are unique and of equal length. */
+export interface WeightedKey {
   /** Bits, 16 to a character. */
   readonly key: string;
   readonly weight: number;
 }
 
-/** A tree over keys: small sets as they are, larger ones parted by prefixes that are asked in order. */
+/** A tree over keys: small sets are leaves, larger ones are split by prefixes that are tested in order. */
 export type Carved<T> =
   | { readonly kind: 'leaf'; readonly items: readonly T[] }
-  | { readonly kind: 'fork'; readonly ways: readonly Way<T>[] };
+  | { readonly kind: 'fork'; readonly branches: readonly Branch<T>[] };
 
-/** One prefix of a fork. What it leads to holds all keys below it that no way before it holds. */
-export interface Way<T> {
+/** One prefix of a fork, with all keys below the prefix that no earlier branch has. */
+export interface Branch<T> {
   /** A key with the prefix. */
   readonly key: string;
   /** In bits. */
@@ -20,24 +20,24 @@ export interface Way<T> {
   readonly below: Carved<T>;
 }
 
-/** So many rules are walked one by one. */
+/** The most rules that a packet tests one by one. */
 export const leafMax = 16;
 
 /**
- * Parts keys into a tree that is balanced by weight, whatever the keys: a fork carves off the deepest prefixes that hold at
- * least a quarter of the largest power of two in its weight (an eighth above 4,096), the most specific first, and the rest
- * goes on behind the last one. So it has at most 8 (16) ways, and each way leads to less than half (a quarter) of that power. Where a
- * prefix cannot be asked for, the heavier half below it becomes a way, which holds an eighth (a sixteenth) at least.
- * Depth is logarithmic even where prefixes nest, as in `2001:db8::1`, `::2`, `::4`, `::8`, …; a trie of nibbles got 28 deep.
+ * Splits keys into a tree that is balanced by weight for any set of keys: a fork carves off the deepest prefixes that hold at
+ * least a quarter of the largest power of two in its weight (an eighth above 4,096), the most specific first; the last branch has the
+ * rest. So a fork has at most 8 (16) branches, and each has less than half (a quarter) of that power. Where a rule cannot match a
+ * prefix, the heavier half below it becomes a branch, with at least an eighth (a sixteenth).
+ * Depth is logarithmic even for nested prefixes, as in `2001:db8::1`, `::2`, `::4`, `::8`, …; a trie of nibbles got 28 deep.
  *
- * The tree depends on the keys and weights alone, not on what stood before: equal sets give equal trees on every node and
- * after every restart. It depends on the weight by its power of two only: one more key moves a border of one subtree now and
- * then, and otherwise rewrites the one path that leads to it.
+ * The tree depends on keys and weights alone, not on history: equal sets give equal trees on every node and after every restart. It
+ * depends on the weight only by its power of two: one more key occasionally moves the border of one subtree, and otherwise rewrites the
+ * path to it.
  *
  * @param items sorted by key
- * @param cuts whether a prefix of this length can be asked for
+ * @param cuts whether a rule can match a prefix of this length
  */
-export function carve<T extends Keyed>(items: readonly T[], cuts: (length: number) => boolean): Carved<T> {
+export function carve<T extends WeightedKey>(items: readonly T[], cuts: (length: number) => boolean): Carved<T> {
   const total = items.reduce((sum, { weight }) => sum + weight, 0);
   if (total <= leafMax || items.length <= 1) return { kind: 'leaf', items };
   const power = 31 - Math.clz32(total);
@@ -45,25 +45,25 @@ export function carve<T extends Keyed>(items: readonly T[], cuts: (length: numbe
     items,
     cuts,
     least: 2 ** (power > 11 ? power - 3 : power - 2),
-    gone: new Uint8Array(items.length),
-    ways: [],
+    taken: new Uint8Array(items.length),
+    branches: [],
   };
   if (cut(cutter, 0, items.length) > 0) take(cutter, 0, items.length, 0);
-  return { kind: 'fork', ways: cutter.ways };
+  return { kind: 'fork', branches: cutter.branches };
 }
 
 interface Cutter<T> {
   readonly items: readonly T[];
   readonly cuts: (length: number) => boolean;
-  /** The least weight of a way. */
+  /** The least weight of a branch. */
   readonly least: number;
-  /** 1 for items that a way holds. */
-  readonly gone: Uint8Array;
-  readonly ways: Way<T>[];
+  /** 1 for items that are in a branch. */
+  readonly taken: Uint8Array;
+  readonly branches: Branch<T>[];
 }
 
-/** Carves ways out of the items from `from` to `to`, which are all that share a prefix. Returns the weight that is left. */
-function cut<T extends Keyed>(cutter: Cutter<T>, from: number, to: number): number {
+/** Carves branches out of the items from `from` to `to`, which are all that share a prefix. Returns the weight that is left. */
+function cut<T extends WeightedKey>(cutter: Cutter<T>, from: number, to: number): number {
   const { items, cuts, least } = cutter;
   const first = items[from] as T;
   const length = to - from === 1 ? first.key.length * 16 : commonPrefix(first.key, (items[to - 1] as T).key);
@@ -74,33 +74,33 @@ function cut<T extends Keyed>(cutter: Cutter<T>, from: number, to: number): numb
     take(cutter, from, to, length);
     return 0;
   }
-  // Both are less than the least, and together twice as much would come up: then a way could hold almost half of all.
+  // Each is below the least, but a branch of both could exceed the limit of half of the fork.
   if (low > high) take(cutter, from, middle, length);
   else take(cutter, middle, to, length);
   return Math.min(low, high);
 }
 
 /**
- * Makes one way of what is left between `from` and `to`. Its prefix is as long as all of them share, so that misses end early.
- * @param length of a prefix that all of them share; it can be asked for unless that longest one can
+ * Makes one branch of the items left between `from` and `to`. Its prefix is the longest that they share, so that misses end early.
+ * @param length of a prefix that all of them share; used where a rule cannot match the longest one
  */
-function take<T extends Keyed>(cutter: Cutter<T>, from: number, to: number, length: number): void {
+function take<T extends WeightedKey>(cutter: Cutter<T>, from: number, to: number, length: number): void {
   const rest: T[] = [];
   let size = 0;
   for (let at = from; at < to; at++) {
-    if (cutter.gone[at] === 1) continue;
+    if (cutter.taken[at] === 1) continue;
     const item = cutter.items[at] as T;
-    cutter.gone[at] = 1;
+    cutter.taken[at] = 1;
     rest.push(item);
     size += item.weight;
   }
   const { key } = rest[0] as T;
   const shared = rest.length === 1 ? key.length * 16 : commonPrefix(key, (rest.at(-1) as T).key);
   const below = carve(rest, cutter.cuts);
-  cutter.ways.push({ key, length: cutter.cuts(shared) ? shared : length, size, below });
+  cutter.branches.push({ key, length: cutter.cuts(shared) ? shared : length, size, below });
 }
 
-/** How many bits two keys begin alike with. */
+/** The length of the common prefix in bits. */
 function commonPrefix(a: string, b: string): number {
   for (let at = 0; at < a.length; at++) {
     const difference = a.charCodeAt(at) ^ b.charCodeAt(at);
@@ -110,12 +110,12 @@ function commonPrefix(a: string, b: string): number {
 }
 
 /** The first of the sorted items that has bit `bit` set; all share the bits before it. */
-function firstWithBit(items: readonly Keyed[], from: number, to: number, bit: number): number {
+function firstWithBit(items: readonly WeightedKey[], from: number, to: number, bit: number): number {
   const mask = 0x8000 >> (bit & 15);
   let [low, high] = [from, to];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (((items[middle] as Keyed).key.charCodeAt(bit >> 4) & mask) === 0) low = middle + 1;
+    if (((items[middle] as WeightedKey).key.charCodeAt(bit >> 4) & mask) === 0) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -1,34 +1,33 @@
 import type { TableName } from '../../rulefile.ts';
 import type { TreeChain, TreeTable } from './program.ts';
 
-/** What leads from one tree program to another in one table, apart from entry chains, fixtures and jumps. */
+/** The change from one tree program to another in one table, without entry chains, base chains and jumps. */
 export interface TreeChange {
-  /** Chains that only the new program has, each behind those that it leads to. Nothing refers to them yet. */
+  /** Chains that only the new program has, each after those that it jumps to. Nothing refers to them yet. */
   readonly stage: readonly TreeChain[];
-  /** Names of chains that only the old program has, each before those that it leads to: in this order they can be deleted. */
-  readonly collect: readonly string[];
+  /** Names of chains that only the old program has, each before those that it jumps to: in this order they can be deleted. */
+  readonly remove: readonly string[];
 }
 
 /**
- * Compares two programs by the names of their chains, which say what is in them.
- * @param from what the kernel holds; null: none of our chains
+ * Compares two programs by the names of their chains, which are digests of their rules.
+ * @param from the table in the kernel; null: none of our chains
  */
 export function changeTree(from: TreeTable | null, to: TreeTable): TreeChange {
   const stage: TreeChain[] = [];
   for (const [name, chain] of to.chains) if (!from?.chains.has(name)) stage.push(chain);
-  const collect: string[] = [];
-  for (const name of from?.chains.keys() ?? []) if (!to.chains.has(name)) collect.push(name);
-  return { stage, collect: collect.toReversed() };
+  const remove: string[] = [];
+  for (const name of from?.chains.keys() ?? []) if (!to.chains.has(name)) remove.push(name);
+  return { stage, remove: remove.toReversed() };
 }
 
-/** How much one payload may hold. */
 export interface BatchLimits {
   readonly chainsMax: number;
 }
 
 /**
- * `stage` in payloads of `iptables-restore --noflush`, in their order. With the nf_tables backend the time for one payload
- * grows with the square of its chains, so several are faster; the legacy backend copies the whole table for each, so one is.
+ * Splits `stage` into payloads of `iptables-restore --noflush`, in order. With the nf_tables backend the time for one payload grows with
+ * the square of its chains, so several are faster; the legacy backend copies the whole table for each payload, so one is.
  */
 export function stagePayloads(table: TableName, stage: readonly TreeChain[], limits: BatchLimits): readonly string[] {
   const payloads: string[] = [];
@@ -44,15 +43,15 @@ function payload(table: TableName, chains: readonly TreeChain[]): string {
 }
 
 /**
- * `collect` in payloads, in their order. A chain that something still refers to cannot be deleted, so all chains of a payload
- * are emptied first; those of later payloads are only referred to by these.
+ * Splits `remove` into payloads, in order. A chain with references to it cannot be deleted, so all chains of a payload are emptied
+ * first; only these refer to the chains of later payloads.
  */
-export function collectPayloads(table: TableName, collect: readonly string[], limits: BatchLimits): readonly string[] {
+export function removalPayloads(table: TableName, names: readonly string[], limits: BatchLimits): readonly string[] {
   const payloads: string[] = [];
-  for (let at = 0; at < collect.length; at += limits.chainsMax) {
-    const names = collect.slice(at, at + limits.chainsMax);
-    const emptied = names.map((name) => `:${name} - [0:0]\n`).join('');
-    payloads.push(`*${table}\n${emptied}${names.map((name) => `-X ${name}\n`).join('')}COMMIT\n`);
+  for (let at = 0; at < names.length; at += limits.chainsMax) {
+    const batch = names.slice(at, at + limits.chainsMax);
+    const emptied = batch.map((name) => `:${name} - [0:0]\n`).join('');
+    payloads.push(`*${table}\n${emptied}${batch.map((name) => `-X ${name}\n`).join('')}COMMIT\n`);
   }
   return payloads;
 }

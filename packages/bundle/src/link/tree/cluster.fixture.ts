@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../rulefile.ts';
 import { printWords } from '../../rules/address.ts';
-import type { ResolvedSection } from '../../resolve.ts';
+import type { FileSections } from '../../resolve.ts';
 import { printEndpoint } from '../../rules/rule.ts';
 import type { ResolvedRules } from '../program.ts';
 
@@ -87,14 +87,14 @@ export function rulesOf(specs: readonly ServiceSpec[], family: Family): Resolved
 }
 
 /** The file of one Service: its rules as `rulesOf` has them, and nothing that all Services share. */
-export function serviceFile(number: number, spec: ServiceSpec, family: Family): Sections {
+export function serviceFile(number: number, spec: ServiceSpec, family: Family): FileSections {
   const rules = { filter: { chains: [], rules: [] }, nat: { chains: [], rules: [] } };
   new Writer(family, number, spec, rules).write();
   return sectionsFrom(rules);
 }
 
 /** The rules that stand before those of all Services, and those that stand behind. */
-export function baseFiles(): { readonly first: Sections; readonly last: Sections } {
+export function baseFiles(): { readonly first: FileSections; readonly last: FileSections } {
   const { filter, nat } = rulesOf([], 'ipv4');
   const tail = nat.rules.slice(masquerade.length);
   return {
@@ -103,9 +103,7 @@ export function baseFiles(): { readonly first: Sections; readonly last: Sections
   };
 }
 
-type Sections = readonly ResolvedSection[];
-
-const sectionsFrom = ({ filter, nat }: ResolvedRules): Sections => [
+const sectionsFrom = ({ filter, nat }: ResolvedRules): FileSections => [
   { table: 'filter', ...filter },
   { table: 'nat', ...nat },
 ];

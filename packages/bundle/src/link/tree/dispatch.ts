@@ -1,25 +1,25 @@
 import { addAll } from '../../add-all.ts';
 import { carve } from './carve.ts';
 import { chainsOf, grow, type Grown, regrow, type Stop, type Swap, swapped } from './grow.ts';
-import { isAskable, serviceOf } from './keys.ts';
+import { canMatchPrefix, serviceOf } from './keys.ts';
 import type { ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 import type { BaseRule } from './unit.ts';
 
-/** The root of one dispatch chain, what stands behind it, and how far a packet can walk in it. */
+/** The root of one dispatch chain, its trees and tail, and the cost for a packet. */
 export interface Dispatch {
   readonly root: TreeChain;
   readonly tops: readonly Top[];
-  /** What is left, one by one. */
+  /** The rules outside of trees, tested one by one. */
   readonly rest: readonly BaseRule[];
   readonly levels: number;
-  /** Rules that a packet is held against at most, from the top of a tree to its leaf. */
+  /** The most rules that a packet is tested against, from the top of a tree to its leaf. */
   readonly steps: number;
-  /** Why some rules cannot be put behind a tree without changing what they mean. */
+  /** Why some rules cannot move into a tree without a change of meaning. */
   readonly errors: readonly string[];
 }
 
-/** A tree that a root asks. */
+/** A tree that a root jumps to. */
 interface Top {
   readonly condition: string;
   readonly tree: Grown;
@@ -29,14 +29,14 @@ interface Top {
 type Roots = ReadonlyMap<string, TreeChain>;
 
 /**
- * Puts a dispatch chain behind trees. The root asks the tree of addresses, then that of the ports of the node's own addresses,
- * then that of ports of any address, then what is left, one by one: the chain's tail.
+ * Turns a dispatch chain into trees. The root jumps to the tree of addresses, then to that of the ports of the node's own addresses,
+ * then to that of ports of any address; then it has the other rules, the chain's tail.
  *
- * The root jumps to a tree and a tree only goes: so a packet that no leaf decides comes back to the root and meets the tail.
- * A load-balancer address in the node's own network would not reach node ports otherwise.
+ * The root enters a tree by a jump, and trees use gotos only: so a packet that matches in no leaf returns to the root and its tail.
+ * Otherwise a load-balancer address in the node's own network would not reach node ports.
  *
  * @param rules of one base chain, in order
- * @param roots of the base chains that these rules lead to
+ * @param roots of the base chains that these rules jump to
  */
 export function dispatch(rules: readonly BaseRule[], namer: ChainNamer, roots: Roots): Dispatch {
   const { address, local, port, rest, errors } = sortRules(rules);
@@ -47,12 +47,12 @@ export function dispatch(rules: readonly BaseRule[], namer: ChainNamer, roots: R
       ['', port],
     ] as const
   ).flatMap(([condition, stops]) =>
-    stops.length === 0 ? [] : [{ condition, tree: grow(carve(stops, isAskable(stops[0]?.key ?? '')), namer) }],
+    stops.length === 0 ? [] : [{ condition, tree: grow(carve(stops, canMatchPrefix(stops[0]?.key ?? '')), namer) }],
   );
   return rooted({ tops, rest, errors }, namer, roots);
 }
 
-/** The same dispatch chain with some rules swapped, which does not change its shape. */
+/** The dispatch chain with some rules swapped, which keeps its shape. */
 export function redispatch({ tops, rest, errors }: Dispatch, swap: Swap, namer: ChainNamer, roots: Roots): Dispatch {
   const grown = tops.map(({ condition, tree }) => ({ condition, tree: regrow(tree, swap, namer) }));
   return rooted({ tops: grown, rest: swapped(rest, swap), errors }, namer, roots);
@@ -71,8 +71,7 @@ function rooted(parts: Pick<Dispatch, 'tops' | 'rest' | 'errors'>, namer: ChainN
   let height = Math.max(0, ...tops.map(({ tree }) => tree.chain.height));
   for (const { body, calls } of rest) {
     const callee = calls === undefined ? undefined : roots.get(calls);
-    if (calls !== undefined && !callee)
-      errors.push(`a rule leads to ${calls}, which has no root of its own before this one`);
+    if (calls !== undefined && !callee) errors.push(`a rule jumps to ${calls}, which is not linked before this chain`);
     lines.push(`${body.text}${callee?.name ?? ''}`);
     height = Math.max(height, body.height, callee?.height ?? 0);
   }
@@ -108,8 +107,8 @@ function sortRules(rules: readonly BaseRule[]): Sorted {
       rest.push(rule);
       continue;
     }
-    if (rest.length > 0) errors.push(`rule "${rule.body.text}" stands behind one that every packet is held against`);
-    if (rule.calls !== undefined) errors.push(`rule "${rule.body.text}${rule.calls}" leads to another dispatch chain`);
+    if (rest.length > 0) errors.push(`rule "${rule.body.text}" comes after a rule that is tested for every packet`);
+    if (rule.calls !== undefined) errors.push(`rule "${rule.body.text}${rule.calls}" jumps to another dispatch chain`);
     push(stops[place.kind], place.key, earlier(rule, stops, errors), rule);
   }
   const list = (kind: keyof typeof stops): readonly Stop[] => [...stops[kind]].map(toStop).toSorted(byKey);
@@ -117,8 +116,8 @@ function sortRules(rules: readonly BaseRule[]): Sorted {
 }
 
 /**
- * The rules of the same protocol and port that stand before this one, and that the trees would ask after it: with a node port
- * and an external address of the node itself, both match one packet. The first of them decides, so it is asked here, too.
+ * The earlier rules of the same protocol and port that the trees would test after this one: with a node port and an external address of
+ * the node itself, both match one packet. The first of them decides, so it is repeated before this one.
  */
 function earlier(
   rule: BaseRule,
@@ -129,8 +128,8 @@ function earlier(
   const service = serviceOf(rule.place.key);
   const local = rule.place.kind === 'address' ? (stops.local.get(service) ?? []) : [];
   const before = [...local, ...(stops.port.get(service) ?? [])];
-  if (before.some(({ ends }) => !ends))
-    errors.push(`rule "${rule.body.text}" stands behind one of its port that decides nothing`);
+  if (before.some(({ isTerminal }) => !isTerminal))
+    errors.push(`rule "${rule.body.text}" comes after a rule of the same port that is not terminal`);
   return before;
 }
 

@@ -1,25 +1,25 @@
 import type { TableName } from '../../rulefile.ts';
 import type { TreeTable } from './program.ts';
 
-/** The set that each table asks while a program is on trial. */
+/** The set that each table matches while a program is on probation. */
 export const switches = { nat: 'SLUICE-N', filter: 'SLUICE-F' } as const satisfies Record<TableName, string>;
 
 /**
- * The rules of every entry chain of a settled node: the way to the root and nothing else. No rule names a set, so what
- * iptables-save prints of a settled node loads on any machine.
+ * The rules of every entry chain outside of probation: a goto to the root. No rule names a set, so the output of iptables-save loads on
+ * any machine.
  */
 export function settledEntries(program: Pick<TreeTable, 'entries'>): ReadonlyMap<string, readonly string[]> {
   return new Map([...program.entries].map(([entry, root]) => [entry, [`-A ${entry} -g ${root}`]]));
 }
 
 /**
- * The rules of every entry chain while `trial` is on trial and `confirmed` is the default. A packet goes the way of `trial`
- * when the table's set holds its source: with a time-out in the set, that is the trial; with none (pinned), it is the
- * confirmation on its way; with an empty set, it is the way back.
+ * The rules of every entry chain while `trial` is on probation and `confirmed` is the default. A packet traverses `trial` when the table's
+ * set contains its source. The set's element has a time-out during probation, none (pinned) during the confirmation, and is gone after
+ * a rollback.
  *
- * nat chooses one of the two. filter asks `trial` first and `confirmed` after it, because a packet may meet the switch on in
- * one table and off in the other: what one of the two filters rejects or drops still has a Service's own address, so the nat
- * of that program has not translated it, and a translated packet matches neither.
+ * nat chooses one of the two. filter jumps to `trial` and then to `confirmed`, because a packet may find the switch on in one table
+ * and off in the other: a packet that either filter rejects or drops still has a Service's own address, so the nat of that program
+ * has not translated it, and a translated packet matches neither.
  */
 export function trialEntries(
   table: TableName,
@@ -36,7 +36,7 @@ export function trialEntries(
   return entries;
 }
 
-/** Whether a name is that of a chain that layout `tree` makes: entry chains and fixtures (`SLUICE-…`), tagged chains (with a dot). */
+/** Whether layout `tree` makes chains of this name: entry chains and base chains (`SLUICE-…`), tagged chains (with a dot). */
 export function isTreeChain(name: string): boolean {
   return name.startsWith('SLUICE-') || name.startsWith('SLU-');
 }

@@ -2,7 +2,7 @@ import type { FamilyProgram, TableProgram } from '../program.ts';
 import { settledEntries, trialEntries } from './entries.ts';
 import type { TreeProgram, TreeTable } from './program.ts';
 
-/** A settled tree program as the kernel holds it: what `printProgram` prints and the tracer runs. */
+/** A tree program outside of probation as the kernel has it: for `printProgram` and the tracer. */
 export function settledProgram(program: TreeProgram): FamilyProgram {
   return {
     filter: tableOf(program.filter, settledEntries(program.filter), []),
@@ -11,8 +11,8 @@ export function settledProgram(program: TreeProgram): FamilyProgram {
 }
 
 /**
- * Two programs while one is on trial, as the kernel holds them. Fixtures and jumps are those of the confirmed one, which the
- * trial does not change.
+ * Two programs as the kernel has them during probation. Base chains and jumps are those of the confirmed one, which probation does not
+ * change.
  */
 export function trialProgram(confirmed: TreeProgram, trial: TreeProgram): FamilyProgram {
   const table = (name: keyof TreeProgram): TableProgram =>

@@ -1,49 +1,49 @@
 import { printChance } from '../../rules/parts.ts';
 import { certain } from '../../rules/rule.ts';
-import { type Carved, carve, type Way } from './carve.ts';
+import { type Carved, carve, type Branch } from './carve.ts';
 import type { TreeChain } from './program.ts';
 
 /** A rule of a Service's chain, ready to be printed. */
-export interface Body {
+export interface RuleBody {
   /** Without `-A <name> `. */
   readonly text: string;
-  /** `TreeChain.height` of the chain that it leads to; 0 for none. */
+  /** `TreeChain.height` of the chain that it jumps to; 0 for none. */
   readonly height: number;
-  /** For a rule that leads to an endpoint with some probability and asks for nothing else. */
-  readonly endpoint?: { readonly logical: string; readonly way: WayTo; readonly chance: number };
+  /** For a rule that selects an endpoint with some probability and has no other match. */
+  readonly endpoint?: { readonly logical: string; readonly rule: EndpointRule; readonly chance: number };
 }
 
-/** What stands before and behind the dice of a rule that leads to an endpoint: `-p tcp ` and `-j DNAT …`, or nothing and `-j <chain>`. */
-export interface WayTo {
-  readonly before: string;
-  readonly behind: string;
+/** A rule for an endpoint without its probability: `-p tcp ` and `-j DNAT …`, or nothing and `-j <chain>`. */
+export interface EndpointRule {
+  readonly match: string;
+  readonly target: string;
 }
 
-/** Above this many endpoints a Service's chain leads to groups of them. */
+/** Above this many endpoints a Service's chain jumps to groups of them. */
 const endpointsMax = 32;
 
 type AddGroup = (rules: readonly string[], height: number) => TreeChain;
 
 /**
- * The rules of a Service's chain with its endpoints in groups, where they are many: a new connection then walks tens of rules
- * instead of hundreds. A group of s out of the r endpoints that are left is taken with probability s/r, and one endpoint of
- * it with 1/s, so each endpoint keeps 1/N.
+ * Puts the endpoints of a Service's chain into groups, where they are many: a new connection then traverses tens of rules instead of
+ * hundreds. A group of s out of the r remaining endpoints is chosen with probability s/r, and one endpoint of it with 1/s, so each
+ * endpoint keeps 1/N.
  *
- * Groups are formed by the endpoints' chain names, which are hashes: one endpoint more rewrites the few groups on its path.
- * Rules that ask whether a client is remembered are left as they are: any endpoint may remember it, so all are asked.
+ * Groups are formed by the endpoints' chain names, which are hashes: one endpoint more rewrites only the few groups on its path.
+ * Affinity rules (`-m recent`) stay in the chain: any endpoint may remember the client, so all of them are tested.
  *
  * @param bodies of one chain, in order
  * @param add makes the chain of a group
  */
-export function groupEndpoints(bodies: readonly Body[], add: AddGroup): readonly Body[] {
+export function groupEndpoints(bodies: readonly RuleBody[], add: AddGroup): readonly RuleBody[] {
   const first = bodies.findIndex(({ endpoint }) => endpoint !== undefined);
   const tail = first < 0 ? [] : bodies.slice(first);
   if (tail.length <= endpointsMax || !isEven(tail)) return bodies;
   const items = tail
     .map(({ endpoint, height }) => ({
-      ...(endpoint as Endpoint),
+      ...(endpoint as ChosenEndpoint),
       height,
-      key: (endpoint as Endpoint).logical,
+      key: (endpoint as ChosenEndpoint).logical,
       weight: 1,
     }))
     .toSorted((a, b) => (a.key < b.key ? -1 : 1));
@@ -56,11 +56,11 @@ export function groupEndpoints(bodies: readonly Body[], add: AddGroup): readonly
   ];
 }
 
-type Endpoint = NonNullable<Body['endpoint']>;
-type Item = Endpoint & { readonly height: number; readonly key: string; readonly weight: number };
+type ChosenEndpoint = NonNullable<RuleBody['endpoint']>;
+type WeightedEndpoint = ChosenEndpoint & { readonly height: number; readonly key: string; readonly weight: number };
 
-/** Whether each of the rules is left with an equal share: 1/n, 1/(n-1), …, 1. */
-function isEven(bodies: readonly Body[]): boolean {
+/** Whether the endpoints have equal shares: 1/n, 1/(n-1), …, 1. */
+function isEven(bodies: readonly RuleBody[]): boolean {
   const names = new Set(bodies.map(({ endpoint }) => endpoint?.logical));
   if (names.size !== bodies.length) return false;
   return bodies.every(({ endpoint }, index) => {
@@ -69,27 +69,27 @@ function isEven(bodies: readonly Body[]): boolean {
   });
 }
 
-function chooseOne(carved: Carved<Item>, add: AddGroup): readonly Body[] {
+function chooseOne(carved: Carved<WeightedEndpoint>, add: AddGroup): readonly RuleBody[] {
   if (carved.kind === 'leaf') {
-    return carved.items.map(({ way: { before, behind }, height }, index) => ({
-      text: `${before}${share(1, carved.items.length - index)}${behind}`,
+    return carved.items.map(({ rule: { match, target }, height }, index) => ({
+      text: `${match}${share(1, carved.items.length - index)}${target}`,
       height,
     }));
   }
-  let left = carved.ways.reduce((sum, { size }) => sum + size, 0);
-  return carved.ways.map((way: Way<Item>) => {
-    const rules = chooseOne(way.below, add);
+  let left = carved.branches.reduce((sum, { size }) => sum + size, 0);
+  return carved.branches.map((branch: Branch<WeightedEndpoint>) => {
+    const rules = chooseOne(branch.below, add);
     const group = add(
       rules.map(({ text }) => text),
       1 + Math.max(...rules.map(({ height }) => height)),
     );
-    const text = `${share(way.size, left)}-g ${group.name}`;
-    left -= way.size;
+    const text = `${share(branch.size, left)}-g ${group.name}`;
+    left -= branch.size;
     return { text, height: group.height };
   });
 }
 
-/** The match that holds for `size` of `left`, in the kernel's own unit of 2^-31; nothing where all are taken. */
+/** The match with probability `size`/`left`, in the kernel's own unit of 2^-31; empty where it is 1. */
 function share(size: number, left: number): string {
   if (size === left) return '';
   return `-m statistic --mode random --probability ${printChance(Math.round((size / left) * certain))} `;

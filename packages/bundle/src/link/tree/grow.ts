@@ -11,35 +11,35 @@ export interface Stop {
   readonly rules: readonly BaseRule[];
 }
 
-interface Measured {
+interface MeasuredChain {
   readonly chain: TreeChain;
   readonly levels: number;
-  /** Rules that a packet is held against at most, from here to a leaf. */
+  /** The most rules that a packet is tested against, from here to a leaf. */
   readonly steps: number;
 }
 
 /** A part of a tree with its chain. */
-export type Grown = Measured &
+export type Grown = MeasuredChain &
   (
     | { readonly kind: 'leaf'; readonly rules: readonly BaseRule[] }
     | { readonly kind: 'fork'; readonly conditions: readonly string[]; readonly below: readonly Grown[] }
   );
 
-/** Rules that stand in the place of others: of the same chain and key, and they lead elsewhere. */
+/** Old rule → new rule of the same chain and key, with another target. */
 export type Swap = ReadonlyMap<BaseRule, BaseRule>;
 
-/** Makes the chains of a tree, each behind those that it leads to. */
+/** Makes the chains of a tree, each after those that it jumps to. */
 export function grow(carved: Carved<Stop>, namer: ChainNamer): Grown {
   if (carved.kind === 'leaf') {
     const rules = carved.items.flatMap((stop) => stop.rules);
     return leaf(rules, leafChain(rules, namer));
   }
-  const below = carved.ways.map((way) => grow(way.below, namer));
-  const conditions = carved.ways.map(({ key, length }) => conditionOf(key, length));
+  const below = carved.branches.map((branch) => grow(branch.below, namer));
+  const conditions = carved.branches.map(({ key, length }) => conditionOf(key, length));
   return fork(conditions, below, namer);
 }
 
-/** The same tree with some rules swapped: only what lies on the way to one of them is made again. */
+/** The tree with some rules swapped: only chains on the path to one of them are made again. */
 export function regrow(grown: Grown, swap: Swap, namer: ChainNamer): Grown {
   if (grown.kind === 'leaf') {
     const rules = swapped(grown.rules, swap);
@@ -81,7 +81,7 @@ function fork(conditions: readonly string[], below: readonly Grown[], namer: Cha
   };
 }
 
-/** Leaves by their first rule. Rules of files that did not change are the same objects, so most leaves are made once. */
+/** Leaves by their first rule. Rules of unchanged files keep their identity, so most leaves are made once. */
 const leaves = new WeakMap<BaseRule, { readonly rules: readonly BaseRule[]; readonly chain: TreeChain }>();
 
 function leafChain(rules: readonly BaseRule[], namer: ChainNamer): TreeChain {
@@ -92,7 +92,7 @@ function leafChain(rules: readonly BaseRule[], namer: ChainNamer): TreeChain {
   const height = 1 + Math.max(0, ...rules.map(({ body }) => body.height));
   const texts = rules.map(({ body }) => body.text);
   const chain = namer.add('SLUICE-T', texts, height);
-  // Only the first choice of a name depends on nothing but the rules.
+  // Only the natural name depends on the rules alone.
   if (first && chain.name === naturalName('SLUICE-T', chain.digest)) leaves.set(first, { rules, chain });
   return chain;
 }

@@ -23,7 +23,7 @@ const tables = (rules: ResolvedRules, knowsBpf = true) =>
 const chainsOfEndpoints = (rules: ResolvedRules, knowsBpf = true): number =>
   [...tables(rules, knowsBpf).nat.chains.keys()].filter((name) => name.startsWith('SLU-SEP-')).length;
 
-test('endpoints stand where they are chosen, and what their chains did for themselves is done behind nat', () => {
+test('endpoints are in place, and hairpin packets are marked after DNAT', () => {
   const { filter, nat } = tables(usual);
   const [service = ''] = [...nat.chains.keys()].filter((name) => name.startsWith('SLU-SVC-'));
   expect(nat.chains.get(service)).toEqual([
@@ -36,7 +36,7 @@ test('endpoints stand where they are chosen, and what their chains did for thems
   expect(filter.chains.get('SLUICE-FORWARD')?.[1]).toBe(`-A SLUICE-FORWARD ${asked} -j ACCEPT`);
 });
 
-test('on a kernel without -m bpf each endpoint has its chain, and no rule asks for it', () => {
+test('without -m bpf each endpoint has its chain, and no rule uses bpf', () => {
   expect(chainsOfEndpoints(usual, false)).toBe(2);
   expect(JSON.stringify([...tables(usual, false).nat.chains.values()])).not.toContain('bpf');
 });
@@ -71,7 +71,7 @@ test.each([
   });
 });
 
-test('a program is not made from the last one when a rule begins or ceases to ask for the mark', () => {
+test('a program is not relinked from the last one when a rule gains or loses a match of the mark', () => {
   const { filter, nat } = usual;
   const withRule = (asks: string) =>
     sectionsOf({ filter, nat: { ...nat, rules: [...nat.rules, `-A KUBE-SERVICES -s 10.1.0.0/16 ${asks}-j RETURN`] } });
@@ -83,7 +83,7 @@ test('a program is not made from the last one when a rule begins or ceases to as
     [plain, marked, 2],
   ] as const) {
     expect(linker.link(before, options).problems).toEqual([]);
-    expect(linker.again(after, options)).toBeUndefined();
+    expect(linker.relink(after, options)).toBeUndefined();
     const names = [...linker.link(after, options).program.nat.chains.keys()];
     expect(names.filter((name) => name.startsWith('SLU-SEP-')).length).toBe(count);
   }

@@ -3,48 +3,48 @@ import { reflexiveBytecode } from '../../rules/reflexive.ts';
 import { printEndpoint, type Rule } from '../../rules/rule.ts';
 import { Layered } from '../layered.ts';
 import type { TableProgram } from '../program.ts';
-import type { WayTo } from './groups.ts';
-import type { BaseRule, Units } from './unit.ts';
+import type { EndpointRule } from './groups.ts';
+import type { BaseRule, FileUnits } from './unit.ts';
 
 /**
- * Endpoints in place: most chains of endpoints ask whether a pod reaches itself, so that it is masqueraded, and then translate. Both can be
- * done without the chain. The rule that chooses an endpoint translates by itself, and one rule behind it tells pods that reached
- * themselves by their packets: they go to where they come from. Of 10,000 Services with 50,000 endpoints 11,000 chains are left of 61,000,
- * and the kernel checks the nat table in 73 ms instead of 148 at each commit (Linux 6.18, iptables-nft 1.8.9).
+ * Endpoints in place: most endpoint chains mark hairpin packets (a pod that reaches itself), so that they are masqueraded, and then
+ * translate. Both work without the chain: the rule that chooses an endpoint has the DNAT target, and one rule in POSTROUTING matches
+ * packets whose source is their destination. With 10,000 Services and 50,000 endpoints this leaves 11,000 chains of 61,000, and the
+ * kernel checks the nat table in 73 ms instead of 148 at each commit (Linux 6.18, iptables-nft 1.8.9).
  */
 
-/** A rule of a file that was read. */
-interface Read {
+/** A rule of a file, and the chain that it jumps to. */
+interface RuleAndCallee {
   readonly rule: Rule;
   readonly leadsTo?: string;
 }
 
 /**
- * The endpoints of a file that need no chain: theirs has what kube-proxy writes without session affinity, and whoever leads there asks for
- * chance alone.
+ * The endpoints of a file that need no chain: their chain has the rules that kube-proxy writes without session affinity, and rules that
+ * jump to it match a probability only.
  * @param own the rules of each chain of the file
  * @param base its other rules
- * @param isChoice whether a rule asks for chance alone
+ * @param isChoice whether a rule matches a probability only
  */
 export function endpointsInPlace(
-  own: ReadonlyMap<string, readonly Read[]>,
-  base: readonly Read[],
+  own: ReadonlyMap<string, readonly RuleAndCallee[]>,
+  base: readonly RuleAndCallee[],
   isChoice: (rule: Rule) => boolean,
-): ReadonlyMap<string, WayTo> {
-  const ways = new Map<string, WayTo>();
+): ReadonlyMap<string, EndpointRule> {
+  const rules = new Map<string, EndpointRule>();
   for (const [chain, reads] of own) {
-    const way = chain.startsWith('KUBE-SEP-') ? wayOf(reads.map(({ rule }) => rule)) : undefined;
-    if (way) ways.set(chain, way);
+    const replacement = chain.startsWith('KUBE-SEP-') ? endpointRuleOf(reads.map(({ rule }) => rule)) : undefined;
+    if (replacement) rules.set(chain, replacement);
   }
-  if (ways.size === 0) return ways;
-  for (const { leadsTo } of base) if (leadsTo !== undefined) ways.delete(leadsTo);
+  if (rules.size === 0) return rules;
+  for (const { leadsTo } of base) if (leadsTo !== undefined) rules.delete(leadsTo);
   for (const reads of own.values())
-    for (const { rule, leadsTo } of reads) if (leadsTo !== undefined && !isChoice(rule)) ways.delete(leadsTo);
-  return ways;
+    for (const { rule, leadsTo } of reads) if (leadsTo !== undefined && !isChoice(rule)) rules.delete(leadsTo);
+  return rules;
 }
 
-/** What the two rules of an endpoint's chain do for packets of others. */
-function wayOf([self, translate, ...more]: readonly Rule[]): WayTo | undefined {
+/** The rule that replaces an endpoint's chain of two rules; undefined for chains of another form. */
+function endpointRuleOf([self, translate, ...more]: readonly Rule[]): EndpointRule | undefined {
   const target = translate?.target;
   const protocol = translate?.protocol;
   if (!self || more.length > 0 || target?.kind !== 'dnat' || !protocol) return undefined;
@@ -59,30 +59,30 @@ function wayOf([self, translate, ...more]: readonly Rule[]): WayTo | undefined {
   );
   if (!isBare) return undefined;
   return {
-    before: `-p ${protocol} `,
-    behind: `-j DNAT --to-destination ${printEndpoint(target.address, target.port)}`,
+    match: `-p ${protocol} `,
+    target: `-j DNAT --to-destination ${printEndpoint(target.address, target.port)}`,
   };
 }
 
 const marking = /^-j MARK --set-xmark (0x[0-9a-f]+)\/\1$/;
 
-/** Whether a rule asks for the mark of a packet. */
-export const asksMark = ({ body }: BaseRule): boolean => asksMarkIn(body.text);
+/** Whether a rule has a match of the packet's mark. */
+export const matchesMark = ({ body }: BaseRule): boolean => hasMarkMatch(body.text);
 
-const asksMarkIn = (text: string): boolean => text.includes('-m mark ');
+const hasMarkMatch = (text: string): boolean => text.includes('-m mark ');
 
 /**
- * Whether the mark that an endpoint's chain gives can as well be given behind nat: nothing asks for it but what kube-proxy writes, the
- * first rule of KUBE-POSTROUTING and one of KUBE-FORWARD.
+ * Whether packets can be marked after DNAT: only the rules that kube-proxy writes match the mark, the first of KUBE-POSTROUTING and one
+ * of KUBE-FORWARD.
  */
-export function canMarkLate(units: readonly Units[]): boolean {
+export function canMarkLate(units: readonly FileUnits[]): boolean {
   const asks = { filter: [] as BaseRule[], nat: [] as BaseRule[] };
   const marks: BaseRule[] = [];
   const postrouting: BaseRule[] = [];
   for (const { filter, nat } of units) {
-    for (const rule of filter.base) if (asksMark(rule)) asks.filter.push(rule);
+    for (const rule of filter.base) if (matchesMark(rule)) asks.filter.push(rule);
     for (const rule of nat.base) {
-      if (asksMark(rule)) asks.nat.push(rule);
+      if (matchesMark(rule)) asks.nat.push(rule);
       if (rule.chain === 'KUBE-MARK-MASQ') marks.push(rule);
       if (rule.chain === 'KUBE-POSTROUTING') postrouting.push(rule);
     }
@@ -98,35 +98,35 @@ export function canMarkLate(units: readonly Units[]): boolean {
 
 const withoutComment = (text: string): string => text.replace(/^-m comment --comment ("(?:[^"\\]|\\.)*"|\S+) /, '');
 
-/** What the machine sends to itself by a redirection of others keeps its source: no endpoint has such an address. */
+/** Packets of the machine to itself through foreign redirections keep their source: no endpoint has a loopback address. */
 const loopback = { ipv4: '127.0.0.0/8', ipv6: '::1/128' } as const satisfies Record<Family, string>;
 
 /**
- * The rules of a fixture with those for pods that reach themselves by a Service: they are marked before POSTROUTING asks for the mark, and
- * accepted where FORWARD accepts what is marked. What others translate to where it comes from meets them, too: a pod that reaches itself
- * by their rules has to be masqueraded as well, and no network policy may keep it from itself.
+ * The rules of a base chain with those for hairpin packets: these are marked before POSTROUTING matches the mark, and accepted where
+ * FORWARD accepts marked packets. Hairpin packets that foreign rules translated match, too: these need masquerading as well, and no
+ * network policy applies to them.
  * @param rules without `-A <name> `
  */
 export function markLate(base: string, rules: readonly string[], family: Family): readonly string[] {
-  const asked = `! -s ${loopback[family]} -m conntrack --ctstate DNAT -m bpf --bytecode "${reflexiveBytecode[family]}" `;
-  if (base === 'KUBE-POSTROUTING') return [`${asked}-j SLUICE-MARK-MASQ`, ...rules];
+  const isHairpin = `! -s ${loopback[family]} -m conntrack --ctstate DNAT -m bpf --bytecode "${reflexiveBytecode[family]}" `;
+  if (base === 'KUBE-POSTROUTING') return [`${isHairpin}-j SLUICE-MARK-MASQ`, ...rules];
   if (base !== 'KUBE-FORWARD') return rules;
-  return rules.flatMap((rule) => (asksMarkIn(rule) ? [`${asked}-j ACCEPT`, rule] : [rule]));
+  return rules.flatMap((rule) => (hasMarkMatch(rule) ? [`${isHairpin}-j ACCEPT`, rule] : [rule]));
 }
 
-const asksBpf = (rule: string): boolean => rule.includes(' -m bpf ');
+const hasBpfMatch = (rule: string): boolean => rule.includes(' -m bpf ');
 
-/** Whether a nat table as the kernel should hold it marks late: so it does where endpoints stand in place. */
+/** Whether a desired nat table marks late, as it does with endpoints in place. */
 export function marksLate({ chains }: TableProgram): boolean {
-  return chains.get('SLUICE-POSTROUTING')?.some(asksBpf) ?? false;
+  return chains.get('SLUICE-POSTROUTING')?.some(hasBpfMatch) ?? false;
 }
 
-/** A table without the rules of `markLate`, for a kernel that cannot have them; the same table where it has none. */
+/** A table without the rules of `markLate`, for a kernel without `-m bpf`; the same object where it has none. */
 export function withoutLateMarks(table: TableProgram): TableProgram {
   const { chains, jumps } = table;
   const changed = ['SLUICE-POSTROUTING', 'SLUICE-FORWARD'].flatMap((name) => {
     const rules = chains.get(name);
-    return rules?.some(asksBpf) ? [[name, rules.filter((rule) => !asksBpf(rule))] as const] : [];
+    return rules?.some(hasBpfMatch) ? [[name, rules.filter((rule) => !hasBpfMatch(rule))] as const] : [];
   });
   return changed.length === 0 ? table : { chains: Layered.of(chains).with(changed), jumps };
 }

@@ -3,16 +3,18 @@ import { parseCidr } from '../../rules/cidr.ts';
 import type { Rule, TransportProtocol } from '../../rules/rule.ts';
 
 /**
- * Where a rule of a dispatch chain stands: behind one address, protocol and port; behind a protocol and port of the node's own
- * addresses, or of any address; or at the end, asked one by one.
+ * The position of a rule in a dispatch chain: under one address, protocol and port; under a protocol and port of the node's own
+ * addresses, or of any address; or in the tail, tested one by one.
  */
-export type Place = { readonly kind: 'address' | 'local' | 'port'; readonly key: string } | { readonly kind: 'rest' };
+export type DispatchPlace =
+  | { readonly kind: 'address' | 'local' | 'port'; readonly key: string }
+  | { readonly kind: 'rest' };
 
-/** The first bits tell the protocols apart: TCP from the others, then UDP from SCTP. */
+/** The first bits distinguish the protocols: TCP from the others, then UDP from SCTP. */
 const bitsOf = { tcp: 0x0000, udp: 0x8000, sctp: 0xc000 } as const satisfies Record<TransportProtocol, number>;
 
-/** By what a packet must be for the rule to match: the address in 16-bit characters, the protocol, the port. */
-export function placeOf(rule: Rule): Place {
+/** Returns a rule's position; its key is the address in 16-bit characters, the protocol, the port. */
+export function placeOf(rule: Rule): DispatchPlace {
   const port = portOf(rule);
   if (rule.protocol === undefined || port === undefined) return { kind: 'rest' };
   const service = String.fromCharCode(bitsOf[rule.protocol], port);
@@ -27,7 +29,7 @@ export function placeOf(rule: Rule): Place {
   return { kind: 'address', key: String.fromCharCode(...(cidr?.words ?? [])) + service };
 }
 
-/** The protocol and port of a key: what rules without an address have in common with it. */
+/** The protocol and port of a key, which is the key of rules without an address. */
 export function serviceOf(key: string): string {
   return key.slice(-2);
 }
@@ -37,21 +39,21 @@ function portOf(rule: Rule): number | undefined {
   return undefined;
 }
 
-/** Whether iptables can ask for a prefix of a key: not for one that ends within the protocol. */
-export function isAskable(key: string): (length: number) => boolean {
+/** Whether iptables can match a prefix of a key: not one that ends within the protocol. */
+export function canMatchPrefix(key: string): (length: number) => boolean {
   const address = (key.length - 2) * 16;
   return (length) => length <= address || length >= address + 16;
 }
 
 /**
- * The condition that a packet is below a prefix, as iptables-save prints it: `-d 10.96.0.0/16 `, `-d … -p tcp `,
+ * The matches for packets below a prefix, as iptables-save prints them: `-d 10.96.0.0/16 `, `-d … -p tcp `,
  * `-d … -p tcp -m tcp --dport 8080:8095 `. Each part ends with a space.
  */
 export function conditionOf(key: string, length: number): string {
   const address = (key.length - 2) * 16;
   const parts: string[] = [];
-  const asked = Math.min(length, address);
-  if (asked > 0) parts.push(`-d ${printWords(wordsOf(key.slice(0, -2), asked))}/${asked} `);
+  const prefix = Math.min(length, address);
+  if (prefix > 0) parts.push(`-d ${printWords(wordsOf(key.slice(0, -2), prefix))}/${prefix} `);
   if (length < address + 16) return parts.join('');
   const protocol = protocolOf(key.charCodeAt(key.length - 2));
   parts.push(`-p ${protocol} `);
@@ -72,7 +74,7 @@ function portRange(key: string, bits: number): string {
 
 function wordsOf(text: string, length: number): number[] {
   const words: number[] = [];
-  // By index: two characters of a key may look like one character to an iterator.
+  // By index: an iterator takes two characters that form a surrogate pair as one.
   for (let index = 0; index < text.length; index++) {
     const covered = Math.min(16, Math.max(0, length - 16 * index));
     words.push(text.charCodeAt(index) & (0xffff << (16 - covered)) & 0xffff);

@@ -3,20 +3,20 @@ import type { Family, TableName } from '../../rulefile.ts';
 import { refusal } from '../check.ts';
 import type { Dispatch } from './dispatch.ts';
 
-/** What a program keeps within, whatever the addresses. */
+/** The limits of a program, for any set of addresses. */
 export const treeLimits = {
   /** Chains from the top of a dispatch tree to its leaf. */
   levelsMax: 6,
-  /** Rules that a packet is held against in a dispatch tree. */
+  /** Rules that a packet is tested against in a dispatch tree. */
   stepsMax: 64,
   /**
-   * Chains below a built-in one. The nf_tables backend takes 15, counts -g like -j, and says so only when the program is
-   * linked to a built-in chain: what is deeper stages without complaint.
+   * Chains below a built-in one. The nf_tables backend accepts 15, counts -g like -j, and fails only when the program is linked to a
+   * built-in chain: deeper chains stage without an error.
    */
   depthMax: 15,
 } as const;
 
-/** Everything in a linked table that is deeper or wider than it may be; rules that no tree can hold. */
+/** The problems of a linked table: dispatch chains above a limit, and rules that cannot move into a tree. */
 export function limitProblems(
   table: TableName,
   family: Family,
@@ -26,14 +26,14 @@ export function limitProblems(
   for (const [chain, { root, levels, steps, errors }] of dispatched) {
     const what = `${chain} of ${family} ${table}`;
     for (const error of errors) problems.push(refusal(`Cannot link ${what} as a tree: ${error}`));
-    // The entry chain stands above the root.
+    // The entry chain is above the root.
     const depth = root.height + 1;
     if (levels > treeLimits.levelsMax)
-      problems.push(tooMuch(what, `it is ${levels} levels deep, more than ${treeLimits.levelsMax}`));
+      problems.push(tooMuch(what, `it is ${levels} levels deep (limit: ${treeLimits.levelsMax})`));
     if (steps > treeLimits.stepsMax)
-      problems.push(tooMuch(what, `a packet meets ${steps} rules in it, more than ${treeLimits.stepsMax}`));
+      problems.push(tooMuch(what, `a packet traverses up to ${steps} rules (limit: ${treeLimits.stepsMax})`));
     if (depth > treeLimits.depthMax)
-      problems.push(tooMuch(what, `chains are ${depth} deep below it, more than ${treeLimits.depthMax}`));
+      problems.push(tooMuch(what, `chains are nested ${depth} deep (limit: ${treeLimits.depthMax})`));
   }
   return problems;
 }
@@ -43,6 +43,6 @@ function tooMuch(what: string, why: string): Problem {
     code: 'PROGRAM_LIMIT',
     level: 'error',
     message: `Cannot link ${what} as a tree: ${why}`,
-    hint: 'Layout `flat` has no such limit; so many Services on one node, or of one address and port, are otherwise too many',
+    hint: 'Use layout `flat`, which has no such limit, or fewer Services per node or per address and port',
   };
 }

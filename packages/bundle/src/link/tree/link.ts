@@ -11,45 +11,44 @@ import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
 import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain, TreeProgram, TreeTable } from './program.ts';
-import { type BaseRule, linkUnits, type Unit, type Units, type UnitScope } from './unit.ts';
+import { type BaseRule, linkUnits, type TableUnit, type FileUnits, type LinkScope } from './unit.ts';
 
 export interface TreeOptions {
   readonly family: Family;
-  /** What the machine knows, for `${host.*}`. */
+  /** The machine's facts, for `${host.*}`. */
   readonly host?: HostValues;
-  /** What the kernel holds: a name that stands there for another content is not used. Must not change. */
+  /** The program in the kernel: a chain name that has other rules there is not used. Must not change. */
   readonly taken?: FamilyProgram;
-  /** Provide KUBE-MARK-MASQ and KUBE-POSTROUTING with kube-proxy's meaning, for CNI plugins on a node where nobody else does. */
+  /** Provide KUBE-MARK-MASQ and KUBE-POSTROUTING with kube-proxy's meaning, for CNI plugins on a node without kube-proxy. */
   readonly provideKubeChains?: boolean;
   /**
-   * Whether the kernel has `-m bpf` (`xt_bpf`), so that endpoints need no chains of their own (in-place.ts). Left out: it has. Otherwise
+   * Whether the kernel has `-m bpf` (`xt_bpf`), so that endpoints need no chains of their own (in-place.ts); true by default. Without it
    * each endpoint has a chain, as in layout `flat`.
    */
   readonly knowsBpf?: boolean;
 }
 
-/** A tree program, and what is wrong with it. Only a program without problems may reach a kernel. */
+/** A tree program and its problems. Only a program without problems may be loaded. */
 export interface LinkedTree {
   readonly program: TreeProgram;
   /** `RULE_REFUSED` in the order of the files, then `PROGRAM_LIMIT`. */
   readonly problems: readonly Problem[];
 }
 
-/** One file of a family as `linkTree` takes it, from rules that were already put together. */
+/** Merged rules of one family, in the form of one file for `linkTree`. */
 export function sectionsOf(rules: ResolvedRules): readonly (readonly ResolvedSection[])[] {
   return [tableNames.map((table) => ({ table, ...rules[table] }))];
 }
 
 /**
- * Links a node's rules of one family in layout `tree`: the chains that kube-proxy would have written, under names of our own
- * that say their content, and every chain that leads to Services as a tree. For each packet it decides what `linkFlat` does,
- * and each endpoint of a Service has the same share.
+ * Links a node's rules of one family in layout `tree`: kube-proxy's chains under names with a digest of their rules, and every dispatch
+ * chain as a tree. Each packet is treated as by the program of `linkFlat`, and each endpoint of a Service has the same share.
  *
- * It depends on the files and options alone. Two programs share every chain whose content they share, under one name. With
- * more than 32 endpoints a Service's are led to in groups. Rules of endpoints carry no comment: they are most of a program.
+ * The program depends on the files and options alone. Two programs share each chain of equal rules under one name. A Service with more
+ * than 32 endpoints has them in groups. Rules of endpoints have no comment: they are most of a program.
  *
  * @param files the resolved sections of each file in the order of loading (`resolveSections`)
- * @param memory of earlier calls; a file whose sections are the same object costs a look-up
+ * @param memory cache of earlier calls, by the identity of a file's sections
  */
 export function linkTree(
   files: readonly (readonly ResolvedSection[])[],
@@ -60,31 +59,31 @@ export function linkTree(
   return { program: { filter: tables.filter.program, nat: tables.nat.program }, problems };
 }
 
-/** A linked table with what it was put together from. */
+/** A linked table with its parts. */
 export interface TableParts {
   readonly program: TreeTable;
   /** By base chain. */
   readonly dispatched: ReadonlyMap<string, Dispatch>;
 }
 
-/** A linked family with what it was put together from. */
+/** A linked family with its parts. */
 export interface LinkedParts {
   /** Of each file. */
-  readonly units: readonly Units[];
+  readonly units: readonly FileUnits[];
   readonly tables: Readonly<Record<TableName, TableParts>>;
   readonly problems: readonly Problem[];
-  /** `UnitScope.inPlace` */
+  /** `LinkScope.inPlace` */
   readonly inPlace: boolean;
 }
 
-/** Does the work of `linkTree`. */
+/** `linkTree`, with the parts that `relink` needs. */
 export function linkParts(
   files: readonly (readonly ResolvedSection[])[],
   options: TreeOptions,
   memory: TreeMemory,
 ): LinkedParts {
   const knowsBpf = options.knowsBpf ?? true;
-  // As the last time, so that files are seldom linked twice.
+  // Assume the last result, so that files are seldom linked twice.
   const first = knowsBpf && memory.inPlace;
   const parts = linkAll(files, options, memory, first);
   memory.inPlace = canMarkLate(parts.units);
@@ -98,7 +97,7 @@ function linkAll(
   memory: TreeMemory,
   inPlace: boolean,
 ): LinkedParts {
-  const scope: UnitScope = { family: options.family, host: options.host ?? {}, inPlace };
+  const scope: LinkScope = { family: options.family, host: options.host ?? {}, inPlace };
   const namers = {
     filter: new ChainNamer(options.taken?.filter.chains),
     nat: new ChainNamer(options.taken?.nat.chains),
@@ -114,20 +113,20 @@ function linkAll(
   return { units, tables, problems, inPlace };
 }
 
-/** Puts the chains of a file on the namers. Where one of their names is taken, the file is linked again. */
+/** Adds the chains of a file to the namers. Where one of their names is taken, the file is linked again. */
 export function placeUnits(
   file: readonly ResolvedSection[],
-  scope: UnitScope,
+  scope: LinkScope,
   namers: Readonly<Record<TableName, ChainNamer>>,
   memory: TreeMemory,
-): Units {
+): FileUnits {
   const units = memory.units(file, scope);
   const fits = tableNames.every((table) => namers[table].adopt(units[table].chains));
   return fits ? units : linkUnits(file, scope, namers);
 }
 
 /** Base chains must be declared where rules name them, and only once. */
-function declarationProblems(table: TableName, family: Family, units: readonly Unit[]): readonly Problem[] {
+function declarationProblems(table: TableName, family: Family, units: readonly TableUnit[]): readonly Problem[] {
   const declared = new Set<string>();
   const problems: Problem[] = [];
   const refuse = (chain: string, why: string): void => {
@@ -142,15 +141,15 @@ function declarationProblems(table: TableName, family: Family, units: readonly U
   }
   const used = new Set(units.flatMap(({ named }) => named));
   for (const chain of used)
-    if (!declared.has(chain)) refuse(chain, 'a rule names it, and it is not declared in this table');
+    if (!declared.has(chain)) refuse(chain, 'a rule refers to it, but this table does not declare it');
   return problems;
 }
 
 function linkTable(
   table: TableName,
-  units: readonly Unit[],
+  units: readonly TableUnit[],
   namer: ChainNamer,
-  { family, provideKubeChains = false, inPlace }: TreeOptions & Pick<UnitScope, 'inPlace'>,
+  { family, provideKubeChains = false, inPlace }: TreeOptions & Pick<LinkScope, 'inPlace'>,
   problems: Problem[],
 ): TableParts {
   const rules = new Map<string, BaseRule[]>();
@@ -177,13 +176,13 @@ const isBase = (table: TableName, name: string): boolean =>
 const isFixture = (table: TableName, name: string): boolean =>
   (baseChainNames[table] as readonly string[]).includes(name);
 
-/** Callees first: node ports are reached from the tail of Services. */
+/** Callees first: the tail of KUBE-SERVICES jumps to KUBE-NODEPORTS. */
 const dispatchOrder: Readonly<Record<TableName, readonly string[]>> = {
   filter: entryChains.filter,
   nat: ['KUBE-NODEPORTS', ...entryChains.nat],
 };
 
-/** Every dispatch chain of a table. @param one makes it, with the roots of those that it may lead to */
+/** Every dispatch chain of a table. @param one makes it, from the roots of the chains that it may jump to */
 export function dispatchAll(
   table: TableName,
   one: (base: string, roots: ReadonlyMap<string, TreeChain>) => Dispatch,

@@ -10,36 +10,36 @@ import { type LinkedParts, linkParts, type TreeOptions } from './link.ts';
 import { TreeMemory } from './memory.ts';
 import { noteRenamed, sameLines, renamedOf } from './names.ts';
 import type { TreeChain } from './program.ts';
-import { type Link, type LinkTable, relink } from './relink.ts';
+import { type LinkState, type TableState, relink } from './relink.ts';
 
-/** A settled program, and what is wrong with it. Only a program without problems may reach a kernel. */
+/** A program outside of probation, and its problems. Only a program without problems may be loaded. */
 export interface LinkedProgram {
   readonly program: FamilyProgram;
   readonly problems: readonly Problem[];
 }
 
 /**
- * Links one family again and again, and gives what `settledProgram` makes of `linkTree`, entry by entry.
+ * Links one family repeatedly; the result equals `settledProgram` of `linkTree`.
  *
- * Where a few files have other contents, the program is made from the one before: what did not change is the same object in both, and
- * costs nothing. What the kernel holds is shared in the same way: a chain that is there with its rules is that object.
+ * When few files changed, the program is made from the last one: unchanged chains keep their identity and cost nothing. Chains that the
+ * kernel has are shared in the same way.
  */
 export class TreeLinker {
   readonly #memory = new TreeMemory();
-  #last: Link | undefined;
+  #last: LinkState | undefined;
 
   /**
-   * The program made from the last one.
-   * @returns undefined when that cannot be done: the files are others, or lead elsewhere, or there was no program yet
+   * Makes the program from the last one.
+   * @returns undefined when that is impossible: other files, rules of another shape, or no program yet
    */
-  again(files: readonly (readonly ResolvedSection[])[], options: TreeOptions): FamilyProgram | undefined {
+  relink(files: readonly (readonly ResolvedSection[])[], options: TreeOptions): FamilyProgram | undefined {
     const before = this.#last;
     const next = before && relink(before, files, options, this.#memory);
     if (!next) return undefined;
     this.#last = next;
     for (const table of tableNames) {
       const { chains } = next.program[table];
-      // What had piled up above the packed chains was packed, too.
+      // The layer above the packed chains has been packed, too.
       if (chains !== before.program[table].chains && chains instanceof Layered && chains.flat) {
         for (const unit of next.units) holdPacked(unit[table].chains, chains);
         for (const one of next.tables[table].dispatched.values()) holdPacked(dispatchedChains(one), chains);
@@ -48,16 +48,16 @@ export class TreeLinker {
     return next.program;
   }
 
-  /** The program put together from all files. */
+  /** Links the program from all files. */
   link(files: readonly (readonly ResolvedSection[])[], options: TreeOptions): LinkedProgram {
     const { taken } = options;
-    // What is known of the last program's names need not be found out again.
+    // Takes over the renamed chains known of the last program.
     if (taken && this.#last)
       for (const table of tableNames) renamedOf(taken[table].chains, this.#last.program[table].chains);
     const parts = linkParts(files, options, this.#memory);
     const tree = treeOf(parts);
-    const program = onto(options.taken, settledProgram(tree));
-    const isPlain = parts.problems.length === 0 && tableNames.every((table) => isApart(parts, table));
+    const program = shareChains(options.taken, settledProgram(tree));
+    const isPlain = parts.problems.length === 0 && tableNames.every((table) => haveDistinctChains(parts, table));
     this.#last = isPlain ? linkOf(parts, files, options, program) : undefined;
     for (const table of tableNames) holdPacked(tree[table].chains.values(), program[table].chains);
     return { program, problems: parts.problems };
@@ -68,11 +68,11 @@ const treeOf = ({ tables }: LinkedParts) => ({ filter: tables.filter.program, na
 
 function linkOf(
   { units, tables, inPlace }: LinkedParts,
-  files: Link['files'],
+  files: LinkState['files'],
   options: TreeOptions,
   program: FamilyProgram,
-): Link {
-  const tableOf = (table: TableName): LinkTable => {
+): LinkState {
+  const tableOf = (table: TableName): TableState => {
     const { dispatched } = tables[table];
     const inner = [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)]);
     noteRenamed(program[table].chains, tables[table].program.chains.values());
@@ -81,21 +81,21 @@ function linkOf(
   return { files, options, units, program, inPlace, tables: { filter: tableOf('filter'), nat: tableOf('nat') } };
 }
 
-/** Whether no two files have a chain in common, so that the chains of one can go without asking the others. */
-function isApart({ units, tables }: LinkedParts, table: TableName): boolean {
+/** Whether no two files share a chain, so that the chains of one can be deleted without regard to the others. */
+function haveDistinctChains({ units, tables }: LinkedParts, table: TableName): boolean {
   const { program, dispatched } = tables[table];
   const inner = new Set([...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map(({ name }) => name)));
   const own = units.reduce((sum, unit) => sum + new Set(unit[table].chains.map(({ name }) => name)).size, 0);
   return own + inner.size === program.chains.size;
 }
 
-/** The program with the chains of another one where the rules are the same. */
-function onto(held: FamilyProgram | undefined, program: FamilyProgram): FamilyProgram {
-  const table = (name: TableName): TableProgram => ontoTable(held?.[name], program[name]);
+/** The program with the chain objects of the observed one where their rules are equal. */
+function shareChains(observed: FamilyProgram | undefined, program: FamilyProgram): FamilyProgram {
+  const table = (name: TableName): TableProgram => shareTable(observed?.[name], program[name]);
   return { filter: table('filter'), nat: table('nat') };
 }
 
-/** Rules are held once: the chains of files have those of the program, which may be older than they are. */
+/** Keeps each rule in memory once: the chains of files refer to the rules of the program. */
 function holdPacked(own: Iterable<TreeChain>, chains: TableProgram['chains']): void {
   for (const chain of own) {
     const below = chains instanceof Layered ? chains.below(chain.name) : undefined;
@@ -104,19 +104,19 @@ function holdPacked(own: Iterable<TreeChain>, chains: TableProgram['chains']): v
   }
 }
 
-function ontoTable(held: TableProgram | undefined, { chains, jumps }: TableProgram): TableProgram {
-  if (!held) return { chains: packed(chains), jumps };
+function shareTable(observed: TableProgram | undefined, { chains, jumps }: TableProgram): TableProgram {
+  if (!observed) return { chains: packed(chains), jumps };
   const changes = new Map<string, readonly string[] | undefined>();
-  for (const name of held.chains.keys()) if (!chains.has(name)) changes.set(name, undefined);
+  for (const name of observed.chains.keys()) if (!chains.has(name)) changes.set(name, undefined);
   for (const [name, rules] of chains) {
-    const before = held.chains.get(name);
+    const before = observed.chains.get(name);
     changes.set(name, before && sameLines(before, rules) ? before : rules);
   }
-  const shared = packed(held.chains).with(changes);
-  return shared === held.chains && sameLines(held.jumps, jumps) ? held : { chains: shared, jumps };
+  const shared = packed(observed.chains).with(changes);
+  return shared === observed.chains && sameLines(observed.jumps, jumps) ? observed : { chains: shared, jumps };
 }
 
-/** Chains that were not packed yet; others are what they are. */
+/** Packs chains that are not packed yet. */
 function packed(chains: TableProgram['chains']): Layered<readonly string[]> {
   const isReady = chains instanceof Layered || chains instanceof PackedChains;
   return Layered.of<readonly string[]>(isReady ? chains : PackedChains.of(chains));

@@ -1,17 +1,17 @@
 import { dependsOnHost, type HostValues, type ResolvedSection } from '../../resolve.ts';
-import { linkUnits, type Units, type UnitScope } from './unit.ts';
+import { linkUnits, type FileUnits, type LinkScope } from './unit.ts';
 
 /**
- * Remembers how files were linked, by the identity of what they resolved to: `ResolveCache` gives the same sections for a
- * file that did not change. One for each caller that links again and again; it forgets a file when nobody else knows it.
+ * Caches linked files by the identity of their sections: `ResolveCache` returns the same sections for an unchanged file. Sections that
+ * are collected as garbage are forgotten.
  */
 export class TreeMemory {
-  /** Whether the files that were linked last can have endpoints in place: `canMarkLate`. */
+  /** Whether the files linked last can have endpoints in place: `canMarkLate`. */
   inPlace = true;
-  readonly #known = new WeakMap<readonly ResolvedSection[], { readonly key: string; readonly units: Units }>();
+  readonly #known = new WeakMap<readonly ResolvedSection[], { readonly key: string; readonly units: FileUnits }>();
 
-  /** The file linked, with the first choice of names. */
-  units(sections: readonly ResolvedSection[], scope: UnitScope): Units {
+  /** The linked file, with natural names. */
+  units(sections: readonly ResolvedSection[], scope: LinkScope): FileUnits {
     const known = this.#known.get(sections);
     const key = keyOf(sections, scope);
     if (known?.key === key) return known.units;
@@ -21,24 +21,24 @@ export class TreeMemory {
   }
 }
 
-/** Whether what a file says depends on the machine; few do, and one that did not change is not read again. */
-export function asksHost(sections: readonly ResolvedSection[]): boolean {
-  const known = hostAskers.get(sections);
+/** Whether a file's rules depend on the machine, cached by identity; few do. */
+export function sectionsDependOnHost(sections: readonly ResolvedSection[]): boolean {
+  const known = hostDependence.get(sections);
   if (known !== undefined) return known;
   const asks = sections.some(({ rules }) => rules.some(dependsOnHost));
-  hostAskers.set(sections, asks);
+  hostDependence.set(sections, asks);
   return asks;
 }
 
-const hostAskers = new WeakMap<readonly ResolvedSection[], boolean>();
+const hostDependence = new WeakMap<readonly ResolvedSection[], boolean>();
 
-/** One string for each: a node has ten thousand files. */
+/** Shared strings: a node has ten thousand files. */
 const inPlaceKeys = { ipv4: 'ipv4 in place', ipv6: 'ipv6 in place' } as const;
 
-/** What of the scope the result depends on. */
-function keyOf(sections: readonly ResolvedSection[], { family, host, inPlace }: UnitScope): string {
+/** The part of the scope that the result depends on. */
+function keyOf(sections: readonly ResolvedSection[], { family, host, inPlace }: LinkScope): string {
   const key = inPlace ? inPlaceKeys[family] : family;
-  return asksHost(sections) ? `${key} ${printHost(host)}` : key;
+  return sectionsDependOnHost(sections) ? `${key} ${printHost(host)}` : key;
 }
 
 function printHost(host: HostValues): string {

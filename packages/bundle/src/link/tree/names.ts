@@ -10,10 +10,10 @@ const tags = 36 * 36;
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
 /**
- * What a chain is: 128 bits of the SHA-256 of its stem and its rules.
- * @param stem the name without what the content decides: `SLU-SVC-NPX46M4PTMTKRN6Y`, or `SLUICE-T` for chains without a
+ * The identity of a chain: 128 bits of the SHA-256 of its stem and its rules.
+ * @param stem the part of the name that is independent of the rules: `SLU-SVC-NPX46M4PTMTKRN6Y`, or `SLUICE-T` for chains without a
  *   logical name
- * @param rules each as iptables-save prints it behind `-A <name> `, and a line feed
+ * @param rules each as iptables-save prints it after `-A <name> `, and a line feed
  */
 export function digestOf(stem: string, rules: string): string {
   return hash('sha256', `${stem}\n${rules}`, 'hex').slice(0, 32);
@@ -28,17 +28,17 @@ export function stemOf(name: string): string | undefined {
   return match?.[1] !== undefined && hasHash === isNameless(match[1]) ? match[1] : undefined;
 }
 
-/** Chains without a logical name have 80 bits of their content instead. */
+/** Chains without a logical name have 80 bits of their digest instead. */
 function isNameless(stem: string): boolean {
   return stem.startsWith('SLUICE-') || stem === 'SLU-GRP';
 }
 
-/** The name that a content asks for first. */
+/** The first candidate of `namesFor`. */
 export function naturalName(stem: string, digest: string): string {
   return nameAt(stem, digest, 0);
 }
 
-/** Every name that a content may have, in the order in which they are tried. */
+/** Every name that a chain of this digest may have, in order of preference. */
 export function* namesFor(stem: string, digest: string): Generator<string> {
   for (let step = 0; step < tags; step++) yield nameAt(stem, digest, step);
 }
@@ -59,19 +59,19 @@ function hash16(digest: string): string {
   return text;
 }
 
-/** No name is left for a chain: each of its 1,296 belongs to another content. */
+/** All 1,296 names of a chain are taken by chains with other rules. */
 export class NamesExhausted extends Error {
   override readonly name = 'NamesExhausted';
 }
 
-/** A chain as it is linked. Once its rules are packed it keeps of itself little more than the name. */
+/** A chain of a program that is being linked. Once its rules are packed it keeps little more than its name. */
 class LinkedChain implements TreeChain {
   readonly name: string;
   readonly height: number;
-  /** Left out once it can be told from what is packed. */
+  /** Undefined once it can be computed from the packed rules. */
   #digest: string | undefined;
   #rules: readonly string[] | PackedBlock;
-  /** The place in a block. */
+  /** The index in a block. */
   #at = 0;
 
   constructor(name: string, digest: string, rules: readonly string[], height: number) {
@@ -102,22 +102,21 @@ class LinkedChain implements TreeChain {
   }
 }
 
-type Chains = TableProgram['chains'];
-const noChains: Chains = new Map();
+type TableChains = TableProgram['chains'];
+const noChains: TableChains = new Map();
 
 /**
- * The chains of one table while it is being linked. It gives each content a name that no other content has, neither in this
- * program nor in the kernel.
+ * The chains of one table while it is being linked. Each chain gets a name that no chain with other rules has, neither in this program
+ * nor in the kernel.
  *
- * A tag has 1,296 values, so about one change in a thousand meets a name that is in use for the content before it. Then the
- * next tag is taken, and so on. A content that the kernel holds already keeps the name that it has there, whichever it is: so
- * a program that is linked again is the program that was loaded.
+ * A tag has 1,296 values, so in about one change of a thousand the new rules of a chain have the tag of its old rules. Then the next free
+ * tag is used. Rules that the kernel already has keep their chain's name: so a program that is linked again equals the loaded one.
  */
 export class ChainNamer {
   readonly chains = new Map<string, TreeChain>();
-  readonly #taken: Chains;
+  readonly #taken: TableChains;
   readonly #renamed: ReadonlyMap<string, string>;
-  /** What the names of strays begin with. */
+  /** The names of renamed chains without tags. */
   readonly #renamedBodies: ReadonlySet<string>;
 
   /** @param taken the chains in the kernel; must not change afterwards */
@@ -143,14 +142,14 @@ export class ChainNamer {
     return chain;
   }
 
-  /** Adds chains that were made without knowing what names are taken. False, and nothing is added, when one needs another name. */
+  /** Adds chains with natural names. Returns false, and adds none, when one of them needs another name. */
   adopt(chains: readonly TreeChain[]): boolean {
     for (const chain of chains) {
       const own = this.chains.get(chain.name);
       if (own && own !== chain && own.digest !== chain.digest) return false;
       const held = this.#taken.get(chain.name);
       if (held && !sameLines(held, chain.rules)) return false;
-      // Read and digested only where it may be: this is asked of all chains of a program.
+      // Called for all chains of a program, so digests are computed only where they matter.
       const mayBeRenamed = this.#renamed.size > 0 && this.#renamedBodies.has(bodyOf(chain.name));
       if (mayBeRenamed && this.#renamed.has(chain.digest)) return false;
     }
@@ -170,10 +169,9 @@ export class ChainNamer {
   }
 }
 
-/** Joined, so that it is one string of its length and not a tree of parts: a program has 70,000 of these, or 160,000. */
+/** `join` makes a flat string instead of a rope, which takes more memory: a program has 70,000 to 160,000 of these. */
 const lineOf = (name: string, body: string): string => ['-A ', name, ' ', body].join('');
 
-/** Whether two chains of one name have the same rules. */
 export function sameLines(a: readonly string[], b: readonly string[]): boolean {
   return a === b || (a.length === b.length && a.every((line, at) => line === b[at]));
 }
@@ -183,13 +181,13 @@ function hasBodies(name: string, lines: readonly string[], bodies: readonly stri
   return lines.length === bodies.length && lines.every((line, at) => line.slice(start) === bodies[at]);
 }
 
-const renamed = new WeakMap<Chains, ReadonlyMap<string, string>>();
+const renamed = new WeakMap<TableChains, ReadonlyMap<string, string>>();
 
 /**
- * By digest, the names of a table that are not the first choice of what they stand for.
- * @param like a table that shares chains with this one: only what differs is looked at
+ * By digest, the names of a table's renamed chains: those that do not have their natural name.
+ * @param like a table that shares chains with this one: only the difference is examined
  */
-export function renamedOf(table: Chains, like?: Chains): ReadonlyMap<string, string> {
+export function renamedOf(table: TableChains, like?: TableChains): ReadonlyMap<string, string> {
   const known = renamed.get(table);
   if (known) return known;
   const found = new Map<string, string>();
@@ -207,8 +205,8 @@ export function renamedOf(table: Chains, like?: Chains): ReadonlyMap<string, str
   return found;
 }
 
-/** The same for a table that holds these chains, whose digests are known. */
-export function noteRenamed(table: Chains, chains: Iterable<TreeChain>): void {
+/** Caches the result of `renamedOf` for a table of chains whose digests are known. */
+export function noteRenamed(table: TableChains, chains: Iterable<TreeChain>): void {
   const found = new Map<string, string>();
   for (const { name, renamedDigest } of chains) if (renamedDigest !== undefined) found.set(renamedDigest, name);
   renamed.set(table, found);
@@ -220,7 +218,6 @@ const bodyOf = (name: string): string => name.slice(0, -3);
 const digestOfLines = (name: string, stem: string, lines: readonly string[]): string =>
   digestOf(stem, lines.map((line) => `${line.slice(4 + name.length)}\n`).join(''));
 
-/** Whether the tag of a name is the first one that its content asks for. */
 function isFirstChoice(name: string, digest: string): boolean {
   return Number.parseInt(digest.slice(0, 8), 16) % tags === Number.parseInt(name.slice(-2), 36);
 }

@@ -95,7 +95,7 @@ function differences(
     .filter(Boolean);
 }
 
-test.each(families)('%s: flat and tree decide every packet alike, with the same shares of endpoints', (family) => {
+test.each(families)('%s: flat and tree are equivalent for every packet, with equal shares of endpoints', (family) => {
   fc.assert(
     fc.property(services(family), fc.array(addresses(family), { minLength: 30, maxLength: 30 }), (specs, strangers) => {
       const rules = rulesOf(specs, family);
@@ -111,7 +111,7 @@ test.each(families)('%s: flat and tree decide every packet alike, with the same 
 
 const both = ['SLUICE-F', 'SLUICE-N'];
 
-test.each(families)('%s: on trial, the switches choose between two programs', (family) => {
+test.each(families)('%s: during probation the switches choose between two programs', (family) => {
   fc.assert(
     fc.property(services(family), services(family), (before, after) => {
       const [a, b] = [rulesOf(before, family), rulesOf(after, family)];

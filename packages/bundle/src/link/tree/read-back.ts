@@ -8,23 +8,23 @@ import { isTreeChain } from './entries.ts';
 import { providedChains } from './base-chains.ts';
 import { digestOf, stemOf } from './names.ts';
 
-/** What of ours a kernel holds in one table. */
-export interface HeldTable {
-  /** Tagged chains with the digest of what is in them: equal to `TreeChain.digest` where that is what was loaded. */
+/** Sluice's part of one table of the kernel. */
+export interface ObservedTable {
+  /** Tagged chains with the digest of their rules: equal to `TreeChain.digest` of an unmodified chain. */
   readonly chains: ReadonlyMap<string, string>;
-  /** The rules of entry chains, fixtures and chains of kube-proxy that we may provide, as iptables-save prints them. */
+  /** The rules of entry chains, base chains and provided chains of kube-proxy, as iptables-save prints them. */
   readonly others: ReadonlyMap<string, readonly string[]>;
-  /** Rules in other chains that lead to any of these, in their order. */
+  /** Jumps from other chains to any of these, in their order. */
   readonly jumps: readonly string[];
 }
 
 /**
- * Reads what iptables-save prints of one family, as far as chains of layout `tree` go.
- * @param text of one or more tables; a table that is not there is empty
+ * Reads the chains of layout `tree` from the output of iptables-save for one family.
+ * @param text of one or more tables; a missing table is read as empty
  */
-export function readBack(text: string, family: Family): Readonly<Record<TableName, HeldTable>> {
-  const tables = { filter: new Reading(family), nat: new Reading(family) };
-  let open: Reading | undefined;
+export function readBack(text: string, family: Family): Readonly<Record<TableName, ObservedTable>> {
+  const tables = { filter: new TableReader(family), nat: new TableReader(family) };
+  let open: TableReader | undefined;
   for (let at = 0; at < text.length; ) {
     const found = text.indexOf('\n', at);
     const end = found < 0 ? text.length : found;
@@ -41,7 +41,7 @@ export function readBack(text: string, family: Family): Readonly<Record<TableNam
 
 const provided: ReadonlySet<string> = new Set(providedChains);
 
-class Reading {
+class TableReader {
   readonly #family: Family;
   /** The rules of each tagged chain, without `-A <name> `. */
   readonly #tagged = new Map<string, string[]>();
@@ -75,7 +75,7 @@ class Reading {
     return this.#tagged.has(chain) || this.#others.has(chain);
   }
 
-  done(): HeldTable {
+  done(): ObservedTable {
     const chains = new Map<string, string>();
     for (const [name, rules] of this.#tagged) {
       const body = rules.map((rule) => `${rule}\n`).join('');
@@ -85,7 +85,7 @@ class Reading {
   }
 }
 
-/** IPv6 addresses that hold an IPv4 address (`::1.2.3.4`): the C library prints them in a form that nobody else uses. */
+/** IPv6 addresses with an embedded IPv4 address (`::1.2.3.4`), as only the C library prints them. */
 const mixedAddress = /:\d+\.\d+\.\d+\.\d+/;
 
 function spell(line: string, family: Family): string {

@@ -1,4 +1,4 @@
-import type { ResolvedSection } from '../../resolve.ts';
+import type { FileSections } from '../../resolve.ts';
 import type { TableName } from '../../rulefile.ts';
 import { differing, Layered } from '../layered.ts';
 import { type FamilyProgram, tableNames, type TableProgram } from '../program.ts';
@@ -6,55 +6,59 @@ import { type Dispatch, dispatchedChains, redispatch } from './dispatch.ts';
 import { settledEntries } from './entries.ts';
 import { entryChains, baseChainNames, baseChainName } from './base-chains.ts';
 import type { Swap } from './grow.ts';
-import { asksMark } from './in-place.ts';
+import { matchesMark } from './in-place.ts';
 import { limitProblems } from './limits.ts';
 import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
-import { asksHost, type TreeMemory } from './memory.ts';
+import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
 import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, renamedOf } from './names.ts';
 import type { TreeChain } from './program.ts';
-import type { BaseRule, Unit, Units } from './unit.ts';
+import type { BaseRule, TableUnit, FileUnits } from './unit.ts';
 
-type Sections = readonly ResolvedSection[];
-
-/** A family that was linked, with what the next program can be made from. */
-export interface Link {
-  readonly files: readonly Sections[];
+/** A linked family, with the parts for making the next program from it. */
+export interface LinkState {
+  readonly files: readonly FileSections[];
   readonly options: TreeOptions;
-  /** Of each file; no two have a chain in common. */
-  readonly units: readonly Units[];
-  readonly tables: Readonly<Record<TableName, LinkTable>>;
+  /** Of each file; no two share a chain. */
+  readonly units: readonly FileUnits[];
+  readonly tables: Readonly<Record<TableName, TableState>>;
   readonly program: FamilyProgram;
-  /** `UnitScope.inPlace` */
+  /** `LinkScope.inPlace` */
   readonly inPlace: boolean;
 }
 
-export interface LinkTable {
+export interface TableState {
   /** By base chain. */
   readonly dispatched: ReadonlyMap<string, Dispatch>;
-  /** The names of all chains behind these. */
+  /** The names of all chains in these. */
   readonly inner: ReadonlySet<string>;
 }
 
-/** A file with other contents than before. */
+/** A changed file. */
 interface Replaced {
-  readonly old: Units;
-  readonly fresh: Units;
+  readonly old: FileUnits;
+  readonly fresh: FileUnits;
 }
 
-/** More files than this are linked with all others. */
+/** With more changed files than this, all files are linked. */
 const replacedMax = 256;
 
 /**
- * Makes a program from the last one, where some files have other contents of the same shape: the same rules lead to chains of the file
- * under the same addresses and ports. So the trees keep their form, and only the ways to those chains are made again.
- * @returns undefined where anything else changed, or where a chain would get another name for other reasons than its content
+ * Makes a program from the last one, where some files changed and kept their shape: the same rules jump to the file's chains under the
+ * same addresses and ports. So the trees keep their form, and only the paths to those chains are made again.
+ * @returns undefined where anything else changed, or where a chain would get another name for a reason other than its rules
  */
-export function relink(last: Link, files: Link['files'], options: TreeOptions, memory: TreeMemory): Link | undefined {
+export function relink(
+  last: LinkState,
+  files: LinkState['files'],
+  options: TreeOptions,
+  memory: TreeMemory,
+): LinkState | undefined {
   if (files.length !== last.files.length || !sameScope(last.options, options) || !keepsNames(last, options)) {
     return undefined;
   }
   const places = otherPlaces(files, last.files);
-  if (places.length > replacedMax || places.some((at) => asksHost(files[at] as Sections))) return undefined;
+  if (places.length > replacedMax || places.some((at) => sectionsDependOnHost(files[at] as FileSections)))
+    return undefined;
   const namers = {
     filter: new ChainNamer(options.taken?.filter.chains),
     nat: new ChainNamer(options.taken?.nat.chains),
@@ -63,35 +67,35 @@ export function relink(last: Link, files: Link['files'], options: TreeOptions, m
   const units = [...last.units];
   const replaced: Replaced[] = [];
   for (const at of places) {
-    const old = units[at] as Units;
-    const fresh = placeUnits(files[at] as Sections, scope, namers, memory);
+    const old = units[at] as FileUnits;
+    const fresh = placeUnits(files[at] as FileSections, scope, namers, memory);
     if (!tableNames.every((table) => sameShape(table, old[table], fresh[table]))) return undefined;
     units[at] = fresh;
     replaced.push({ old, fresh });
   }
   const nat = relinkTable('nat', last, replaced, namers.nat);
   const filter = nat && relinkTable('filter', last, replaced, namers.filter);
-  if (!nat || !filter || !isApart(replaced)) return undefined;
+  if (!nat || !filter || !haveDistinctChains(replaced)) return undefined;
   const program = { filter: filter.program, nat: nat.program };
   return { files, options, units, program, inPlace: last.inPlace, tables: { filter: filter.table, nat: nat.table } };
 }
 
-/** Whether no two of the files have a chain in common: one that changes later would take it from the other. */
-function isApart(replaced: readonly Replaced[]): boolean {
+/** Whether no two of the files share a chain: a later change of one file would delete it from the other. */
+function haveDistinctChains(replaced: readonly Replaced[]): boolean {
   return tableNames.every((table) => {
-    // One file may name a group twice: SVC and SVL of a Service whose endpoints are all here.
+    // One file may have a group twice: SVC and SVL of a Service whose endpoints are all on this node.
     const names = replaced.flatMap(({ fresh }) => [...new Set(fresh[table].chains.map(({ name }) => name))]);
     return new Set(names).size === names.length;
   });
 }
 
-function otherPlaces(files: Link['files'], before: Link['files']): readonly number[] {
+function otherPlaces(files: LinkState['files'], before: LinkState['files']): readonly number[] {
   const places: number[] = [];
   for (let at = 0; at < files.length; at++) if (files[at] !== before[at]) places.push(at);
   return places;
 }
 
-/** Whether files are linked as they were: for the same machine. */
+/** Whether files are linked for the same machine. */
 function sameScope(a: TreeOptions, b: TreeOptions): boolean {
   const scope = ({ family, host = {}, provideKubeChains = false, knowsBpf = true }: TreeOptions): string =>
     JSON.stringify([family, host, provideKubeChains, knowsBpf]);
@@ -99,10 +103,10 @@ function sameScope(a: TreeOptions, b: TreeOptions): boolean {
 }
 
 /**
- * Whether every chain of the last program would get its name again. What the kernel holds decides about names, so what it holds otherwise
- * since then is looked at; mostly that is the last program.
+ * Whether every chain of the last program would get its name again. Names depend on the chains in the kernel, so chains that changed there
+ * since are examined; mostly the kernel has the last program.
  */
-function keepsNames({ options, program }: Link, { taken }: TreeOptions): boolean {
+function keepsNames({ options, program }: LinkState, { taken }: TreeOptions): boolean {
   return tableNames.every((table) => {
     const before = options.taken?.[table].chains ?? none;
     const now = taken?.[table].chains ?? none;
@@ -117,7 +121,7 @@ function keepsNames({ options, program }: Link, { taken }: TreeOptions): boolean
   });
 }
 
-/** Whether the kernel has nothing else under a name of the last program. */
+/** Whether the kernel has no other rules under a name of the last program. */
 function isFree(name: string, held: TableProgram['chains'], own: TableProgram['chains']): boolean {
   const [lines, mine] = [held.get(name), own.get(name)];
   return !lines || !mine || stemOf(name) === undefined || sameLines(lines, mine);
@@ -125,30 +129,30 @@ function isFree(name: string, held: TableProgram['chains'], own: TableProgram['c
 
 const none: TableProgram['chains'] = new Map();
 
-/** Whether the rules of two units stand in the same base chains, in the same places. */
-function sameShape(table: TableName, a: Unit, b: Unit): boolean {
+/** Whether the rules of two units are in the same base chains, at the same positions. */
+function sameShape(table: TableName, a: TableUnit, b: TableUnit): boolean {
   if (b.problems.length > 0 || a.base.length !== b.base.length) return false;
   if (!sameLines(a.bases, b.bases) || !sameLines(a.named, b.named)) return false;
-  return a.base.every((rule, at) => sameWay(table, rule, b.base[at] as BaseRule));
+  return a.base.every((rule, at) => sameDispatch(table, rule, b.base[at] as BaseRule));
 }
 
-function sameWay(table: TableName, a: BaseRule, b: BaseRule): boolean {
-  if (a.chain !== b.chain || a.calls !== b.calls || a.ends !== b.ends) return false;
-  if ((baseChainNames[table] as readonly string[]).includes(a.chain) || asksMark(a) || asksMark(b))
+function sameDispatch(table: TableName, a: BaseRule, b: BaseRule): boolean {
+  if (a.chain !== b.chain || a.calls !== b.calls || a.isTerminal !== b.isTerminal) return false;
+  if ((baseChainNames[table] as readonly string[]).includes(a.chain) || matchesMark(a) || matchesMark(b))
     return a.body.text === b.body.text;
   const key = ({ place }: BaseRule): string => (place.kind === 'rest' ? '' : place.key);
   return a.place.kind === b.place.kind && key(a) === key(b);
 }
 
-type Changes = Map<string, readonly string[] | undefined>;
+type ChainChanges = Map<string, readonly string[] | undefined>;
 
 function relinkTable(
   name: TableName,
-  { options, tables, program }: Link,
+  { options, tables, program }: LinkState,
   replaced: readonly Replaced[],
   namer: ChainNamer,
-): { readonly table: LinkTable; readonly program: TableProgram } | undefined {
-  const { dispatched: before, inner: gone } = tables[name];
+): { readonly table: TableState; readonly program: TableProgram } | undefined {
+  const { dispatched: before, inner: innerBefore } = tables[name];
   const swap: Swap = new Map(
     replaced.flatMap(({ old, fresh }) => old[name].base.map((rule, at) => [rule, fresh[name].base[at] as BaseRule])),
   );
@@ -159,10 +163,12 @@ function relinkTable(
   const inner = new Set(
     [...dispatched.values()].flatMap((one) => [...dispatchedChains(one)].map((chain) => chain.name)),
   );
-  const changes: Changes = new Map([...gone].filter((one) => !inner.has(one)).map((one) => [one, undefined]));
+  const changes: ChainChanges = new Map(
+    [...innerBefore].filter((one) => !inner.has(one)).map((one) => [one, undefined]),
+  );
   for (const { old } of replaced) for (const chain of old[name].chains) changes.set(chain.name, undefined);
   const held = program[name].chains;
-  for (const chain of namer.chains.values()) if (!addChain(chain, held, changes, gone)) return undefined;
+  for (const chain of namer.chains.values()) if (!addChain(chain, held, changes, innerBefore)) return undefined;
   for (const [entry, rules] of entriesOf(name, dispatched))
     if (!sameLines(held.get(entry) ?? [], rules)) changes.set(entry, rules);
   const next = Layered.of(held).with(changes);
@@ -173,10 +179,10 @@ function relinkTable(
 
 function redispatched(
   table: TableName,
-  before: LinkTable['dispatched'],
+  before: TableState['dispatched'],
   swap: Swap,
   namer: ChainNamer,
-): LinkTable['dispatched'] | undefined {
+): TableState['dispatched'] | undefined {
   try {
     return dispatchAll(table, (base, roots) => redispatch(before.get(base) as Dispatch, swap, namer, roots));
   } catch (error) {
@@ -185,20 +191,20 @@ function redispatched(
   }
 }
 
-function entriesOf(table: TableName, dispatched: LinkTable['dispatched']): ReadonlyMap<string, readonly string[]> {
+function entriesOf(table: TableName, dispatched: TableState['dispatched']): ReadonlyMap<string, readonly string[]> {
   const roots = entryChains[table].map((base) => [baseChainName(base), dispatched.get(base)?.root.name ?? ''] as const);
   return settledEntries({ entries: new Map(roots) });
 }
 
 /**
- * Notes a chain that was made. One that is there with the same rules stays the object that it is.
- * @param inner chains behind dispatch chains, which may stay though they were made again
- * @returns false when a chain that stays has its name
+ * Records a chain that was made. An existing chain with equal rules keeps its identity.
+ * @param inner chains in dispatch chains, which may stay though they were made again
+ * @returns false when a chain that stays has the same name
  */
 function addChain(
   { name, rules }: TreeChain,
   held: TableProgram['chains'],
-  changes: Changes,
+  changes: ChainChanges,
   inner: ReadonlySet<string>,
 ): boolean {
   const old = held.get(name);

@@ -2,35 +2,35 @@ import { Layered } from '../layered.ts';
 import type { TableProgram } from '../program.ts';
 import { digestOf, namesFor, sameLines, stemOf } from './names.ts';
 
-/** What replaces chains of a settled table. */
+/** A replacement of chains in a table outside of probation. */
 export interface Replacement {
-  /** The new name of each chain that is replaced, by its old one. */
+  /** Old name → new name of each replaced chain. */
   readonly renamed: ReadonlyMap<string, string>;
-  /** Chains that come with them, by their names, with their rules. */
+  /** The added chains by name, with their rules. */
   readonly chains: TableProgram['chains'];
 }
 
 /**
- * A settled table in layout `tree` with some of its tagged chains replaced. Every chain that leads to one of them has another content
- * then, so it gets another name, and so on up to the entry chains. Chains that nothing leads to any more are left out.
+ * Replaces some tagged chains of a table in layout `tree`. Every chain that jumps to one of them gets other rules and therefore another
+ * name, and so on up to the entry chains. Chains that are no longer referenced are left out.
  *
- * Chains without a tag and jumps stay. What a packet meets on its way is what it met before but for the chains that were replaced.
- * @param isTaken whether a name belongs to another content somewhere else
+ * Chains without a tag and jumps stay. Packets traverse the same rules as before, except in the replaced chains.
+ * @param isTaken whether a name belongs to a chain with other rules elsewhere
  */
 export function replaceChains(
   table: TableProgram,
   { renamed, chains }: Replacement,
   isTaken: (name: string, rules: readonly string[]) => boolean,
 ): TableProgram {
-  const behind = reached([...renamed.keys()], table.chains);
-  const callers = callersOf(table, behind);
+  const reachable = reachableFrom([...renamed.keys()], table.chains);
+  const callers = callersOf(table, reachable);
   const names = new Map(renamed);
   const changes = new Map<string, readonly string[] | undefined>();
   const order = callersFirst([...renamed.keys()], callers).toReversed();
   for (const name of order) {
     const before = table.chains.get(name);
     if (renamed.has(name) || !before) continue;
-    const rules = before.map((rule) => led(rule, names));
+    const rules = before.map((rule) => retargeted(rule, names));
     const stem = stemOf(name);
     const fresh =
       stem === undefined
@@ -39,14 +39,14 @@ export function replaceChains(
     names.set(name, fresh.name);
     changes.set(name, undefined).set(fresh.name, fresh.rules);
   }
-  const whole = Layered.of(table.chains).with(coming(chains, table));
-  const stays = reached([...chains.keys()], whole);
-  for (const name of unneeded(behind, renamed, callers)) if (!stays.has(name)) changes.set(name, undefined);
+  const whole = Layered.of(table.chains).with(addedChains(chains, table));
+  const stays = reachableFrom([...chains.keys()], whole);
+  for (const name of unreachable(reachable, renamed, callers)) if (!stays.has(name)) changes.set(name, undefined);
   return { chains: whole.with(changes), jumps: table.jumps };
 }
 
-/** The chains that come; one that is there with the same rules stays the object that it is. */
-function* coming(
+/** The added chains; an existing chain with equal rules keeps its identity. */
+function* addedChains(
   chains: TableProgram['chains'],
   { chains: before }: TableProgram,
 ): Generator<readonly [string, readonly string[]]> {
@@ -56,7 +56,7 @@ function* coming(
   }
 }
 
-/** The tagged chain that a rule leads to. Found without a pattern: there are as many rules as ways to endpoints. */
+/** The tagged chain that a rule jumps to. Without a regular expression, for speed: there is a rule per endpoint. */
 function calleeOf(rule: string): string | undefined {
   const at = rule.lastIndexOf(' ') + 1;
   if (!rule.startsWith('SLU', at) || rule.at(-3) !== '.') return undefined;
@@ -64,8 +64,8 @@ function calleeOf(rule: string): string | undefined {
   return option === ' -j ' || option === ' -g ' ? rule.slice(at) : undefined;
 }
 
-/** Tagged chains that some lead to, by whatever way, and these. */
-function reached(from: readonly string[], chains: TableProgram['chains']): ReadonlySet<string> {
+/** The given chains and all tagged chains that are reachable from them. */
+function reachableFrom(from: readonly string[], chains: TableProgram['chains']): ReadonlySet<string> {
   const found = new Set<string>(from);
   for (const name of found) {
     for (const rule of chains.get(name) ?? []) {
@@ -79,8 +79,7 @@ function reached(from: readonly string[], chains: TableProgram['chains']): Reado
 const isOfEndpoint = (name: string): boolean => name.startsWith('SLU-SEP-') || name.startsWith('SLU-GRP-');
 
 /**
- * By callee, the chains that lead to it. Those of endpoints lead to nothing that has a tag and is none of an endpoint; of the chains of
- * endpoints only some count.
+ * Callee → callers. Endpoint chains have no callees except other endpoint chains, and are callees only if they are in `some`.
  */
 function callersOf({ chains }: TableProgram, some: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
   const callers = new Map<string, string[]>();
@@ -97,7 +96,7 @@ function callersOf({ chains }: TableProgram, some: ReadonlySet<string>): Readonl
   return callers;
 }
 
-/** All chains from which some others are reached, and these: each before those that it leads to. */
+/** The given chains and all their direct and indirect callers: each before those that it jumps to. */
 function callersFirst(from: readonly string[], callers: ReadonlyMap<string, readonly string[]>): readonly string[] {
   const order = new Set<string>();
   const visit = (name: string): void => {
@@ -110,32 +109,34 @@ function callersFirst(from: readonly string[], callers: ReadonlyMap<string, read
 }
 
 /**
- * What only led on from chains that were replaced, and these.
- * @param behind the chains that were replaced and all that they led to
+ * The replaced chains and those that were reachable only from them.
+ * @param reachable the replaced chains and all chains reachable from them
  */
-function unneeded(
-  behind: ReadonlySet<string>,
+function unreachable(
+  reachable: ReadonlySet<string>,
   renamed: ReadonlyMap<string, string>,
   callers: ReadonlyMap<string, readonly string[]>,
 ): ReadonlySet<string> {
-  const gone = new Set<string>();
-  for (let count = -1; count < gone.size; ) {
-    count = gone.size;
-    for (const name of behind) {
-      const isLeft = renamed.has(name) ? renamed.get(name) === name : callers.get(name)?.some((one) => !gone.has(one));
-      if (isLeft !== true) gone.add(name);
+  const unused = new Set<string>();
+  for (let count = -1; count < unused.size; ) {
+    count = unused.size;
+    for (const name of reachable) {
+      const isLeft = renamed.has(name)
+        ? renamed.get(name) === name
+        : callers.get(name)?.some((one) => !unused.has(one));
+      if (isLeft !== true) unused.add(name);
     }
   }
-  return gone;
+  return unused;
 }
 
-function led(rule: string, names: ReadonlyMap<string, string>): string {
+function retargeted(rule: string, names: ReadonlyMap<string, string>): string {
   const callee = calleeOf(rule);
   const fresh = callee === undefined ? undefined : names.get(callee);
   return callee === undefined || fresh === undefined ? rule : `${rule.slice(0, -callee.length)}${fresh}`;
 }
 
-/** The rules under the first name that their content asks for and that no other content has. */
+/** Returns the rules under the first name of `namesFor` that is free. */
 function namedAs(
   stem: string,
   old: string,

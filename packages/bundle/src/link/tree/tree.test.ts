@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cart } from '../cart.fixture.ts';
 import { emptyTable, type FamilyProgram, type ResolvedRules } from '../program.ts';
-import { changeTree, collectPayloads, stagePayloads } from './change.ts';
+import { changeTree, removalPayloads, stagePayloads } from './change.ts';
 import { addresses, rulesOf, type ServiceSpec } from './cluster.fixture.ts';
 import { settledProgram } from './flatten.ts';
 import { linkTree, sectionsOf, type TreeOptions } from './link.ts';
@@ -28,7 +28,7 @@ const service = (cluster: string, more: Partial<ServiceSpec> = {}): ServiceSpec 
   ...more,
 });
 
-test('session affinity asks for its time, and takes nobody out of a list that the programs of a trial share', () => {
+test('session affinity checks its time-out without --reap, because both programs of a probation share the list', () => {
   const asks = [...link(cart()).nat.chains.values()].flatMap(({ rules }) =>
     rules.filter((rule) => rule.includes('--rcheck')),
   );
@@ -82,7 +82,7 @@ describe('bounds', () => {
     },
   );
 
-  test('a comb of nested prefixes, the worst for a trie, stays within them', () => {
+  test('a comb of nested prefixes, the worst case of a trie, stays within the limits', () => {
     // Below each of 100 nested prefixes hang twenty addresses.
     const all = Array.from({ length: 100 }, (_, depth) =>
       Array.from({ length: 20 }, (_unused, low) => comb(depth, low)),
@@ -99,7 +99,7 @@ describe('bounds', () => {
     return words.map((word) => word.toString(16)).join(':');
   }
 
-  test('addresses with ports of three protocols, which no prefix parts two by two, stay within six levels', () => {
+  test('addresses with ports of three protocols, which no prefix can halve, stay within six levels', () => {
     const asked = fc.record({
       // Of 2^0 to 2^20 addresses from 10.96.0.0 on: prefixes nest.
       address: fc.integer({ min: 0, max: 20 }).chain((bits) => fc.nat(2 ** bits - 1)),
@@ -121,7 +121,7 @@ describe('bounds', () => {
     );
   });
 
-  test('more rules for one address and port than a packet may meet are refused with the reason', () => {
+  test('more rules for one address and port than the limit are refused with the reason', () => {
     const rules = Array.from(
       { length: 70 },
       (_, at) => `-A KUBE-SERVICES -s 10.0.0.${at} -d 10.96.0.1 -p tcp -m tcp --dport 80 -j REJECT`,
@@ -131,7 +131,7 @@ describe('bounds', () => {
       { family: 'ipv4' },
     );
     expect(problems.map(({ code, message }) => `${code} ${message}`)).toEqual([
-      'PROGRAM_LIMIT Cannot link KUBE-SERVICES of ipv4 filter as a tree: a packet meets 70 rules in it, more than 64',
+      'PROGRAM_LIMIT Cannot link KUBE-SERVICES of ipv4 filter as a tree: a packet traverses up to 70 rules (limit: 64)',
     ]);
   });
 
@@ -139,13 +139,13 @@ describe('bounds', () => {
     [
       'a rule for all packets before one for an address',
       ['-A KUBE-SERVICES -j DROP', refuse('10.96.0.1')],
-      'stands behind one that every packet is held against',
+      'comes after a rule that is tested for every packet',
     ],
     ['a chain of somebody else', ['-A KUBE-ROUTER-X -j DROP'], 'is not declared in this table'],
     [
       'DNAT in filter',
       ['-A KUBE-SERVICES -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.1:80'],
-      'belongs into the nat table',
+      'valid only in the nat table',
     ],
   ])('%s is refused', (_title, rules, why) => {
     const { problems } = linkTree(
@@ -165,36 +165,36 @@ describe('names', () => {
       expect(name).toMatch(/^(?=.{26,28}$)(SLU-(SVC|SVL|EXT|FW|SEP|GRP)|SLUICE-[RT])-[A-Z2-7]{16}\.[0-9a-z]{2}$/);
   });
 
-  test('one Service more rewrites one path, and every other chain keeps its name', () => {
+  test('adding one Service rewrites one path, and every other chain keeps its name', () => {
     const from = link(rulesOf(many, 'ipv4')).nat;
     const to = link(rulesOf([...many, service('10.96.40.1')], 'ipv4')).nat;
-    const { stage, collect } = changeTree(from, to);
+    const { stage, remove } = changeTree(from, to);
     expect(stage.filter(({ name }) => !name.startsWith('SLU-')).length).toBeLessThanOrEqual(7);
-    expect(collect.length).toBeLessThanOrEqual(7);
+    expect(remove.length).toBeLessThanOrEqual(7);
   });
 
-  test('the order of files, what was linked before and what the kernel holds do not matter', () => {
+  test('names depend neither on the order of files, nor on earlier programs, nor on the kernel', () => {
     const files = [...sectionsOf(rulesOf(many.slice(0, 50), 'ipv4'))];
     const memory = new TreeMemory();
     const first = linkTree(files, { family: 'ipv4' }, memory).program;
     const taken = settledProgram(first);
     for (const again of [linkTree(files, { family: 'ipv4' }, memory), linkTree(files, { family: 'ipv4', taken })]) {
-      expect(changeTree(first.nat, again.program.nat)).toEqual({ stage: [], collect: [] });
+      expect(changeTree(first.nat, again.program.nat)).toEqual({ stage: [], remove: [] });
     }
   });
 
-  test('a name that the kernel holds for another content is passed over, and found again afterwards', () => {
+  test('a name that the kernel has for other rules is skipped, and the replacement is found again afterwards', () => {
     const usual = link(cart());
     for (const name of usual.nat.chains.keys()) {
       const moved = link(cart(), { taken: heldElse([name]) });
       expect(moved.nat.chains.has(name)).toBe(false);
       // Later the name is free again, but the kernel holds the program under the names that it was loaded with.
       const later = link(cart(), { taken: settledProgram(moved) });
-      expect(changeTree(moved.nat, later.nat)).toEqual({ stage: [], collect: [] });
+      expect(changeTree(moved.nat, later.nat)).toEqual({ stage: [], remove: [] });
     }
   });
 
-  test('two contents never share a name, even when every first choice is taken', () => {
+  test('different rules never share a name, even when every natural name is taken', () => {
     const usual = link(cart());
     const taken = heldElse(usual.nat.chains.keys());
     const moved = link(cart(), { taken });
@@ -202,7 +202,7 @@ describe('names', () => {
     expect(moved.nat.chains.size).toBe(usual.nat.chains.size);
   });
 
-  test('the first choice says the content', () => {
+  test('a natural name is derived from the digest', () => {
     for (const { name, digest } of link(cart()).nat.chains.values()) {
       const stem = name.startsWith('SLUICE-') ? name.slice(0, 8) : name.slice(0, -3);
       expect(naturalName(stem, digest)).toBe(name);
@@ -221,7 +221,7 @@ describe('what is loaded', () => {
     rulesOf([service('10.96.0.1', { endpoints: 70, nodePort: 30_000 }), service('10.96.0.2')], 'ipv4'),
   );
 
-  test('each chain stands behind all that it leads to, and none leads to a name outside', () => {
+  test('each chain comes after all that it jumps to, and none jumps to an unknown name', () => {
     for (const { chains, baseChains } of [program.filter, program.nat]) {
       const seen = new Set(baseChains.keys());
       const stray: string[] = [];
@@ -236,17 +236,17 @@ describe('what is loaded', () => {
     }
   });
 
-  test('batches hold every chain once, and no batch more than it may', () => {
+  test('batches contain every chain once, and no batch exceeds its limit', () => {
     const { stage } = changeTree(null, program.nat);
     const payloads = stagePayloads('nat', stage, { chainsMax: 10 });
     const declared = payloads.flatMap((text) => [...text.matchAll(/^:(\S+)/gm)].map((match) => match[1]));
     expect(declared).toEqual([...program.nat.chains.keys()]);
     expect(Math.max(...payloads.map((text) => text.match(/^:/gm)?.length ?? 0))).toBe(10);
-    const removed = collectPayloads('nat', changeTree(program.nat, link(cart()).nat).collect, { chainsMax: 10 });
+    const removed = removalPayloads('nat', changeTree(program.nat, link(cart()).nat).remove, { chainsMax: 10 });
     expect(removed.every((text) => text.startsWith('*nat\n:') && text.endsWith('COMMIT\n'))).toBe(true);
   });
 
-  test('what was printed is read back; a changed, a missing and a foreign rule are seen', () => {
+  test('a printed program reads back; a changed, a missing and a foreign rule are detected', () => {
     const text = printProgram(settledProgram(program)).replaceAll(/^-I (\S+) \d+/gm, '-A $1');
     const held = readBack(text, 'ipv4').nat;
     expect([...held.chains]).toEqual([...program.nat.chains].map(([name, { digest }]) => [name, digest]));

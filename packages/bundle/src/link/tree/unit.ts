@@ -8,74 +8,74 @@ import { dispatchChains, isServiceChain } from '../chains.ts';
 import { refusal, refuseChain, tablesOf, withoutComment } from '../check.ts';
 import { calleesFirst } from '../circle.ts';
 import { tableNames } from '../program.ts';
-import { type Body, groupEndpoints, type WayTo } from './groups.ts';
+import { type RuleBody, groupEndpoints, type EndpointRule } from './groups.ts';
 import { endpointsInPlace } from './in-place.ts';
-import { type Place, placeOf } from './keys.ts';
+import { type DispatchPlace, placeOf } from './keys.ts';
 import { baseChainNames, baseChainName } from './base-chains.ts';
 import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 
-/** A rule that stands in a base chain. */
+/** A rule of a base chain. */
 export interface BaseRule {
   readonly chain: string;
-  readonly body: Body;
-  readonly place: Place;
-  /** The base chain that it leads to; `body` ends where its name has to stand. */
+  readonly body: RuleBody;
+  readonly place: DispatchPlace;
+  /** The base chain that it jumps to; `body` ends before its name. */
   readonly calls?: string;
-  /** Its target decides about the packet for good. */
-  readonly ends: boolean;
+  /** Whether its target is terminal: accept, drop, reject, dnat, masquerade. */
+  readonly isTerminal: boolean;
 }
 
-/** One table of one rule file, linked by itself. */
-export interface Unit {
-  /** The chains that the file declares and that are none of a Service. */
+/** One table of one linked rule file. */
+export interface TableUnit {
+  /** The base chains that the file declares. */
   readonly bases: readonly string[];
-  /** Tagged chains, each behind those that it leads to. */
+  /** Tagged chains, each after those that it jumps to. */
   readonly chains: readonly TreeChain[];
   readonly base: readonly BaseRule[];
-  /** The base chains that its rules stand in or lead to. */
+  /** The base chains that its rules append to or jump to. */
   readonly named: readonly string[];
   readonly problems: readonly Problem[];
 }
 
-export type Units = Readonly<Record<TableName, Unit>>;
+export type FileUnits = Readonly<Record<TableName, TableUnit>>;
 
-/** Where a file is linked. */
-export interface UnitScope {
+/** What the linking of a file depends on. */
+export interface LinkScope {
   readonly family: Family;
   readonly host: HostValues;
-  /** Whether endpoints stand where they are chosen, without a chain of their own: `endpointsInPlace`. */
+  /** Whether endpoints are without chains of their own: `endpointsInPlace`. */
   readonly inPlace: boolean;
 }
 
 /**
- * Links one file as far as that goes without the others: it reads every line by the closed grammar, gives the file's own
- * chains their names and puts its other rules in place. No file leads into another one's chains, so this is most of the work,
- * and it stays done while the file does not change.
- * @param namers where the names come from; left out: each chain gets its first choice
+ * Links one file as far as it is independent of the others: reads every line by the closed grammar, names the file's own chains and
+ * classifies its other rules. No file jumps into another one's chains, so this is most of the work, and the result is valid until the
+ * file changes.
+ * @param namers choose the names of chains; by default each chain gets its natural name
  */
 export function linkUnits(
   sections: readonly ResolvedSection[],
-  scope: UnitScope,
+  scope: LinkScope,
   namers: Readonly<Record<TableName, ChainNamer>> = { filter: new ChainNamer(), nat: new ChainNamer() },
-): Units {
-  const units = {} as Record<TableName, Unit>;
+): FileUnits {
+  const units = {} as Record<TableName, TableUnit>;
   for (const table of tableNames) {
     const ofTable = sections.filter((section) => section.table === table);
-    units[table] = ofTable.length === 0 ? nothing : new Linking(table, ofTable, scope, namers[table]).run();
+    units[table] = ofTable.length === 0 ? nothing : new UnitLinker(table, ofTable, scope, namers[table]).run();
   }
   return units;
 }
 
-/** One list for all that are empty: a node has ten thousand files. */
+/** Shared by all empty lists: a node has ten thousand files. */
 const none: readonly never[] = [];
 const orNone = <T>(list: readonly T[]): readonly T[] => (list.length === 0 ? none : list);
 
-/** Lists of base chains that were made before. There are a few: files differ in the chains of their Services. */
+/** Equal lists of base chains share one object. Few lists exist: files differ in the chains of their Services. */
 const lists = new Map<string, readonly string[]>();
 const listsMax = 64;
 
-function known(list: readonly string[]): readonly string[] {
+function interned(list: readonly string[]): readonly string[] {
   const key = list.join(' ');
   const same = lists.get(key);
   if (same || lists.size >= listsMax) return same ?? list;
@@ -83,39 +83,39 @@ function known(list: readonly string[]): readonly string[] {
   return list;
 }
 
-const nothing: Unit = { bases: [], chains: [], base: [], named: [], problems: [] };
+const nothing: TableUnit = { bases: [], chains: [], base: [], named: [], problems: [] };
 
-/** A rule that was read. */
-interface Read {
+/** A rule, printed up to its jump target. */
+interface PrintedRule {
   readonly rule: Rule;
-  /** Without `-A <chain> `, and without the name of the chain that it leads to. */
+  /** Without `-A <chain> `, and without the name of the chain that it jumps to. */
   readonly head: string;
   readonly leadsTo?: string;
 }
 
-class Linking {
+class UnitLinker {
   readonly #table: TableName;
   readonly #sections: readonly ResolvedSection[];
-  readonly #scope: UnitScope;
+  readonly #scope: LinkScope;
   readonly #namer: ChainNamer;
   readonly #problems = new FileProblems();
-  readonly #own = new Map<string, Read[]>();
+  readonly #own = new Map<string, PrintedRule[]>();
   readonly #linked = new Map<string, TreeChain>();
   readonly #chains: TreeChain[] = [];
   readonly #named = new Set<string>();
-  #inPlace: ReadonlyMap<string, WayTo> = new Map();
+  #inPlace: ReadonlyMap<string, EndpointRule> = new Map();
 
-  constructor(table: TableName, sections: readonly ResolvedSection[], scope: UnitScope, namer: ChainNamer) {
+  constructor(table: TableName, sections: readonly ResolvedSection[], scope: LinkScope, namer: ChainNamer) {
     this.#table = table;
     this.#sections = sections;
     this.#scope = scope;
     this.#namer = namer;
   }
 
-  run(): Unit {
+  run(): TableUnit {
     const declared = this.#sections.flatMap(({ chains }) => chains);
     for (const chain of declared) this.#declare(chain);
-    const base: Read[] = [];
+    const base: PrintedRule[] = [];
     for (const { rules } of this.#sections) {
       for (const written of rules) {
         for (const text of fillHost(written, this.#scope.host)) this.#read(text, base);
@@ -130,7 +130,7 @@ class Linking {
       bases: orNone(bases),
       chains,
       base: orNone(ready),
-      named: known(named),
+      named: interned(named),
       problems: orNone(this.#problems.all),
     };
   }
@@ -141,29 +141,29 @@ class Linking {
     else if (isServiceChain(chain)) this.#own.set(chain, []);
   }
 
-  #read(text: string, base: Read[]): void {
+  #read(text: string, base: PrintedRule[]): void {
     const { family } = this.#scope;
     const rule = readRule(text, family);
-    const error = isRuleError(rule) ? rule.error : this.#place(rule, base);
+    const error = isRuleError(rule) ? rule.error : this.#append(rule, base);
     if (error !== undefined) this.#refuse(`rule "${text}"`, error);
   }
 
-  /** Puts a rule with its chain, or tells why it has no place there. */
-  #place(rule: Rule, base: Read[]): string | undefined {
+  /** Appends a rule to its chain; returns why it cannot. */
+  #append(rule: Rule, base: PrintedRule[]): string | undefined {
     const { chain, target } = rule;
     const tables: readonly TableName[] = target ? tablesOf[target.kind] : tableNames;
-    if (!tables.includes(this.#table)) return `its target belongs into the ${tables.join(' or ')} table`;
+    if (!tables.includes(this.#table)) return `its target is valid only in the ${tables.join(' or ')} table`;
     const text = printRule(lean(rule), this.#scope.family);
     const leadsTo = target && 'chain' in target ? target.chain : undefined;
     const head = text.slice(4 + chain.length, leadsTo === undefined ? undefined : -leadsTo.length);
-    const read: Read = { rule, head, ...(leadsTo === undefined ? {} : { leadsTo }) };
+    const read: PrintedRule = { rule, head, ...(leadsTo === undefined ? {} : { leadsTo }) };
     const own = this.#own.get(chain);
     if (leadsTo !== undefined && !this.#own.has(leadsTo)) {
       const why = refuseChain(this.#table, leadsTo);
       if (why !== undefined || isServiceChain(leadsTo))
-        return `it leads to chain ${leadsTo}, which is not declared in this table`;
+        return `it jumps to chain ${leadsTo}, which is not declared in this table`;
       const isFixed = (baseChainNames[this.#table] as readonly string[]).includes(leadsTo);
-      if (!isFixed && !dispatchChains[this.#table].has(chain)) return `only a dispatch chain leads to ${leadsTo}`;
+      if (!isFixed && !dispatchChains[this.#table].has(chain)) return `only a dispatch chain may jump to ${leadsTo}`;
       this.#named.add(leadsTo);
     }
     if (own) own.push(read);
@@ -189,10 +189,10 @@ class Linking {
     if (order.length === this.#own.size) return;
     const isDone = (chain: string): boolean => this.#linked.has(chain) || this.#inPlace.has(chain);
     const circle = [...this.#own.keys()].filter((chain) => !isDone(chain)).slice(0, 3);
-    this.#refuse(`${this.#table} of ${this.#scope.family}`, `chains lead in a circle (${circle.join(', ')})`);
+    this.#refuse(`${this.#table} of ${this.#scope.family}`, `chains form a loop (${circle.join(', ')})`);
   }
 
-  #link(chain: string, reads: readonly Read[]): void {
+  #link(chain: string, reads: readonly PrintedRule[]): void {
     try {
       const bodies = groupEndpoints(
         reads.map((read) => this.#bodyOf(read)),
@@ -212,24 +212,24 @@ class Linking {
     return chain;
   }
 
-  #bodyOf({ rule, head, leadsTo }: Read): Body {
+  #bodyOf({ rule, head, leadsTo }: PrintedRule): RuleBody {
     if (leadsTo === undefined) return { text: head, height: 0 };
     const [inPlace, callee, chance] = [this.#inPlace.get(leadsTo), this.#linked.get(leadsTo), choiceOf(rule)];
     if (!inPlace && !callee) return { text: `${head}${baseChainName(leadsTo)}`, height: 1 };
-    const way = inPlace ?? { before: '', behind: `-j ${callee?.name}` };
-    // Joined, so that it is a string of its own and does not keep the line that it was cut from.
-    const parts = inPlace ? [way.before, head.slice(0, -'-j '.length), way.behind] : [head, callee?.name];
+    const endpointRule = inPlace ?? { match: '', target: `-j ${callee?.name}` };
+    // `join` makes a string of its own; a slice would keep the whole line in memory.
+    const parts = inPlace ? [inPlace.match, head.slice(0, -'-j '.length), inPlace.target] : [head, callee?.name];
     const body = { text: parts.join(''), height: callee?.height ?? 0 };
-    const isWay = leadsTo.startsWith('KUBE-SEP-') && chance !== undefined;
-    return isWay ? { ...body, endpoint: { logical: leadsTo, way, chance } } : body;
+    const isChoice = leadsTo.startsWith('KUBE-SEP-') && chance !== undefined;
+    return isChoice ? { ...body, endpoint: { logical: leadsTo, rule: endpointRule, chance } } : body;
   }
 
-  #baseRule(read: Read): BaseRule {
+  #baseRule(read: PrintedRule): BaseRule {
     const { rule, head, leadsTo } = read;
-    const ends = rule.target !== undefined && finalTargets.has(rule.target.kind);
+    const isTerminal = rule.target !== undefined && terminalTargets.has(rule.target.kind);
     const calls = leadsTo !== undefined && dispatchChains[this.#table].has(leadsTo) ? leadsTo : undefined;
     const body = calls === undefined ? this.#bodyOf(read) : { text: head, height: 0 };
-    return { chain: rule.chain, body, place: placeOf(rule), ends, ...(calls === undefined ? {} : { calls }) };
+    return { chain: rule.chain, body, place: placeOf(rule), isTerminal, ...(calls === undefined ? {} : { calls }) };
   }
 
   #refuse(what: string, why: string): void {
@@ -240,36 +240,36 @@ class Linking {
   }
 }
 
-const finalTargets: ReadonlySet<string> = new Set(['accept', 'drop', 'reject', 'dnat', 'masquerade']);
+const terminalTargets: ReadonlySet<string> = new Set(['accept', 'drop', 'reject', 'dnat', 'masquerade']);
 
 /**
- * Whether the comment of a rule is left out: that of the rule which leads to the chains of a Service says whose they are, and the kernel
- * checks each match at every commit. A rule without a target is there for its comment.
+ * Whether a rule's comment is left out: the rule that jumps to the Service's chains names the Service already, and the kernel
+ * checks each match at every commit. A rule without a target exists for its comment.
  */
-const saysElsewhere = ({ chain, target }: Rule): boolean => isServiceChain(chain) && target !== undefined;
+const isCommentRedundant = ({ chain, target }: Rule): boolean => isServiceChain(chain) && target !== undefined;
 
 /**
- * A rule without what this layout does without. `--reap` takes clients whose time is over from the kernel's lists, which the programs of
- * a trial share: with a shorter time on trial it would take those that the old rules still know, should they come back
- * (docs/decisions/0011-lists-are-not-reaped.md). What a rule decides is the same without: it asks for the time by itself, and of a list
- * that is full the oldest client goes first.
+ * A rule without redundant comments and `--reap`. `--reap` removes clients whose time-out has passed from the kernel's lists, which both
+ * programs of a probation share: with a shorter time-out on probation it would remove clients that the old rules need after a rollback
+ * (docs/decisions/0011-lists-are-not-reaped.md). Verdicts are the same without it: the rule checks the time-out itself, and a full list
+ * drops its oldest client first.
  */
 function lean(rule: Rule): Rule {
-  const said = saysElsewhere(rule) ? withoutComment(rule) : rule;
-  if (!said.matches.some((match) => match.kind === 'recent' && match.reap)) return said;
+  const bare = isCommentRedundant(rule) ? withoutComment(rule) : rule;
+  if (!bare.matches.some((match) => match.kind === 'recent' && match.reap)) return bare;
   return {
-    ...said,
-    matches: said.matches.map((match) => (match.kind === 'recent' ? { ...match, reap: false } : match)),
+    ...bare,
+    matches: bare.matches.map((match) => (match.kind === 'recent' ? { ...match, reap: false } : match)),
   };
 }
 
-/** The chance of a rule that jumps for nothing but chance; undefined for others. */
+/** The probability of a jump without any other match; undefined for other rules. */
 function choiceOf(rule: Rule): number | undefined {
-  const asks = rule.source ?? rule.destination ?? rule.in ?? rule.out ?? rule.protocol;
-  return asks === undefined && rule.target?.kind === 'jump' ? plainChance(rule.matches) : undefined;
+  const condition = rule.source ?? rule.destination ?? rule.in ?? rule.out ?? rule.protocol;
+  return condition === undefined && rule.target?.kind === 'jump' ? plainChance(rule.matches) : undefined;
 }
 
-/** The chance of matches that ask for nothing else; undefined when they ask for more. */
+/** The probability of matches that consist of nothing else, besides comments; otherwise undefined. */
 function plainChance(matches: readonly Match[]): number | undefined {
   let chance = certain;
   for (const match of matches) {

@@ -7,7 +7,7 @@ import {
   isVirtualSameEverywhere,
   lineFamily,
   readIpvs,
-  type ResolvedFile,
+  type ResolvedVirtualFile,
   resolveVirtual,
   type VirtualFile,
   type VirtualTool,
@@ -24,7 +24,7 @@ import type { View } from '../view.ts';
  */
 export function stateOf(view: View, node: NodeOf, family: Family, paths: readonly string[]): IpvsState {
   const profile = node.file.profile;
-  const of = (tool: VirtualTool): readonly ResolvedFile[] =>
+  const of = (tool: VirtualTool): readonly ResolvedVirtualFile[] =>
     [baseFile(profile, 'first', tool), ...paths.filter((path) => toolAt(path).tool === tool)]
       .filter((path) => view.files.has(path))
       .map((path) => resolvedAt(view, node, family, path));
@@ -34,9 +34,9 @@ export function stateOf(view: View, node: NodeOf, family: Family, paths: readonl
 }
 
 /** Files that say the same on every node are resolved once. */
-const same = new WeakMap<VirtualFile, Map<Family, ResolvedFile>>();
+const same = new WeakMap<VirtualFile, Map<Family, ResolvedVirtualFile>>();
 
-function resolvedAt(view: View, node: NodeOf, family: Family, path: string): ResolvedFile {
+function resolvedAt(view: View, node: NodeOf, family: Family, path: string): ResolvedVirtualFile {
   const file = virtualAt(view, path);
   const known = same.get(file)?.get(family);
   if (known) return known;
@@ -48,7 +48,7 @@ function resolvedAt(view: View, node: NodeOf, family: Family, path: string): Res
   );
   const own = { path, lines };
   const isSame = isVirtualSameEverywhere(file) && !file.lines.some(({ text }) => text.includes('${profile.'));
-  if (isSame) same.set(file, (same.get(file) ?? new Map<Family, ResolvedFile>()).set(family, own));
+  if (isSame) same.set(file, (same.get(file) ?? new Map<Family, ResolvedVirtualFile>()).set(family, own));
   return own;
 }
 
