@@ -8,7 +8,7 @@ import {
   fillRules,
   ipvsHost,
   type IpvsState,
-  type Linked,
+  type LinkedFlat,
   linkFlat,
   linkTree,
   nodesOf,
@@ -83,7 +83,7 @@ function ipvsOf(ipvs: ResolvedVirtual, profile: ProfileFile, addresses: readonly
   return state;
 }
 
-function linkSettled(rules: ResolvedRules, family: Family): Linked {
+function linkSettled(rules: ResolvedRules, family: Family): LinkedFlat {
   const { program, problems } = linkTree(sectionsOf(rules), { family });
   return { program: settledProgram(program), problems };
 }

@@ -7,7 +7,7 @@ import { areValues } from './variables.ts';
 
 type Value = string | number | readonly string[];
 /** Values of variables: common ones, and those of a family below its name. */
-export type Values = Readonly<Record<string, Value | Readonly<Record<string, Value>>>>;
+export type VariableValues = Readonly<Record<string, Value | Readonly<Record<string, Value>>>>;
 
 /** Versions of the bundle format that this code reads and writes. */
 export const bundleFormats = [1] as const;
@@ -45,14 +45,14 @@ export interface ProfileFile {
   readonly needs: readonly Need[];
   /** CIDRs, optionally with `ownAddress`. */
   readonly nodePortAddresses: readonly string[];
-  readonly values: Values;
+  readonly values: VariableValues;
 }
 
 /** `node.yaml`. */
 export interface NodeFile {
   readonly profile: string;
   readonly zone?: string;
-  readonly values: Values;
+  readonly values: VariableValues;
 }
 
 /** Capabilities that a profile requires of a node, with the option to change where one is missing. */
@@ -65,7 +65,7 @@ export const needs = {
 export type Need = keyof typeof needs;
 
 /** A check of each key's value. */
-export type Check<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
+export type DocumentChecks<T> = { readonly [K in keyof T]-?: (value: unknown) => boolean };
 
 const text = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const networks = (value: unknown): boolean =>
@@ -95,7 +95,7 @@ const isIpvs = (value: unknown): boolean =>
   networks(value['excludeCIDRs']) &&
   typeof value['strictARP'] === 'boolean';
 
-const clusterChecks: Check<ClusterFile> = {
+const clusterChecks: DocumentChecks<ClusterFile> = {
   format: oneOf(...bundleFormats),
   name: text,
   complete: oneOf(true, false),
@@ -107,7 +107,7 @@ const isNodePortList = (value: unknown): boolean => {
   const others = Array.isArray(value) ? value.filter((item) => item !== ownAddress) : [];
   return Array.isArray(value) && others.length > 0 && others.length === value.length - 1 && networks(others);
 };
-const profileChecks: Check<ProfileFile> = {
+const profileChecks: DocumentChecks<ProfileFile> = {
   mode: oneOf('iptables', 'ipvs'),
   ipvs: optional(isIpvs),
   // Without a family a node would lose all of its rules.
@@ -116,7 +116,7 @@ const profileChecks: Check<ProfileFile> = {
   nodePortAddresses: isNodePortList,
   values: (value) => areValues('profile', value),
 };
-const nodeChecks: Check<NodeFile> = {
+const nodeChecks: DocumentChecks<NodeFile> = {
   profile: text,
   zone: optional(text),
   values: (value) => areValues('node', value),
@@ -141,7 +141,7 @@ export function isProblem(value: object): value is Problem {
 }
 
 /** Reads a YAML file of the format. Unknown keys, wrong types and other versions are a problem with line and column. */
-export function readDocument<T>(path: string, body: string, kind: string, checks: Check<T>): T | Problem {
+export function readDocument<T>(path: string, body: string, kind: string, checks: DocumentChecks<T>): T | Problem {
   const lineCounter = new LineCounter();
   const document = parseDocument(body, { lineCounter, prettyErrors: false });
   const place = (offset: number): Place => {

@@ -1,4 +1,4 @@
-import { type Check, isProblem, readDocument } from './documents.ts';
+import { type DocumentChecks, isProblem, readDocument } from './documents.ts';
 import type { Machine } from './machine.ts';
 import type { Problem } from './problem.ts';
 import type { Family } from './rulefile.ts';
@@ -31,7 +31,7 @@ const isAddress = (value: unknown, family: Family): boolean => {
 };
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 
-const checks: Check<HostFacts & { readonly format: number }> = {
+const checks: DocumentChecks<HostFacts & { readonly format: number }> = {
   format: (value) => value === format,
   node: (value) => typeof value === 'string' && value.length <= 253 && subdomain.test(value),
   kernelRelease: (value) => typeof value === 'string' && value.length <= 64 && parseKernelRelease(value) !== undefined,

@@ -130,7 +130,7 @@ test('a cache forgets files that a bundle no longer has', () => {
   expect(new Set(sizes).size).toBe(1);
 });
 
-/** What may happen to a bundle from one version to the next. */
+/** A change of a bundle. */
 const edits = fc.oneof(
   fc
     .record({ name: fc.constantFrom('web', 'web-2', 'cart', 'a'), address: fc.integer({ min: 1, max: 4 }) })

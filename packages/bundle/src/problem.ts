@@ -1,6 +1,6 @@
 import { bundleLimits } from './limits.ts';
 /**
- * The severity of a problem. `--strict` turns warnings into errors; `differs` (mode ipvs behaves unlike mode iptables), `guess` and
+ * The severity of a problem. `--strict` turns warnings into errors; `differs` (between mode ipvs and mode iptables), `guess` and
  * `note` never fail a command.
  */
 export type Level = 'error' | 'warning' | 'differs' | 'guess' | 'note';
@@ -33,7 +33,7 @@ export const problemCodes = {
   // the command line
   USAGE_INVALID: 'the command line has an unknown command, argument or option, or an invalid value',
   // a running cluster
-  CLUSTER_ACCESS: 'no kubeconfig, context or credentials lead to a cluster',
+  CLUSTER_ACCESS: 'no kubeconfig, context or credentials for a cluster were found',
   CLUSTER_FORBIDDEN: 'the account lacks a permission that the command needs',
   CLUSTER_UNREACHABLE: 'the API server does not answer, or another server answers in its place',
   CLUSTER_UNTRUSTED: 'the kubeconfig does not trust the certificate of the API server',

@@ -13,7 +13,7 @@ const documents: readonly [string, string][] = [
   ['nodes/node-a/node.yaml', 'kind: Node\nprofile: default\nvalues: {}\n'],
 ];
 
-/** What is wrong with a bundle that has one rule file. */
+/** The problems of a bundle with one rule file. */
 function refusals(path: string, table: string, chains: readonly string[], ...rules: readonly string[]): string[] {
   const text = `*${table}\n${chains.map((chain) => `:${chain} - [0:0]\n`).join('')}${rules.map((rule) => `${rule}\n`).join('')}COMMIT\n`;
   const files = new Map(documents.map(([name, body]) => [name, `apiVersion: sluice.dev/v1alpha1\n${body}`]));

@@ -2,7 +2,7 @@ import type { Mode } from './documents.ts';
 import { chainsOfMode, isServiceChain } from './link/chains.ts';
 import { FileProblems, type Problem } from './problem.ts';
 import type { RuleFile, TableName } from './rulefile.ts';
-import { chainOf, leadsTo, type ResolvedSection } from './resolve.ts';
+import { chainOf, jumpTargetOf, type ResolvedSection } from './resolve.ts';
 
 /**
  * Finds chains and rules of a resolved file outside of its scope: in chains of another file, or in base chains that Services do not use.
@@ -13,7 +13,7 @@ import { chainOf, leadsTo, type ResolvedSection } from './resolve.ts';
  */
 export function reachProblems(
   path: string,
-  kind: Kind,
+  kind: FileKind,
   file: RuleFile,
   resolved: readonly ResolvedSection[],
   mode: Mode = 'iptables',
@@ -30,9 +30,9 @@ export function reachProblems(
   return problems.all;
 }
 
-type Kind = 'base' | 'service';
+type FileKind = 'base' | 'service';
 
-function refuseChain(mode: Mode, kind: Kind, table: TableName, chain: string): string | undefined {
+function refuseChain(mode: Mode, kind: FileKind, table: TableName, chain: string): string | undefined {
   if (kind === 'base')
     return chainsOfMode[mode].base[table].has(chain) ? undefined : `it is not a base chain of ${table}`;
   return mode === 'iptables' && table === 'nat' && isServiceChain(chain) ? undefined : 'it is not a chain of a Service';
@@ -40,7 +40,7 @@ function refuseChain(mode: Mode, kind: Kind, table: TableName, chain: string): s
 
 interface FileScope {
   readonly mode: Mode;
-  readonly kind: Kind;
+  readonly kind: FileKind;
   readonly table: TableName;
   readonly own: ReadonlySet<string>;
 }
@@ -50,7 +50,7 @@ function refuseRule({ mode, kind, table, own }: FileScope, rule: string): string
   const { base, dispatch, called: callable } = chainsOfMode[mode];
   const [open, called] = kind === 'base' ? [base, base] : [dispatch, callable];
   if (!own.has(chain) && !open[table].has(chain)) return `a ${kind} file must not append to ${table} chain ${chain}`;
-  const target = leadsTo(rule);
+  const target = jumpTargetOf(rule);
   if (target === undefined || own.has(target) || called[table].has(target) || plainTarget.test(target))
     return undefined;
   return `a ${kind} file must not jump to ${table} chain ${target}`;

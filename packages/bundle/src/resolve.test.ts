@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ProfileFile, Values } from './documents.ts';
+import type { ProfileFile, VariableValues } from './documents.ts';
 import { dependsOnHost, fillHost, fillVariables, invalidDrop, profileOn, resolveFile, type Scope } from './resolve.ts';
 import { readRuleFile } from './read-rulefile.ts';
 import type { Family, RuleFile } from './rulefile.ts';
@@ -111,7 +111,7 @@ test.each([
 
 const address = { ipv4: { address: '192.0.2.11' }, ipv6: { address: 'fd00::11' } };
 
-test.each<[string, readonly Family[], Values, string[], string[]]>([
+test.each<[string, readonly Family[], VariableValues, string[], string[]]>([
   ['networks stay as they are', ['ipv4'], address, ['10.0.0.0/8'], ['10.0.0.0/8']],
   [
     'primary is the address of each family',

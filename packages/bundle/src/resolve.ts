@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto';
 import { cidrContains } from './rules/cidr.ts';
 import { type Family, type Guard, type GuardedRule, type RuleFile, type TableName } from './rulefile.ts';
-import { type NodeFile, ownAddress, type ProfileFile, type Values } from './documents.ts';
+import { type NodeFile, ownAddress, type ProfileFile, type VariableValues } from './documents.ts';
 
 /** The node that a rule file is resolved for. */
 export interface Scope {
   readonly family: Family;
   readonly node: string;
   readonly zone?: string | undefined;
-  readonly nodeValues: Values;
-  readonly profileValues: Values;
+  readonly nodeValues: VariableValues;
+  readonly profileValues: VariableValues;
 }
 
 /** One table of a file resolved for one node, still with `${host.*}`. */
@@ -88,7 +88,7 @@ export function chainOf(rule: string): string {
  * The target of a rule's `-j` or `-g`; undefined when it has none. A target ends its line (`readRule` enforces it), so the last match
  * is the target even if a comment contains one.
  */
-export function leadsTo(rule: string): string | undefined {
+export function jumpTargetOf(rule: string): string | undefined {
   const start = Math.max(rule.lastIndexOf(' -j '), rule.lastIndexOf(' -g '));
   if (start < 0) return undefined;
   const end = rule.indexOf(' ', start + 4);
@@ -104,7 +104,7 @@ function withoutUnreferenced(table: TableName, chains: readonly string[], rules:
   const waiting = [...rulesOf].filter(([chain]) => !own.has(chain)).map(([, list]) => list);
   for (const list of waiting) {
     for (const rule of list) {
-      const target = leadsTo(rule);
+      const target = jumpTargetOf(rule);
       if (target === undefined || !own.has(target) || wanted.has(target)) continue;
       wanted.add(target);
       waiting.push(rulesOf.get(target) ?? []);
@@ -187,7 +187,7 @@ function fillFrom(
 
 /** A value of `node.yaml` or `profile.yaml`; that of the family takes precedence over the common one. */
 export function valueOf(
-  values: Values,
+  values: VariableValues,
   family: Family | undefined,
   name: string,
 ): string | number | readonly string[] | undefined {

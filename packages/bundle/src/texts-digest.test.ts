@@ -17,7 +17,7 @@ test('it is the digest of all texts, for any earlier calls', () => {
       }
       for (const { at, text: changed, more } of changes) {
         const place = at % (last.length + 1);
-        // Texts change, come and go.
+        // Texts are changed, added and removed.
         last = last.toSpliced(place, 1, ...(changed === null ? [] : [changed]), ...more);
         expect(digest.of(last)).toBe(fileDigest(last.join('')));
       }

@@ -3,7 +3,7 @@ import { compareText } from './problem.ts';
 import type { Family, TableName } from './rulefile.ts';
 import { type Address, parseAddress } from './rules/address.ts';
 import { printEndpoint } from './rules/rule.ts';
-import { type Flow, type HookName, pathOf } from './trace/flow.ts';
+import { type TraceFlow, type HookName, pathOf } from './trace/flow.ts';
 import { type Outcome, type Packet, TraceError, type World } from './trace/packet.ts';
 import { schedule } from './trace/ipvs.ts';
 import { walkHook } from './trace/walk.ts';
@@ -22,42 +22,47 @@ export function trace(program: FamilyProgram, packet: Packet, world: World): rea
   const switches = new Set(world.switches);
   const sets = world.ipvs?.sets;
   const { family, protocol, remembers } = packet;
-  const pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string): readonly Flow[] => {
+  const pass = (
+    flows: readonly TraceFlow[],
+    table: TableName,
+    name: HookName,
+    incoming: string,
+  ): readonly TraceFlow[] => {
     const hook = { table, name, family, protocol, remembers, isLocal, sets, switches, in: incoming };
     const open = flows.flatMap((flow) => (ended(flow) ? [] : [{ ...flow, verdict: undefined }]));
     return [...flows.filter(ended), ...walkHook(program[table], open, hook)];
   };
   const start = [firstFlow(packet)];
-  const balance = (flow: Flow): readonly Flow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
+  const balance = (flow: TraceFlow): readonly TraceFlow[] => (ended(flow) ? [flow] : schedule(flow, packet, world));
   const node: TracingNode = { pass, isLocal, balance };
   const done = packet.in === undefined ? fromNode(start, node) : fromOutside(start, packet.in, node);
   return merge(done);
 }
 
-type Pass = (flows: readonly Flow[], table: TableName, name: HookName, incoming: string) => readonly Flow[];
+type Pass = (flows: readonly TraceFlow[], table: TableName, name: HookName, incoming: string) => readonly TraceFlow[];
 
 /** The node that flows pass through: its hooks, and its virtual servers. */
 interface TracingNode {
   readonly pass: Pass;
   readonly isLocal: (address: Address) => boolean;
-  readonly balance: (flow: Flow) => readonly Flow[];
+  readonly balance: (flow: TraceFlow) => readonly TraceFlow[];
 }
 
-const ended = ({ verdict }: Flow): boolean => verdict === 'drop' || verdict === 'reject';
+const ended = ({ verdict }: TraceFlow): boolean => verdict === 'drop' || verdict === 'reject';
 
 /**
  * Packets from virtual servers traverse OUTPUT and POSTROUTING, never FORWARD; those to the node itself have arrived
  * (`ip_vs_nat_xmit` in `net/netfilter/ipvs/ip_vs_xmit.c`). nat OUTPUT has no effect on them, as their destination is chosen.
  */
 function fromOutside(
-  flows: readonly Flow[],
+  flows: readonly TraceFlow[],
   incoming: string,
   { pass, isLocal, balance }: TracingNode,
-): readonly Flow[] {
+): readonly TraceFlow[] {
   const arrived = pass(flows, 'nat', 'PREROUTING', incoming);
-  const isHere = ({ destination }: Flow): boolean => isLocal(destination);
+  const isHere = ({ destination }: TraceFlow): boolean => isLocal(destination);
   const received = pass(arrived.filter(isHere), 'filter', 'INPUT', incoming).flatMap(balance);
-  const isForwarded = ({ by, destination }: Flow): boolean => by !== undefined && !isLocal(destination);
+  const isForwarded = ({ by, destination }: TraceFlow): boolean => by !== undefined && !isLocal(destination);
   const beyond = arrived.filter((flow) => !isHere(flow));
   return [
     ...received.filter((flow) => !isForwarded(flow)),
@@ -67,14 +72,14 @@ function fromOutside(
 }
 
 /** Virtual servers are between the nat and the filter table of OUTPUT (`ip_vs_ops` in `ip_vs_core.c`). */
-function fromNode(flows: readonly Flow[], { pass, isLocal, balance }: TracingNode): readonly Flow[] {
+function fromNode(flows: readonly TraceFlow[], { pass, isLocal, balance }: TracingNode): readonly TraceFlow[] {
   const sent = pass(pass(flows, 'nat', 'OUTPUT', '').flatMap(balance), 'filter', 'OUTPUT', '');
   return pass(sent, 'nat', 'POSTROUTING', '').flatMap((flow) =>
     isLocal(flow.destination) ? pass([flow], 'filter', 'INPUT', 'lo') : [flow],
   );
 }
 
-function firstFlow(packet: Packet): Flow {
+function firstFlow(packet: Packet): TraceFlow {
   return {
     source: addressOf(packet.source, packet.family),
     destination: addressOf(packet.destination, packet.family),
@@ -106,7 +111,7 @@ function localTest(world: World): (address: Address) => boolean {
 const isLoopback = ({ family, words, text }: Address): boolean =>
   family === 'ipv4' ? (words[0] ?? 0) >> 8 === 127 : text === '::1';
 
-function outcomeOf(flow: Flow): Outcome {
+function outcomeOf(flow: TraceFlow): Outcome {
   const { probability, masquerade } = flow;
   const path = pathOf(flow.trail);
   if (flow.verdict === 'drop' || flow.verdict === 'reject') {
@@ -116,7 +121,7 @@ function outcomeOf(flow: Flow): Outcome {
   return { verdict: 'dnat', to: printEndpoint(flow.destination.text, flow.port), masquerade, probability, path };
 }
 
-function merge(flows: readonly Flow[]): readonly Outcome[] {
+function merge(flows: readonly TraceFlow[]): readonly Outcome[] {
   const merged = new Map<string, Outcome>();
   for (const outcome of flows.map(outcomeOf)) {
     const key = `${labelOf(outcome)} ${outcome.to ?? ''}`;

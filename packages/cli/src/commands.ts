@@ -1,5 +1,5 @@
 import { Argument, type Command } from 'commander';
-import { type Candidates, complete, type KnownNames } from './complete.ts';
+import { type Completions, complete, type KnownNames } from './complete.ts';
 import { document } from './document.ts';
 import { type Format, outputOption } from './format.ts';
 import { examples } from './help.ts';
@@ -40,7 +40,7 @@ export function shellCommands(program: Command, names: KnownNames, print: (text:
 }
 
 /** One candidate per line, in the form that the scripts read. */
-function linesOf({ words, files }: Candidates): string {
+function linesOf({ words, files }: Completions): string {
   const lines = words.map(({ value, description }) => (description === '' ? value : `${value}\t${description}`));
   return [...lines, ...(files ? [filesMark] : [])].map((line) => `${line}\n`).join('');
 }

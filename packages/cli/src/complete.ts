@@ -4,15 +4,15 @@ import type { Argument, Command, Option } from 'commander';
 export type KnownNames = Readonly<Record<string, (operands: readonly string[]) => readonly string[]>>;
 
 /** A completion of a word. */
-export interface Candidate {
+export interface Completion {
   readonly value: string;
   /** One line, for shells that show descriptions. */
   readonly description: string;
 }
 
-export interface Candidates {
+export interface Completions {
   /** In the order of the help. */
-  readonly words: readonly Candidate[];
+  readonly words: readonly Completion[];
   /** Whether the shell shall complete file names. */
   readonly files: boolean;
 }
@@ -21,7 +21,7 @@ export interface Candidates {
  * Completes the last of the words.
  * @param words all words after the program's name up to the cursor; the last one may be partial or empty
  */
-export function complete(program: Command, words: readonly string[], names: KnownNames): Candidates {
+export function complete(program: Command, words: readonly string[], names: KnownNames): Completions {
   const typed = words.at(-1) ?? '';
   const { command, operands, pending } = parseWords(program, words.slice(0, -1));
   const all = candidates(command, operands, pending, typed, names);
@@ -66,8 +66,8 @@ function optionsOf(command: Command): readonly Option[] {
   return command.options.filter((option) => !option.hidden);
 }
 
-const noWords: Candidates = { words: [], files: false };
-const files: Candidates = { words: [], files: true };
+const noWords: Completions = { words: [], files: false };
+const files: Completions = { words: [], files: true };
 
 function candidates(
   command: Command,
@@ -75,7 +75,7 @@ function candidates(
   pending: Option | undefined,
   typed: string,
   names: KnownNames,
-): Candidates {
+): Completions {
   if (pending !== undefined)
     return ofValue({ key: pending.long ?? '', shown: pending.flags, choices: pending.argChoices }, operands, names);
   if (typed.startsWith('-')) return ofOptions(command);
@@ -98,7 +98,7 @@ function visible(command: Command): readonly Command[] {
   return command.createHelp().visibleCommands(command);
 }
 
-function ofOptions(command: Command): Candidates {
+function ofOptions(command: Command): Completions {
   const words = [...optionsOf(command), help].flatMap(({ long, description }) =>
     long === undefined || long === null ? [] : [{ value: long, description }],
   );
@@ -114,13 +114,13 @@ interface ValueSlot {
   readonly choices: readonly string[] | undefined;
 }
 
-function ofValue({ key, shown, choices }: ValueSlot, operands: readonly string[], names: KnownNames): Candidates {
+function ofValue({ key, shown, choices }: ValueSlot, operands: readonly string[], names: KnownNames): Completions {
   if (choices !== undefined) return plain(choices);
   const known = Object.hasOwn(names, key) ? names[key] : undefined;
   if (known !== undefined) return plain(known(operands));
   return /FILE|DIR|SNAPSHOT|OLD|NEW/.test(shown) ? files : noWords;
 }
 
-function plain(values: readonly string[]): Candidates {
+function plain(values: readonly string[]): Completions {
   return { words: values.map((value) => ({ value, description: '' })), files: false };
 }

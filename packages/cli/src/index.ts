@@ -1,5 +1,5 @@
 export { shellCommands } from './commands.ts';
-export { type Candidate, type Candidates, complete, type KnownNames } from './complete.ts';
+export { type Completion, type Completions, complete, type KnownNames } from './complete.ts';
 export { document, type ErrorProblem, errorDocument } from './document.ts';
 export { type ExitCode, exitCodes, exitDetails, exitLine, exitMeanings } from './exit-codes.ts';
 export { isFormatOption, requestedFormat, type Format, formats, outputOption, reportOption } from './format.ts';

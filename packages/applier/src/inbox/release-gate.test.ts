@@ -175,8 +175,8 @@ describe('attacks', () => {
       },
       'ssh-keygen refuses it',
     ],
-    ['a file removed', () => (publish({ serial: 6 }), rmSync(at(web))), 'named and not there'],
-    ['cluster.yaml removed', () => (publish({ serial: 6 }), rmSync(at('cluster.yaml'))), 'named and not there'],
+    ['a file removed', () => (publish({ serial: 6 }), rmSync(at(web))), 'listed, but missing'],
+    ['cluster.yaml removed', () => (publish({ serial: 6 }), rmSync(at('cluster.yaml'))), 'listed, but missing'],
     [
       'a file added',
       () => (publish({ serial: 6 }), writeFileSync(at('profiles/default/services/shop/evil.iptables'), '')),

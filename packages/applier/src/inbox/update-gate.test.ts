@@ -43,7 +43,11 @@ describe('an update of endpoints', () => {
   });
 
   test.each([
-    ['a release', () => publish({ serial: 6, by: ['ends'] }), 'RELEASE_ENDPOINTS_ONLY .*release 6 is no update'],
+    [
+      'a release',
+      () => publish({ serial: 6, by: ['ends'] }),
+      'RELEASE_ENDPOINTS_ONLY .*release 6 is not an endpoint update',
+    ],
     [
       'an update of a release that nobody else has signed',
       () => update(1, { serial: 6 }),

@@ -116,9 +116,9 @@ function byChain(lines: readonly string[]): string {
     .join('\n');
 }
 
-const linesOf = ({ leading, chains }: ServicePart): readonly string[] => [
+const linesOf = ({ dispatchRules, chains }: ServicePart): readonly string[] => [
   ...[...chains.keys()].map((name) => `:${name} - [0:0]`),
-  ...leading,
+  ...dispatchRules,
   ...[...chains.values()].flat(),
 ];
 

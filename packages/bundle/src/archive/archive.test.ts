@@ -51,7 +51,7 @@ test('tar --zstd unpacks it, with long paths, owner 0 and time 0', () => {
 
 const pack = (tar: Uint8Array): Uint8Array => zstdCompressSync(tar);
 const good = new Map([...files].map(([path, text]) => [path, Buffer.from(text)]));
-/** One entry as some other tar writes it: its type, its name, and what is changed in the header. */
+/** One entry of a foreign tar: its type, its name, and a change of the header. */
 function entry(type: string, name: string, content = '', change: (header: Buffer) => void = () => {}): Uint8Array {
   const block = Buffer.from(printTar(new Map([['cluster.yaml', Buffer.from(content)]])));
   block.fill(0, 0, 100);
@@ -66,11 +66,11 @@ function entry(type: string, name: string, content = '', change: (header: Buffer
 const join2 = (...parts: readonly Uint8Array[]): Uint8Array =>
   Buffer.concat([...parts.map((part) => part.subarray(0, -1024)), Buffer.alloc(1024)]);
 const cluster = entry('0', 'cluster.yaml', 'x');
-/** The extended header of a path, or of whatever the record says. */
+/** An extended header with a record. */
 const extended = (record: string): Uint8Array => entry('x', 'path', record);
 const size = (text: string) => (header: Buffer) => void header.write(text, 124, 'latin1');
 
-/** Bytes of one value, packed by hand into blocks that repeat: 500 GB of them would be a short archive, too. */
+/** Bytes of one value in repeat blocks of zstd: even 500 GB of them would be a short archive. */
 const zeros = zstdCompressSync(Buffer.alloc(64 * 1024 * 1024));
 
 const hostile: readonly [title: string, packed: () => Uint8Array, reason: RegExp][] = [
@@ -201,7 +201,7 @@ describe('a hostile archive is refused with the reason:', () => {
 
   test('many small files that exceed the limit of a bundle together', () => {
     const step = 512 + bundleLimits.fileBytesMax;
-    // Its pages are never touched but for the headers.
+    // Only the pages of the headers are touched.
     const tar = Buffer.alloc(65 * step + 1024);
     const octal = `${bundleLimits.fileBytesMax.toString(8).padStart(11, '0')}\0`;
     for (let n = 0; n < 65; n++)

@@ -49,14 +49,14 @@ export function readTar(tar: Buffer, isWanted: (path: string) => boolean): Reado
 
 const cut = 'it is truncated';
 
-interface Entry {
+interface TarEntry {
   readonly path: string;
   readonly bytes: Buffer;
   readonly next: number;
 }
 
 /** Returns the file at this offset, `end`, or the error in words. */
-function readEntry(tar: Buffer, at: number): Entry | string {
+function readEntry(tar: Buffer, at: number): TarEntry | string {
   if (tar.length - at < blockBytes) return cut;
   if (end.equals(tar.subarray(at, at + end.length))) return 'end';
   const long = readLongPath(tar, at);

@@ -61,12 +61,12 @@ const baseChains = {
   nat: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'],
 } as const;
 
-type Edit = (text: string) => string;
-type Edits = { readonly [T in TableName]?: Edit };
+type CartEdit = (text: string) => string;
+type Edits = { readonly [T in TableName]?: CartEdit };
 
-const unchanged: Edit = (text) => text;
+const unchanged: CartEdit = (text) => text;
 
-/** The Service's rules for IPv4, with changes made to their text: `cart({ nat: (text) => text.replace(…) })`. */
+/** The Service's rules for IPv4, with edits of their text: `cart({ nat: (text) => text.replace(…) })`. */
 export function cart(edits: Edits = {}): ResolvedRules {
   return {
     filter: section('filter', (edits.filter ?? unchanged)(filter)),
@@ -98,7 +98,7 @@ function toIPv6(text: string): string {
   return ipv6Of.reduce((done, [from, to]) => done.replaceAll(from, to), endpoints);
 }
 
-/** Rules as lines, with every chain that one of them is appended to declared. */
+/** Rules as lines, with declarations of their chains. */
 function section(table: TableName, text: string): ResolvedRules['nat'] {
   const names = [...text.matchAll(/^-A (\S+)/gm)].map((match) => match[1] ?? '');
   const chains = [...new Set([...baseChains[table], ...names])];
@@ -109,7 +109,7 @@ function section(table: TableName, text: string): ResolvedRules['nat'] {
 
 const noLocal = '-A KUBE-EXTERNAL-SERVICES -m comment --comment "shop/cart:http has no local endpoints"';
 
-/** The Service on a node that has none of its endpoints. */
+/** The Service on a node without local endpoints. */
 export const withoutLocal = cart({
   filter: (text) =>
     `${text}${noLocal} -m tcp -p tcp -d 203.0.113.9 --dport 80 -j DROP\n` +
@@ -120,7 +120,7 @@ export const withoutLocal = cart({
 const refuse = (chain: string, match: string): string =>
   `-A ${chain} -m comment --comment "shop/cart:http has no endpoints" ${match} -j REJECT\n`;
 
-/** The Service when it has no endpoints at all. */
+/** The Service without endpoints. */
 export const withoutEndpoints = cart({
   filter: (text) =>
     text.replace(/^.*not accepted by.*\n/m, '') +

@@ -8,7 +8,7 @@ import { linkFlat } from './flat.ts';
 import { emptyTable, type TableProgram } from './program.ts';
 import { printProgram } from './text.ts';
 
-/** A table as `iptables-restore --noflush` would leave it: chains, and the rules of built-in chains, foreign ones too. */
+/** A table after `iptables-restore --noflush`: chains, and the rules of built-in chains, including foreign ones. */
 type Model = Map<string, string[]>;
 
 function modelOf(program: TableProgram, foreign: readonly string[]): Model {
@@ -20,7 +20,7 @@ function modelOf(program: TableProgram, foreign: readonly string[]): Model {
   return model;
 }
 
-/** Does what iptables-restore does, and throws where it would refuse. */
+/** A model of iptables-restore. @throws where it would refuse */
 function restore(model: Model, payload: string): Model {
   const next: Model = new Map([...model].map(([chain, rules]) => [chain, [...rules]]));
   for (const line of payload.split('\n')) {

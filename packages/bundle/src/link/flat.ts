@@ -11,7 +11,7 @@ import { jumpsOf } from './jumps.ts';
 import { type FamilyProgram, type ResolvedRules, type TableProgram } from './program.ts';
 
 /** A program, and the problems of rules that were left out. Only a program without problems may be loaded. */
-export interface Linked {
+export interface LinkedFlat {
   readonly program: FamilyProgram;
   /** `RULE_REFUSED`, in the order of the rules. */
   readonly problems: readonly Problem[];
@@ -42,7 +42,7 @@ export function linkFlat(
   family: Family,
   read: ReadLine = readLine,
   mode: Mode = 'iptables',
-): Linked {
+): LinkedFlat {
   const problems = new FileProblems();
   const bare = rules.nat.chains.filter((chain) => chain.startsWith('KUBE-SEP-')).length > largeCluster;
   const link = (table: TableName): TableProgram =>

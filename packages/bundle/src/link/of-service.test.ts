@@ -9,7 +9,7 @@ import { linkTree, sectionsOf } from './tree/link.ts';
 type Layout = 'flat' | 'tree';
 const layouts = ['flat', 'tree'] as const satisfies readonly Layout[];
 
-/** The cart beside a Service whose name begins alike and one in another namespace. */
+/** The cart beside a Service with the same prefix in its name, and one in another namespace. */
 function crowded(rules: ResolvedRules): ResolvedRules {
   const neighbour = (name: string, hash: string, address: string): readonly string[] =>
     rules.nat.rules
@@ -37,11 +37,11 @@ test.each(layouts)(
   'layout %s: the comment of every rule that jumps to a chain of a Service begins with its key',
   (layout) => {
     const { nat } = linked(layout, cart());
-    const leading = [...nat.chains].flatMap(([name, rules]) =>
+    const dispatchRules = [...nat.chains].flatMap(([name, rules]) =>
       isOwnChain(name) ? [] : rules.filter((rule) => isOwnChain(rule.slice(rule.lastIndexOf(' ') + 1))),
     );
-    expect(leading).toHaveLength(4);
-    expect(leading.map(serviceKeyOf)).toEqual(leading.map(() => 'shop/cart:http'));
+    expect(dispatchRules).toHaveLength(4);
+    expect(dispatchRules.map(serviceKeyOf)).toEqual(dispatchRules.map(() => 'shop/cart:http'));
   },
 );
 
@@ -50,12 +50,12 @@ test.each(layouts)('layout %s: a part has all chains of its Service and none of 
   const part = partOfService(nat, 'shop/cart');
   expect([...part.chains.keys()].toSorted()).toEqual([...nat.chains.keys()].filter(isOwnChain).toSorted());
   for (const [name, rules] of part.chains) expect(rules).toEqual(nat.chains.get(name));
-  expect(partOfService(nat, 'shop/none')).toEqual({ leading: [], chains: new Map() });
+  expect(partOfService(nat, 'shop/none')).toEqual({ dispatchRules: [], chains: new Map() });
 });
 
 test.each(layouts)('layout %s: a part has the rules that reject or drop packets', (layout) => {
   const { filter, nat } = linked(layout, withoutEndpoints);
-  expect(partOfService(filter, 'shop/cart').leading).toHaveLength(4);
+  expect(partOfService(filter, 'shop/cart').dispatchRules).toHaveLength(4);
   expect(printPart('nat', partOfService(nat, 'shop/cart'))).toBe('');
 });
 
@@ -74,10 +74,10 @@ test.each([
 test('Services with similar names are distinguished', () => {
   const { nat } = linked('flat', crowded(clusterIPs()));
   for (const service of ['shop/cart', 'shop/cart-2', 'my-shop/cart'])
-    expect(partOfService(nat, service).leading.map(serviceKeyOf)).toEqual([`${service}:http`]);
+    expect(partOfService(nat, service).dispatchRules.map(serviceKeyOf)).toEqual([`${service}:http`]);
 });
 
-/** The cart without session affinity and without ways in from outside. */
+/** The cart without session affinity and external frontends. */
 function clusterIPs(): ResolvedRules {
   return cart({
     nat: (text) =>

@@ -6,7 +6,7 @@ import type { TableProgram } from './program.ts';
 /** The part of a table that belongs to one Service. */
 export interface ServicePart {
   /** Rules in common chains that jump to the Service's own, or reject or drop packets to its frontends. */
-  readonly leading: readonly string[];
+  readonly dispatchRules: readonly string[];
   /** The Service's own chains with their rules, each after a chain that jumps to it. */
   readonly chains: TableProgram['chains'];
 }
@@ -37,10 +37,10 @@ export const isOwnChain = (name: string): boolean => name.startsWith('SLU-') || 
  * @param service `shop/web`
  */
 export function partOfService({ chains }: Pick<TableProgram, 'chains'>, service: string): ServicePart {
-  const leading: string[] = [];
+  const dispatchRules: string[] = [];
   for (const [name, rules] of chains) {
     if (isOwnChain(name)) continue;
-    for (const rule of rules) if (rule.includes(service) && namesService(rule, service)) leading.push(rule);
+    for (const rule of rules) if (rule.includes(service) && namesService(rule, service)) dispatchRules.push(rule);
   }
   const own = new Map<string, readonly string[]>();
   const follow = (rules: readonly string[]): void => {
@@ -48,8 +48,8 @@ export function partOfService({ chains }: Pick<TableProgram, 'chains'>, service:
     for (const name of targets) own.set(name, chains.get(name) ?? []);
     for (const name of new Set(targets)) follow(chains.get(name) ?? []);
   };
-  follow(leading);
-  return { leading, chains: own };
+  follow(dispatchRules);
+  return { dispatchRules, chains: own };
 }
 
 function namesService(rule: string, service: string): boolean {
@@ -58,8 +58,12 @@ function namesService(rule: string, service: string): boolean {
 }
 
 /** Prints a part in the form of iptables-save, jumps to the Service first. Empty for an empty part. */
-export function printPart(table: TableName, { leading, chains }: ServicePart): string {
-  if (leading.length === 0) return '';
-  const lines = [...[...chains.keys()].map((name) => `:${name} - [0:0]`), ...leading, ...[...chains.values()].flat()];
+export function printPart(table: TableName, { dispatchRules, chains }: ServicePart): string {
+  if (dispatchRules.length === 0) return '';
+  const lines = [
+    ...[...chains.keys()].map((name) => `:${name} - [0:0]`),
+    ...dispatchRules,
+    ...[...chains.values()].flat(),
+  ];
   return `*${table}\n${lines.map((line) => `${line}\n`).join('')}COMMIT\n`;
 }

@@ -54,11 +54,11 @@ const packets: readonly Packet[] = sources.flatMap((from) =>
 const say = (program: FamilyProgram, packet: Packet): string =>
   summarise(trace(program, packet, { localAddresses: ['172.18.0.2'] }));
 
-/** What a packet may meet while the rules change. */
+/** The programs that a packet may traverse while the rules change. */
 function allowed(old: string, fresh: string): readonly string[] {
   const served = [old, fresh].every((summary) => summary.includes('dnat') || summary === 'accept');
   if (served) return [old, fresh];
-  // Who is dropped by one of the two may be told so in between.
+  // A packet that one of the two drops may be rejected in between.
   return [old, fresh, 'drop', ...(old === 'drop' || fresh === 'drop' ? ['reject'] : [])];
 }
 

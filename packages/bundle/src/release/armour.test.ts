@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readSignature } from './armour.ts';
 
-/** What `ssh-keygen -Y sign -n sluice-release` of OpenSSH 9.2 wrote. */
+/** Written by `ssh-keygen -Y sign -n sluice-release` of OpenSSH 9.2. */
 const real = `-----BEGIN SSH SIGNATURE-----
 U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAg2R3Ua6qBQ1gnEuhzOYo7AdnD79
 +KTLaU1WCoPVgGgWkAAAAOc2x1aWNlLXJlbGVhc2UAAAAAAAAABnNoYTUxMgAAAFMAAAAL

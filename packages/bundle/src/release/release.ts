@@ -1,4 +1,4 @@
-import { type Check, isProblem, type Mode, type Need, needs, readDocument } from '../documents.ts';
+import { type DocumentChecks, isProblem, type Mode, type Need, needs, readDocument } from '../documents.ts';
 import { compareText, type Problem } from '../problem.ts';
 import type { Family } from '../rulefile.ts';
 import { releaseFile, releaseLimits } from './names.ts';
@@ -59,7 +59,7 @@ const isRecordOf = (
     (item) => isObject(item) && Object.keys(item).toSorted(compareText).join() === keys.join() && check(item),
   );
 
-const checks: Check<Release> = {
+const checks: DocumentChecks<Release> = {
   format: (value) => value === 1,
   requires: (value) => subsetOf(value, releaseFeatures),
   cluster: (value) => typeof value === 'string' && value !== '',
@@ -110,7 +110,7 @@ function tooNew(features: readonly string[]): Problem {
     code: 'RELEASE_INVALID',
     level: 'error',
     message: `Cannot read the release: it requires ${features.join(', ')}, but this version supports ${releaseFeatures.join(', ')}`,
-    hint: 'Install a newer version (`sluiced version` says which this is), or make the release with a version as old as this one',
+    hint: 'Install a newer version (`sluiced version` prints the present one), or make the release with a version as old as this one',
   };
 }
 

@@ -10,7 +10,7 @@ const field = (bytes: string | Buffer): Buffer => {
 };
 const keyOf = (who: string): Buffer => Buffer.concat([field('ssh-ed25519'), field(who.padEnd(32))]);
 
-/** Well-formed, and good for nothing. */
+/** Well-formed and invalid. */
 function signatureBy(who: string, namespace: string = releaseNamespace): string {
   const fields = [keyOf(who), namespace, '', 'sha512', 'x'].map(field);
   const blob = Buffer.concat([Buffer.from('SSHSIG\0\0\0\u0001'), ...fields]).toString('base64');

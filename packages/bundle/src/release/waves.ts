@@ -1,4 +1,4 @@
-import { type Check, isProblem, readDocument } from '../documents.ts';
+import { type DocumentChecks, isProblem, readDocument } from '../documents.ts';
 import { compareText, type Problem } from '../problem.ts';
 import { openingFile, releaseLimits, wavesFile } from './names.ts';
 
@@ -16,7 +16,7 @@ export interface WaveWish {
 }
 
 /** The progress of a release through its waves. */
-export interface Opening {
+export interface WavesOpening {
   /** The digest of the release's `SHA256SUMS`; without effect on other releases. */
   readonly release: string;
   /** The number of open waves, from the first. */
@@ -37,11 +37,11 @@ const areNames = (value: unknown): boolean =>
   value.length > 0 &&
   value.every((node) => typeof node === 'string' && node.length <= 253 && subdomain.test(node));
 
-const wavesChecks: Check<{ waves: readonly WaveWish[] }> = {
+const wavesChecks: DocumentChecks<{ waves: readonly WaveWish[] }> = {
   waves: (value) =>
     Array.isArray(value) && value.length > 0 && value.length <= releaseLimits.wavesMax && value.every(isWish),
 };
-const openingChecks: Check<Opening> = {
+const openingChecks: DocumentChecks<WavesOpening> = {
   release: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
   open: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= releaseLimits.wavesMax,
 };
@@ -128,14 +128,14 @@ export function printWaves(waves: readonly Wave[]): string {
  * Reads `waves-open.yaml`. Where signatures are required, call it only after its signature is verified.
  * @returns the number of open waves and their release, or `WAVES_INVALID`
  */
-export function readOpening(text: string): Opening | Problem {
-  const read = readDocument<Opening>(openingFile, text, 'WavesOpen', openingChecks);
+export function readOpening(text: string): WavesOpening | Problem {
+  const read = readDocument<WavesOpening>(openingFile, text, 'WavesOpen', openingChecks);
   const hint = '`sluice promote` writes it; change only the number after `open:`';
   return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint } : read;
 }
 
 /** Prints `waves-open.yaml`. Opening a wave changes only its last line. */
-export function printOpening({ release, open }: Opening): string {
+export function printOpening({ release, open }: WavesOpening): string {
   return `apiVersion: sluice.dev/v1alpha1\nkind: WavesOpen\nrelease: "${release}"\nopen: ${open}\n`;
 }
 

@@ -19,7 +19,7 @@ export interface Cursor {
 }
 
 /** The error of a line, as a clause; undefined without an error. */
-export type Complaint = string | undefined;
+export type GrammarError = string | undefined;
 
 /** Takes the next word. Returns `''` for a quoted word and at the end of the line. */
 export function take(cursor: Cursor): string {
@@ -44,13 +44,13 @@ export function accept(cursor: Cursor, ...expected: readonly string[]): boolean 
 }
 
 /** Records the family of the line; returns an error when it has the other one. */
-export function claim(cursor: Cursor, family: Family, text: string): Complaint {
+export function claim(cursor: Cursor, family: Family, text: string): GrammarError {
   cursor.family ??= family;
   return cursor.family === family ? undefined : `${text} does not belong to family ${cursor.family}`;
 }
 
 /** Sets a field of the rule that may be set once. */
-export function setOnce(cursor: Cursor, field: 'source' | 'destination' | 'in' | 'out', test: Test): Complaint {
+export function setOnce(cursor: Cursor, field: 'source' | 'destination' | 'in' | 'out', test: Test): GrammarError {
   if (cursor.rule[field]) return `${field} is given twice`;
   cursor.rule[field] = test;
   return undefined;

@@ -1,4 +1,4 @@
-import { accept, claim, type Complaint, type Cursor, isTransport, take } from './cursor.ts';
+import { accept, claim, type GrammarError, type Cursor, isTransport, take } from './cursor.ts';
 import { dimensionsOf, findSet } from '../virtual/sets.ts';
 import {
   isComment,
@@ -18,7 +18,7 @@ import type { Match, TransportProtocol } from './rule.ts';
 type ReadMatch = Match | string;
 
 /** Reads the rest of `-m`: the name of a match and its options, which follow directly. */
-export function readMatch(cursor: Cursor): Complaint {
+export function readMatch(cursor: Cursor): GrammarError {
   const name = take(cursor);
   const match = isTransport(name) ? { kind: name } : readers.get(name)?.(cursor);
   if (match === undefined) return `match ${name} is not in the grammar`;
@@ -31,7 +31,7 @@ export function readMatch(cursor: Cursor): Complaint {
 /**
  * Reads the rest of `--dport`. It belongs to `-m tcp`; kube-proxy writes `-p` and `-d` between the two, iptables-save does not.
  */
-export function readDestinationPort(cursor: Cursor): Complaint {
+export function readDestinationPort(cursor: Cursor): GrammarError {
   const { matches } = cursor.rule;
   const index = matches.findIndex((match) => isTransport(match.kind));
   const match = matches[index];
@@ -165,7 +165,7 @@ function readRecent(cursor: Cursor): ReadMatch {
   return { kind: 'recent', action, name, ...(seconds === undefined ? {} : { seconds }), reap };
 }
 
-function claimMask(cursor: Cursor, mask: string): Complaint {
+function claimMask(cursor: Cursor, mask: string): GrammarError {
   if (mask === wholeAddress.ipv4) return claim(cursor, 'ipv4', mask);
   if (mask === wholeAddress.ipv6) return claim(cursor, 'ipv6', mask);
   return '-m recent has a mask that is not the whole address';

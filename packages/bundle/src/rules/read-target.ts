@@ -1,4 +1,4 @@
-import { accept, claim, type Complaint, type Cursor, take } from './cursor.ts';
+import { accept, claim, type GrammarError, type Cursor, take } from './cursor.ts';
 import { isJumpTarget, isTaggedChain, readBits, readEndpoint, readMark } from './parts.ts';
 import { type RejectReason, rejectReasons, type Target } from './rule.ts';
 
@@ -6,7 +6,7 @@ import { type RejectReason, rejectReasons, type Target } from './rule.ts';
 type ReadTarget = Target | string;
 
 /** Reads the rest of `-j` or `-g`: the target and its options. A target ends a line. */
-export function readTarget(cursor: Cursor, kind: 'jump' | 'goto'): Complaint {
+export function readTarget(cursor: Cursor, kind: 'jump' | 'goto'): GrammarError {
   const name = take(cursor);
   const reader = kind === 'jump' ? readers.get(name) : undefined;
   const leads = isJumpTarget(name) || (cursor.dialect === 'program' && isTaggedChain(name));

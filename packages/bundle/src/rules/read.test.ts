@@ -3,7 +3,7 @@ import type { Family } from '../rulefile.ts';
 import { printRule } from './print.ts';
 import { readRule } from './read.ts';
 
-/** As kube-proxy feeds it, and as iptables-save 1.8.9 prints it. */
+/** The form that kube-proxy writes, and the form that iptables-save 1.8.9 prints. */
 test.each<[string, Family, string, string]>([
   [
     'a cluster address',

@@ -1,5 +1,5 @@
 import type { Family } from '../rulefile.ts';
-import { accept, claim, type Complaint, type Cursor, type Dialect, isTransport, setOnce, take } from './cursor.ts';
+import { accept, claim, type GrammarError, type Cursor, type Dialect, isTransport, setOnce, take } from './cursor.ts';
 import { isChainName, isInterface, isTaggedChain, readNetwork } from './parts.ts';
 import { readDestinationPort, readMatch } from './read-match.ts';
 import { readTarget } from './read-target.ts';
@@ -29,7 +29,7 @@ export function readRule(text: string, family?: Family, dialect: Dialect = 'bund
   return error === undefined ? cursor.rule : { error };
 }
 
-function readOption(cursor: Cursor): Complaint {
+function readOption(cursor: Cursor): GrammarError {
   const negated = accept(cursor, '!');
   const option = take(cursor);
   switch (option) {
@@ -59,7 +59,7 @@ function readOption(cursor: Cursor): Complaint {
   }
 }
 
-function readAddress(cursor: Cursor, side: 'source' | 'destination', negated: boolean): Complaint {
+function readAddress(cursor: Cursor, side: 'source' | 'destination', negated: boolean): GrammarError {
   const text = take(cursor);
   const network = readNetwork(text);
   if (!network) return `${text} is neither an address nor a network`;
@@ -69,12 +69,12 @@ function readAddress(cursor: Cursor, side: 'source' | 'destination', negated: bo
   return setOnce(cursor, side, { negated, value: network.text });
 }
 
-function readInterface(cursor: Cursor, side: 'in' | 'out', negated: boolean): Complaint {
+function readInterface(cursor: Cursor, side: 'in' | 'out', negated: boolean): GrammarError {
   const text = take(cursor);
   return isInterface(text) ? setOnce(cursor, side, { negated, value: text }) : `${text} is not a valid interface name`;
 }
 
-function readProtocol(cursor: Cursor): Complaint {
+function readProtocol(cursor: Cursor): GrammarError {
   const text = take(cursor);
   if (!isTransport(text)) return `protocol ${text} is not in the grammar`;
   if (cursor.rule.protocol) return 'the protocol is given twice';
@@ -83,7 +83,7 @@ function readProtocol(cursor: Cursor): Complaint {
 }
 
 /** Checks that need the whole line. */
-function checkWhole(rule: Rule): Complaint {
+function checkWhole(rule: Rule): GrammarError {
   const { protocol, target } = rule;
   const transport = rule.matches.find((match) => isTransport(match.kind));
   if (transport && transport.kind !== protocol) return `-m ${transport.kind} requires -p ${transport.kind}`;

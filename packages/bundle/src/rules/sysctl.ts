@@ -6,7 +6,7 @@ export interface Sysctl {
   readonly value: number;
 }
 
-interface Range {
+interface SysctlRange {
   /** The file of the value. A constant: a path made from text could leave /proc/sys. */
   readonly path: string;
   readonly min: number;
@@ -76,7 +76,7 @@ const allowed = {
   },
   'net.netfilter.nf_conntrack_udp_timeout': { path: `${conntrack}/nf_conntrack_udp_timeout`, ...seconds },
   'net.netfilter.nf_conntrack_udp_timeout_stream': { path: `${conntrack}/nf_conntrack_udp_timeout_stream`, ...seconds },
-} as const satisfies Record<string, Range>;
+} as const satisfies Record<string, SysctlRange>;
 
 export type SysctlKey = keyof typeof allowed;
 

@@ -8,7 +8,7 @@ import type { RuleHit } from './packet.ts';
  * A packet on one of its possible paths. No field is optional: flows are copied at each rule, and copies of one shape are several
  * times faster.
  */
-export interface Flow {
+export interface TraceFlow {
   readonly source: Address;
   readonly destination: Address;
   readonly port: number;

@@ -1,7 +1,7 @@
 import { parseAddress } from '../rules/address.ts';
 import { printEndpoint } from '../rules/rule.ts';
 import { type RealServer, type Scheduler, type VirtualServer, virtualKey } from '../virtual/values.ts';
-import type { Flow } from './flow.ts';
+import type { TraceFlow } from './flow.ts';
 import type { Packet, RuleHit, World } from './packet.ts';
 
 /** Schedulers that give each real server its share by weight; the others give equal shares to all with a weight above 0. */
@@ -15,7 +15,7 @@ const byWeight: ReadonlySet<Scheduler> = new Set(['wrr', 'wlc', 'lblc', 'lblcr',
  * client's address, over all addresses. Without a real server of weight above 0 the kernel answers port unreachable (`ip_vs_leave` in
  * `net/netfilter/ipvs/ip_vs_core.c`).
  */
-export function schedule(flow: Flow, packet: Packet, world: World): readonly Flow[] {
+export function schedule(flow: TraceFlow, packet: Packet, world: World): readonly TraceFlow[] {
   const { protocol, remembers } = packet;
   const key = virtualKey({ address: flow.destination.text, port: flow.port, protocol });
   const server = flow.translated ? undefined : world.ipvs?.virtualServers.get(key);

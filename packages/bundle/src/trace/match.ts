@@ -4,7 +4,7 @@ import { isInCidr, type Cidr, parseCidr } from '../rules/cidr.ts';
 import { isSwitch } from '../rules/parts.ts';
 import { readRule } from '../rules/read.ts';
 import { certain, isRuleError, type Match, type Rule, type Test, type TransportProtocol } from '../rules/rule.ts';
-import type { Flow, Hook } from './flow.ts';
+import type { TraceFlow, Hook } from './flow.ts';
 import { type RuleHit, TraceError } from './packet.ts';
 import { isInSet } from './set.ts';
 
@@ -45,7 +45,7 @@ export function readyRules(lines: readonly string[], hook: Hook): readonly Ready
 }
 
 /** The probability with which a rule matches a flow: 0, 1, or that of its `statistic`. */
-export function chanceOf(ready: ReadyRule, flow: Flow, hook: Hook): number {
+export function chanceOf(ready: ReadyRule, flow: TraceFlow, hook: Hook): number {
   const { rule } = ready;
   if (rule.protocol && rule.protocol !== hook.protocol) return 0;
   if (rule.destination && ready.destination) {
@@ -62,7 +62,7 @@ export function chanceOf(ready: ReadyRule, flow: Flow, hook: Hook): number {
   return chance;
 }
 
-function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: Flow, hook: Hook): boolean {
+function matches(match: Exclude<Match, { kind: 'statistic' }>, flow: TraceFlow, hook: Hook): boolean {
   switch (match.kind) {
     case 'comment':
       return true;

@@ -1,14 +1,14 @@
 import { cidrContains } from '../rules/cidr.ts';
 import type { Match } from '../rules/rule.ts';
 import { findSet } from '../virtual/sets.ts';
-import type { Flow, Hook } from './flow.ts';
+import type { TraceFlow, Hook } from './flow.ts';
 import { TraceError } from './packet.ts';
 
 /**
  * Whether a set has an entry for the packet, as `-m set` matches it.
  * @throws TraceError for a set that the node does not have, and for a source port, which packets of the tracer do not have
  */
-export function isInSet(match: Extract<Match, { kind: 'set' }>, flow: Flow, hook: Hook): boolean {
+export function isInSet(match: Extract<Match, { kind: 'set' }>, flow: TraceFlow, hook: Hook): boolean {
   const set = hook.sets?.get(match.name);
   const known = findSet(match.name);
   if (!set || !known)
@@ -28,11 +28,11 @@ export function isInSet(match: Extract<Match, { kind: 'set' }>, flow: Flow, hook
   );
 }
 
-type Side = 'src' | 'dst' | undefined;
+type SetSide = 'src' | 'dst' | undefined;
 
-const sideOf = (side: Side, flow: Flow): string => (side === 'src' ? flow.source.text : flow.destination.text);
+const sideOf = (side: SetSide, flow: TraceFlow): string => (side === 'src' ? flow.source.text : flow.destination.text);
 
-function portOf(side: Side, flow: Flow, name: string): number {
+function portOf(side: SetSide, flow: TraceFlow, name: string): number {
   if (side === 'src') throw new TraceError(`Cannot trace a rule that matches set ${name} with a source port`);
   return flow.port;
 }

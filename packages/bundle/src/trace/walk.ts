@@ -1,7 +1,7 @@
 import { addAll } from '../add-all.ts';
 import type { TableProgram } from '../link/program.ts';
 import type { Rule } from '../rules/rule.ts';
-import type { Flow, Hook, HookName } from './flow.ts';
+import type { TraceFlow, Hook, HookName } from './flow.ts';
 import { chanceOf, type ReadyRule, readyRules } from './match.ts';
 import { TraceError } from './packet.ts';
 
@@ -11,16 +11,16 @@ const depthMax = 64;
 /** The flows that leave a chain. */
 interface Walked {
   /** They fell through or returned: the calling chain continues with its next rule. */
-  readonly falling: readonly Flow[];
+  readonly falling: readonly TraceFlow[];
   /** They have a verdict for the built-in chain. */
-  readonly ended: readonly Flow[];
+  readonly ended: readonly TraceFlow[];
 }
 
 /**
  * Sends flows through our jumps of one built-in chain.
  * @returns every flow that comes out; a rule that matches with some probability splits a flow into two
  */
-export function walkHook(table: TableProgram, flows: readonly Flow[], hook: Hook): readonly Flow[] {
+export function walkHook(table: TableProgram, flows: readonly TraceFlow[], hook: Hook): readonly TraceFlow[] {
   const { falling, ended } = walk({ table, hook, depth: 0 }, jumpsOf(table.jumps, hook.name), flows);
   return [...falling, ...ended];
 }
@@ -42,15 +42,15 @@ interface ChainWalk {
   readonly depth: number;
 }
 
-function walk(at: ChainWalk, lines: readonly string[], flows: readonly Flow[]): Walked {
+function walk(at: ChainWalk, lines: readonly string[], flows: readonly TraceFlow[]): Walked {
   if (at.depth > depthMax) throw new TraceError(`Cannot trace ${at.hook.table} ${at.hook.name}: chains form a loop`);
-  const returned: Flow[] = [];
-  const ended: Flow[] = [];
+  const returned: TraceFlow[] = [];
+  const ended: TraceFlow[] = [];
   let falling = flows;
   for (const ready of readyRules(lines, at.hook)) {
     if (falling.length === 0) break;
-    const next: Flow[] = [];
-    const matched: Flow[] = [];
+    const next: TraceFlow[] = [];
+    const matched: TraceFlow[] = [];
     for (const flow of falling) {
       const chance = chanceOf(ready, flow, at.hook);
       if (chance < 1) next.push(chance === 0 ? flow : { ...flow, probability: flow.probability * (1 - chance) });
@@ -64,12 +64,12 @@ function walk(at: ChainWalk, lines: readonly string[], flows: readonly Flow[]): 
 
 /** The lists that a target appends flows to. */
 interface FlowSinks {
-  readonly next: Flow[];
-  readonly returned: Flow[];
-  readonly ended: Flow[];
+  readonly next: TraceFlow[];
+  readonly returned: TraceFlow[];
+  readonly ended: TraceFlow[];
 }
 
-function applyTarget(at: ChainWalk, ready: ReadyRule, flows: readonly Flow[], sinks: FlowSinks): void {
+function applyTarget(at: ChainWalk, ready: ReadyRule, flows: readonly TraceFlow[], sinks: FlowSinks): void {
   const { target } = ready.rule;
   switch (target?.kind) {
     case undefined:
@@ -104,7 +104,7 @@ function applyTarget(at: ChainWalk, ready: ReadyRule, flows: readonly Flow[], si
 type TerminalTarget = Exclude<NonNullable<Rule['target']>, { kind: 'jump' | 'goto' | 'return' | 'mark' }>;
 
 /** A flow after a terminal target. @throws TraceError for a target that the kernel would refuse in this chain */
-function end(at: ChainWalk, ready: ReadyRule, target: TerminalTarget, flow: Flow): Flow {
+function end(at: ChainWalk, ready: ReadyRule, target: TerminalTarget, flow: TraceFlow): TraceFlow {
   const { table, name } = at.hook;
   // Created only when thrown: an Error captures the stack.
   const misplaced = (): TraceError =>
@@ -129,7 +129,7 @@ function linesOf(at: ChainWalk, chain: string, ready: ReadyRule): readonly strin
   return lines;
 }
 
-function hit(flow: Flow, chance: number, ready: ReadyRule, hook: Hook): Flow {
+function hit(flow: TraceFlow, chance: number, ready: ReadyRule, hook: Hook): TraceFlow {
   const trail = { hit: ready.hits[hook.table], before: flow.trail };
   return { ...flow, trail, probability: flow.probability * chance };
 }

@@ -5,21 +5,21 @@ import { knownSet, setKeys, setName } from './sets.ts';
 import { ipvsHost, readIpvs } from './state.ts';
 import { type IpvsState, printCreate } from './values.ts';
 
-/** A rule that asks a set, with the comment that kube-proxy gives it. */
-function asks(chain: string, set: (typeof setKeys)[number], sides: string, rest: string, protocol = ''): string {
+/** A rule that matches a set, with kube-proxy's comment. */
+function matchSet(chain: string, set: (typeof setKeys)[number], sides: string, rest: string, protocol = ''): string {
   const of = `-m comment --comment "${knownSet(set).comment}" -m set --match-set ${set} ${sides}`;
   return `-A ${chain}${protocol && ` -p ${protocol}`} ${of} ${rest}`;
 }
 
-/** What kube-proxy's IPVS mode writes for IPv4, whatever the Services are (`writeIptablesRules` in `pkg/proxy/ipvs/proxier.go`). */
+/** kube-proxy's rules of mode ipvs for IPv4, for any Services (`writeIptablesRules` in `pkg/proxy/ipvs/proxier.go`). */
 const filter = [
-  asks('KUBE-PROXY-FIREWALL', 'KUBE-LOAD-BALANCER-FW', 'dst,dst', '-j KUBE-SOURCE-RANGES-FIREWALL'),
-  asks('KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src', '-j RETURN'),
-  asks('KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src', '-j RETURN'),
+  matchSet('KUBE-PROXY-FIREWALL', 'KUBE-LOAD-BALANCER-FW', 'dst,dst', '-j KUBE-SOURCE-RANGES-FIREWALL'),
+  matchSet('KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src', '-j RETURN'),
+  matchSet('KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src', '-j RETURN'),
   '-A KUBE-SOURCE-RANGES-FIREWALL -j DROP',
   '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x00004000/0x00004000 -j ACCEPT',
   '-A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
-  asks('KUBE-NODE-PORT', 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst', '-j ACCEPT'),
+  matchSet('KUBE-NODE-PORT', 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst', '-j ACCEPT'),
   ...['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL'].map(
     (set) => `-A KUBE-IPVS-FILTER -m set --match-set ${set} dst,dst -j RETURN`,
   ),
@@ -29,15 +29,15 @@ const filter = [
 const bypass = '-m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT';
 const nat = [
   '-A KUBE-SERVICES -s 127.0.0.0/8 -j RETURN',
-  asks('KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', '-j MASQUERADE'),
-  asks('KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', '-j KUBE-LOAD-BALANCER'),
-  asks('KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', '-j RETURN'),
-  asks('KUBE-NODE-PORT', 'KUBE-NODE-PORT-LOCAL-TCP', 'dst', '-j RETURN', 'tcp'),
-  asks('KUBE-NODE-PORT', 'KUBE-NODE-PORT-TCP', 'dst', '-j KUBE-MARK-MASQ', 'tcp'),
-  asks('KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'dst,dst', '! -s ${profile.clusterCIDR} -j KUBE-MARK-MASQ'),
-  asks('KUBE-SERVICES', 'KUBE-EXTERNAL-IP', 'dst,dst', '-j KUBE-MARK-MASQ'),
-  asks('KUBE-SERVICES', 'KUBE-EXTERNAL-IP', 'dst,dst', bypass),
-  asks('KUBE-SERVICES', 'KUBE-EXTERNAL-IP', 'dst,dst', '-m addrtype --dst-type LOCAL -j ACCEPT'),
+  matchSet('KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', '-j MASQUERADE'),
+  matchSet('KUBE-SERVICES', 'KUBE-LOAD-BALANCER', 'dst,dst', '-j KUBE-LOAD-BALANCER'),
+  matchSet('KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', '-j RETURN'),
+  matchSet('KUBE-NODE-PORT', 'KUBE-NODE-PORT-LOCAL-TCP', 'dst', '-j RETURN', 'tcp'),
+  matchSet('KUBE-NODE-PORT', 'KUBE-NODE-PORT-TCP', 'dst', '-j KUBE-MARK-MASQ', 'tcp'),
+  matchSet('KUBE-SERVICES', 'KUBE-CLUSTER-IP', 'dst,dst', '! -s ${profile.clusterCIDR} -j KUBE-MARK-MASQ'),
+  matchSet('KUBE-SERVICES', 'KUBE-EXTERNAL-IP', 'dst,dst', '-j KUBE-MARK-MASQ'),
+  matchSet('KUBE-SERVICES', 'KUBE-EXTERNAL-IP', 'dst,dst', bypass),
+  matchSet('KUBE-SERVICES', 'KUBE-EXTERNAL-IP', 'dst,dst', '-m addrtype --dst-type LOCAL -j ACCEPT'),
   '-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODE-PORT',
   '-A KUBE-LOAD-BALANCER -j KUBE-MARK-MASQ',
   '-A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
@@ -120,13 +120,13 @@ export const ipvsBundle: ReadonlyMap<string, string> = new Map([
   ]),
 ]);
 
-/** The bundle with one file replaced by what `edit` makes of its text. */
+/** The bundle with an edit of one file. */
 export function edited(path: string, edit: (text: string) => string): ReadonlyMap<string, string> {
   const whole = `${profilePath}/${path}`;
   return new Map([...ipvsBundle, [whole, edit(ipvsBundle.get(whole) ?? '')]]);
 }
 
-/** What a node of a bundle in mode ipvs runs, with its own address as the machine's only one. */
+/** The state of a node in mode ipvs whose machine has the node's own address only. */
 export function ipvsNode(
   node: string,
   files = ipvsBundle,

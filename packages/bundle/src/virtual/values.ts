@@ -30,7 +30,7 @@ export interface VirtualServer {
   readonly real: ReadonlyMap<string, RealServer>;
 }
 
-/** One endpoint behind a virtual server. */
+/** One endpoint of a virtual server. */
 export interface RealServer {
   readonly address: string;
   readonly port: number;

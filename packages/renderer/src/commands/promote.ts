@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  type Opening,
+  type WavesOpening,
   openingFile,
   openingSignatureFile,
   printOpening,
@@ -94,7 +94,7 @@ function decide(dir: string, staged: Staged, options: PromoteOptions): Promotion
 }
 
 /** The greatest number of open waves, up to what the opening says, of which the signature beside it is one, whoever made it. */
-function signedSoFar(dir: string, opening: Opening): number {
+function signedSoFar(dir: string, opening: WavesOpening): number {
   for (let { open } = opening; open > 0; open--) {
     const isThere = open === opening.open;
     if (isSigned(dir, isThere ? readFileSync(join(dir, openingFile)) : printOpening({ ...opening, open }))) return open;

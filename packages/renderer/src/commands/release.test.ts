@@ -476,7 +476,7 @@ describe('sluice sign and verify', async () => {
       'no namespaces',
     ],
     ['a malformed line before a good one', () => allow('nonsense\n', lineOf('alice')), 'SIGNERS_INVALID'],
-    ['garbage behind the signature', () => changed('SHA256SUMS.sig'), 'nothing else'],
+    ['garbage behind the signature', () => changed('SHA256SUMS.sig'), 'exactly one SSH signature'],
     ['two signatures in a file', () => appendFileSync(signature, signedFor('sluice-release')), 'armour'],
     [
       'a signature of another SHA256SUMS',
@@ -486,7 +486,7 @@ describe('sluice sign and verify', async () => {
     ['a file that was changed', () => changed('nodes/node-1/node.yaml'), 'another digest'],
     ['release.yaml changed', () => changed('release.yaml'), 'another digest'],
     ['a changed file and SHA256SUMS made anew', () => (changed('cluster.yaml'), sumsAnew()), 'refuses it'],
-    ['a file that is missing', () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')), 'not there'],
+    ['a file that is missing', () => rmSync(join(release, 'profiles/default/services/shop/web.ipvs')), 'but missing'],
     ['a stranger among the files', () => writeFileSync(join(release, 'run.sh'), 'x'), 'no file of a release'],
   ] as const)('a release with %s is refused', async (_title, spoil, expected) => {
     await make();

@@ -2,7 +2,7 @@ import {
   endpointsNamespace,
   fileDigest,
   isProblem,
-  type Opening,
+  type WavesOpening,
   type Problem,
   readOpening,
   readRelease,
@@ -24,7 +24,7 @@ export interface Staged {
   readonly digest: string;
   /** None where all nodes take it at once. */
   readonly waves: readonly Wave[];
-  readonly opening: Opening;
+  readonly opening: WavesOpening;
   /** An update of endpoints with signatures for endpoints and none for releases; whose they are is not asked. */
   readonly onlyEndpoints: boolean;
 }

@@ -51,7 +51,7 @@ export function verifyCommand(dir: string, options: VerifyOptions): number {
   const release = readRelease(directory.release);
   if (isProblem(release)) return refuse([release]);
   if (signed.onlyEndpoints && release.revision === undefined)
-    return refuse([onlyEndpoints(`release ${release.serial} is no update of endpoints`)]);
+    return refuse([onlyEndpoints(`release ${release.serial} is not an endpoint update`)]);
   progress('resolving nodes');
   const wrong = [...wrongContent(release, directory), ...wrongWaves(release, directory)];
   if (wrong.length > 0) return refuse(wrong);

@@ -8,10 +8,10 @@ export interface WeightedKey {
 /** A tree over keys: small sets are leaves, larger ones are split by prefixes that are tested in order. */
 export type Carved<T> =
   | { readonly kind: 'leaf'; readonly items: readonly T[] }
-  | { readonly kind: 'fork'; readonly branches: readonly Branch<T>[] };
+  | { readonly kind: 'fork'; readonly branches: readonly TreeBranch<T>[] };
 
 /** One prefix of a fork, with all keys below the prefix that no earlier branch has. */
-export interface Branch<T> {
+export interface TreeBranch<T> {
   /** A key with the prefix. */
   readonly key: string;
   /** In bits. */
@@ -59,7 +59,7 @@ interface Cutter<T> {
   readonly least: number;
   /** 1 for items that are in a branch. */
   readonly taken: Uint8Array;
-  readonly branches: Branch<T>[];
+  readonly branches: TreeBranch<T>[];
 }
 
 /** Carves branches out of the items from `from` to `to`, which are all that share a prefix. Returns the weight that is left. */

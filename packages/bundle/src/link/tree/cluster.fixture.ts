@@ -5,7 +5,7 @@ import type { FileSections } from '../../resolve.ts';
 import { printEndpoint } from '../../rules/rule.ts';
 import type { ResolvedRules } from '../program.ts';
 
-/** One Service port as far as its rules go. */
+/** The properties of a Service port that its rules depend on. */
 export interface ServiceSpec {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
   readonly port: number;
@@ -17,7 +17,7 @@ export interface ServiceSpec {
   readonly local: boolean;
 }
 
-/** Addresses of kinds that make prefixes nest: single bits, runs, anything; and the node's own, which is a legal external IP. */
+/** Addresses with nested prefixes: single bits, runs, random ones; and the node's own, which is a legal external IP. */
 export function addresses(family: Family): fc.Arbitrary<string> {
   const size = family === 'ipv4' ? 2 : 8;
   const base = family === 'ipv4' ? [0x0a60, 0] : [0xfd00, 0x10, 0, 0, 0, 0, 0, 0];
@@ -48,7 +48,7 @@ export function services(family: Family): fc.Arbitrary<readonly ServiceSpec[]> {
   return fc.array(spec, { maxLength: 30, size: 'max' }).map(withoutConflicts);
 }
 
-/** The first Service keeps an address and port, as in Kubernetes; several Services may still have one address. */
+/** The first Service keeps an address and port, as in Kubernetes; several Services may share an address. */
 function withoutConflicts(specs: readonly ServiceSpec[]): readonly ServiceSpec[] {
   const seen = new Set<string>();
   const isNew = (key: string): boolean => !seen.has(key) && seen.add(key) !== undefined;
@@ -81,19 +81,19 @@ export function rulesOf(specs: readonly ServiceSpec[], family: Family): Resolved
     },
     nat: { chains: ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'], rules: [...masquerade] },
   };
-  for (const [index, spec] of specs.entries()) new Writer(family, index, spec, rules).write();
+  for (const [index, spec] of specs.entries()) new RuleWriter(family, index, spec, rules).write();
   rules.nat.rules.push('-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS');
   return rules;
 }
 
-/** The file of one Service: its rules as `rulesOf` has them, and nothing that all Services share. */
+/** The file of one Service: its rules in `rulesOf` without those that all Services share. */
 export function serviceFile(number: number, spec: ServiceSpec, family: Family): FileSections {
   const rules = { filter: { chains: [], rules: [] }, nat: { chains: [], rules: [] } };
-  new Writer(family, number, spec, rules).write();
+  new RuleWriter(family, number, spec, rules).write();
   return sectionsFrom(rules);
 }
 
-/** The rules that stand before those of all Services, and those that stand behind. */
+/** The rules before and after those of all Services. */
 export function baseFiles(): { readonly first: FileSections; readonly last: FileSections } {
   const { filter, nat } = rulesOf([], 'ipv4');
   const tail = nat.rules.slice(masquerade.length);
@@ -121,7 +121,7 @@ const forward = [
   '-A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
 ];
 
-interface Rules {
+interface ClusterRules {
   readonly filter: { readonly chains: string[]; readonly rules: string[] };
   readonly nat: { readonly chains: string[]; readonly rules: string[] };
 }
@@ -139,13 +139,13 @@ function hash16(number: number): string {
   return text;
 }
 
-class Writer {
+class RuleWriter {
   readonly #family: Family;
   readonly #index: number;
   readonly #spec: ServiceSpec;
-  readonly #rules: Rules;
+  readonly #rules: ClusterRules;
 
-  constructor(family: Family, index: number, spec: ServiceSpec, rules: Rules) {
+  constructor(family: Family, index: number, spec: ServiceSpec, rules: ClusterRules) {
     this.#family = family;
     this.#index = index;
     this.#spec = spec;

@@ -4,14 +4,14 @@ import { chainsOf, grow, type Grown, regrow, type Stop, type Swap, swapped } fro
 import { canMatchPrefix, serviceOf } from './keys.ts';
 import type { ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
-import type { BaseRule } from './unit.ts';
+import type { LinkedRule } from './unit.ts';
 
 /** The root of one dispatch chain, its trees and tail, and the cost for a packet. */
 export interface Dispatch {
   readonly root: TreeChain;
   readonly tops: readonly Top[];
   /** The rules outside of trees, tested one by one. */
-  readonly rest: readonly BaseRule[];
+  readonly rest: readonly LinkedRule[];
   readonly levels: number;
   /** The most rules that a packet is tested against, from the top of a tree to its leaf. */
   readonly steps: number;
@@ -38,7 +38,7 @@ type Roots = ReadonlyMap<string, TreeChain>;
  * @param rules of one base chain, in order
  * @param roots of the base chains that these rules jump to
  */
-export function dispatch(rules: readonly BaseRule[], namer: ChainNamer, roots: Roots): Dispatch {
+export function dispatch(rules: readonly LinkedRule[], namer: ChainNamer, roots: Roots): Dispatch {
   const { address, local, port, rest, errors } = sortRules(rules);
   const tops = (
     [
@@ -58,7 +58,7 @@ export function redispatch({ tops, rest, errors }: Dispatch, swap: Swap, namer: 
   return rooted({ tops: grown, rest: swapped(rest, swap), errors }, namer, roots);
 }
 
-/** Every chain behind a dispatch chain, its root included. */
+/** Every chain of a dispatch chain: its root, and the chains of its trees. */
 export function* dispatchedChains({ root, tops }: Dispatch): Generator<TreeChain> {
   yield root;
   for (const { tree } of tops) yield* chainsOf(tree);
@@ -89,17 +89,17 @@ interface Sorted {
   readonly address: readonly Stop[];
   readonly local: readonly Stop[];
   readonly port: readonly Stop[];
-  readonly rest: readonly BaseRule[];
+  readonly rest: readonly LinkedRule[];
   readonly errors: readonly string[];
 }
 
-function sortRules(rules: readonly BaseRule[]): Sorted {
+function sortRules(rules: readonly LinkedRule[]): Sorted {
   const stops = {
-    address: new Map<string, BaseRule[]>(),
-    local: new Map<string, BaseRule[]>(),
-    port: new Map<string, BaseRule[]>(),
+    address: new Map<string, LinkedRule[]>(),
+    local: new Map<string, LinkedRule[]>(),
+    port: new Map<string, LinkedRule[]>(),
   };
-  const rest: BaseRule[] = [];
+  const rest: LinkedRule[] = [];
   const errors: string[] = [];
   for (const rule of rules) {
     const { place } = rule;
@@ -120,10 +120,10 @@ function sortRules(rules: readonly BaseRule[]): Sorted {
  * the node itself, both match one packet. The first of them decides, so it is repeated before this one.
  */
 function earlier(
-  rule: BaseRule,
-  stops: Readonly<Record<'address' | 'local' | 'port', ReadonlyMap<string, readonly BaseRule[]>>>,
+  rule: LinkedRule,
+  stops: Readonly<Record<'address' | 'local' | 'port', ReadonlyMap<string, readonly LinkedRule[]>>>,
   errors: string[],
-): readonly BaseRule[] {
+): readonly LinkedRule[] {
   if (rule.place.kind === 'rest' || rule.place.kind === 'port') return [];
   const service = serviceOf(rule.place.key);
   const local = rule.place.kind === 'address' ? (stops.local.get(service) ?? []) : [];
@@ -133,13 +133,13 @@ function earlier(
   return before;
 }
 
-function push(map: Map<string, BaseRule[]>, key: string, before: readonly BaseRule[], rule: BaseRule): void {
+function push(map: Map<string, LinkedRule[]>, key: string, before: readonly LinkedRule[], rule: LinkedRule): void {
   const known = map.get(key);
   if (!known) map.set(key, [...before, rule]);
   else addAll(known, [...before.filter((one) => !known.includes(one)), rule]);
 }
 
-function toStop([key, rules]: readonly [string, readonly BaseRule[]]): Stop {
+function toStop([key, rules]: readonly [string, readonly LinkedRule[]]): Stop {
   return { key, weight: rules.length, rules };
 }
 

@@ -14,7 +14,7 @@ export function settledEntries(program: Pick<TreeTable, 'entries'>): ReadonlyMap
 
 /**
  * The rules of every entry chain while `trial` is on probation and `confirmed` is the default. A packet traverses `trial` when the table's
- * set contains its source. The set's element has a time-out during probation, none (pinned) during the confirmation, and is gone after
+ * set contains its source. The set's element has a time-out during probation, none (pinned) during the confirmation, and is removed by
  * a rollback.
  *
  * nat chooses one of the two. filter jumps to `trial` and then to `confirmed`, because a packet may find the switch on in one table

@@ -1,6 +1,6 @@
 import { printChance } from '../../rules/parts.ts';
 import { certain } from '../../rules/rule.ts';
-import { type Carved, carve, type Branch } from './carve.ts';
+import { type Carved, carve, type TreeBranch } from './carve.ts';
 import type { TreeChain } from './program.ts';
 
 /** A rule of a Service's chain, ready to be printed. */
@@ -77,7 +77,7 @@ function chooseOne(carved: Carved<WeightedEndpoint>, add: AddGroup): readonly Ru
     }));
   }
   let left = carved.branches.reduce((sum, { size }) => sum + size, 0);
-  return carved.branches.map((branch: Branch<WeightedEndpoint>) => {
+  return carved.branches.map((branch: TreeBranch<WeightedEndpoint>) => {
     const rules = chooseOne(branch.below, add);
     const group = add(
       rules.map(({ text }) => text),

@@ -2,13 +2,13 @@ import type { Carved } from './carve.ts';
 import { conditionOf } from './keys.ts';
 import { naturalName, type ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
-import type { BaseRule } from './unit.ts';
+import type { LinkedRule } from './unit.ts';
 
 /** All rules for one key, in the order of the files. */
 export interface Stop {
   readonly key: string;
   readonly weight: number;
-  readonly rules: readonly BaseRule[];
+  readonly rules: readonly LinkedRule[];
 }
 
 interface MeasuredChain {
@@ -21,12 +21,12 @@ interface MeasuredChain {
 /** A part of a tree with its chain. */
 export type Grown = MeasuredChain &
   (
-    | { readonly kind: 'leaf'; readonly rules: readonly BaseRule[] }
+    | { readonly kind: 'leaf'; readonly rules: readonly LinkedRule[] }
     | { readonly kind: 'fork'; readonly conditions: readonly string[]; readonly below: readonly Grown[] }
   );
 
 /** Old rule → new rule of the same chain and key, with another target. */
-export type Swap = ReadonlyMap<BaseRule, BaseRule>;
+export type Swap = ReadonlyMap<LinkedRule, LinkedRule>;
 
 /** Makes the chains of a tree, each after those that it jumps to. */
 export function grow(carved: Carved<Stop>, namer: ChainNamer): Grown {
@@ -50,7 +50,7 @@ export function regrow(grown: Grown, swap: Swap, namer: ChainNamer): Grown {
 }
 
 /** The rules with some swapped; the same list when none of them is. */
-export function swapped(rules: readonly BaseRule[], swap: Swap): readonly BaseRule[] {
+export function swapped(rules: readonly LinkedRule[], swap: Swap): readonly LinkedRule[] {
   return rules.some((rule) => swap.has(rule)) ? rules.map((rule) => swap.get(rule) ?? rule) : rules;
 }
 
@@ -60,7 +60,7 @@ export function* chainsOf(grown: Grown): Generator<TreeChain> {
   if (grown.kind === 'fork') for (const one of grown.below) yield* chainsOf(one);
 }
 
-const leaf = (rules: readonly BaseRule[], chain: TreeChain): Grown => ({
+const leaf = (rules: readonly LinkedRule[], chain: TreeChain): Grown => ({
   kind: 'leaf',
   rules,
   chain,
@@ -82,9 +82,9 @@ function fork(conditions: readonly string[], below: readonly Grown[], namer: Cha
 }
 
 /** Leaves by their first rule. Rules of unchanged files keep their identity, so most leaves are made once. */
-const leaves = new WeakMap<BaseRule, { readonly rules: readonly BaseRule[]; readonly chain: TreeChain }>();
+const leaves = new WeakMap<LinkedRule, { readonly rules: readonly LinkedRule[]; readonly chain: TreeChain }>();
 
-function leafChain(rules: readonly BaseRule[], namer: ChainNamer): TreeChain {
+function leafChain(rules: readonly LinkedRule[], namer: ChainNamer): TreeChain {
   const [first] = rules;
   const known = first && leaves.get(first);
   const isSame = known?.rules.length === rules.length && known.rules.every((rule, at) => rule === rules[at]);

@@ -10,7 +10,7 @@ import { TreeLinker } from './linker.ts';
 const spec: ServiceSpec = { protocol: 'tcp', port: 80, cluster: '10.96.0.1', endpoints: 2, local: false };
 const usual = rulesOf([spec], 'ipv4');
 
-/** The cluster with some rules written otherwise. */
+/** The cluster with edits of some rules. */
 const written = (from: RegExp | string, to: string): ResolvedRules => {
   const change = (rules: readonly string[]): readonly string[] => rules.map((rule) => rule.replace(from, to));
   const { filter, nat } = usual;

@@ -4,7 +4,7 @@ import { printEndpoint, type Rule } from '../../rules/rule.ts';
 import { Layered } from '../layered.ts';
 import type { TableProgram } from '../program.ts';
 import type { EndpointRule } from './groups.ts';
-import type { BaseRule, FileUnits } from './unit.ts';
+import type { LinkedRule, FileUnits } from './unit.ts';
 
 /**
  * Endpoints in place: most endpoint chains mark hairpin packets (a pod that reaches itself), so that they are masqueraded, and then
@@ -16,7 +16,7 @@ import type { BaseRule, FileUnits } from './unit.ts';
 /** A rule of a file, and the chain that it jumps to. */
 interface RuleAndCallee {
   readonly rule: Rule;
-  readonly leadsTo?: string;
+  readonly targetChain?: string;
 }
 
 /**
@@ -37,9 +37,10 @@ export function endpointsInPlace(
     if (replacement) rules.set(chain, replacement);
   }
   if (rules.size === 0) return rules;
-  for (const { leadsTo } of base) if (leadsTo !== undefined) rules.delete(leadsTo);
+  for (const { targetChain } of base) if (targetChain !== undefined) rules.delete(targetChain);
   for (const reads of own.values())
-    for (const { rule, leadsTo } of reads) if (leadsTo !== undefined && !isChoice(rule)) rules.delete(leadsTo);
+    for (const { rule, targetChain } of reads)
+      if (targetChain !== undefined && !isChoice(rule)) rules.delete(targetChain);
   return rules;
 }
 
@@ -67,7 +68,7 @@ function endpointRuleOf([self, translate, ...more]: readonly Rule[]): EndpointRu
 const marking = /^-j MARK --set-xmark (0x[0-9a-f]+)\/\1$/;
 
 /** Whether a rule has a match of the packet's mark. */
-export const matchesMark = ({ body }: BaseRule): boolean => hasMarkMatch(body.text);
+export const matchesMark = ({ body }: LinkedRule): boolean => hasMarkMatch(body.text);
 
 const hasMarkMatch = (text: string): boolean => text.includes('-m mark ');
 
@@ -76,23 +77,23 @@ const hasMarkMatch = (text: string): boolean => text.includes('-m mark ');
  * of KUBE-FORWARD.
  */
 export function canMarkLate(units: readonly FileUnits[]): boolean {
-  const asks = { filter: [] as BaseRule[], nat: [] as BaseRule[] };
-  const marks: BaseRule[] = [];
-  const postrouting: BaseRule[] = [];
+  const matching = { filter: [] as LinkedRule[], nat: [] as LinkedRule[] };
+  const marks: LinkedRule[] = [];
+  const postrouting: LinkedRule[] = [];
   for (const { filter, nat } of units) {
-    for (const rule of filter.base) if (matchesMark(rule)) asks.filter.push(rule);
+    for (const rule of filter.base) if (matchesMark(rule)) matching.filter.push(rule);
     for (const rule of nat.base) {
-      if (matchesMark(rule)) asks.nat.push(rule);
+      if (matchesMark(rule)) matching.nat.push(rule);
       if (rule.chain === 'KUBE-MARK-MASQ') marks.push(rule);
       if (rule.chain === 'KUBE-POSTROUTING') postrouting.push(rule);
     }
   }
   const bit = marks.length === 1 ? marking.exec(marks[0]?.body.text ?? '')?.[1] : undefined;
-  if (bit === undefined || asks.nat.length !== 1 || asks.nat[0] !== postrouting[0]) return false;
+  if (bit === undefined || matching.nat.length !== 1 || matching.nat[0] !== postrouting[0]) return false;
   const accepts = `-m mark --mark ${bit}/${bit} -j ACCEPT`;
   return (
     postrouting[0]?.body.text === `-m mark ! --mark ${bit}/${bit} -j RETURN` &&
-    asks.filter.every(({ chain, body }) => chain === 'KUBE-FORWARD' && withoutComment(body.text) === accepts)
+    matching.filter.every(({ chain, body }) => chain === 'KUBE-FORWARD' && withoutComment(body.text) === accepts)
   );
 }
 

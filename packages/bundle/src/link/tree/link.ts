@@ -11,7 +11,7 @@ import { limitProblems } from './limits.ts';
 import { TreeMemory } from './memory.ts';
 import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain, TreeProgram, TreeTable } from './program.ts';
-import { type BaseRule, linkUnits, type TableUnit, type FileUnits, type LinkScope } from './unit.ts';
+import { type LinkedRule, linkUnits, type TableUnit, type FileUnits, type LinkScope } from './unit.ts';
 
 export interface TreeOptions {
   readonly family: Family;
@@ -152,7 +152,7 @@ function linkTable(
   { family, provideKubeChains = false, inPlace }: TreeOptions & Pick<LinkScope, 'inPlace'>,
   problems: Problem[],
 ): TableParts {
-  const rules = new Map<string, BaseRule[]>();
+  const rules = new Map<string, LinkedRule[]>();
   for (const chain of units.flatMap(({ bases }) => bases.filter((name) => isBase(table, name)))) rules.set(chain, []);
   for (const { base } of units) for (const rule of base) rules.get(rule.chain)?.push(rule);
   const entries = new Map<string, string>();

@@ -25,9 +25,9 @@ export class TreeMemory {
 export function sectionsDependOnHost(sections: readonly ResolvedSection[]): boolean {
   const known = hostDependence.get(sections);
   if (known !== undefined) return known;
-  const asks = sections.some(({ rules }) => rules.some(dependsOnHost));
-  hostDependence.set(sections, asks);
-  return asks;
+  const depends = sections.some(({ rules }) => rules.some(dependsOnHost));
+  hostDependence.set(sections, depends);
+  return depends;
 }
 
 const hostDependence = new WeakMap<readonly ResolvedSection[], boolean>();

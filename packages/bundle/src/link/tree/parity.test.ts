@@ -28,7 +28,7 @@ function flatOf(rules: ResolvedRules, family: Family): FamilyProgram {
   return program;
 }
 
-/** Packets to every address and port of the Services, and near to them, from clients of every kind. */
+/** Packets to every address and port of the Services, and to neighbouring ones, from clients of every kind. */
 function packetsTo(specs: readonly ServiceSpec[], family: Family, strangers: readonly string[]): readonly Packet[] {
   const clients: readonly Pick<Packet, 'source' | 'in'>[] =
     family === 'ipv4'
@@ -64,18 +64,18 @@ function packetsTo(specs: readonly ServiceSpec[], family: Family, strangers: rea
   return [...pods, ...places.flatMap((place) => clients.map((client) => ({ ...place, ...client, family })))];
 }
 
-/** Everything about outcomes but the path, and the chance apart. */
+/** Outcomes without their paths, and their probabilities. */
 const kinds = (outcomes: readonly Outcome[]): ReadonlyMap<string, number> =>
   new Map(
     outcomes.map(({ verdict, to, masquerade, probability }) => [`${verdict} ${to ?? ''} ${masquerade}`, probability]),
   );
 
-/** What the two programs decide differently about a packet; `''` when nothing. */
+/** The difference between two programs for a packet; `''` if they are equivalent. */
 function difference(tree: FamilyProgram, flat: FamilyProgram, packet: Packet, world: World): string {
   const expected = kinds(trace(flat, packet, worldOf(packet.family)));
   const found = kinds(trace(tree, packet, world));
   const differs = [...new Set([...expected.keys(), ...found.keys()])].some((kind) => {
-    // The flat rules carry ten digits; the kernel's own unit is 2^-31.
+    // The flat rules have ten digits; the kernel's own unit is 2^-31.
     return Math.abs((found.get(kind) ?? 2) - (expected.get(kind) ?? 0)) > 1e-8;
   });
   if (!differs) return '';
@@ -83,7 +83,7 @@ function difference(tree: FamilyProgram, flat: FamilyProgram, packet: Packet, wo
   return `${place}: ${JSON.stringify([...found])} instead of ${JSON.stringify([...expected])}`;
 }
 
-/** The packets that two programs decide differently. */
+/** The distinguishing packets of two programs. */
 function differences(
   tree: FamilyProgram,
   flat: FamilyProgram,
@@ -117,7 +117,7 @@ test.each(families)('%s: during probation the switches choose between two progra
       const [a, b] = [rulesOf(before, family), rulesOf(after, family)];
       const trial = trialProgram(treeOf(a, family), treeOf(b, family));
       expect(differences(trial, flatOf(a, family), packetsTo(before, family, []))).toEqual([]);
-      // With the switch on, the filter asks both; a packet that only A rejects or drops is not B's to decide.
+      // With the switch on, the filter tests both; a packet that only A rejects or drops has no verdict of B.
       const served = packetsTo(after, family, []).filter((packet) =>
         trace(flatOf(b, family), packet, worldOf(family)).every(({ verdict }) => verdict === 'dnat'),
       );
@@ -146,6 +146,6 @@ test('with the filter switched before nat, a Service of both programs is served 
   expect(verdicts([]).toSorted()).toEqual(served);
   expect(verdicts(['SLUICE-F']).toSorted()).toEqual(served);
   expect(verdicts(both)).toEqual(['reject']);
-  // nat on and filter off is never reached: there the packet would leave the node with the Service's address.
+  // The state nat on and filter off never occurs: the packet would leave the node with the Service's address.
   expect(verdicts(['SLUICE-N'])).toEqual(['pass']);
 });

@@ -9,7 +9,7 @@ import { providedChains } from './base-chains.ts';
 import { digestOf, stemOf } from './names.ts';
 
 /** Sluice's part of one table of the kernel. */
-export interface ObservedTable {
+export interface ReadBackTable {
   /** Tagged chains with the digest of their rules: equal to `TreeChain.digest` of an unmodified chain. */
   readonly chains: ReadonlyMap<string, string>;
   /** The rules of entry chains, base chains and provided chains of kube-proxy, as iptables-save prints them. */
@@ -22,7 +22,7 @@ export interface ObservedTable {
  * Reads the chains of layout `tree` from the output of iptables-save for one family.
  * @param text of one or more tables; a missing table is read as empty
  */
-export function readBack(text: string, family: Family): Readonly<Record<TableName, ObservedTable>> {
+export function readBack(text: string, family: Family): Readonly<Record<TableName, ReadBackTable>> {
   const tables = { filter: new TableReader(family), nat: new TableReader(family) };
   let open: TableReader | undefined;
   for (let at = 0; at < text.length; ) {
@@ -75,7 +75,7 @@ class TableReader {
     return this.#tagged.has(chain) || this.#others.has(chain);
   }
 
-  done(): ObservedTable {
+  done(): ReadBackTable {
     const chains = new Map<string, string>();
     for (const [name, rules] of this.#tagged) {
       const body = rules.map((rule) => `${rule}\n`).join('');

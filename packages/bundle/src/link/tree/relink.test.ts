@@ -12,11 +12,11 @@ import { TreeLinker } from './linker.ts';
 type File = readonly ResolvedSection[];
 const { first, last } = baseFiles();
 
-/** Every chain with its rules, whatever the order in which they were put together. */
+/** Every chain with its rules, sorted. */
 const spell = ({ filter, nat }: FamilyProgram): unknown =>
   [filter, nat].map(({ chains, jumps }) => [Object.fromEntries(chains), jumps]);
 
-/** What happens to one Service. */
+/** A change of one Service. */
 const edits = fc.record({
   service: fc.nat(40),
   kind: fc.constantFrom('endpoints', 'endpoints', 'endpoints', 'port', 'comes or goes'),
@@ -24,7 +24,7 @@ const edits = fc.record({
 });
 type Edit = typeof edits extends fc.Arbitrary<infer T> ? T : never;
 
-/** What the kernel holds when the next version is linked. */
+/** The program in the kernel when the next version is linked. */
 const kernels = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ holds: 'the last program' } as const) },
   fc.constant({ holds: 'the first program' } as const),
@@ -33,7 +33,7 @@ const kernels = fc.oneof(
 );
 type Held = typeof kernels extends fc.Arbitrary<infer T> ? T : never;
 
-/** A program of which some names stand for other contents. */
+/** A program in which some names have other rules. */
 function withOthers({ filter, nat }: FamilyProgram, every: number): FamilyProgram {
   const table = ({ chains, jumps }: TableProgram): TableProgram => ({
     chains: new Map(
@@ -46,7 +46,7 @@ function withOthers({ filter, nat }: FamilyProgram, every: number): FamilyProgra
   return { filter: table(filter), nat: table(nat) };
 }
 
-/** Services over time, with the same file for one that did not change. */
+/** Services over time; the files of unchanged ones keep their identity. */
 class History {
   readonly #specs: (ServiceSpec | undefined)[];
   readonly #files: (File | undefined)[];
@@ -104,6 +104,6 @@ test('after random histories a relinked program equals one linked from all files
     ),
     { ...runs(25), endOnFailure: true },
   );
-  // Otherwise both programs would be made in the same way.
+  // Otherwise both programs would be linked from all files.
   expect(again).toBeGreaterThan(atTier({ quick: 0, test: 10 }));
 });

@@ -12,7 +12,7 @@ import { dispatchAll, placeUnits, type TreeOptions } from './link.ts';
 import { sectionsDependOnHost, type TreeMemory } from './memory.ts';
 import { naturalName, NamesExhausted, sameLines, ChainNamer, stemOf, renamedOf } from './names.ts';
 import type { TreeChain } from './program.ts';
-import type { BaseRule, TableUnit, FileUnits } from './unit.ts';
+import type { LinkedRule, TableUnit, FileUnits } from './unit.ts';
 
 /** A linked family, with the parts for making the next program from it. */
 export interface LinkState {
@@ -133,14 +133,14 @@ const none: TableProgram['chains'] = new Map();
 function sameShape(table: TableName, a: TableUnit, b: TableUnit): boolean {
   if (b.problems.length > 0 || a.base.length !== b.base.length) return false;
   if (!sameLines(a.bases, b.bases) || !sameLines(a.named, b.named)) return false;
-  return a.base.every((rule, at) => sameDispatch(table, rule, b.base[at] as BaseRule));
+  return a.base.every((rule, at) => sameDispatch(table, rule, b.base[at] as LinkedRule));
 }
 
-function sameDispatch(table: TableName, a: BaseRule, b: BaseRule): boolean {
+function sameDispatch(table: TableName, a: LinkedRule, b: LinkedRule): boolean {
   if (a.chain !== b.chain || a.calls !== b.calls || a.isTerminal !== b.isTerminal) return false;
   if ((baseChainNames[table] as readonly string[]).includes(a.chain) || matchesMark(a) || matchesMark(b))
     return a.body.text === b.body.text;
-  const key = ({ place }: BaseRule): string => (place.kind === 'rest' ? '' : place.key);
+  const key = ({ place }: LinkedRule): string => (place.kind === 'rest' ? '' : place.key);
   return a.place.kind === b.place.kind && key(a) === key(b);
 }
 
@@ -154,7 +154,7 @@ function relinkTable(
 ): { readonly table: TableState; readonly program: TableProgram } | undefined {
   const { dispatched: before, inner: innerBefore } = tables[name];
   const swap: Swap = new Map(
-    replaced.flatMap(({ old, fresh }) => old[name].base.map((rule, at) => [rule, fresh[name].base[at] as BaseRule])),
+    replaced.flatMap(({ old, fresh }) => old[name].base.map((rule, at) => [rule, fresh[name].base[at] as LinkedRule])),
   );
   if (replaced.every(({ old, fresh }) => old[name] === fresh[name]))
     return { table: tables[name], program: program[name] };

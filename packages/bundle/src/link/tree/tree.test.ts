@@ -42,7 +42,7 @@ test('session affinity checks its time-out without --reap, because both programs
 describe('bounds', () => {
   const refuse = (address: string): string => `-A KUBE-SERVICES -d ${address} -p tcp -m tcp --dport 80 -j REJECT`;
 
-  /** Chains and rules on the longest way from the root of filter SLUICE-SERVICES. */
+  /** Chains and rules on the longest path from the root of filter SLUICE-SERVICES. */
   function longest(program: TreeProgram): { readonly levels: number; readonly steps: number } {
     const { chains, entries } = program.filter;
     const walk = (name: string): { levels: number; steps: number } => {
@@ -83,7 +83,7 @@ describe('bounds', () => {
   );
 
   test('a comb of nested prefixes, the worst case of a trie, stays within the limits', () => {
-    // Below each of 100 nested prefixes hang twenty addresses.
+    // Each of 100 nested prefixes has twenty addresses.
     const all = Array.from({ length: 100 }, (_, depth) =>
       Array.from({ length: 20 }, (_unused, low) => comb(depth, low)),
     ).flat();
@@ -188,7 +188,7 @@ describe('names', () => {
     for (const name of usual.nat.chains.keys()) {
       const moved = link(cart(), { taken: heldElse([name]) });
       expect(moved.nat.chains.has(name)).toBe(false);
-      // Later the name is free again, but the kernel holds the program under the names that it was loaded with.
+      // Later the name is free again, but the kernel has the program under the names that it was loaded with.
       const later = link(cart(), { taken: settledProgram(moved) });
       expect(changeTree(moved.nat, later.nat)).toEqual({ stage: [], remove: [] });
     }
@@ -210,7 +210,7 @@ describe('names', () => {
   });
 });
 
-/** A kernel that holds other chains under these names. */
+/** A kernel with other rules under these names. */
 const heldElse = (names: Iterable<string>): FamilyProgram => ({
   filter: emptyTable,
   nat: { chains: new Map([...names].map((name) => [name, [`-A ${name} -j ACCEPT`]] as const)), jumps: [] },

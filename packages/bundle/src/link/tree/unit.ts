@@ -16,7 +16,7 @@ import { NamesExhausted, ChainNamer } from './names.ts';
 import type { TreeChain } from './program.ts';
 
 /** A rule of a base chain. */
-export interface BaseRule {
+export interface LinkedRule {
   readonly chain: string;
   readonly body: RuleBody;
   readonly place: DispatchPlace;
@@ -32,7 +32,7 @@ export interface TableUnit {
   readonly bases: readonly string[];
   /** Tagged chains, each after those that it jumps to. */
   readonly chains: readonly TreeChain[];
-  readonly base: readonly BaseRule[];
+  readonly base: readonly LinkedRule[];
   /** The base chains that its rules append to or jump to. */
   readonly named: readonly string[];
   readonly problems: readonly Problem[];
@@ -90,7 +90,7 @@ interface PrintedRule {
   readonly rule: Rule;
   /** Without `-A <chain> `, and without the name of the chain that it jumps to. */
   readonly head: string;
-  readonly leadsTo?: string;
+  readonly targetChain?: string;
 }
 
 class UnitLinker {
@@ -154,17 +154,18 @@ class UnitLinker {
     const tables: readonly TableName[] = target ? tablesOf[target.kind] : tableNames;
     if (!tables.includes(this.#table)) return `its target is valid only in the ${tables.join(' or ')} table`;
     const text = printRule(lean(rule), this.#scope.family);
-    const leadsTo = target && 'chain' in target ? target.chain : undefined;
-    const head = text.slice(4 + chain.length, leadsTo === undefined ? undefined : -leadsTo.length);
-    const read: PrintedRule = { rule, head, ...(leadsTo === undefined ? {} : { leadsTo }) };
+    const targetChain = target && 'chain' in target ? target.chain : undefined;
+    const head = text.slice(4 + chain.length, targetChain === undefined ? undefined : -targetChain.length);
+    const read: PrintedRule = { rule, head, ...(targetChain === undefined ? {} : { targetChain }) };
     const own = this.#own.get(chain);
-    if (leadsTo !== undefined && !this.#own.has(leadsTo)) {
-      const why = refuseChain(this.#table, leadsTo);
-      if (why !== undefined || isServiceChain(leadsTo))
-        return `it jumps to chain ${leadsTo}, which is not declared in this table`;
-      const isFixed = (baseChainNames[this.#table] as readonly string[]).includes(leadsTo);
-      if (!isFixed && !dispatchChains[this.#table].has(chain)) return `only a dispatch chain may jump to ${leadsTo}`;
-      this.#named.add(leadsTo);
+    if (targetChain !== undefined && !this.#own.has(targetChain)) {
+      const why = refuseChain(this.#table, targetChain);
+      if (why !== undefined || isServiceChain(targetChain))
+        return `it jumps to chain ${targetChain}, which is not declared in this table`;
+      const isFixed = (baseChainNames[this.#table] as readonly string[]).includes(targetChain);
+      if (!isFixed && !dispatchChains[this.#table].has(chain))
+        return `only a dispatch chain may jump to ${targetChain}`;
+      this.#named.add(targetChain);
     }
     if (own) own.push(read);
     else if (isServiceChain(chain) || refuseChain(this.#table, chain) !== undefined) {
@@ -181,7 +182,9 @@ class UnitLinker {
     for (const [chain, reads] of this.#own) {
       targets.set(
         chain,
-        reads.flatMap(({ leadsTo }) => (leadsTo !== undefined && this.#own.has(leadsTo) ? [leadsTo] : [])),
+        reads.flatMap(({ targetChain }) =>
+          targetChain !== undefined && this.#own.has(targetChain) ? [targetChain] : [],
+        ),
       );
     }
     const order = calleesFirst(targets);
@@ -212,22 +215,22 @@ class UnitLinker {
     return chain;
   }
 
-  #bodyOf({ rule, head, leadsTo }: PrintedRule): RuleBody {
-    if (leadsTo === undefined) return { text: head, height: 0 };
-    const [inPlace, callee, chance] = [this.#inPlace.get(leadsTo), this.#linked.get(leadsTo), choiceOf(rule)];
-    if (!inPlace && !callee) return { text: `${head}${baseChainName(leadsTo)}`, height: 1 };
+  #bodyOf({ rule, head, targetChain }: PrintedRule): RuleBody {
+    if (targetChain === undefined) return { text: head, height: 0 };
+    const [inPlace, callee, chance] = [this.#inPlace.get(targetChain), this.#linked.get(targetChain), choiceOf(rule)];
+    if (!inPlace && !callee) return { text: `${head}${baseChainName(targetChain)}`, height: 1 };
     const endpointRule = inPlace ?? { match: '', target: `-j ${callee?.name}` };
     // `join` makes a string of its own; a slice would keep the whole line in memory.
     const parts = inPlace ? [inPlace.match, head.slice(0, -'-j '.length), inPlace.target] : [head, callee?.name];
     const body = { text: parts.join(''), height: callee?.height ?? 0 };
-    const isChoice = leadsTo.startsWith('KUBE-SEP-') && chance !== undefined;
-    return isChoice ? { ...body, endpoint: { logical: leadsTo, rule: endpointRule, chance } } : body;
+    const isChoice = targetChain.startsWith('KUBE-SEP-') && chance !== undefined;
+    return isChoice ? { ...body, endpoint: { logical: targetChain, rule: endpointRule, chance } } : body;
   }
 
-  #baseRule(read: PrintedRule): BaseRule {
-    const { rule, head, leadsTo } = read;
+  #baseRule(read: PrintedRule): LinkedRule {
+    const { rule, head, targetChain } = read;
     const isTerminal = rule.target !== undefined && terminalTargets.has(rule.target.kind);
-    const calls = leadsTo !== undefined && dispatchChains[this.#table].has(leadsTo) ? leadsTo : undefined;
+    const calls = targetChain !== undefined && dispatchChains[this.#table].has(targetChain) ? targetChain : undefined;
     const body = calls === undefined ? this.#bodyOf(read) : { text: head, height: 0 };
     return { chain: rule.chain, body, place: placeOf(rule), isTerminal, ...(calls === undefined ? {} : { calls }) };
   }
