@@ -85,11 +85,11 @@ const checks: Checks = {
 };
 
 function fits(value: unknown, wanted: Checks): boolean {
-  return misfitOf(value, wanted) === undefined;
+  return firstError(value, wanted) === undefined;
 }
 
 /** The error of the first key that is missing, unknown or invalid. */
-function misfitOf(value: unknown, wanted: Checks): string | undefined {
+function firstError(value: unknown, wanted: Checks): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'it is not an object';
   const strange = Object.keys(value).find((key) => !Object.hasOwn(wanted, key));
   if (strange !== undefined) return `it has an unknown key`;
@@ -125,7 +125,7 @@ export function readReceipt(text: string): Receipt | string {
   } catch {
     return 'it is not JSON';
   }
-  const misfit = misfitOf(value, checks);
+  const misfit = firstError(value, checks);
   if (misfit !== undefined) return misfit;
   const { apiVersion: _apiVersion, kind: _kind, ...receipt } = value as Receipt & Record<'apiVersion' | 'kind', string>;
   return printReceipt(receipt) === text ? receipt : 'it is not in canonical form';

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { makeWaves, printOpening, printWaves, readOpening, readWaves, readWishes } from './waves.ts';
+import { makeWaves, printOpening, printWaves, readOpening, readWaves, readWaveSpecs } from './waves.ts';
 
 const head = 'apiVersion: sluice.dev/v1alpha1\nkind: Waves\n';
 const nodes = ['1e3', 'node-a', 'node-b', 'node-c'];
 const wish = (waves: string) => {
-  const wishes = readWishes('waves.yaml', `${head}waves: ${waves}\n`);
+  const wishes = readWaveSpecs('waves.yaml', `${head}waves: ${waves}\n`);
   return 'code' in wishes ? wishes : makeWaves('waves.yaml', wishes, nodes);
 };
 

@@ -10,7 +10,7 @@ export interface Wave {
 }
 
 /** A wave in a user's file: one of them may be `rest`, for all nodes that no other wave lists. */
-export interface WaveWish {
+export interface WaveSpec {
   readonly name: string;
   readonly nodes: readonly string[] | 'rest';
 }
@@ -26,7 +26,7 @@ export interface WavesOpening {
 const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
 
-const isWish = (value: unknown): boolean => {
+const isWaveSpec = (value: unknown): boolean => {
   if (typeof value !== 'object' || value === null || Object.keys(value).toSorted(compareText).join() !== 'name,nodes')
     return false;
   const { name, nodes } = value as Record<string, unknown>;
@@ -37,9 +37,9 @@ const areNames = (value: unknown): boolean =>
   value.length > 0 &&
   value.every((node) => typeof node === 'string' && node.length <= 253 && subdomain.test(node));
 
-const wavesChecks: DocumentChecks<{ waves: readonly WaveWish[] }> = {
+const wavesChecks: DocumentChecks<{ waves: readonly WaveSpec[] }> = {
   waves: (value) =>
-    Array.isArray(value) && value.length > 0 && value.length <= releaseLimits.wavesMax && value.every(isWish),
+    Array.isArray(value) && value.length > 0 && value.length <= releaseLimits.wavesMax && value.every(isWaveSpec),
 };
 const openingChecks: DocumentChecks<WavesOpening> = {
   release: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/.test(value),
@@ -51,8 +51,8 @@ const openingChecks: DocumentChecks<WavesOpening> = {
  * @param file named in problems
  * @returns the waves with `rest`, or `WAVES_INVALID`
  */
-export function readWishes(file: string, text: string): readonly WaveWish[] | Problem {
-  const read = readDocument<{ waves: readonly WaveWish[] }>(file, text, 'Waves', wavesChecks);
+export function readWaveSpecs(file: string, text: string): readonly WaveSpec[] | Problem {
+  const read = readDocument<{ waves: readonly WaveSpec[] }>(file, text, 'Waves', wavesChecks);
   return isProblem(read) ? { ...read, code: 'WAVES_INVALID', hint: waveHint } : read.waves;
 }
 
@@ -61,11 +61,11 @@ export function readWishes(file: string, text: string): readonly WaveWish[] | Pr
  * @returns the waves in order, or `WAVES_INVALID`
  */
 export function readWaves(text: string): readonly Wave[] | Problem {
-  const wishes = readWishes(wavesFile, text);
-  if (isProblem(wishes)) return wishes;
-  const waves = wishes.filter((one): one is Wave => one.nodes !== 'rest');
-  if (waves.length < wishes.length) return invalid(wavesFile, 'in a release each wave must list its nodes');
-  const wrong = doubled(waves);
+  const specs = readWaveSpecs(wavesFile, text);
+  if (isProblem(specs)) return specs;
+  const waves = specs.filter((one): one is Wave => one.nodes !== 'rest');
+  if (waves.length < specs.length) return invalid(wavesFile, 'in a release each wave must list its nodes');
+  const wrong = firstDuplicate(waves);
   return wrong === undefined ? waves : invalid(wavesFile, wrong);
 }
 
@@ -77,22 +77,22 @@ export function readWaves(text: string): readonly Wave[] | Problem {
  */
 export function makeWaves(
   file: string,
-  wishes: readonly WaveWish[],
+  specs: readonly WaveSpec[],
   nodes: readonly string[],
 ): readonly Wave[] | Problem {
-  const listed = wishes.flatMap((wish) => (wish.nodes === 'rest' ? [] : wish.nodes));
+  const listed = specs.flatMap((spec) => (spec.nodes === 'rest' ? [] : spec.nodes));
   const rest = nodes.filter((node) => !listed.includes(node));
-  const waves = wishes.map((wish) => ({
-    name: wish.name,
-    nodes: (wish.nodes === 'rest' ? rest : wish.nodes).toSorted(compareText),
+  const waves = specs.map((spec) => ({
+    name: spec.name,
+    nodes: (spec.nodes === 'rest' ? rest : spec.nodes).toSorted(compareText),
   }));
-  if (wishes.filter((wish) => wish.nodes === 'rest').length > 1) return invalid(file, 'two waves have `nodes: rest`');
-  const wrong = doubled(waves) ?? unlikeWaves(waves, nodes);
+  if (specs.filter((spec) => spec.nodes === 'rest').length > 1) return invalid(file, 'two waves have `nodes: rest`');
+  const wrong = firstDuplicate(waves) ?? wavesMismatch(waves, nodes);
   return wrong === undefined ? waves : invalid(file, wrong);
 }
 
 /** Compares the nodes of the waves with these; returns the first difference in words. */
-export function unlikeWaves(waves: readonly Wave[], nodes: readonly string[]): string | undefined {
+export function wavesMismatch(waves: readonly Wave[], nodes: readonly string[]): string | undefined {
   const known = new Set(nodes);
   const named = new Set(waves.flatMap((wave) => wave.nodes));
   const empty = waves.find((wave) => wave.nodes.length === 0);
@@ -103,7 +103,7 @@ export function unlikeWaves(waves: readonly Wave[], nodes: readonly string[]): s
   return missing === undefined ? undefined : `node ${missing} is in no wave`;
 }
 
-function doubled(waves: readonly Wave[]): string | undefined {
+function firstDuplicate(waves: readonly Wave[]): string | undefined {
   const seen = new Map<string, string>();
   for (const { name, nodes } of waves) {
     if (waves.filter((wave) => wave.name === name).length > 1) return `two waves are called ${name}`;

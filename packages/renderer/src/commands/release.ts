@@ -10,16 +10,16 @@ import {
   type Problem,
   readRelease,
   readWaves,
-  readWishes,
+  readWaveSpecs,
   type Release,
   releaseFile,
   releaseLimits,
   type ReleaseTerms,
   sumsFile,
   sumsOf,
-  unlikeWaves,
+  wavesMismatch,
   wavesFile,
-  type WaveWish,
+  type WaveSpec,
 } from '@sluice/bundle';
 import type { Format } from '@sluice/cli';
 import { begunFile, begunText, type ReleaseTexts, writeRelease } from '../emit/release.ts';
@@ -168,8 +168,8 @@ function termsOf({ source, expires, urgent = false }: ReleaseOptions, at: Ordina
   return { ...at, source, hasWaves, isUrgent: urgent, ...(expires === undefined ? {} : { expires }) };
 }
 
-function wishesOf(file: string): readonly WaveWish[] {
-  const wishes = readWishes(
+function wishesOf(file: string): readonly WaveSpec[] {
+  const wishes = readWaveSpecs(
     file,
     reading(file, () => readFileSync(file, 'utf8')),
   );
@@ -177,7 +177,7 @@ function wishesOf(file: string): readonly WaveWish[] {
   return wishes;
 }
 
-function wavesText(file: string, wishes: readonly WaveWish[], { nodes }: Release): string {
+function wavesText(file: string, wishes: readonly WaveSpec[], { nodes }: Release): string {
   const waves = makeWaves(file, wishes, Object.keys(nodes).toSorted(compareText));
   if (isProblem(waves)) throw new Stopped(waves);
   return printWaves(waves);
@@ -201,7 +201,7 @@ function carriedWaves(output: string, { requires }: Release): string | undefined
 function fitting(text: string | undefined, { nodes }: Release): string | undefined {
   const waves = text === undefined ? [] : readWaves(text);
   if (text === undefined || isProblem(waves)) return undefined;
-  const wrong = unlikeWaves(waves, Object.keys(nodes));
+  const wrong = wavesMismatch(waves, Object.keys(nodes));
   if (wrong !== undefined) throw new Stopped(wavesNotCarried(wrong));
   return text;
 }

@@ -17,7 +17,7 @@ import {
   type Signed,
   sumsMisfit,
   unreachable,
-  unlikeWaves,
+  wavesMismatch,
   unsigned,
   wavesFile,
 } from '@sluice/bundle';
@@ -119,7 +119,7 @@ function wrongWaves(release: Release, { waves: written }: ReleaseDirectory): rea
   const waves = written === undefined ? undefined : readWaves(written);
   if (waves === undefined) return [];
   if (isProblem(waves)) return [waves];
-  const wrong = unlikeWaves(waves, Object.keys(release.nodes));
+  const wrong = wavesMismatch(waves, Object.keys(release.nodes));
   return wrong === undefined ? [] : [invalid(wrong)];
 }
 
