@@ -54,7 +54,7 @@ test.each([
     ['not run: test 1 (needs root)', '1 passed, 0 failed, 1 skipped'],
   ],
   [
-    'a test that passes at the second try, and says why not at the first',
+    'a test that passes at the second try, with its first failure',
     [moduleOf([passed, retried])],
     [],
     undefined,

@@ -85,7 +85,7 @@ test('nodes have one version exactly when they have the same rules', () => {
 
 test.each([
   [
-    'a line that stands elsewhere does not change the version',
+    'a line for other nodes does not change the version',
     service('web-2', '@zone!=b -A KUBE-SERVICES -j DROP', '-A KUBE-SERVICES -d 10.96.0.3 -j RETURN'),
     true,
   ],
@@ -184,7 +184,7 @@ test.each([
     new Map(files).set('cluster.yaml', cluster[1].replace('format: 1', 'format: 2')),
     'BUNDLE_INVALID',
   ],
-  ['a key that nobody knows', 'node-a', new Map(files).set(...profile('default', 'extra: 1\n')), 'BUNDLE_INVALID'],
+  ['an unknown key', 'node-a', new Map(files).set(...profile('default', 'extra: 1\n')), 'BUNDLE_INVALID'],
   [
     'a sysctl with a variable that there is not',
     'node-a',

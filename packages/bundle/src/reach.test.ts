@@ -42,7 +42,7 @@ test.each([
   ['jump to another Service', 'nat', [], `-A KUBE-SERVICES -j ${foreign}`, `jump to nat chain ${foreign}`],
   ['goto another Service', 'nat', [], `-A KUBE-SERVICES -g ${foreign}`, `jump to nat chain ${foreign}`],
   ['jump to masquerading', 'nat', [], '-A KUBE-SERVICES -j KUBE-POSTROUTING', 'jump to nat chain KUBE-POST'],
-  ['hide a jump behind a comment', 'nat', [], `-A KUBE-SERVICES -j ${foreign} -m comment --comment "x -j y"`, 'y"'],
+  ['hide a jump before a comment', 'nat', [], `-A KUBE-SERVICES -j ${foreign} -m comment --comment "x -j y"`, 'y"'],
   ['name a chain by a variable', 'nat', [], '-A ${profile.bridgeInterface} -j ACCEPT', 'append to nat chain KUBE-FORW'],
   [
     'name a target by a variable',

@@ -14,13 +14,13 @@ test.each([
 });
 
 test.each([
-  ['a name that nobody knows', 'node', { adress: '192.0.2.11' }],
+  ['an unknown name', 'node', { adress: '192.0.2.11' }],
   ["an object's own name", 'node', { constructor: 'x' }],
   ["an object's own name in a family", 'node', { ipv4: { toString: '192.0.2.1' } }],
   ['a value that is no text', 'node', { ipv4: { address: 1 } }],
   ['an address of the other family', 'node', { ipv4: { address: 'fd00::11' } }],
-  ['an address with more behind it', 'node', { ipv4: { address: '192.0.2.11 -j ACCEPT' } }],
-  ['an address with a line behind it', 'node', { ipv4: { address: '192.0.2.11\n-A INPUT -j ACCEPT' } }],
+  ['an address with trailing words', 'node', { ipv4: { address: '192.0.2.11 -j ACCEPT' } }],
+  ['an address with a second line', 'node', { ipv4: { address: '192.0.2.11\n-A INPUT -j ACCEPT' } }],
   ['an address outside of its family', 'node', { address: '192.0.2.11' }],
   ['a list', 'node', { ipv4: { address: ['192.0.2.11'] } }],
   ['a network that is none', 'node', { ipv4: { podCIDR: '10.244.1.0/33' } }],

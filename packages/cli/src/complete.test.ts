@@ -38,12 +38,12 @@ test.each([
   ['a choice of an option', ['show', '--tool', 'ipt'], ['iptables'], false],
   ['a choice of an argument', ['completion', 'b'], ['bash'], false],
   ['a file, for an option', ['show', '--config', ''], [], true],
-  ['a directory, behind an option with its value', ['show', '--tool', 'ipset', ''], [], true],
-  ['a directory, behind an option with its value in one word', ['show', '--tool=ipset', ''], [], true],
+  ['a directory, after an option with its value', ['show', '--tool', 'ipset', ''], [], true],
+  ['a directory, after an option with its value in one word', ['show', '--tool=ipset', ''], [], true],
   ['a directory, for the second of two arguments', ['diff', 'a', ''], [], true],
-  ['nothing, for words that nobody can know', ['show', '--text', ''], [], false],
+  ['nothing, for free text', ['show', '--text', ''], [], false],
   ['nothing, for a number', ['extend', ''], [], false],
-  ['nothing behind the last argument', ['show', 'rendered', ''], [], false],
+  ['nothing after the last argument', ['show', 'rendered', ''], [], false],
 ] as const)('the last word becomes %s', (_title, words, values, files) => {
   const found = complete(program(), words, names);
   expect({ values: found.words.map(({ value }) => value), files: found.files }).toEqual({ values, files });

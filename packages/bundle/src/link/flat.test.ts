@@ -99,14 +99,14 @@ test.each<[string, ResolvedRules, string]>([
     'only in the nat table',
   ],
   [
-    'a variable that nobody filled in',
+    'a variable that is not filled in',
     natOf([x], `-A ${x} -d \${host.nodePortAddresses} -j ACCEPT`),
     'neither an address',
   ],
   ['a rule of the other family', natOf([x], `-A ${x} -d fd00::1 -j ACCEPT`), 'does not belong to family ipv4'],
-  ['a chain that leads to itself', natOf([x], `-A ${x} -j ${x}`), `form a loop (${x})`],
+  ['a chain that jumps to itself', natOf([x], `-A ${x} -j ${x}`), `form a loop (${x})`],
   [
-    'chains that lead in a circle',
+    'chains that form a loop',
     natOf([x, y, z], `-A ${x} -j ${y}`, `-A ${x} -j ${z}`, `-A ${y} -g ${x}`),
     `form a loop (${x}, ${y})`,
   ],

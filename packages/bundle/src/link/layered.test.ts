@@ -29,9 +29,9 @@ test('after random changes it and all earlier maps equal plain maps with the sam
       for (const [layered, map] of versions) {
         expect(layered.size).toBe(map.size);
         expect(Object.fromEntries(layered)).toEqual(Object.fromEntries(map));
-        const told: [string, number][] = [];
-        layered.forEach((value, key) => told.push([key, value]));
-        expect([told, [...layered.keys()]]).toEqual([[...layered], [...layered].map(([key]) => key)]);
+        const visited: [string, number][] = [];
+        layered.forEach((value, key) => visited.push([key, value]));
+        expect([visited, [...layered.keys()]]).toEqual([[...layered], [...layered].map(([key]) => key)]);
         for (const key of ['3', '1400', 'none'])
           expect([layered.get(key), layered.has(key)]).toEqual([map.get(key), map.has(key)]);
       }
@@ -58,10 +58,10 @@ test('changes without effect return the same map', () => {
 
 test('a long series of small changes rarely visits all entries', () => {
   const map = new Map(Array.from({ length: 20_000 }, (_, key) => [String(key), 0] as const));
-  let asked = 0;
+  let visits = 0;
   const counting = new Proxy(map, {
     get: (target, key) => {
-      asked++;
+      visits++;
       const value: unknown = Reflect.get(target, key);
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
@@ -72,5 +72,5 @@ test('a long series of small changes rarely visits all entries', () => {
     expect(differing(layered, next)).toEqual([String(n)]);
     layered = next;
   }
-  expect(asked).toBeLessThan(300 * 1_000);
+  expect(visits).toBeLessThan(300 * 1_000);
 });

@@ -66,7 +66,7 @@ test.each([
   ['as iptables-save prints one word', '-A X -m comment --comment "shop/web:http" -j Y', 'shop/web:http'],
   ['of a network', '-A X -m comment --comment "10.0.0.0/8 is ours" -j Y', undefined],
   ['of all Services', '-A X -m comment --comment "kubernetes service portals" -j Y', undefined],
-  ['that is not there', '-A X -j Y', undefined],
+  ['that is missing', '-A X -j Y', undefined],
 ])('the key in a comment %s', (_form, rule, key) => {
   expect(serviceKeyOf(rule)).toBe(key);
 });

@@ -51,7 +51,7 @@ const packets: readonly Packet[] = sources.flatMap((from) =>
   destinations.map((to) => ({ family: 'ipv4', protocol: 'tcp', ...from, ...to })),
 );
 
-const say = (program: FamilyProgram, packet: Packet): string =>
+const traceSummary = (program: FamilyProgram, packet: Packet): string =>
   summarise(trace(program, packet, { localAddresses: ['172.18.0.2'] }));
 
 /** The programs that a packet may traverse while the rules change. */
@@ -78,10 +78,10 @@ test.each(changes)('layout %s, from %s to %s: packets served before and after ar
   const to = layouts[layout](fresh, from);
   const filter = widen(from.filter, to.filter);
   for (const packet of packets) {
-    const may = allowed(say(from, packet), say(to, packet));
+    const permitted = allowed(traceSummary(from, packet), traceSummary(to, packet));
     for (const nat of [from.nat, to.nat]) {
-      const met = say({ filter, nat }, packet);
-      expect({ packet, met, fine: may.includes(met) }).toEqual({ packet, met, fine: true });
+      const actual = traceSummary({ filter, nat }, packet);
+      expect({ packet, actual, fine: permitted.includes(actual) }).toEqual({ packet, actual, fine: true });
     }
   }
 });

@@ -26,8 +26,8 @@ test('the key of a signature by OpenSSH is read', () => {
 });
 
 test.each([
-  ['garbage behind the end', `${real}rm -rf /\n`],
-  ['an empty line behind the end', `${real}\n`],
+  ['garbage after the end', `${real}rm -rf /\n`],
+  ['an empty line after the end', `${real}\n`],
   ['two signatures', real + real],
   ['garbage in front', `x\n${real}`],
   ['no last line end', real.slice(0, -1)],
@@ -40,8 +40,8 @@ test.each([
   ['another magic', swap('SSHSIG', 'SSHSIH')],
   ['another version', swap('SSHSIG\0\0\0\x01', 'SSHSIG\0\0\0\x02')],
   ['hash sha1', swap('\0\0\0\x06sha512', '\0\0\0\x04sha1')],
-  ['something in the reserved field', swap('release\0\0\0\0', 'release\0\0\0\x01x')],
-  ['bytes behind the signature', armour(Buffer.concat([blob, Buffer.from([0])]))],
+  ['data in the reserved field', swap('release\0\0\0\0', 'release\0\0\0\x01x')],
+  ['bytes after the signature', armour(Buffer.concat([blob, Buffer.from([0])]))],
   ['a length beyond the end', swap('SSHSIG\0\0\0\x01\0\0\0', 'SSHSIG\0\0\0\x01\xff\xff\xff')],
   ['17 KiB', real.replace('-----\n', `-----\n${'A'.repeat(17 * 1024)}\n`)],
 ])('a signature file with %s is refused', (_title, text) => {

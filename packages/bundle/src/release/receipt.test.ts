@@ -47,7 +47,7 @@ describe('a receipt', () => {
     ['number 0', '"number": 17', '"number": 0'],
     ['number 2^53', '"number": 17', '"number": 9007199254740992'],
     ['another spelling of a number', '"number": 17', '"number": 1.7e1'],
-    ['a node that leads out of its folder', '"node-a"', '"../../etc"'],
+    ['a node with a path out of its folder', '"node-a"', '"../../etc"'],
     ['a node of two lines', '"node-a"', '"node-a\\nnode-b"'],
     ['a reason that colours the terminal', 'health failed: web', '\\u001b[31mred'],
     ['a reason without an end', 'health failed: web', 'x'.repeat(5000)],
@@ -55,7 +55,7 @@ describe('a receipt', () => {
     ['a probe that is none', '"healthy": false', '"healthy": "no"'],
     ['local time', '12:00:00Z', '12:00:00'],
     ['no end of line', '}\n', '}'],
-    ['something behind it', '}\n', '}\n\n'],
+    ['trailing data', '}\n', '}\n\n'],
     ['a serial of 0', '"serial": 42', '"serial": 0'],
     ['17 KiB', '"node-a"', `"${'a'.repeat(17 * 1024)}"`],
   ])('is refused with %s', (_title, from, to) => {

@@ -94,7 +94,7 @@ describe('SHA256SUMS', () => {
 
   test.each([
     ['all files', digests, 'it fits'],
-    ['the node of somebody else missing', without('nodes/node-b/node.yaml'), 'it fits'],
+    ['another node missing', without('nodes/node-b/node.yaml'), 'it fits'],
     ['a whole profile missing', without('profiles/big/profile.yaml'), 'it fits'],
     [
       'a part of a profile missing',

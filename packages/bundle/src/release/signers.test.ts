@@ -21,7 +21,7 @@ const rsa = (bytes: number): string =>
 describe('allowed_signers', () => {
   test.each([
     ['a plain line', line],
-    ['comments, empty lines and a comment behind the key', `# who may sign\n\n${line} alice's laptop\n`],
+    ['comments, empty lines and a comment after the key', `# who may sign\n\n${line} alice's laptop\n`],
     ['several namespaces', line.replace('sluice-release', 'git,sluice-release')],
     ['times in UTC', line.replace(options, `${options},valid-after="20260101Z",valid-before="20280229235959Z"`)],
     ['an RSA key of 2048 bits', `alice ${options} ssh-rsa ${rsa(256)}`],
@@ -58,7 +58,7 @@ describe('allowed_signers', () => {
     ['a letter that looks like another', line.replace('alice', '\u0430lice'), 'printable ASCII'],
     ['a space in front', ` ${line}`, 'not one principal'],
     ['two spaces', line.replace(' ssh', '  ssh'), 'not a key type'],
-    ['one bad line behind a good one', `${line}\nnonsense`, 'not allowed as an option'],
+    ['an invalid line after a valid one', `${line}\nnonsense`, 'not allowed as an option'],
   ])('is refused with %s', (_title, text, expected) => {
     const read = readSigners('f', text);
     expect('problems' in read && read.problems.map(({ message }) => message).join()).toContain(expected);

@@ -26,7 +26,7 @@ describe('waves', () => {
 
   test.each([
     ['no wave', '[]', 'waves is'],
-    ['a node that is not there', '[{name: a, nodes: [node-x]}, {name: b, nodes: rest}]', 'no node node-x'],
+    ['an unknown node', '[{name: a, nodes: [node-x]}, {name: b, nodes: rest}]', 'no node node-x'],
     ['a node that no wave has', '[{name: a, nodes: [node-a]}]', 'node 1e3 is in no wave'],
     [
       'a node in two waves',

@@ -3,7 +3,7 @@ import { canonicalCidr, cidrContains, forbiddenEndpoint, parseCidr } from './cid
 
 test.each([
   ['a network', '10.244.0.0/16', '10.244.0.0/16'],
-  ['bits behind the prefix are cleared', '10.244.1.7/16', '10.244.0.0/16'],
+  ['bits after the prefix are cleared', '10.244.1.7/16', '10.244.0.0/16'],
   ['a prefix inside a byte', '10.255.255.255/9', '10.128.0.0/9'],
   ['everything', '1.2.3.4/0', '0.0.0.0/0'],
   ['one address', '10.0.0.1/32', '10.0.0.1/32'],
@@ -29,12 +29,12 @@ test.each([
   ['the address after', '10.244.0.0/16', '10.245.0.0', false],
   ['a prefix inside a byte', '10.96.0.0/12', '10.111.255.255', true],
   ['beyond a prefix inside a byte', '10.96.0.0/12', '10.112.0.0', false],
-  ['everything holds all of its family', '0.0.0.0/0', '203.0.113.9', true],
+  ['a prefix of 0 contains all of its family', '0.0.0.0/0', '203.0.113.9', true],
   ['and nothing of the other', '0.0.0.0/0', '::1', false],
   ['an IPv6 network', 'fd00:10:244::/56', 'fd00:10:244:ff::1', true],
   ['beyond an IPv6 network', 'fd00:10:244::/56', 'fd00:10:244:100::1', false],
   ['a malformed address is nowhere', '10.0.0.0/8', '10.0.0.01', false],
-  ['a malformed network holds nothing', '10.0.0.0', '10.0.0.0', false],
+  ['a malformed network contains nothing', '10.0.0.0', '10.0.0.0', false],
 ])('contains: %s', (_title, cidr, address, expected) => {
   expect(cidrContains(cidr, address)).toBe(expected);
 });

@@ -21,7 +21,7 @@ test.each([
 test.each([
   ['a range that ends before it starts', '-A SLUICE-X -p tcp -m tcp --dport 90:80 -j DROP'],
   ['a range without an end', '-A SLUICE-X -p tcp -m tcp --dport 90: -j DROP'],
-  ['a set of somebody else', '-A SLUICE-X -m set --match-set mine src -j DROP'],
+  ['a foreign set', '-A SLUICE-X -m set --match-set mine src -j DROP'],
   ['the switch by destination', '-A SLUICE-X -m set --match-set SLUICE-N dst -j DROP'],
   ['a tag on a name of kube-proxy', '-A KUBE-SVC-NPX46M4PTMTKRN6Y.1c -j DROP'],
   ['other bytecode', '-A SLUICE-X -m bpf --bytecode "1,6 0 0 65535" -j DROP'],

@@ -18,7 +18,7 @@ test.each<[string, Family, string, string]>([
     '-A KUBE-NODEPORTS -p udp -m comment --comment "shop/cart:http" -m udp --dport 30080 -j KUBE-EXT-I5LIAMPLWKMBJ54B',
   ],
   [
-    'a comment of safe characters stands without quotes',
+    'a comment of safe characters has no quotes',
     'ipv4',
     '-A KUBE-NODEPORTS -m comment --comment "shop-cart" -j KUBE-EXT-I5LIAMPLWKMBJ54B',
     '-A KUBE-NODEPORTS -m comment --comment shop-cart -j KUBE-EXT-I5LIAMPLWKMBJ54B',
@@ -42,7 +42,7 @@ test.each<[string, Family, string, string]>([
     '-A KUBE-SVC-X ! -i cali+ -j KUBE-MARK-MASQ',
   ],
   ['every source', 'ipv4', '-A KUBE-SVC-X -s 0.0.0.0/0 -j KUBE-MARK-MASQ', '-A KUBE-SVC-X -j KUBE-MARK-MASQ'],
-  ['bits behind the prefix', 'ipv4', '-A KUBE-SVC-X -s 10.1.2.3/8 -j ACCEPT', '-A KUBE-SVC-X -s 10.0.0.0/8 -j ACCEPT'],
+  ['bits after the prefix', 'ipv4', '-A KUBE-SVC-X -s 10.1.2.3/8 -j ACCEPT', '-A KUBE-SVC-X -s 10.0.0.0/8 -j ACCEPT'],
   [
     'an or-mark',
     'ipv4',
@@ -92,7 +92,7 @@ test.each<[string, Family, string, string]>([
     '-A KUBE-SVC-X -m statistic --mode random --probability 0.00024414062 -j KUBE-SEP-X',
   ],
   [
-    'session affinity, asked',
+    'session affinity, matched',
     'ipv4',
     '-A KUBE-SVC-X -m recent --name KUBE-SEP-X --rcheck --seconds 600 --reap -j KUBE-SEP-X',
     '-A KUBE-SVC-X -m recent --rcheck --seconds 600 --reap --name KUBE-SEP-X --mask 255.255.255.255 --rsource -j KUBE-SEP-X',
@@ -185,7 +185,7 @@ test.each([
   ['quotes that do not end', '-A KUBE-X -m comment --comment "a -j DROP', 'quoted word'],
   ['quotes that end in an escape', '-A KUBE-X -m comment --comment "a\\"', 'quoted word'],
   ['quotes inside a word', '-A KUBE-X -m comment --comment a"b -j DROP', 'not valid'],
-  ['quotes with a word behind', '-A KUBE-X -m comment --comment "a"b -j DROP', 'quoted word'],
+  ['quotes followed by a word', '-A KUBE-X -m comment --comment "a"b -j DROP', 'quoted word'],
   ['empty quotes', '-A KUBE-X -m comment --comment "" -j DROP', 'not valid'],
   ['a backslash in a word', '-A KUBE-X -m comment --comment a\\b -j DROP', 'not valid'],
   ['an option in quotes', '-A KUBE-X "-j" DROP', 'is not in the grammar'],
@@ -212,7 +212,7 @@ test.each([
   ['a source port', '-A KUBE-X -m tcp -p tcp --sport 80 -j DROP', 'option --sport'],
   ['an unknown match', '-A KUBE-X -m nfacct --nfacct-name x -j DROP', 'match nfacct'],
   ['a match twice', '-A KUBE-X -m mark --mark 0x1 -m mark --mark 0x2 -j DROP', 'given twice'],
-  ['a set of somebody else', '-A KUBE-X -m set --match-set blocklist src -j DROP', 'not a set of mode ipvs'],
+  ['a foreign set', '-A KUBE-X -m set --match-set blocklist src -j DROP', 'not a set of mode ipvs'],
   [
     'a set of the other family',
     '-A KUBE-X -s 10.0.0.1 -m set --match-set KUBE-6-IPVS-IPS dst -j DROP',
@@ -245,7 +245,7 @@ test.each([
   ['a list by destination', '-A KUBE-X -m recent --rcheck --name KUBE-Y --rdest -j KUBE-Y', 'option --rdest'],
   ['a list named by a path', '-A KUBE-X -m recent --rcheck --name ../x -j KUBE-Y', 'not a valid chain name'],
   ['reaping without an age', '-A KUBE-X -m recent --rcheck --reap --name KUBE-Y -j KUBE-Y', 'conflicting options'],
-  ['a reject that nobody knows', '-A KUBE-X -j REJECT --reject-with echo-reply', '--reject-with'],
+  ['an unknown reject reason', '-A KUBE-X -j REJECT --reject-with echo-reply', '--reject-with'],
   ['a reset without TCP', '-A KUBE-X -p udp -j REJECT --reject-with tcp-reset', 'requires -p tcp'],
   ['a destination without a port', '-A KUBE-X -p tcp -j DNAT --to-destination 10.0.0.1', 'one address with one port'],
   [

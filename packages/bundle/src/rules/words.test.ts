@@ -7,7 +7,7 @@ test.each<[string, string, string | undefined]>([
   ['a jump', '-A INPUT -j KUBE-FIREWALL', 'KUBE-FIREWALL'],
   ['a goto', '-A INPUT -m comment --comment x -g KUBE-ROOT', 'KUBE-ROOT'],
   ['a target with options', '-A KUBE-SERVICES -p tcp -j REJECT --reject-with tcp-reset', 'REJECT'],
-  ['a rule that nobody else reads', '-A cali-X -m set --match-set a src -j LOG --log-prefix "-j x"', 'LOG'],
+  ['a rule outside the grammar', '-A cali-X -m set --match-set a src -j LOG --log-prefix "-j x"', 'LOG'],
   ['no target', '-A KUBE-FW-X -m comment --comment "other traffic"', undefined],
   ['a comment that looks like a target', '-A INPUT -m comment --comment "a -j KUBE-X" -j ACCEPT', 'ACCEPT'],
   ['the same with quotes inside', String.raw`-A INPUT -m comment --comment "a \" -j KUBE-X" -j ACCEPT`, 'ACCEPT'],

@@ -101,7 +101,7 @@ test.each([
   ],
   ['a virtual server twice', `${service}.ipvs`, '-A -t 10.96.0.10:80 -s lc', 'declared twice'],
   [
-    'a guard about a stranger',
+    'a guard with an undeclared server',
     `${service}.ipvs`,
     '@local=10.96.0.77:80/TCP -a -t 10.96.0.10:80 -r 10.0.0.1:80 -m -w 1',
     'no earlier line declares',
@@ -114,7 +114,7 @@ test.each([
   ],
   ['a guard @kernel', `${service}.ipvs`, '@kernel=4.1..5.8 -A -t 10.96.0.78:80 -s rr', 'neither a rule'],
   ['an unknown variable', `${service}.ipset`, 'add KUBE-IPVS-IPS ${node.name}', 'not a variable'],
-  ['a comment behind lines', `${service}.ipset`, '# more', 'after the header'],
+  ['a comment after lines', `${service}.ipset`, '# more', 'after the header'],
   ['a family that the profile lacks', `${service}.ipset`, 'add KUBE-6-IPVS-IPS fd00::1', 'no ipv6'],
   ['a byte that is no ASCII', `${service}.ipset`, 'add KUBE-IPVS-IPS 10.0.0.1é', 'printable ASCII'],
 ])('%s is refused with its place', (_title, path, line, reason) => {

@@ -34,7 +34,7 @@ test.each([
 });
 
 test.each([
-  ['a set of somebody else', 'add blocklist 10.0.0.1', 'not a set of mode ipvs'],
+  ['a foreign set', 'add blocklist 10.0.0.1', 'not a set of mode ipvs'],
   ['another verb', 'flush KUBE-CLUSTER-IP', 'neither create nor add'],
   ['destroying', 'destroy KUBE-CLUSTER-IP', 'neither create nor add'],
   ['an option of ipset', 'add KUBE-IPVS-IPS 10.0.0.1 -exist', 'trailing data after the entry'],
@@ -113,7 +113,7 @@ test.each([
   ['no weight', '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m', 'of the form'],
   ['a weight too great', '-a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 65536', '-w takes'],
   ['a real server of the other family', '-a -t 10.96.0.10:80 -r [fd00::1]:80 -m -w 1', 'not an ipv4 address'],
-  ['something behind the weight', '-a -t 10.96.0.10:80 -r 10.244.1.5:80 -m -w 1 -x 5', 'of the form'],
+  ['trailing words after the weight', '-a -t 10.96.0.10:80 -r 10.244.1.5:80 -m -w 1 -x 5', 'of the form'],
   ['two time-outs', '--set 900 120', '--set takes'],
   ['a time-out of a year', '--set 31536000 0 0', '--set takes'],
   ['two spaces', '-A -t  10.96.0.10:80 -s rr', 'not an address with a port'],

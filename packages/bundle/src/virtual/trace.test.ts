@@ -9,7 +9,7 @@ const both = '10.244.1.5:8080 | 10.244.2.6:8080';
 
 const pod = { family: 'ipv4', source: '10.244.1.9', in: 'veth1', protocol: 'tcp', port: 80 } as const;
 const client = { family: 'ipv4', source: '198.51.100.7', in: 'eth0', protocol: 'tcp', port: 80 } as const;
-const stranger = { ...client, source: '192.0.2.200' } as const;
+const outside = { ...client, source: '192.0.2.200' } as const;
 const node = { family: 'ipv4', source: '192.0.2.11', protocol: 'tcp', port: 80 } as const;
 
 const cluster = { destination: '10.96.0.10' };
@@ -34,19 +34,19 @@ test.each<readonly [string, Packet, string]>([
   ['a Service without endpoints is refused', { ...pod, destination: '10.96.0.99' }, 'reject'],
   ['an external address is masqueraded', { ...client, ...external }, `masquerade dnat ${both}`],
   [
-    'a client with affinity comes back, even to an endpoint of weight 0',
+    'a client with affinity returns, even to an endpoint of weight 0',
     { ...client, ...external, remembers: '10.244.3.7:8080' },
     'masquerade dnat 10.244.3.7:8080',
   ],
   ['a client within the source ranges reaches the local endpoint', { ...client, ...balancer }, 'dnat 10.244.1.5:8080'],
-  ['a client outside the source ranges is dropped', { ...stranger, ...balancer }, 'drop'],
+  ['a client outside the source ranges is dropped', { ...outside, ...balancer }, 'drop'],
   [
     'the node does not come around the source ranges by its bound address',
     { ...node, ...balancer, source: '203.0.113.9' },
     'drop',
   ],
-  ['a node port is masqueraded', { ...stranger, ...nodePort }, 'masquerade dnat 10.244.2.6:8080'],
-  ['another port of the node is left alone', { ...stranger, ...nodePort, port: 30081 }, 'pass'],
+  ['a node port is masqueraded', { ...outside, ...nodePort }, 'masquerade dnat 10.244.2.6:8080'],
+  ['another port of the node is left alone', { ...outside, ...nodePort, port: 30081 }, 'pass'],
   ["a pod's own address is left alone", { ...pod, destination: '10.244.2.6', port: 8080 }, 'pass'],
 ])('%s', (_title, packet, summary) => {
   expect(summarise(outcome(here, packet))).toBe(summary);

@@ -30,10 +30,10 @@ test('endpoints are in place, and hairpin packets are marked after DNAT', () => 
     `-A ${service} -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.240.0.1:8080`,
     `-A ${service} -p tcp -j DNAT --to-destination 10.240.0.2:8080`,
   ]);
-  const asked =
+  const isHairpin =
     '! -s 127.0.0.0/8 -m conntrack --ctstate DNAT -m bpf --bytecode "6,32 0 0 12,7 0 0 0,32 0 0 16,29 0 1 0,6 0 0 65535,6 0 0 0"';
-  expect(nat.chains.get('SLUICE-POSTROUTING')?.[0]).toBe(`-A SLUICE-POSTROUTING ${asked} -j SLUICE-MARK-MASQ`);
-  expect(filter.chains.get('SLUICE-FORWARD')?.[1]).toBe(`-A SLUICE-FORWARD ${asked} -j ACCEPT`);
+  expect(nat.chains.get('SLUICE-POSTROUTING')?.[0]).toBe(`-A SLUICE-POSTROUTING ${isHairpin} -j SLUICE-MARK-MASQ`);
+  expect(filter.chains.get('SLUICE-FORWARD')?.[1]).toBe(`-A SLUICE-FORWARD ${isHairpin} -j ACCEPT`);
 });
 
 test('without -m bpf each endpoint has its chain, and no rule uses bpf', () => {
@@ -43,11 +43,11 @@ test('without -m bpf each endpoint has its chain, and no rule uses bpf', () => {
 
 test.each([
   ['its endpoints know their clients', / -j DNAT/, ' -m recent --set --name KUBE-SEP-AAAAAAAAAAAAAAAA -j DNAT', 2],
-  ['they do something else for themselves', '-s 10.240.0.1 -j KUBE-MARK-MASQ', '-s 10.240.0.9 -j KUBE-MARK-MASQ', 1],
-  ['they ask for a port', / -m tcp -j DNAT/, ' -m tcp --dport 80 -j DNAT', 2],
-  ['its rules ask for more than chance', /^(-A KUBE-SVC-\S+) -m statistic/, '$1 -s 10.0.0.0/8 -m statistic', 1],
-  ['somebody else asks for the mark', /ctstate INVALID/, 'ctstate INVALID -m mark --mark 0x4000/0x4000', 2],
-  ['the mark is asked for otherwise', '! --mark 0x4000/0x4000 -j RETURN', '! --mark 0x4000/0x6000 -j RETURN', 2],
+  ['hairpin packets match another address', '-s 10.240.0.1 -j KUBE-MARK-MASQ', '-s 10.240.0.9 -j KUBE-MARK-MASQ', 1],
+  ['their rules match a port', / -m tcp -j DNAT/, ' -m tcp --dport 80 -j DNAT', 2],
+  ['its rules match more than a probability', /^(-A KUBE-SVC-\S+) -m statistic/, '$1 -s 10.0.0.0/8 -m statistic', 1],
+  ['another rule matches the mark', /ctstate INVALID/, 'ctstate INVALID -m mark --mark 0x4000/0x4000', 2],
+  ['the mark is matched in another form', '! --mark 0x4000/0x4000 -j RETURN', '! --mark 0x4000/0x6000 -j RETURN', 2],
   ['another bit is accepted', '--mark 0x4000/0x4000 -j ACCEPT', '--mark 0x8000/0x8000 -j ACCEPT', 2],
 ])('a Service keeps chains for endpoints when %s', (_title, from, to, count) => {
   const rules = written(from, to);

@@ -26,12 +26,12 @@ type Edit = typeof edits extends fc.Arbitrary<infer T> ? T : never;
 
 /** The program in the kernel when the next version is linked. */
 const kernels = fc.oneof(
-  { weight: 6, arbitrary: fc.constant({ holds: 'the last program' } as const) },
-  fc.constant({ holds: 'the first program' } as const),
-  fc.constant({ holds: 'nothing' } as const),
-  fc.record({ holds: fc.constant('others under some names' as const), every: fc.integer({ min: 2, max: 9 }) }),
+  { weight: 6, arbitrary: fc.constant({ kernel: 'the last program' } as const) },
+  fc.constant({ kernel: 'the first program' } as const),
+  fc.constant({ kernel: 'nothing' } as const),
+  fc.record({ kernel: fc.constant('others under some names' as const), every: fc.integer({ min: 2, max: 9 }) }),
 );
-type Held = typeof kernels extends fc.Arbitrary<infer T> ? T : never;
+type KernelChoice = typeof kernels extends fc.Arbitrary<infer T> ? T : never;
 
 /** A program in which some names have other rules. */
 function withOthers({ filter, nat }: FamilyProgram, every: number): FamilyProgram {
@@ -72,11 +72,11 @@ class History {
   }
 }
 
-function heldOf(held: Held, programs: readonly FamilyProgram[]): FamilyProgram | undefined {
+function kernelProgram(choice: KernelChoice, programs: readonly FamilyProgram[]): FamilyProgram | undefined {
   const newest = programs.at(-1);
-  if (held.holds === 'nothing' || !newest) return undefined;
-  if (held.holds === 'others under some names') return withOthers(newest, held.every);
-  return held.holds === 'the last program' ? newest : programs[0];
+  if (choice.kernel === 'nothing' || !newest) return undefined;
+  if (choice.kernel === 'others under some names') return withOthers(newest, choice.every);
+  return choice.kernel === 'the last program' ? newest : programs[0];
 }
 
 test('after random histories a relinked program equals one linked from all files', () => {
@@ -89,9 +89,9 @@ test('after random histories a relinked program equals one linked from all files
         const history = new History(specs);
         const linker = new TreeLinker();
         const programs = [linker.link(history.files, { family: 'ipv4' }).program];
-        for (const [changes, held] of steps) {
+        for (const [changes, choice] of steps) {
           for (const change of changes) history.edit(change);
-          const taken = heldOf(held, programs);
+          const taken = kernelProgram(choice, programs);
           const options = { family: 'ipv4', ...(taken ? { taken } : {}) } as const;
           const made = linker.relink(history.files, options);
           if (made) again++;

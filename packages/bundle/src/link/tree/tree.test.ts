@@ -141,7 +141,7 @@ describe('bounds', () => {
       ['-A KUBE-SERVICES -j DROP', refuse('10.96.0.1')],
       'comes after a rule that is tested for every packet',
     ],
-    ['a chain of somebody else', ['-A KUBE-ROUTER-X -j DROP'], 'is not declared in this table'],
+    ['a chain of another program', ['-A KUBE-ROUTER-X -j DROP'], 'is not declared in this table'],
     [
       'DNAT in filter',
       ['-A KUBE-SERVICES -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.1:80'],
@@ -248,9 +248,9 @@ describe('what is loaded', () => {
 
   test('a printed program reads back; a changed, a missing and a foreign rule are detected', () => {
     const text = printProgram(settledProgram(program)).replaceAll(/^-I (\S+) \d+/gm, '-A $1');
-    const held = readBack(text, 'ipv4').nat;
-    expect([...held.chains]).toEqual([...program.nat.chains].map(([name, { digest }]) => [name, digest]));
-    expect(held.jumps).toEqual(program.nat.jumps);
+    const observed = readBack(text, 'ipv4').nat;
+    expect([...observed.chains]).toEqual([...program.nat.chains].map(([name, { digest }]) => [name, digest]));
+    expect(observed.jumps).toEqual(program.nat.jumps);
     const [line] = /^-A SLU-SVC.*$/m.exec(text) ?? [''];
     const chain = line.split(' ')[1] ?? '';
     for (const edited of [
